@@ -166,10 +166,10 @@ def kill(is_meant: Callable[[psutil.Process], bool]) -> Strike:
     """Kill those of the run's processes, as the kernel does when memory is short."""
 
     def strike(run: RunDir) -> float:
-        found = [one.pid for one in members(run) if _holds(is_meant, one.pid)]
-        assert found, "there is nothing to kill"
+        pids = [process.pid for process in members(run) if _holds(is_meant, process.pid)]
+        assert pids, "there is nothing to kill"
         now = time.time()
-        for pid in found:
+        for pid in pids:
             os.kill(pid, signal.SIGKILL)
         return now
 

@@ -270,7 +270,7 @@ def launched(ward: Ward, fault: Fault) -> RunDir:
     if fault.refused is None:
         return ward.launch_checked(fault.name, fault.recipe, given)
     answer = ward.project.json("check", fault.recipe, *given, expect=(1,))
-    failed = [one for one in answer["checks"] if one["status"] == "fail"]
+    failed = [check for check in answer["checks"] if check["status"] == "fail"]
     assert fault.refused in [one["id"] for one in failed]
     refusal = ward.project.run("launch", fault.recipe, *given, "--name", fault.name)
     assert refusal.returncode == 2 and f"{failed[0]['id']}: " in refusal.stderr
@@ -280,8 +280,10 @@ def launched(ward: Ward, fault: Fault) -> RunDir:
 def by_name(faults: Sequence[Fault], quick: Sequence[str]) -> list[Any]:
     """Those of ``quick`` run with every slow test, the others with the thorough ones."""
     return [
-        pytest.param(one, id=one.name, marks=() if one.name in quick else pytest.mark.thorough)
-        for one in faults
+        pytest.param(
+            fault, id=fault.name, marks=() if fault.name in quick else pytest.mark.thorough
+        )
+        for fault in faults
     ]
 
 
@@ -323,4 +325,4 @@ def test_what_cannot_work_is_refused_and_its_fix_is_accepted(ward: Ward, check: 
 
 def _failed(ward: Ward, *overrides: str) -> list[dict[str, str]]:
     answer = ward.project.json("check", "grpo_tiny", *overrides, expect=(0, 1))
-    return [one for one in answer["checks"] if one["status"] == "fail"]
+    return [check for check in answer["checks"] if check["status"] == "fail"]

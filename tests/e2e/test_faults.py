@@ -168,11 +168,11 @@ def test_a_frozen_worker_is_named_with_its_stacks_until_it_goes_on(
     send(worker, signal.SIGSTOP)
     try:
         training.wait(lambda: training.state().state == "stalled")
-        told = training.project.json("diagnose", training.run.id, expect=(1,))
+        diagnosis = training.project.json("diagnose", training.run.id, expect=(1,))
         screen = _live_screen(training)
     finally:
         send(worker, signal.SIGCONT)
-    stall, stacks = told["findings"][0], told["findings"][0]["evidence"][1]["path"]
+    stall, stacks = diagnosis["findings"][0], diagnosis["findings"][0]["evidence"][1]["path"]
     assert stall["id"] == "stalled.stopped"
     assert stall["evidence"][0]["values"]["pid"] == worker.pid
     assert stall["evidence"][0]["values"]["process_state"] == "T"

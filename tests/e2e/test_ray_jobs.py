@@ -124,21 +124,21 @@ def test_the_console_holds_every_line_of_the_job_once(run: RunDir, stopped: Any)
 def job_status(run: RunDir, attempt: int) -> str | None:
     job = read_job(run.attempt(attempt).path)
     assert job is not None
-    found = job.cluster.job(job.submission_id)
-    return found.status if found else None
+    result = job.cluster.job(job.submission_id)
+    return result.status if result else None
 
 
 def marked_pids(run: RunDir) -> list[str]:
     """Whatever carries the run's mark, on whosever behalf it runs."""
     mark = f"GRUBRICS_ATTEMPT_DIR={run.path.resolve()}/".encode()
-    found = []
+    result = []
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and mark in (entry / "environ").read_bytes():
-                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                result.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
         except OSError:
             continue
-    return found
+    return result
 
 
 def last_step(run: RunDir) -> int:

@@ -110,8 +110,8 @@ def last_save(step: int) -> int:
 
 
 def attempt_of(run: RunDir, step: int) -> int:
-    (found,) = [one for one in history(read_steps(run.train_log)) if one.step == step]
-    return found.attempt
+    (result,) = [one for one in history(read_steps(run.train_log)) if one.step == step]
+    return result.attempt
 
 
 def assert_every_attempt_kept_its_own_metrics(run: RunDir) -> None:

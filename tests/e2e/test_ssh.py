@@ -60,7 +60,11 @@ def logged(run: RunDir) -> int:
 
 def programs(server: Server) -> list[psutil.Process]:
     """What runs in the logins: the program that a person started there."""
-    return [one for one in server.sessions() if goes_on(one) and "sshd" not in one.name()]
+    return [
+        session
+        for session in server.sessions()
+        if goes_on(session) and "sshd" not in session.name()
+    ]
 
 
 def goes_on(process: psutil.Process) -> bool:

@@ -376,6 +376,6 @@ def test_a_killed_run_is_resumed_as_one_history(
     answer = tiny_world.json("resume", run.id, "--wait")
     assert answer["from_step"] in (2, 4, 6)  # However far it came before the signal.
     assert (answer["attempt"], answer["state"]) == (2, "finished")
-    found = tiny_world.json("series", run.id, "reward/mean")["series"]["reward/mean"]
-    assert [step for step, _ in found] == list(range(1, 9))
+    result = tiny_world.json("series", run.id, "reward/mean")["series"]["reward/mean"]
+    assert [step for step, _ in result] == list(range(1, 9))
     assert members(run) == []

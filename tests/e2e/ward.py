@@ -70,8 +70,8 @@ class Ward:
         follower, deadline = RunFollower(run), time.monotonic() + _PATIENCE_S
         struck: float | None = None
         while time.monotonic() < deadline:
-            state, found = follower.diagnose()
-            if alarms := [one for one in found if one.severity.is_alarm]:
+            state, findings = follower.diagnose()
+            if alarms := [finding for finding in findings if finding.severity.is_alarm]:
                 return _named(run, state, alarms[0], struck or self.judge.ill_since)
             if strike is not None and struck is None and state.step:
                 struck = strike(run)
@@ -84,8 +84,8 @@ class Ward:
         the first line of trouble says less than the records a moment later."""
 
         def fitting() -> list[Remedy]:
-            remedies = [one for finding in alarms(run)[:1] for one in finding.remedies]
-            return [one for one in remedies if words.lower() in one.title.lower()]
+            remedies = [remedy for finding in alarms(run)[:1] for remedy in finding.remedies]
+            return [remedy for remedy in remedies if words.lower() in remedy.title.lower()]
 
         wait_for(fitting, seconds=_OFFERED_S)
         return fitting()[0]
@@ -111,7 +111,7 @@ def _onset(run: RunDir, finding: Finding) -> float | None:
     """Unix seconds: the first failed rollout, the step of the onset, or the end of the run."""
     attempt = run.attempts()[-1]
     failed = [one["t"] - one["duration_s"] for one in _records(attempt.reward) if one.get("error")]
-    steps = [one.time for one in read_steps(run.train_log) if one.step == finding.onset_step]
+    steps = [step.time for step in read_steps(run.train_log) if step.step == finding.onset_step]
     known = [*failed[:1], *steps[:1]]
     return min(known) if known else observed_state(run).ended
 
@@ -122,7 +122,7 @@ def _records(path: Path) -> list[dict[str, Any]]:
 
 def alarms(run: RunDir) -> list[Finding]:
     """What a finished file says: nothing of a healthy run."""
-    return [one for one in diagnose_run(run) if one.severity.is_alarm]
+    return [finding for finding in diagnose_run(run) if finding.severity.is_alarm]
 
 
 def recovered(run: RunDir) -> None:
@@ -130,4 +130,4 @@ def recovered(run: RunDir) -> None:
     state = ended(run)
     total = run.read_manifest().get("total_steps")
     assert (state.state, state.step) == ("finished", total), state
-    assert [(one.id, one.cause) for one in alarms(run)] == []
+    assert [(alert.id, alert.cause) for alert in alarms(run)] == []

@@ -61,8 +61,8 @@ def test_more_seconds_are_never_told_as_fewer(one: float, other: float) -> None:
 
 @given(st.floats(0, 1e7))
 def test_it_is_short_and_has_no_exponent(value: float) -> None:
-    told = seconds(value)
-    assert len(told) <= 8 and "e" not in told
+    text = seconds(value)
+    assert len(text) <= 8 and "e" not in text
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

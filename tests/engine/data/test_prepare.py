@@ -193,11 +193,12 @@ def test_rows_without_gold_that_are_kept_are_counted(
         "out",
     ]
     assert guarded(lambda: main([*arguments, "--cache", "gone.jsonl"])) == 0
-    said = capsys.readouterr().err
+    output = capsys.readouterr().err
     assert (
-        "note: healthbench: 30 of 30 rows have no gold scores in gone.jsonl, which does not" in said
+        "note: healthbench: 30 of 30 rows have no gold scores in gone.jsonl, which does not"
+        in output
     )
-    assert "training refuses them" in said
+    assert "training refuses them" in output
     assert guarded(lambda: main([*arguments, "--cache", "open_cache.jsonl"])) == 0
     assert "healthbench: 10 of 30 rows have no gold scores in open_cache" in capsys.readouterr().err
 
@@ -236,8 +237,8 @@ def test_a_cache_of_other_questions_is_named(
     lines = Path("open_cache.jsonl").read_text().replace('"o', '" o')
     Path("open_cache.jsonl").write_text(lines)
     assert prepare("preset") == 2
-    said = capsys.readouterr().err
-    assert "none of its 20 questions is in the data set, e.g. ' o00'" in said
+    output = capsys.readouterr().err
+    assert "none of its 20 questions is in the data set, e.g. ' o00'" in output
 
 
 def test_a_held_out_question_under_another_id_is_not_trained_on(
@@ -320,9 +321,9 @@ def test_a_validation_file_of_an_earlier_call_is_removed_when_no_held_out_questi
     write_holdout(Path("holdout.json"), ["o27"], 42, "all")
     assert prepare("preset") == 0
     assert not Path("out/mixed_val.parquet").exists()
-    said = capsys.readouterr().err
-    assert "no validation file: no question of holdout.json has usable rows" in said
-    assert "removed out/mixed_val.parquet" in said
+    output = capsys.readouterr().err
+    assert "no validation file: no question of holdout.json has usable rows" in output
+    assert "removed out/mixed_val.parquet" in output
 
 
 def test_a_named_holdout_that_is_missing_says_how_to_make_it(

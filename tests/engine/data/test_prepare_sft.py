@@ -95,9 +95,9 @@ def test_points_are_scaled_to_the_sum_that_the_prompt_asks_for(
     points = [item.points for item in parse_rubric(target)]
     assert points == [5.9, 4.7, 2.9, -3.5]
     assert sum(points) == pytest.approx(10.0, abs=1e-9)
-    said = capsys.readouterr().out
-    assert "Scaled the points of 1 rubrics" in said
-    assert "Left out 1 rubrics whose points sum to 0 or less" in said
+    output = capsys.readouterr().out
+    assert "Scaled the points of 1 rubrics" in output
+    assert "Left out 1 rubrics whose points sum to 0 or less" in output
 
 
 @pytest.mark.parametrize("points", ["scaled", "as_given"])

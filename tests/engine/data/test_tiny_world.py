@@ -66,8 +66,8 @@ def test_each_telling_sentence_satisfies_its_own_criterion_and_no_other() -> Non
 def test_chatter_satisfies_nothing() -> None:
     criteria = [point.criterion for aspect in ASPECTS for point in aspect.points]
     for condition in CONDITIONS:
-        said = content_words(" ".join(CHATTER).replace("{}", condition))
-        met = [c for c in (*criteria, *GENERIC_CRITERIA) if satisfaction(c, said) > 0]
+        words = content_words(" ".join(CHATTER).replace("{}", condition))
+        met = [c for c in (*criteria, *GENERIC_CRITERIA) if satisfaction(c, words) > 0]
         assert met == []
 
 

@@ -59,11 +59,11 @@ def test_columns_hold_what_the_history_holds(
     for name in "abc":
         wanted = [(s.step, s.metrics[name]) for s in kept if name in s.metrics]
         column = columns.get(name)
-        found = [
+        result = [
             (int(step), None if np.isnan(value) else value)
             for step, value in zip(column.steps.tolist(), column.values.tolist(), strict=True)
         ]
-        assert found == wanted
+        assert result == wanted
     assert columns.times.steps.tolist() == [step.step for step in kept]
 
 

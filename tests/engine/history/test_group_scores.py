@@ -30,8 +30,8 @@ def test_a_higher_score_never_has_a_lower_advantage(group: list[float]) -> None:
 
 def test_it_is_what_verl_computes() -> None:
     """Values of ``compute_grpo_outcome_advantage`` in verl 0.9.1 for these four rewards."""
-    found = Estimator().advantages([1.3, 0.6, -0.3, -0.3])
-    assert found == pytest.approx([1.2561, 0.3543, -0.8052, -0.8052], abs=1e-4)
+    result = Estimator().advantages([1.3, 0.6, -0.3, -0.3])
+    assert result == pytest.approx([1.2561, 0.3543, -0.8052, -0.8052], abs=1e-4)
 
 
 def test_without_the_division_it_is_the_distance_to_the_mean() -> None:

@@ -44,8 +44,8 @@ def load(attempt: Path, step: int = 1) -> StepRollouts:
 
 
 def answers(read: StepRollouts, group: str) -> dict[int, Rollout]:
-    found = next(one for one in read.groups if one.id == group)
-    return {answer.number: answer for answer in found.rollouts}
+    result = next(one for one in read.groups if one.id == group)
+    return {answer.number: answer for answer in result.rollouts}
 
 
 @given(steps_of_groups)
@@ -70,7 +70,9 @@ def test_advantages_sum_to_zero_in_every_group_that_was_dumped(
     attempt = tmp_path_factory.mktemp("run") / "attempt_1"
     write_step(attempt, 1, groups)
     for group in load(attempt).groups:
-        given_out = [one.advantage for one in group.rollouts if one.advantage is not None]
+        given_out = [
+            rollout.advantage for rollout in group.rollouts if rollout.advantage is not None
+        ]
         if len(given_out) > 1:
             assert math.fsum(given_out) == pytest.approx(0, abs=1e-6)
             assert group.is_flat == (not any(given_out))
@@ -80,11 +82,11 @@ def test_parts_judge_and_gold_come_from_the_record_of_the_same_rollout(attempt: 
     write_dump(attempt, 1, [row("g", 0, 0.8), row("g", 1, 0.2)])
     other = {**PARTS, "alignment": -0.3}
     write_records(attempt, [record("g", 1, 0.2, 1, parts=other), record("g", 0, 0.8, 1)])
-    found = answers(load(attempt), "g")
-    assert found[0].parts == PARTS
-    assert found[1].parts == other
-    assert found[0].judge == (0.9, 0.1)
-    assert found[0].gold == (1.0, 0.0)
+    result = answers(load(attempt), "g")
+    assert result[0].parts == PARTS
+    assert result[1].parts == other
+    assert result[0].judge == (0.9, 0.1)
+    assert result[0].gold == (1.0, 0.0)
 
 
 def test_the_score_that_verl_trained_on_counts(attempt: Path) -> None:
@@ -195,12 +197,12 @@ def test_a_prompt_is_followed_across_steps_and_attempts(tmp_path: Path) -> None:
         write_dump(run / f"attempt_{number}", step, [*rows, row("other", 0, 9.0)])
     store = RolloutStore(run)
     prompt = store.load("train", 2).groups[0].prompt()
-    found = [visit for _, visits in store.visits(prompt, "train") for visit in visits]
-    assert [(visit.step, visit.group, visit.scores) for visit in found] == [
+    result = [visit for _, visits in store.visits(prompt, "train") for visit in visits]
+    assert [(visit.step, visit.group, visit.scores) for visit in result] == [
         (1, "g1", (0.1, 1.1)),
         (2, "g2", (0.6, 1.6)),
     ]
-    assert found[1].best == 1.6
+    assert result[1].best == 1.6
 
 
 def test_following_stops_when_it_is_cancelled(attempt: Path) -> None:

@@ -160,8 +160,8 @@ def test_files_are_read_only_for_runs_that_the_list_lets_pass(root: Path) -> Non
         (root / name / "manifest.json").mkdir()
     files = RunFiles(root)
     runs = list_runs(root)
-    found = RunFilter("state:failed config.optim.lr<1").select(runs, files)
-    assert [run.id for run in found] == ["bad"]
+    result = RunFilter("state:failed config.optim.lr<1").select(runs, files)
+    assert [run.id for run in result] == ["bad"]
 
 
 def test_what_a_file_gains_is_seen_by_the_next_look(root: Path) -> None:

@@ -29,17 +29,17 @@ def attempt(tmp_path: Path) -> Attempt:
 
 def test_reward_std_is_the_spread_inside_groups_not_between_them() -> None:
     records = [rollout("a", 0.0), rollout("a", 0.0), rollout("b", 1.0), rollout("b", 1.0)]
-    found = reward_metrics(records)
-    assert found["reward/std"] == 0.0
-    assert found["reward/zero_std_share"] == 1.0
-    assert found["reward/mean"] == 0.5
+    result = reward_metrics(records)
+    assert result["reward/std"] == 0.0
+    assert result["reward/zero_std_share"] == 1.0
+    assert result["reward/mean"] == 0.5
 
 
 def test_a_failed_sample_is_counted_but_is_no_zero() -> None:
-    found = reward_metrics([rollout("a", 0.8), rollout("a", None, error={"kind": "timeout"})])
-    assert found["reward/mean"] == 0.8
-    assert found["reward/failed_share"] == 0.5
-    assert found["judge/errors"] == 1.0
+    result = reward_metrics([rollout("a", 0.8), rollout("a", None, error={"kind": "timeout"})])
+    assert result["reward/mean"] == 0.8
+    assert result["reward/failed_share"] == 0.5
+    assert result["judge/errors"] == 1.0
 
 
 def test_reward_duration_spans_first_request_to_last_answer() -> None:
@@ -55,9 +55,9 @@ def test_rewards_that_come_in_beside_generation_keep_nothing_waiting() -> None:
     streaming = [
         rollout("a", 0.1, t=102.0 + 2.0 * n + 0.3 * (n % 3), duration_s=2.0) for n in range(40)
     ]
-    found = reward_metrics(streaming)
-    assert found["reward_total_duration_s"] == pytest.approx(80.0)
-    assert found["reward_wait_s"] == pytest.approx(2.0)
+    result = reward_metrics(streaming)
+    assert result["reward_total_duration_s"] == pytest.approx(80.0)
+    assert result["reward_wait_s"] == pytest.approx(2.0)
 
 
 def test_rewards_that_follow_each_other_in_one_process_have_waited_in_line() -> None:
@@ -138,8 +138,8 @@ def test_an_unknown_metric_names_the_nearest(attempt: Attempt, tmp_path: Path) -
 def test_a_redone_step_replaces_the_earlier_one() -> None:
     first = [Step(n, 1, 0.0, {"reward/mean": 0.1}) for n in (1, 2, 3)]
     second = [Step(n, 2, 0.0, {"reward/mean": 0.2}, redone=n <= 3) for n in (3, 4)]
-    found = history([*first, *second])
-    assert [(step.step, step.attempt) for step in found] == [(1, 1), (2, 1), (3, 2), (4, 2)]
+    result = history([*first, *second])
+    assert [(step.step, step.attempt) for step in result] == [(1, 1), (2, 1), (3, 2), (4, 2)]
 
 
 def test_only_numbers_and_nulls_are_metrics() -> None:

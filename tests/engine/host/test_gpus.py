@@ -20,9 +20,9 @@ def busy(index: int, *users: GpuUser, used: int | None = None) -> list[Device]:
 
 
 def shortage(*arguments: object, **named: object) -> str:
-    found = choose(*arguments, **named)  # type: ignore[arg-type]
-    assert isinstance(found, Shortage)
-    return found.message
+    result = choose(*arguments, **named)  # type: ignore[arg-type]
+    assert isinstance(result, Shortage)
+    return result.message
 
 
 def test_the_first_free_devices_are_chosen() -> None:

@@ -310,9 +310,9 @@ def test_notices_that_fail_are_warnings_without_the_address(
     run = sick(stage, steps=40, webhook_variable=ADDRESS, command=["/no/such/program"])
     ended(run)
     unguarded(stage)
-    said = [event["message"] for event in events(run, "warning")]
-    assert said[0] == "the guard's command failed: FileNotFoundError"
-    assert said[1].startswith("the guard's webhook failed: ")
+    messages = [event["message"] for event in events(run, "warning")]
+    assert messages[0] == "the guard's command failed: FileNotFoundError"
+    assert messages[1].startswith("the guard's webhook failed: ")
     assert "sesame-open" not in written(run)
 
 

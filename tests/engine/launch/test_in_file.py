@@ -54,8 +54,8 @@ def sick(project: Project) -> RunDir:
 
 
 def cures(run: RunDir) -> list[object]:
-    found = value_findings(read_context(run, RunState("failed"), Columns()))
-    return [change.after for one in found for change in one.remedies[0].changes]
+    findings = value_findings(read_context(run, RunState("failed"), Columns()))
+    return [change.after for finding in findings for change in finding.remedies[0].changes]
 
 
 def test_a_run_goes_back_to_its_file(sick: RunDir) -> None:

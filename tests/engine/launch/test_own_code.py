@@ -101,18 +101,18 @@ def compared(*runs: RunDir) -> Any:
 def test_a_comparison_names_the_edited_file_and_sees_no_repetition() -> None:
     first = made("a")
     edit()
-    found = compared(first, made("b"))
-    assert found.no_effect == ()
-    assert found.reward_keys == ("reward function part.py",)
-    assert [(each.section, each.key) for each in found.environment] == [
+    result = compared(first, made("b"))
+    assert result.no_effect == ()
+    assert result.reward_keys == ("reward function part.py",)
+    assert [(each.section, each.key) for each in result.environment] == [
         ("reward function", "mine/part.py sha256")
     ]
 
 
 def test_repetitions_with_one_function_are_repetitions() -> None:
-    found = compared(made("a"), made("b"))
-    assert [one.finding.id for one in found.no_effect] == ["ablation_no_effect.same_recipe"]
-    assert found.reward_keys == ()
+    result = compared(made("a"), made("b"))
+    assert [case.finding.id for case in result.no_effect] == ["ablation_no_effect.same_recipe"]
+    assert result.reward_keys == ()
 
 
 def test_resuming_warns_of_the_edit_and_says_that_the_copy_is_executed() -> None:
@@ -145,9 +145,9 @@ def model(folder: Path) -> Path:
 
 
 def test_the_manifest_holds_the_hashes_of_the_base_model(model: Path) -> None:
-    found = made("a").read_manifest()["model"]
-    assert [Path(path).name for path in found] == ["config.json", "model.safetensors"]
-    assert all(len(facts["sha256"]) == 64 for facts in found.values())
+    result = made("a").read_manifest()["model"]
+    assert [Path(path).name for path in result] == ["config.json", "model.safetensors"]
+    assert all(len(facts["sha256"]) == 64 for facts in result.values())
 
 
 def test_a_run_that_waits_for_another_may_start_from_what_that_one_trains(model: Path) -> None:
@@ -184,9 +184,9 @@ def test_another_base_model_is_a_difference_of_the_configuration_alone(model: Pa
     shutil.copytree(model, "other")
     path = Path("try.yaml")
     path.write_text(path.read_text().replace("path: base", "path: other"))
-    found = compared(first, made("b"))
-    assert [each.name for each in found.config] == ["actor_rollout_ref.model.path"]
-    assert "base model" not in {each.section for each in found.environment}
+    result = compared(first, made("b"))
+    assert [each.name for each in result.config] == ["actor_rollout_ref.model.path"]
+    assert "base model" not in {each.section for each in result.environment}
 
 
 def test_a_new_run_of_an_old_one_is_told_which_files_are_edited(model: Path) -> None:
@@ -267,9 +267,9 @@ class TestWhatTheRewardReads:
         first, before = made("a"), training_fingerprint(recipe())
         table.write_text('{"a": 2}')
         assert training_fingerprint(recipe()) != before
-        found = compared(first, made("b"))
-        assert found.reward_keys == ("reward input mine/tables/weights.json",)
-        assert [each.name for each in found.environment] == [
+        result = compared(first, made("b"))
+        assert result.reward_keys == ("reward input mine/tables/weights.json",)
+        assert [each.name for each in result.environment] == [
             "reward inputs: mine/tables/weights.json sha256"
         ]
         assert edited_files(first.read_manifest()) == ["mine/tables/weights.json"]

@@ -110,10 +110,10 @@ def test_the_plan_names_the_secrets_that_the_cluster_must_have_itself(tmp_path: 
 
 def test_the_manifest_says_describe_target(tmp_path: Path) -> None:
     launch_plan = plan(recipe(tmp_path), "try", tmp_path, ray="http://head:8265")
-    found = manifest(launch_plan)
-    assert found["ray"] == "http://head:8265"
-    assert found["argv"][1:3] == ["-m", "engine.train.grpo"]
-    command = found["attempts"][0]["argv"]
+    result = manifest(launch_plan)
+    assert result["ray"] == "http://head:8265"
+    assert result["argv"][1:3] == ["-m", "engine.train.grpo"]
+    command = result["attempts"][0]["argv"]
     assert tuple(command[:-6]) == own_module(
         "engine.supervise.ray_follower", "http://head:8265", "--"
     )

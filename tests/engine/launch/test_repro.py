@@ -55,22 +55,22 @@ def launched(project: Project, *records: dict[str, Any], state: str = "failed") 
 
 def test_the_rows_are_those_of_the_first_step_with_a_failed_reward(project: Project) -> None:
     run = launched(project, record(1, "q1"), record(2, "q2"), record(2, "q3", "timeout"))
-    found = rows_of(run)
-    assert found is not None
-    assert (found.step, found.questions) == (2, ("q2", "q3"))
-    assert "failed rewards (1)" in found.why
+    result = rows_of(run)
+    assert result is not None
+    assert (result.step, result.questions) == (2, ("q2", "q3"))
+    assert "failed rewards (1)" in result.why
 
 
 def test_the_rows_of_a_step_that_was_never_logged_are_those_it_failed_in(project: Project) -> None:
     run = launched(project, record(1, "q1"), record(2, "q2"))
     jsonl.append(run.train_log, {"v": 1, "step": 1, "attempt": 1, "t": 1.0, "metrics": {}})
-    found = rows_of(run)
-    assert found is not None and found.step == 2
+    result = rows_of(run)
+    assert result is not None and result.step == 2
 
 
 def test_where_nothing_failed_they_are_those_of_the_first_step(project: Project) -> None:
-    found = rows_of(launched(project, record(3, "q1"), record(4, "q2"), state="finished"))
-    assert found is not None and found.step == 3
+    result = rows_of(launched(project, record(3, "q1"), record(4, "q2"), state="finished"))
+    assert result is not None and result.step == 3
 
 
 def test_the_rows_may_be_those_of_another_step(project: Project) -> None:

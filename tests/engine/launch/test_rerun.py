@@ -91,9 +91,11 @@ def test_the_question_before_a_child_names_the_files_edited_since_the_run(
 ) -> None:
     run = launched(project)
     (project.root / "models/base/config.json").open("a").write(" ")
-    said = [one.message for one in check_rerun(run, [BATCH]).warnings if one.id == "edited"]
-    assert len(said) == 1
-    assert said[0].startswith("models/base/config.json: not what run 'sick' was launched with")
+    messages = [
+        warning.message for warning in check_rerun(run, [BATCH]).warnings if warning.id == "edited"
+    ]
+    assert len(messages) == 1
+    assert messages[0].startswith("models/base/config.json: not what run 'sick' was launched with")
 
 
 def test_a_variable_of_the_environment_is_kept_and_added_to_those_of_the_parent(
@@ -259,4 +261,4 @@ def test_the_trainer_of_every_attempt_gets_the_variables(
     run.attempt(1).console.unlink()  # A run that never got to train is resumed from its beginning.
     resume(run)
     ended(run)
-    assert [(one.path / "kept").read_text() for one in run.attempts()] == ["1", "1"]
+    assert [(attempt.path / "kept").read_text() for attempt in run.attempts()] == ["1", "1"]

@@ -36,9 +36,9 @@ async def scored(project: Project, question: str, step: int = 1, **other: Any) -
     rows = read_rows(project.root / "data/train.parquet")
     row = next(one for one in rows if one["extra_info"]["question_id"] == question)
     item = RewardItem.from_extra_info(row["extra_info"])
-    found = await score_rollout(RUBRIC, item, OfflineKeywordJudge(), RewardSettings())
+    result = await score_rollout(RUBRIC, item, OfflineKeywordJudge(), RewardSettings())
     place = {"v": 1, "t": 1.0, "split": "train", "step": step, "group": question, "rollout": 0}
-    return {**place, **found.to_record(), **other}
+    return {**place, **result.to_record(), **other}
 
 
 def launched(project: Project, *records: dict[str, Any], overrides: tuple[str, ...] = ()) -> RunDir:
@@ -48,8 +48,8 @@ def launched(project: Project, *records: dict[str, Any], overrides: tuple[str, .
     jsonl.write_json(run.manifest, contents)
     files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
     vouch(run)
-    for one in records:
-        jsonl.append(run.attempt(1).reward, one)
+    for record in records:
+        jsonl.append(run.attempt(1).reward, record)
     return run
 
 
@@ -63,36 +63,36 @@ class TestOutcomes:
         return [await scored(project, "q1"), await scored(project, "q2")]
 
     def test_the_same_rewards_clear_the_reward(self, project: Project, sound: list[Any]) -> None:
-        found = again(launched(project, *sound))
-        assert found.outcome == "same" and found.is_clean
-        assert found.text.startswith("all 2 rewards are the same")
+        result = again(launched(project, *sound))
+        assert result.outcome == "same" and result.is_clean
+        assert result.text.startswith("all 2 rewards are the same")
 
     def test_what_failed_then_and_works_now_has_passed(
         self, project: Project, sound: list[Any]
     ) -> None:
-        found = again(launched(project, {**sound[0], **FAILED}, sound[1]))
-        assert found.outcome == "works now" and found.is_clean
-        assert "1 of 2 failed in the run and work now" in found.text
-        assert found.rollouts[0].failed_then == "timeout"
+        result = again(launched(project, {**sound[0], **FAILED}, sound[1]))
+        assert result.outcome == "works now" and result.is_clean
+        assert "1 of 2 failed in the run and work now" in result.text
+        assert result.rollouts[0].failed_then == "timeout"
 
     def test_a_judge_that_answers_otherwise_is_named(
         self, project: Project, sound: list[Any]
     ) -> None:
         other = {"reward": 9.0, "judge_scores": [0.25] * len(sound[0]["judge_scores"])}
-        found = again(launched(project, {**sound[0], **other}))
-        assert not found.is_clean
-        assert "1 of 1 rewards differ, by judge scores (1)" in found.text
+        result = again(launched(project, {**sound[0], **other}))
+        assert not result.is_clean
+        assert "1 of 1 rewards differ, by judge scores (1)" in result.text
 
     def test_gold_that_was_changed_since_is_named(self, project: Project, sound: list[Any]) -> None:
         gold = [0.5] * len(sound[0]["gold_scores"])
-        found = again(launched(project, {**sound[0], "reward": 9.0, "gold_scores": gold}))
-        assert [one.moved for one in found.rollouts] == ["gold"]
+        result = again(launched(project, {**sound[0], "reward": 9.0, "gold_scores": gold}))
+        assert [rollout.moved for rollout in result.rollouts] == ["gold"]
 
     def test_a_formula_that_is_not_what_it_was_is_named(
         self, project: Project, sound: list[Any]
     ) -> None:
-        found = again(launched(project, {**sound[0], "reward": 9.0}))
-        assert [one.moved for one in found.rollouts] == ["formula"]
+        result = again(launched(project, {**sound[0], "reward": 9.0}))
+        assert [rollout.moved for rollout in result.rollouts] == ["formula"]
 
 
 class TestOwnFunction:
@@ -121,10 +121,10 @@ class TestOwnFunction:
     def test_it_fails_again_on_the_step_that_failed_first(self, run: RunDir) -> None:
         plan = recorded(run)
         assert (plan.step, plan.judge) == (2, None)
-        found = replay(plan, {})
-        assert (found.outcome, found.is_clean) == ("fails again", False)
-        assert [one.outcome for one in found.rollouts] == ["same", "fails again"]
-        assert found.rollouts[1].failed == "other: KeyError: 'unit' (own.py:3)"
+        result = replay(plan, {})
+        assert (result.outcome, result.is_clean) == ("fails again", False)
+        assert [rollout.outcome for rollout in result.rollouts] == ["same", "fails again"]
+        assert result.rollouts[1].failed == "other: KeyError: 'unit' (own.py:3)"
 
     def test_another_step_may_be_asked_for(self, run: RunDir) -> None:
         assert recorded(run, step=1).edited == ()

@@ -311,8 +311,8 @@ def test_the_trainer_gets_the_command_of_the_first_attempt(run: RunDir, folder: 
     log(run, 1, 2)
     resume(run)
     ended(run)
-    said = run.attempt(2).console.read_text()
-    assert "'--given', 'trainer.resume_mode=resume_path'" in said
+    output = run.attempt(2).console.read_text()
+    assert "'--given', 'trainer.resume_mode=resume_path'" in output
 
 
 def test_a_run_does_not_start_in_a_folder_that_was_taken_while_it_waited(

@@ -43,20 +43,20 @@ def small(name: str, *overrides: str) -> Recipe:
 @pytest.mark.parametrize("name", ["verl_grpo", "verl_grpo_debug", "grpo_tiny"])
 def test_every_grpo_recipe_passes_the_relations_when_small(project: Project, name: str) -> None:
     data = ("data.train_files=data/train.parquet", "data.val_files=data/val.parquet")
-    found = small(name, *data, "judge.provider=offline", "reward_config.use_contrastive=true")
-    checks = {check.id: check for check in run_checks(found, env={})}
+    result = small(name, *data, "judge.provider=offline", "reward_config.use_contrastive=true")
+    checks = {check.id: check for check in run_checks(result, env={})}
     for relation in ("config", "batch", "limits", "steps"):
         assert checks[relation].status == "ok", checks[relation]
 
 
 def test_the_production_recipe_becomes_a_cpu_run_of_the_tiny_model(project: Project) -> None:
-    found = small("verl_grpo")
-    assert found.get("grubrics.device") == "cpu"
-    assert found.get("actor_rollout_ref.model.path") == "data/tiny/model"
-    assert found.get("actor_rollout_ref.rollout.name") == "hf"
-    trained = verl_config(found, Path("attempt_1"))
+    result = small("verl_grpo")
+    assert result.get("grubrics.device") == "cpu"
+    assert result.get("actor_rollout_ref.model.path") == "data/tiny/model"
+    assert result.get("actor_rollout_ref.rollout.name") == "hf"
+    trained = verl_config(result, Path("attempt_1"))
     assert trained["actor_rollout_ref"]["actor"]["strategy"] == "fsdp2"
-    assert found.get("data.max_prompt_length") + found.get("data.max_response_length") <= 1024
+    assert result.get("data.max_prompt_length") + result.get("data.max_response_length") <= 1024
 
 
 def test_reward_judge_seeds_and_data_stay(project: Project) -> None:
@@ -71,29 +71,29 @@ def test_reward_judge_seeds_and_data_stay(project: Project) -> None:
 def test_nothing_guards_a_small_run_and_that_is_shown(project: Project, name: str) -> None:
     guard = ("guard.stop_on=[critical]", "guard.command=[notify]", "guard.webhook_variable=WEBHOOK")
     data = ("data.train_file=data/sft/train.jsonl",) if name == "sft_healthbench" else ()
-    found, changes = shrink_recipe(load_recipe(name, (*guard, *data), {}), SIZE, {})
+    result, changes = shrink_recipe(load_recipe(name, (*guard, *data), {}), SIZE, {})
     cleared = {change.key: change.after for change in changes if change.key.startswith("guard.")}
     assert cleared == {"guard.stop_on": [], "guard.command": [], "guard.webhook_variable": None}
-    assert found.get("guard.stop_on") == []
+    assert result.get("guard.stop_on") == []
 
 
 def test_a_small_model_of_its_own_is_kept(project: Project) -> None:
-    found = small("grpo_tiny", "actor_rollout_ref.model.path=models/base")
-    assert found.get("actor_rollout_ref.model.path") == "models/base"
+    result = small("grpo_tiny", "actor_rollout_ref.model.path=models/base")
+    assert result.get("actor_rollout_ref.model.path") == "models/base"
 
 
 def test_checkpoints_go_to_a_folder_of_its_own_and_nothing_is_resumed(project: Project) -> None:
-    found = small("verl_grpo")
-    assert found.get("trainer.default_local_dir") == "checkpoints/small"
-    assert found.get("trainer.resume_mode") == "disable"
+    result = small("verl_grpo")
+    assert result.get("trainer.default_local_dir") == "checkpoints/small"
+    assert result.get("trainer.resume_mode") == "disable"
 
 
 def test_sft_is_shrunk_too(project: Project) -> None:
-    found = small("sft_healthbench", "data.train_file=data/sft/train.jsonl")
-    assert found.get("training.max_steps") == 5
-    assert found.get("training.output_dir") == "checkpoints/small"
-    assert found.get("data.max_seq_length") <= 1024
-    assert found.get("grubrics.device") == "cpu"
+    result = small("sft_healthbench", "data.train_file=data/sft/train.jsonl")
+    assert result.get("training.max_steps") == 5
+    assert result.get("training.output_dir") == "checkpoints/small"
+    assert result.get("data.max_seq_length") <= 1024
+    assert result.get("grubrics.device") == "cpu"
 
 
 def test_every_change_has_a_reason_and_a_value_before(project: Project) -> None:

@@ -66,6 +66,6 @@ def test_without_a_step_there_is_no_passed_check() -> None:
 
 
 def test_the_numbers_are_told() -> None:
-    told = {check.id: check.text for check in check_steps([Step(1, 1, 0.0, FINE)])}
-    assert told["reward/mean is a number"] == "1 of 1 steps have a number, +0.200 to +0.200"
-    assert told["every judge reply is read"] == "0 of 8 judge replies could not be read"
+    message = {check.id: check.text for check in check_steps([Step(1, 1, 0.0, FINE)])}
+    assert message["reward/mean is a number"] == "1 of 1 steps have a number, +0.200 to +0.200"
+    assert message["every judge reply is read"] == "0 of 8 judge replies could not be read"

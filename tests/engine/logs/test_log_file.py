@@ -27,11 +27,11 @@ def opened(folder: Path, data: bytes) -> LogFile:
 
 
 def spans(lines: list[bytes]) -> list[Line]:
-    found, place = [], 0
+    result, place = [], 0
     for line in lines:
-        found.append(Line(place, place + len(line)))
+        result.append(Line(place, place + len(line)))
         place += len(line)
-    return found
+    return result
 
 
 @pytest.mark.usefixtures("tiny_blocks")

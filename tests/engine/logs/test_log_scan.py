@@ -27,17 +27,17 @@ def write(path: Path, steps: int, filler: bytes = b"") -> LogFile:
 
 def surveyed(file: LogFile, job: Job) -> Survey:
     survey = Survey()
-    for found in scan(file, job):
-        survey.add(found)
+    for result in scan(file, job):
+        survey.add(result)
     return survey
 
 
 def hits(file: LogFile, job: Job) -> list[int]:
-    found = Offsets()
+    result = Offsets()
     for piece in scan(file, job):
         if "from" in piece:
-            found.replace(piece["from"], piece["to"], piece["hits"])
-    return list(found)
+            result.replace(piece["from"], piece["to"], piece["hits"])
+    return list(result)
 
 
 def test_a_survey_knows_lines_steps_errors_and_sources(tmp_path: Path) -> None:

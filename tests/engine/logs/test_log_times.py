@@ -39,9 +39,9 @@ def told(when: datetime) -> bytes:
     ],
 )
 def test_a_line_says_when_it_was_written(tmp_path: Path, line: bytes) -> None:
-    found = LogTimes(opened(tmp_path / "log", b"before", line)).oldest()
-    assert found is not None
-    assert (found.when, found.offset) == (datetime(2026, 1, 31, 14, 3, 20), 7)
+    result = LogTimes(opened(tmp_path / "log", b"before", line)).oldest()
+    assert result is not None
+    assert (result.when, result.offset) == (datetime(2026, 1, 31, 14, 3, 20), 7)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_other_numbers_are_no_times(tmp_path: Path, line: bytes) -> None:
 
 
 def test_without_a_year_it_is_the_last_one_that_it_can_have_been(tmp_path: Path) -> None:
-    found = LogTimes(opened(tmp_path / "log", b"INFO 12-31 23:59:58 old year")).oldest()
-    assert found is not None and found.when.year == 2025
+    result = LogTimes(opened(tmp_path / "log", b"INFO 12-31 23:59:58 old year")).oldest()
+    assert result is not None and result.when.year == 2025
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,13 @@ def test_the_first_line_at_or_after_a_moment_is_found(
     wanted = next(
         (n for n, _ in enumerate(fillers) if START + timedelta(minutes=n) >= moment), None
     )
-    found = LogTimes(file).at_or_after(moment)
+    result = LogTimes(file).at_or_after(moment)
     if wanted is None:
-        assert found is None
+        assert result is None
     else:
-        assert found is not None
-        assert found.when == START + timedelta(minutes=wanted)
-        assert file.read(found.offset, found.offset + 5) == b"INFO:"
+        assert result is not None
+        assert result.when == START + timedelta(minutes=wanted)
+        assert file.read(result.offset, result.offset + 5) == b"INFO:"
 
 
 def test_of_a_large_file_only_a_few_blocks_are_read(tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def test_of_a_large_file_only_a_few_blocks_are_read(tmp_path: Path) -> None:
     read: list[int] = []
     block = file.block
     file.block = lambda number: (read.append(number), block(number))[1]  # type: ignore[method-assign]
-    found = LogTimes(file).at_or_after(START + timedelta(seconds=15_000))
-    assert found is not None and found.when == START + timedelta(seconds=15_000)
+    result = LogTimes(file).at_or_after(START + timedelta(seconds=15_000))
+    assert result is not None and result.when == START + timedelta(seconds=15_000)
     assert file.size > 70 * BLOCK
     assert len(set(read)) < 20
 

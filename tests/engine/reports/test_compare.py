@@ -52,25 +52,25 @@ def row(found: Comparison, name: str) -> Measure:
 def test_each_run_is_measured_to_its_own_end(tmp_path: Path) -> None:
     short = make_run(tmp_path, "short", [0.1, 0.9, 0.3])
     long = make_run(tmp_path, "long", [0.1 * step for step in range(20)])
-    found = compared(short, long)
-    assert row(found, "steps done").values == (3.0, 20.0)
-    assert row(found, "reward, last").values == pytest.approx((0.3, 1.9))
-    assert row(found, "reward, best").values == pytest.approx((0.9, 1.9))
-    assert row(found, "reward, best").steps == (2, 20)
-    assert row(found, "reward, last 10").values == pytest.approx((1.3 / 3, 1.45))
-    assert row(found, "judge calls").values == (24.0, 160.0)
-    assert row(found, "step time, median").values == (12.5, 21.0)
-    assert row(found, "wall time").values == (210.0, 1230.0)
-    assert row(found, "checkpoint").values == ("none", "none")
+    result = compared(short, long)
+    assert row(result, "steps done").values == (3.0, 20.0)
+    assert row(result, "reward, last").values == pytest.approx((0.3, 1.9))
+    assert row(result, "reward, best").values == pytest.approx((0.9, 1.9))
+    assert row(result, "reward, best").steps == (2, 20)
+    assert row(result, "reward, last 10").values == pytest.approx((1.3 / 3, 1.45))
+    assert row(result, "judge calls").values == (24.0, 160.0)
+    assert row(result, "step time, median").values == (12.5, 21.0)
+    assert row(result, "wall time").values == (210.0, 1230.0)
+    assert row(result, "checkpoint").values == ("none", "none")
 
 
 def test_at_equal_steps_the_longer_run_counts_as_far_as_the_shorter_one_got(tmp_path: Path) -> None:
     short = make_run(tmp_path, "short", [0.1, 0.9, 0.3])
     long = make_run(tmp_path, "long", [0.1 * step for step in range(20)])
-    found = compared(short, long, equal_steps=True)
-    assert (found.common, found.until) == (3, 3)
-    assert row(found, "reward, last").values == pytest.approx((0.3, 0.2))
-    assert row(found, "wall time").values == (180.0, 180.0)
+    result = compared(short, long, equal_steps=True)
+    assert (result.common, result.until) == (3, 3)
+    assert row(result, "reward, last").values == pytest.approx((0.3, 0.2))
+    assert row(result, "wall time").values == (180.0, 180.0)
 
 
 def test_the_best_is_marked_and_deltas_are_to_the_baseline(tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ def test_nothing_is_best_where_all_are_the_same(tmp_path: Path) -> None:
 
 
 def test_a_nan_is_no_number(tmp_path: Path) -> None:
-    found = compared(make_run(tmp_path, "a", [0.4, None]), make_run(tmp_path, "b", [None, None]))
-    assert row(found, "reward, last").values == (0.4, None)
-    assert row(found, "reward, last").deltas(0) == (0.0, None)
+    result = compared(make_run(tmp_path, "a", [0.4, None]), make_run(tmp_path, "b", [None, None]))
+    assert row(result, "reward, last").values == (0.4, None)
+    assert row(result, "reward, last").deltas(0) == (0.0, None)
 
 
 def test_a_resumed_run_is_one_history_and_its_hours_are_those_it_ran(tmp_path: Path) -> None:
@@ -100,10 +100,10 @@ def test_a_resumed_run_is_one_history_and_its_hours_are_those_it_ran(tmp_path: P
     log(run, 2, 0.8, attempt=2, t=later + 60)
     jsonl.append(run.events, {**event_record("end"), "t": later + 100})
     write_state(run, RunState("finished", attempt=2, started=later, ended=later + 100))
-    found = compared(run, make_run(tmp_path, "other", [0.1]))
-    assert row(found, "reward, best").steps[0] == 2
-    assert row(found, "reward, last").values[0] == 0.3
-    assert row(found, "wall time").values[0] == 210.0 + 100.0
+    result = compared(run, make_run(tmp_path, "other", [0.1]))
+    assert row(result, "reward, best").steps[0] == 2
+    assert row(result, "reward, last").values[0] == 0.3
+    assert row(result, "wall time").values[0] == 210.0 + 100.0
 
 
 def test_an_attempt_that_nobody_saw_end_ends_with_its_last_line(tmp_path: Path) -> None:
@@ -118,9 +118,9 @@ def test_an_attempt_that_nobody_saw_end_ends_with_its_last_line(tmp_path: Path) 
 
 
 def test_a_run_without_steps_is_compared_by_what_it_has(tmp_path: Path) -> None:
-    found = compared(make_run(tmp_path, "a", [0.4]), make_run(tmp_path, "b", []))
-    assert row(found, "steps done").values == (1.0, None)
-    assert found.common == 1
+    result = compared(make_run(tmp_path, "a", [0.4]), make_run(tmp_path, "b", []))
+    assert row(result, "steps done").values == (1.0, None)
+    assert result.common == 1
 
 
 def test_runs_that_share_no_step_have_no_common_one(tmp_path: Path) -> None:
@@ -140,8 +140,8 @@ def test_what_a_growing_run_gains_is_taken_over(tmp_path: Path) -> None:
 def test_values_at_equal_steps_have_gaps_where_a_run_has_none(tmp_path: Path) -> None:
     runs = [make_run(tmp_path, "a", [0.1, None]), make_run(tmp_path, "b", [0.5], first=2)]
     records = [RunRecord.read(run) for run in runs]
-    found = at_equal_steps(records, "reward_mean")
-    assert found == {"steps": [1, 2], "values": {"a": [0.1, None], "b": [None, 0.5]}}
+    result = at_equal_steps(records, "reward_mean")
+    assert result == {"steps": [1, 2], "values": {"a": [0.1, None], "b": [None, 0.5]}}
     with pytest.raises(UsageError, match="did you mean 'reward/mean'"):
         at_equal_steps(records, "reward/men")
 
@@ -165,11 +165,11 @@ def test_an_ablation_that_changed_nothing_is_told(tmp_path: Path) -> None:
     base = configured(make_run(tmp_path, "base", rewards), 0.3)
     lost = configured(make_run(tmp_path, "lost", rewards), 0.0)
     sound = configured(make_run(tmp_path, "sound", [0.1, 0.2, 0.3, 0.3]), 0.1)
-    found = compared(base, lost, sound)
-    assert [(one.run, one.finding.id) for one in found.no_effect] == [
+    result = compared(base, lost, sound)
+    assert [(case.run, case.finding.id) for case in result.no_effect] == [
         ("lost", "ablation_no_effect.same_numbers")
     ]
-    assert found.to_json()["no_effect"][0]["run"] == "lost"
+    assert result.to_json()["no_effect"][0]["run"] == "lost"
     assert compared(base, sound).no_effect == ()
 
 
@@ -178,7 +178,7 @@ def test_no_effect_is_looked_for_beside_the_baseline(tmp_path: Path) -> None:
     base = configured(make_run(tmp_path, "base", [0.3, 0.2, 0.1, 0.6]), 0.2)
     twins = [configured(make_run(tmp_path, name, rewards), n) for n, name in enumerate("ab")]
     assert compared(base, *twins).no_effect == ()
-    assert [one.run for one in compared(base, *twins, baseline=1).no_effect] == ["b"]
+    assert [change.run for change in compared(base, *twins, baseline=1).no_effect] == ["b"]
 
 
 @pytest.mark.parametrize("origin", ["default", "implied"])
@@ -189,9 +189,9 @@ def test_repetitions_under_other_names_are_repetitions(tmp_path: Path, origin: s
         names = {"trainer.experiment_name": ("cli", run.id), TRACE: (origin, run.id)}
         config = {key: {"value": v, "origin": o} for key, (o, v) in names.items()}
         jsonl.write_json(run.manifest, {**run.read_manifest(), "config": config})
-    found = compared(*runs)
-    assert [one.finding.id for one in found.no_effect] == ["ablation_no_effect.same_recipe"]
-    assert [one.key for one in found.config] == ["experiment_name"]
+    result = compared(*runs)
+    assert [case.finding.id for case in result.no_effect] == ["ablation_no_effect.same_recipe"]
+    assert [one.key for one in result.config] == ["experiment_name"]
 
 
 TRACE = "actor_rollout_ref.rollout.trace.experiment_name"

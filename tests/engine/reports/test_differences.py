@@ -25,9 +25,9 @@ def manifest(origin: str = "file", **values: Any) -> dict[str, Any]:
 
 def test_only_what_differs_is_told_with_where_it_comes_from() -> None:
     one, other = manifest(optim__lr=1e-5, seed=1), manifest("cli", optim__lr=3e-5, seed=1)
-    (found,) = config_differences([one, other])
-    assert (found.section, found.key) == ("optim", "lr")
-    assert found.cells == (Cell(1e-5, "file"), Cell(3e-5, "cli"))
+    (result,) = config_differences([one, other])
+    assert (result.section, result.key) == ("optim", "lr")
+    assert result.cells == (Cell(1e-5, "file"), Cell(3e-5, "cli"))
 
 
 def test_the_same_value_from_elsewhere_is_no_difference() -> None:
@@ -35,14 +35,14 @@ def test_the_same_value_from_elsewhere_is_no_difference() -> None:
 
 
 def test_true_and_one_are_not_the_same() -> None:
-    (found,) = config_differences([manifest(fused=True), manifest(fused=1)])
-    assert [text_of(cell.value) for cell in found.cells if cell] == ["true", "1"]
+    (result,) = config_differences([manifest(fused=True), manifest(fused=1)])
+    assert [text_of(cell.value) for cell in result.cells if cell] == ["true", "1"]
 
 
 def test_a_key_that_one_run_lacks_is_told_unless_it_is_a_default() -> None:
     set_, default = manifest(lora__r=8), manifest("default", model_engine="dp")
-    (found,) = config_differences([set_, default])
-    assert (found.key, found.cells) == ("r", (Cell(8, "file"), None))
+    (result,) = config_differences([set_, default])
+    assert (result.key, result.cells) == ("r", (Cell(8, "file"), None))
 
 
 def test_the_surroundings_are_told_by_what_they_are() -> None:
@@ -58,8 +58,8 @@ def test_the_surroundings_are_told_by_what_they_are() -> None:
         "hardware": {"gpus": [], "cpu_count": 2},
         "data": {"train.parquet": {"sha256": "bb", "bytes": 11, "rows": 3}},
     }
-    found = [(d.section, d.key, *d.cells) for d in environment_differences([one, other])]
-    assert found == [
+    result = [(d.section, d.key, *d.cells) for d in environment_differences([one, other])]
+    assert result == [
         ("git", "commit", Cell("abc"), None),
         ("git", "dirty", Cell(False), None),
         ("data files", "train.parquet sha256", Cell("aa"), Cell("bb")),
@@ -71,10 +71,10 @@ def test_the_surroundings_are_told_by_what_they_are() -> None:
 
 def test_a_file_is_named_apart_from_what_it_belongs_to() -> None:
     runs = [{"recipe_file": {"sft.yaml": {"sha256": digest}}} for digest in ("aa", "bb")]
-    (found,) = environment_differences(runs)
-    assert found.name == "recipe file: sft.yaml sha256"
-    (found,) = config_differences([manifest(optim__lr=1), manifest(optim__lr=2)])
-    assert found.name == "optim.lr"
+    (result,) = environment_differences(runs)
+    assert result.name == "recipe file: sft.yaml sha256"
+    (result,) = config_differences([manifest(optim__lr=1), manifest(optim__lr=2)])
+    assert result.name == "optim.lr"
 
 
 def test_variables_that_cannot_change_training_come_last_and_apart() -> None:
@@ -84,18 +84,18 @@ def test_variables_that_cannot_change_training_come_last_and_apart() -> None:
         {"environment": {"variables": dict.fromkeys([*names, *steering], value)}}
         for value in ("a", "b")
     ]
-    found = environment_differences(manifests)
-    assert [one.key for one in found if one.section == "variables"] == sorted(steering)
-    assert [one.key for one in found][len(steering) :] == sorted(names)
-    assert {one.section for one in found[len(steering) :]} == {SHELL}
+    result = environment_differences(manifests)
+    assert [one.key for one in result if one.section == "variables"] == sorted(steering)
+    assert [one.key for one in result][len(steering) :] == sorted(names)
+    assert {one.section for one in result[len(steering) :]} == {SHELL}
 
 
 def test_what_changed_on_the_way_of_a_resumed_run_is_told() -> None:
     before = {"environment": {"packages": {"torch": "2.12"}}}
     after = {"environment": {"packages": {"torch": "2.13"}}}
     resumed = {**before, "attempts": [{"number": 1}, {"number": 2, "surroundings": after}]}
-    (found,) = environment_differences([before, resumed])
-    assert found.cells == (Cell("2.12"), Cell("2.12 → 2.13"))
+    (result,) = environment_differences([before, resumed])
+    assert result.cells == (Cell("2.12"), Cell("2.12 → 2.13"))
 
 
 @pytest.mark.parametrize(
@@ -123,21 +123,21 @@ json_values = st.recursive(
     )
 )
 def test_any_manifest_can_be_compared_and_shown(manifests: list[dict[str, Any]]) -> None:
-    for found in (*config_differences(manifests), *environment_differences(manifests)):
-        told = [found.section, found.key, *(text_of(c.value) for c in found.cells if c)]
-        assert all(text.isprintable() for text in told)
+    for result in (*config_differences(manifests), *environment_differences(manifests)):
+        message = [result.section, result.key, *(text_of(c.value) for c in result.cells if c)]
+        assert all(text.isprintable() for text in message)
 
 
 def test_what_follows_from_other_values_is_no_difference() -> None:
     one, other = manifest(grubrics__device="cpu"), manifest(grubrics__device="cuda")
     one["config"]["trainer.device"] = {"value": "cpu", "origin": "implied"}
     other["config"]["trainer.device"] = {"value": "cuda", "origin": "default"}
-    assert [found.key for found in config_differences([one, other])] == ["device"]
+    assert [difference.key for difference in config_differences([one, other])] == ["device"]
 
 
 def test_an_implied_value_is_told_where_another_run_set_it() -> None:
     one, other = manifest("implied", actor__strategy="fsdp2"), manifest(actor__strategy="fsdp")
-    assert [found.key for found in config_differences([one, other])] == ["strategy"]
+    assert [difference.key for difference in config_differences([one, other])] == ["strategy"]
 
 
 def test_a_name_that_verl_derives_is_no_difference_in_manifests_of_earlier_versions() -> None:

@@ -58,14 +58,14 @@ def run_with(root: Path, manifest: Any) -> RunDir:
 def test_no_manifest_breaks_a_reader(manifest: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = run_with(Path(folder), manifest)
-        found = run.read_manifest()
+        result = run.read_manifest()
         json.dumps(read_summary(run), allow_nan=False)
         assert render(draft_entry(run)).replace("\n", "").isprintable()
         assert len(list_runs(run.path.parent, Index(run.path.parent, Path(folder, "cache")))) == 1
         own_checkpoints(run, [run])
-        Supervision.from_manifest(found)
+        Supervision.from_manifest(result)
         with contextlib.suppress(UsageError):
-            starting_point(run, found, RunState("failed"), None)
+            starting_point(run, result, RunState("failed"), None)
 
 
 @pytest.mark.long
@@ -91,17 +91,17 @@ def test_config_keeps_its_values_and_loses_what_has_none() -> None:
 
 def test_what_is_only_shown_cannot_move_the_cursor() -> None:
     change = {"key": "a", "before": "\x1b[2J", "after": ["\x9b1m"], "origin": "cli"}
-    found = checked({"description": "a\x1b[2Jb", "argv": ["\x1b[2J"], "changes": [change]})
-    assert found["description"] == "a [2Jb"
-    assert found["argv"] == ["[2J"]
-    assert found["changes"] == [{"key": "a", "before": "[2J", "after": ["1m"], "origin": "cli"}]
+    result = checked({"description": "a\x1b[2Jb", "argv": ["\x1b[2J"], "changes": [change]})
+    assert result["description"] == "a [2Jb"
+    assert result["argv"] == ["[2J"]
+    assert result["changes"] == [{"key": "a", "before": "[2J", "after": ["1m"], "origin": "cli"}]
 
 
 @pytest.mark.parametrize("value", [3, {"a": 3}, {"a": {"sha256": 3}}, {"a\0": {"sha256": "x"}}])
 def test_files_have_a_path_and_a_hash(value: Any) -> None:
-    found = checked({"data": value, "recipe_file": {"b": {"sha256": "x"}}})
-    assert not found.get("data")
-    assert found["recipe_file"] == {"b": {"sha256": "x"}}
+    result = checked({"data": value, "recipe_file": {"b": {"sha256": "x"}}})
+    assert not result.get("data")
+    assert result["recipe_file"] == {"b": {"sha256": "x"}}
 
 
 def test_what_lies_too_deep_is_left_out() -> None:

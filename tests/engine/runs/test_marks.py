@@ -76,10 +76,10 @@ def test_a_moved_run_keeps_its_processes(tmp_path: Path, start: Start, moved: st
     (tmp_path / moved).parent.mkdir()
     shutil.move(run.path, tmp_path / moved)
     assert pids(RunDir(tmp_path / moved)) == [process.pid]
-    (found,) = leftovers(tmp_path / "other")
-    assert (found.process, found.run) == (process, Path(moved).name)
+    (result,) = leftovers(tmp_path / "other")
+    assert (result.process, result.run) == (process, Path(moved).name)
     assert leftovers(tmp_path / "runs")[0].reason == "its run directory was deleted"
-    assert reap([found]) == [process.pid]
+    assert reap([result]) == [process.pid]
 
 
 def test_a_copy_does_not_own_the_processes_of_the_original(tmp_path: Path, start: Start) -> None:
@@ -98,8 +98,8 @@ def test_a_new_run_in_the_place_of_a_deleted_one_does_not_own_its_processes(
     shutil.rmtree(run.path)
     again = make_run(tmp_path / "runs" / "one", new_mark(), RunState("running"))
     assert pids(again) == []
-    (found,) = leftovers(tmp_path / "runs")
-    assert (found.process, found.reason) == (process, "its run directory was deleted")
+    (result,) = leftovers(tmp_path / "runs")
+    assert (result.process, result.reason) == (process, "its run directory was deleted")
 
 
 def test_a_run_seen_through_a_link_keeps_its_processes(tmp_path: Path, start: Start) -> None:

@@ -70,8 +70,8 @@ def test_a_changed_state_is_seen_although_the_index_has_an_older_one(
 ) -> None:
     list_runs(root, index)
     write_state(RunDir(root / "run-1"), RunState("failed", reason="new", started=1.0))
-    found = {info.id: info.state.reason for info in list_runs(root, index)}
-    assert found["run-1"] == "new"
+    result = {info.id: info.state.reason for info in list_runs(root, index)}
+    assert result["run-1"] == "new"
 
 
 def test_a_deleted_run_disappears(root: Path, index: Index) -> None:
@@ -158,8 +158,8 @@ def test_a_locked_index_is_left_alone(root: Path, index: Index, tmp_path: Path) 
 
 def test_many_listing_at_once_all_see_every_run(root: Path, index: Index) -> None:
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: ids(root, index), range(16)))
-    assert found == [["run-2", "run-1", "run-0"]] * 16
+        result = list(pool.map(lambda _: ids(root, index), range(16)))
+    assert result == [["run-2", "run-1", "run-0"]] * 16
 
 
 def test_a_runs_folder_whose_name_is_no_text_is_listed(tmp_path: Path) -> None:
@@ -223,9 +223,9 @@ def test_a_folder_without_manifest_or_state_is_no_run(root: Path, index: Index) 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may look into everything")
 def test_a_run_that_may_not_be_looked_into_hides_no_other(root: Path, index: Index) -> None:
     (root / "run-1").chmod(0)
-    found = {info.id: info.state.reason for info in list_runs(root, index)}
+    result = {info.id: info.state.reason for info in list_runs(root, index)}
     (root / "run-1").chmod(0o755)
-    assert found == {"run-0": None, "run-1": "no readable state.json", "run-2": None}
+    assert result == {"run-0": None, "run-1": "no readable state.json", "run-2": None}
 
 
 @pytest.mark.parametrize("given", ["run-1", "runs/run-1", "./runs/run-1/", "../here/runs/run-1"])

@@ -183,12 +183,12 @@ def test_settings_of_a_common_run_do_not_bury_addresses_and_code(root: Path) -> 
     run.path.mkdir(parents=True)
     values = {key: {"value": value, "origin": "default"} for key, value in config.items()}
     jsonl.write_json(run.manifest, {"config": values})
-    found = list(facts(run, "ann"))
-    assert [text for label, text in found if label == "address"] == [
+    result = list(facts(run, "ann"))
+    assert [text for label, text in result if label == "address"] == [
         "transfer_queue.metadata_server: evil.example:1",
         "judge.base_url: evil.example/v1",
     ]
-    assert [text for label, text in found if label == "code"] == [
+    assert [text for label, text in result if label == "code"] == [
         "evil.Manager",
         "pkg://evil.entry",
     ]
@@ -291,8 +291,8 @@ def test_without_a_place_for_the_key_a_launch_works_and_a_yes_is_refused(
 def test_who_may_rename_a_run_may_replace_it(root: Path, mode: int, reason: str | None) -> None:
     run = make_run(root)
     root.chmod(mode)
-    found = exposures(run)
-    assert (reason in found[0]) if reason else found == []
+    result = exposures(run)
+    assert (reason in result[0]) if reason else result == []
 
 
 def test_a_run_launched_into_such_a_folder_stays_its_launchers(root: Path) -> None:

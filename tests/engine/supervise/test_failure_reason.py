@@ -42,8 +42,8 @@ def why(attempt: Attempt, tmp_path: Path) -> Callable[..., str | None]:
 
 
 def test_an_exception_is_named(why: Callable[..., str | None]) -> None:
-    found = why("Traceback (most recent call last):", "ValueError: a shape does not fit", "bye")
-    assert found == "ValueError: a shape does not fit"
+    result = why("Traceback (most recent call last):", "ValueError: a shape does not fit", "bye")
+    assert result == "ValueError: a shape does not fit"
 
 
 def test_a_console_without_an_error_tells_no_cause(why: Callable[..., str | None]) -> None:
@@ -55,9 +55,9 @@ def test_a_missing_console_tells_no_cause(attempt: Attempt, tmp_path: Path) -> N
 
 
 def test_a_killed_ray_worker_is_named_with_its_pid(why: Callable[..., str | None]) -> None:
-    found = why(*DEAD_ACTOR, "RuntimeError: something that followed from it")
-    assert found is not None
-    assert found.startswith("Ray worker WorkerDict (pid 4711) was killed")
+    result = why(*DEAD_ACTOR, "RuntimeError: something that followed from it")
+    assert result is not None
+    assert result.startswith("Ray worker WorkerDict (pid 4711) was killed")
 
 
 def test_a_killed_rollout_server_stands_behind_missing_rewards(
@@ -67,9 +67,9 @@ def test_a_killed_rollout_server_stands_behind_missing_rewards(
         f"{CYAN}(AgentLoopWorkerTQ pid=7){PLAIN} {line}".replace("WorkerDict", "HFServer")
         for line in DEAD_ACTOR
     ]
-    found = why(*lines, NO_REWARDS)
-    assert found is not None
-    assert found.startswith("Ray worker HFServer (pid 4711) was killed")
+    result = why(*lines, NO_REWARDS)
+    assert result is not None
+    assert result.startswith("Ray worker HFServer (pid 4711) was killed")
 
 
 def test_an_error_in_an_actors_constructor_is_not_a_killed_worker(
@@ -96,9 +96,9 @@ def test_a_dead_ray_service_is_named(why: Callable[..., str | None]) -> None:
 
 
 def test_a_full_disk_is_named(why: Callable[..., str | None]) -> None:
-    found = why("OSError: [Errno 28] No space left on device", "RuntimeError: writing failed")
-    assert found is not None
-    assert found.startswith("no space left on device; ")
+    result = why("OSError: [Errno 28] No space left on device", "RuntimeError: writing failed")
+    assert result is not None
+    assert result.startswith("no space left on device; ")
 
 
 def test_a_failed_write_on_a_disk_with_room_stays_what_it_is(
@@ -109,7 +109,7 @@ def test_a_failed_write_on_a_disk_with_room_stays_what_it_is(
 
 
 def test_the_first_rank_that_was_killed_is_named(why: Callable[..., str | None]) -> None:
-    found = why(
+    result = why(
         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
         "Root Cause (first observed failure):",
         "[0]:",
@@ -117,13 +117,13 @@ def test_the_first_rank_that_was_killed_is_named(why: Callable[..., str | None])
         "  exitcode  : -9 (pid: 4711)",
         "  traceback : Signal 9 (SIGKILL) received by PID 4711",
     )
-    assert found == "rank 1 (pid 4711) was killed by SIGKILL"
+    assert result == "rank 1 (pid 4711) was killed by SIGKILL"
 
 
 def test_the_cause_is_plain_and_short(why: Callable[..., str | None]) -> None:
-    found = why(f"{RED}ValueError: {'x' * 1000}{PLAIN}")
-    assert found is not None
-    assert "\x1b" not in found and len(found) == 300
+    result = why(f"{RED}ValueError: {'x' * 1000}{PLAIN}")
+    assert result is not None
+    assert "\x1b" not in result and len(result) == 300
 
 
 def test_a_killed_trainer_is_not_explained_by_what_its_console_happens_to_say(

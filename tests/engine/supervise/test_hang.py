@@ -138,8 +138,8 @@ def test_a_module_of_this_project_is_named_however_it_was_started(tmp_path: Path
     for arguments, named in (([*started, root, name], name), ([str(script)], "sleeper.py")):
         with child(*arguments) as pid:
             wait_for(partial(identify, pid))
-            (found,) = sample_members([each for each in (identify(pid),) if each], None)
-            assert found.name == named
+            (result,) = sample_members([each for each in (identify(pid),) if each], None)
+            assert result.name == named
 
 
 def test_nothing_is_said_where_nothing_can_be_seen() -> None:

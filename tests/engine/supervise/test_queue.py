@@ -90,7 +90,7 @@ def says(run: RunDir, text: str) -> Callable[[], bool]:
 
 
 def when(run: RunDir, event: str) -> float:
-    return next(float(one["t"]) for one in jsonl.read(run.events) if one["event"] == event)
+    return next(float(record["t"]) for record in jsonl.read(run.events) if record["event"] == event)
 
 
 def one_behind_two_failures(folder: Folder) -> RunDir:
@@ -135,7 +135,7 @@ def test_a_run_after_another_starts_when_that_has_finished(folder: Folder) -> No
     second = folder.launch("second", after="first", turn=False)
     assert ended(second).state == "finished"
     assert when(second, "start") >= when(first, "end")
-    assert "warning" not in {one["event"] for one in jsonl.read(second.events)}
+    assert "warning" not in {record["event"] for record in jsonl.read(second.events)}
 
 
 def test_what_follows_an_unhealthy_run_starts_with_a_warning_of_it(folder: Folder) -> None:
@@ -143,7 +143,7 @@ def test_what_follows_an_unhealthy_run_starts_with_a_warning_of_it(folder: Folde
     folder.launch("first", "--say", "2", refused, steps=4, at_once=True)
     second = folder.launch("second", after="first", turn=False)
     assert ended(second).state == "finished"
-    (warning,) = (one for one in jsonl.read(second.events) if one["event"] == "warning")
+    (warning,) = (record for record in jsonl.read(second.events) if record["event"] == "warning")
     assert warning["message"].startswith("run 'first' finished, but is unhealthy: ")
 
 
@@ -220,7 +220,7 @@ def test_a_queued_run_can_be_stopped_and_never_starts(folder: Folder) -> None:
     done = stop_run(second)
     assert done.ended
     assert (done.state, done.reason) == ("finished", "stopped by user before it started")
-    assert [one["event"] for one in jsonl.read(second.events)] == ["queued", "end"]
+    assert [record["event"] for record in jsonl.read(second.events)] == ["queued", "end"]
 
 
 def test_the_next_run_does_not_wait_for_one_that_was_stopped_in_the_queue(folder: Folder) -> None:

@@ -217,7 +217,7 @@ def test_the_processes_of_the_job_are_the_clusters(start: Start, cluster: JobSer
     running(run)
     (job,) = cluster.jobs.values()
     follower = observed_state(run).trainer
-    claimed = {one.pid for one in members(run)}
+    claimed = {process.pid for process in members(run)}
     assert follower is not None and follower.pid in claimed
     assert job.pid not in claimed
 

@@ -55,9 +55,13 @@ def start(root: Path) -> Iterator[Start]:
 
 def test_a_process_of_an_ended_run_is_found_and_ended(root: Path, start: Start) -> None:
     process = start("old", RunState("failed"))
-    (found,) = leftovers(root)
-    assert (found.process.pid, found.run, found.reason) == (process.pid, "old", "its run is failed")
-    assert reap([found], patience_s=120) == [process.pid]
+    (result,) = leftovers(root)
+    assert (result.process.pid, result.run, result.reason) == (
+        process.pid,
+        "old",
+        "its run is failed",
+    )
+    assert reap([result], patience_s=120) == [process.pid]
     assert process.wait() == -signal.SIGTERM
 
 
@@ -68,8 +72,8 @@ def test_a_process_of_a_live_run_is_left_alone(root: Path, start: Start) -> None
 
 def test_a_process_whose_run_directory_is_gone_is_found(root: Path, start: Start) -> None:
     start("gone", None)
-    (found,) = leftovers(root)
-    assert found.reason == "its run directory was deleted"
+    (result,) = leftovers(root)
+    assert result.reason == "its run directory was deleted"
 
 
 def test_runs_of_another_folder_are_not_ours(tmp_path: Path, root: Path, start: Start) -> None:
@@ -90,7 +94,7 @@ def test_its_ports_are_named(root: Path, start: Start) -> None:
         f"print(s.getsockname()[1], flush=True); {SLEEP.split(';', 1)[1]}"
     )
     start("old", RunState("failed"), code)
-    (found,) = leftovers(root)
-    (port,) = found.ports
+    (result,) = leftovers(root)
+    (port,) = result.ports
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S):
         pass

@@ -106,10 +106,10 @@ def test_tokens_come_up_as_often_as_they_are_likely(model: Any, sampling: Sampli
     expected = log_distribution(logits, sampling, torch.zeros(1, 1).long()).exp()[0]
     requests = [Request(PROMPTS[0], 1, sampling, seed) for seed in range(draws)]
     drawn = [done.tokens[0] for done in generate(model, requests, [], PAD)]
-    found = torch.bincount(torch.tensor(drawn), minlength=len(expected)) / draws
-    assert not found[expected == 0].any()
+    result = torch.bincount(torch.tensor(drawn), minlength=len(expected)) / draws
+    assert not result[expected == 0].any()
     # Five standard deviations of a binomial share; the seeds are fixed, so this never flickers.
-    assert bool(((found - expected).abs() <= 5 * (expected / draws).sqrt() + 1e-3).all())
+    assert bool(((result - expected).abs() <= 5 * (expected / draws).sqrt() + 1e-3).all())
 
 
 @settings(max_examples=30, deadline=None)

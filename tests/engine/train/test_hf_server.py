@@ -57,10 +57,10 @@ def rollouts_of(
     async def all_of_them() -> list[Rollout]:
         await server.set_global_steps(step)
         tasks = [one(place, prompt) for place, prompt in enumerate(prompts)]
-        found = sorted(await asyncio.gather(*tasks))
+        result = sorted(await asyncio.gather(*tasks))
         assert server.batcher is not None
         server.batcher.cancel()
-        return found
+        return result
 
     return asyncio.run(all_of_them())
 
@@ -92,8 +92,8 @@ def test_another_seed_and_another_step_give_other_rollouts(make_server: Any) -> 
 
 
 def test_the_rollouts_of_a_prompt_differ(make_server: Any) -> None:
-    found = rollouts_of(make_server(), STEP)
-    assert len({tokens for _, tokens, _ in found}) > len(PROMPTS)
+    result = rollouts_of(make_server(), STEP)
+    assert len({tokens for _, tokens, _ in result}) > len(PROMPTS)
 
 
 def test_a_rollout_that_never_comes_does_not_hold_up_the_others(

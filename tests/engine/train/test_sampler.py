@@ -55,10 +55,10 @@ class Queue:
         return {"train": dict(self.tags)}
 
     def kv_batch_get(self, keys: list[str], select_fields: list[str], **_: Any) -> dict[str, Any]:
-        found = {name: [self.fields[key][name] for key in keys] for name in select_fields}
+        result = {name: [self.fields[key][name] for key in keys] for name in select_fields}
         return {
             name: values if isinstance(values[0], dict) else torch.stack(values)
-            for name, values in found.items()
+            for name, values in result.items()
         }
 
     def kv_clear(self, keys: Iterable[str], **_: Any) -> None:

@@ -132,9 +132,12 @@ def on_loopback(listener: Listener) -> bool:
 def own_address() -> str:
     """An address of this host that other hosts may reach, or one that only looks like it."""
     for addresses in psutil.net_if_addrs().values():
-        for one in addresses:
-            if one.family == socket.AF_INET and not ipaddress.ip_address(one.address).is_loopback:
-                return one.address
+        for address in addresses:
+            if (
+                address.family == socket.AF_INET
+                and not ipaddress.ip_address(address.address).is_loopback
+            ):
+                return address.address
     pytest.skip("this host has no address but loopback")
 
 
@@ -297,7 +300,9 @@ def test_nothing_of_a_run_listens_beyond_this_host(live: Live) -> None:
 
 
 def test_a_secret_that_the_recipe_refers_to_reaches_the_workers_and_no_file(live: Live) -> None:
-    reward = next(one for one in live.processes() if one.name().startswith("ray::RewardLoop"))
+    reward = next(
+        process for process in live.processes() if process.name().startswith("ray::RewardLoop")
+    )
     assert reward.environ()["PASSED_ON"] == TOKEN
     folders = (live.folder, Path((live.folder / "attempt_1" / "ray_dir.txt").read_text().strip()))
     files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
@@ -318,7 +323,11 @@ def test_a_local_stranger_cannot_have_a_message_unpickled(
 ) -> None:
     """TransferQueue executes what a pickle in a message says, for whoever reaches its handlers."""
     executed = tmp_path / "executed"
-    queue = [one for one in listeners(live.processes()) if one[0].startswith(QUEUE_PROCESSES)]
+    queue = [
+        listener
+        for listener in listeners(live.processes())
+        if listener[0].startswith(QUEUE_PROCESSES)
+    ]
     assert len(queue) >= 3
     before = len(metrics(live.folder))
     for _, address, port in queue:

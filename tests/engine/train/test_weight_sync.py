@@ -35,14 +35,14 @@ def train_a_step(trainer: Any) -> None:
 
 def difference(trainer: Any, server: Any, step: int) -> float:
     """verl's ``training/rollout_probs_diff_mean`` of one step's rollouts."""
-    found = []
+    result = []
     for prompt, tokens, log_probs in rollouts_of(server, STEP, step):
         row = torch.tensor([[*prompt, *tokens]])
         with torch.no_grad():
             every = torch.log_softmax(trainer(row).logits[0, len(prompt) - 1 : -1], -1)
         chosen = every.gather(1, torch.tensor(tokens)[:, None])[:, 0]
-        found.append((chosen.exp() - torch.tensor(log_probs).exp()).abs())
-    return float(torch.cat(found).mean())
+        result.append((chosen.exp() - torch.tensor(log_probs).exp()).abs())
+    return float(torch.cat(result).mean())
 
 
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "adapter"])

@@ -65,10 +65,10 @@ def race(act: Callable[[], object]) -> list[str]:
             answers.put("")
 
     contenders: list[Any] = [context.Process(target=contend) for _ in range(CONTENDERS)]
-    for one in contenders:
-        one.start()
-    for one in contenders:
-        one.join()
+    for contender in contenders:
+        contender.start()
+    for contender in contenders:
+        contender.join()
     return [answers.get() for _ in contenders]
 
 
