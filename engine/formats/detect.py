@@ -163,8 +163,8 @@ def _detect_folder(folder: Path, as_format: str | None) -> Detected:
     if not exact:
         raise UsageError(f"{folder}: no file of a known format in it; looked for {format_names()}")
     names = ", ".join(str(log.path) for log in exact[:6])
-    others = f" and {len(exact) - 6} more" if len(exact) > 6 else ""
-    raise UsageError(f"{folder}: holds several runs; name one of {names}{others}")
+    more = f" and {len(exact) - 6} more" if len(exact) > 6 else ""
+    raise UsageError(f"{folder}: contains several runs; name one of {names}{more}")
 
 
 def _detect_quietly(path: Path) -> Detected | None:

@@ -153,10 +153,10 @@ class LineFormat(Format):
     def complete_part(self, line: bytes) -> bytes:
         """The part of a line without an end whose values cannot change when more is written.
 
-        By default all of it: the parser reads a value only with what closes it, or the line is a
-        progress bar, which is written as a whole.
+        By default nothing of a console line, whose last number may lack digits, and all of a
+        progress bar, which is written as a whole, or of a JSON object, which shows its end.
         """
-        return line
+        return b"" if self.is_console and not self.has_bars else line
 
     def open(self, path: Path) -> Reader:
         return LineReader(path, self)

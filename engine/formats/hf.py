@@ -45,6 +45,9 @@ class HfConsoleFormat(LineFormat):
             for match in _DICT.finditer(line)
         )
 
+    def complete_part(self, line: bytes) -> bytes:
+        return line  # A dict is read with its closing brace.
+
     def parser(self, path: Path) -> Parser:
         return HfConsole()
 

@@ -92,5 +92,7 @@ class PluginReader(Reader):
             return self._reader.last_step()
 
     def rest(self) -> list[Step]:
-        with self._format.named_failure(self._path):
+        try:
             return self._reader.rest()
+        except Exception:
+            return []  # What is torn need not be parsed.

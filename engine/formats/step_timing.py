@@ -102,6 +102,9 @@ class StepTimingFormat(LineFormat):
     def matches(self, sample: Sample) -> bool:
         return any(MARK in line and parse(line) is not None for line in sample.lines())
 
+    def complete_part(self, line: bytes) -> bytes:
+        return line  # A value is read with its unit.
+
     def parser(self, path: Path) -> Parser:
         return StepTiming()
 

@@ -16,7 +16,7 @@ from engine.formats.detect import FORMATS
 def format_table() -> str:
     """Return a row for each built-in format, in the order of detection."""
     rows = ["| format (`--as`) | what is read |", "|---|---|"]
-    rows += [f"| {each.name} (`{each.key}`) | {each.reads} |" for each in FORMATS]
+    rows += [f"| {row.name} (`{row.key}`) | {row.reads} |" for row in FORMATS]
     return "\n".join(rows)
 
 

@@ -174,12 +174,12 @@ class _Layout:
 def _trimmed(text: bytes) -> bytes:
     """Without the colors that end at a line's end, and Ray's ``[repeated 2x across cluster]``."""
     text = text.rstrip()
-    if (place := text.rfind(b"[repeated ", -_REPEATED_REACH)) > 0:
-        text = text[:place].rstrip()
+    if (start := text.rfind(b"[repeated ", -_REPEATED_REACH)) > 0:
+        text = text[:start].rstrip()
     for _ in range(_COLORS):
-        if not text.endswith(b"m") or (place := text.rfind(b"\x1b[", -_COLOR_REACH)) < 0:
+        if not text.endswith(b"m") or (start := text.rfind(b"\x1b[", -_COLOR_REACH)) < 0:
             break
-        text = text[:place].rstrip()
+        text = text[:start].rstrip()
     return text
 
 

@@ -97,7 +97,8 @@ class ApiJudge:
             so_far = _add_attempt(so_far, tried)
             if not isinstance(tried.outcome, _Failure):
                 return replace(so_far, scores=tried.outcome, latency_s=tried.latency_s)
-            error, attempt = self._safe(tried.outcome.error), so_far.attempts
+            attempt, error = so_far.attempts, tried.outcome.error
+            error = replace(error, message=mask_text(error.message, self._client.api_key))
             last = attempt == self._settings.max_attempts or error.kind not in RETRYABLE
             self._log(error, attempt, last)
             if last:
@@ -143,10 +144,6 @@ class ApiJudge:
             error = ScoringError("other", f"{type(problem).__name__}: {problem}")
         return _Failure(error), tokens
 
-    def _safe(self, error: ScoringError) -> ScoringError:
-        """The error with secrets masked, for logs and records."""
-        return replace(error, message=mask_text(error.message, self._client.api_key))
-
     def _request(self, messages: list[dict[str, str]]) -> dict[str, Any]:
         request: dict[str, Any] = {
             "model": self._settings.model,
@@ -185,8 +182,9 @@ def _add_attempt(so_far: JudgeResult, tried: _Try) -> JudgeResult:
 def _tokens(reply: Any) -> Tokens | None:
     usage = getattr(reply, "usage", None)
     sent, received = (getattr(usage, n, None) for n in ("prompt_tokens", "completion_tokens"))
-    both = isinstance(sent, int) and isinstance(received, int)
-    return Tokens(int(sent or 0), int(received or 0)) if both else None
+    if isinstance(sent, int) and isinstance(received, int):
+        return Tokens(sent, received)
+    return None
 
 
 def make_openai_judge(

@@ -32,23 +32,22 @@ class Credentials:
 
 
 def find_credentials(settings: JudgeSettings, env: Mapping[str, str]) -> Credentials:
-    """The credentials for ``settings.provider``.
+    """Return the credentials for ``settings.provider``.
 
     UsageError names the variables that are missing; CleartextError where the key could be read on
     its way. Values are stripped: a .env file with Windows line ends leaves a carriage return.
     """
     provider = get_provider(settings.provider)
     values = {name: value.strip() for name, value in env.items() if value.strip()}
-    credentials = next(
-        filter(None, (_complete(each, settings, values) for each in provider.sign_ins)), None
-    )
+    complete = (_complete(sign_in, settings, values) for sign_in in provider.sign_ins)
+    credentials = next(filter(None, complete), None)
     if credentials is None:
         missing = _missing_variables(provider, settings, values)
         raise UsageError(f"judge.provider={provider.name}: {missing}")
     if credentials.key != NO_KEY:
-        what = f"judge.provider={provider.name}: {credentials.sign_in.key}"
+        key = f"judge.provider={provider.name}: {credentials.sign_in.key}"
         address = credentials.endpoint or provider.default_base_url or ""
-        if complaint := cleartext_complaint(what, address, values):
+        if complaint := cleartext_complaint(key, address, values):
             raise CleartextError(complaint)
     return credentials
 
@@ -56,7 +55,7 @@ def find_credentials(settings: JudgeSettings, env: Mapping[str, str]) -> Credent
 def _complete(
     sign_in: SignIn, settings: JudgeSettings, values: Mapping[str, str]
 ) -> Credentials | None:
-    """What these variables sign in with, where address and key are both known or not needed."""
+    """Return the credentials of these variables; None if the address or a needed key is missing."""
     provider = get_provider(settings.provider)
     endpoint = settings.base_url or values.get(sign_in.base_url)
     key = values.get(sign_in.key)
@@ -79,5 +78,5 @@ def _missing_variables(
             return f"{names.key} is set but {names.base_url} is not"
     if provider.default_base_url is not None:
         return f"{provider.sign_ins[0].key} is not set"
-    first, *others = [f"{names.base_url} and {names.key}" for names in provider.sign_ins]
-    return f"set {first}" + "".join(f" (or {other})" for other in others)
+    first, *more = [f"{names.base_url} and {names.key}" for names in provider.sign_ins]
+    return f"set {first}" + "".join(f" (or {pair})" for pair in more)

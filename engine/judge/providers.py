@@ -53,7 +53,7 @@ class JudgeProvider:
     sign_ins: tuple[SignIn, ...]
     """The first complete one is used. Empty: nothing is asked over the network or paid for."""
     key_is_optional: bool
-    """Whether a server whose address is given may be asked without a key."""
+    """Whether a server at a given address can be asked without a key."""
     default_base_url: str | None
     """Where calls go unless ``judge.base_url`` or a variable says otherwise; None: nowhere."""
     token_parameter: str
@@ -147,9 +147,9 @@ def provider_names() -> tuple[str, ...]:
 
 
 def find_provider(name: object) -> JudgeProvider | None:
-    """The provider called ``name``. Other packages are looked at only for what is not built in."""
-    known = (provider for provider in BUILT_IN if provider.name == name)
-    return next(known, None) or next((p for p in _plugins()[0] if p.name == name), None)
+    """Return the provider called ``name``. Other packages are read only if it is not built in."""
+    built_in = (provider for provider in BUILT_IN if provider.name == name)
+    return next(built_in, None) or next((p for p in _plugins()[0] if p.name == name), None)
 
 
 def get_provider(name: str) -> JudgeProvider:
@@ -162,8 +162,8 @@ def get_provider(name: str) -> JudgeProvider:
 
 def expected_names() -> str:
     """``Input should be 'offline', 'azure' or 'openai'``, and which plugins were skipped."""
-    *most, last = [repr(name) for name in provider_names()]
-    return "; ".join((f"Input should be {', '.join(most)} or {last}", *plugin_problems()))
+    *names, last = [repr(name) for name in provider_names()]
+    return "; ".join((f"Input should be {', '.join(names)} or {last}", *plugin_problems()))
 
 
 def asks_server(name: object) -> bool:
@@ -181,12 +181,12 @@ def variable_prefixes() -> tuple[str, ...]:
 
 
 def address_variables() -> tuple[str, ...]:
-    """The variables that say where a judge is."""
+    """Return the variables that hold the address of a judge."""
     return tuple(sign_in.base_url for p in all_providers() for sign_in in p.sign_ins)
 
 
 def check_provider(provider: JudgeProvider) -> Iterator[str]:
-    """What is wrong with a declaration, each with the name of the field."""
+    """Yield what is wrong with a declaration, each with the name of the field."""
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", provider.name):
         yield f"name={provider.name!r} must be lower-case letters, digits, - and _"
     if not re.fullmatch(r"[\w.]+:\w+", provider.judge):
@@ -216,9 +216,9 @@ def format_table(providers: Sequence[JudgeProvider] = BUILT_IN) -> str:
 def _format_credentials(provider: JudgeProvider) -> str:
     """The variables that sign in, e.g. ```A_URL` and `A_KEY`, or `B_URL` and `B_KEY```."""
     if provider.default_base_url is None:
-        sets = [f"`{each.base_url}` and `{each.key}`" for each in provider.sign_ins]
+        sets = [f"`{names.base_url}` and `{names.key}`" for names in provider.sign_ins]
     else:
-        sets = [f"`{each.key}`" for each in provider.sign_ins]
+        sets = [f"`{names.key}`" for names in provider.sign_ins]
     return ", or ".join(sets) or "none"
 
 

@@ -51,7 +51,7 @@ class JudgeSettings(BaseModel):
 
 
 def make_judge(settings: JudgeSettings, slots_dir: Path | None, env: Mapping[str, str]) -> Judge:
-    """The judge that ``settings`` names; raises UsageError when credentials are missing.
+    """Return the judge that ``settings`` names. UsageError if credentials are missing.
 
     All processes that pass the same ``slots_dir`` share ``settings.max_concurrent``
     concurrent calls; None limits this process alone.
@@ -65,10 +65,10 @@ def make_judge(settings: JudgeSettings, slots_dir: Path | None, env: Mapping[str
     try:
         make = getattr(import_module(module), function)
     except ModuleNotFoundError as error:
-        what = f"judge.provider={settings.provider} needs the package {error.name}"
-        raise UsageError(f"{what}. Install it: pip install {error.name}") from error
+        problem = f"judge.provider={settings.provider} needs the package {error.name}"
+        raise UsageError(f"{problem}. Install it: pip install {error.name}") from error
     except (ImportError, AttributeError) as error:
-        what = f"judge.provider={settings.provider}: {path} cannot be loaded"
-        raise UsageError(f"{what}: {type(error).__name__}: {error}") from error
+        problem = f"judge.provider={settings.provider}: {path} cannot be loaded"
+        raise UsageError(f"{problem}: {type(error).__name__}: {error}") from error
     judge: Judge = make(settings, slots, env)
     return judge

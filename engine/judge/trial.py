@@ -28,10 +28,6 @@ class Probe:
     answers: tuple[str, ...]
     rubric: str
 
-    @property
-    def swapped(self) -> Probe:
-        return replace(self, answers=self.answers[::-1])
-
 
 LONG_RIGHT = Probe(
     "What is diabetes?",
@@ -166,17 +162,16 @@ async def _try(judge: Judge, limit: int, calls: int, probes: Sequence[Probe]) ->
             return Trial(first, probe=probes[0])
         started = time.perf_counter()
         turns = ((probes[number // 2 % len(probes)], number % 2 == 0) for number in range(calls))
-        asking = (_ask(judge, probe, is_swapped) for probe, is_swapped in turns)
-        more = await asyncio.gather(*asking)
+        results = await asyncio.gather(*(_ask(judge, *turn) for turn in turns))
         duration = time.perf_counter() - started
-        return Trial(first, tuple(more), min(limit, calls), duration, probes[0])
+        return Trial(first, tuple(results), min(limit, calls), duration, probes[0])
     finally:
         await judge.aclose()
 
 
 async def _ask(judge: Judge, probe: Probe, is_swapped: bool = False) -> JudgeResult:
-    asked = probe.swapped if is_swapped else probe
-    result = await judge.evaluate_answers_batched(asked.question, asked.answers, asked.rubric)
+    answers = probe.answers[::-1] if is_swapped else probe.answers
+    result = await judge.evaluate_answers_batched(probe.question, answers, probe.rubric)
     if result.scores is None or not is_swapped:
         return result
     return replace(result, scores=result.scores[::-1])

@@ -31,7 +31,7 @@ _SLACK = 1e-3
 
 
 class ReplyError(ValueError):
-    """The reply has no usable score for some answer; the message says what is missing."""
+    """The reply lacks a usable score for some answer; the message names it."""
 
 
 def judge_messages(question: str, answers: Sequence[str], rubric: str) -> list[dict[str, str]]:
@@ -65,8 +65,8 @@ def read_scores(reply: str, n_answers: int) -> tuple[float, ...]:
 def _on_scale(scores: list[float]) -> tuple[float, ...]:
     """Refuse other scales: clipping would silently make points out of 10 or 100 equal."""
     if any(not -1 - _SLACK <= score <= 1 + _SLACK for score in scores):
-        given = ", ".join(f"{score:g}" for score in scores)
-        raise ReplyError(f"scores on another scale than 0 to 1: {given}")
+        listed = ", ".join(f"{score:g}" for score in scores)
+        raise ReplyError(f"scores on another scale than 0 to 1: {listed}")
     return tuple(min(1.0, max(0.0, score)) for score in scores)
 
 

@@ -209,6 +209,17 @@ def test_a_last_line_without_an_end_counts_everywhere_as_far_as_it_is_complete(
         np.testing.assert_array_equal(seen.get(name).values, losses)
 
 
+def test_a_torn_line_waits_if_its_format_does_not_show_its_end(tmp_path: Path) -> None:
+    class Plain(Bars):
+        has_bars = False
+
+    path = tmp_path / "train.log"
+    path.write_text("1|1|Loss: 0.5:\n1|2|Loss: 1.5e:")
+    reader = Plain().open(path)
+    assert [step.step for step in reader.poll(1 << 20).steps] == [1]
+    assert reader.rest() == []
+
+
 def test_a_step_whose_line_ends_later_has_all_of_its_values(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_text("step:1 - actor/loss:0.5 - x:1\nstep:2 - actor/loss:0.25 - x:1")
@@ -239,7 +250,7 @@ def test_steps_on_bars_come_before_the_line_ends(tmp_path: Path) -> None:
     assert len(watch.poll_steps().steps) == STEPS
     with path.open("a") as log:
         log.write("1|61|Loss: 0.5:  9%|##  |\r1|62|Loss:")
-    assert [step.step for step in watch.poll_steps().steps] == [61]
+    assert watch.poll().batch.steps.tolist() == [61]
 
 
 def test_a_broken_plugin_is_named_where_nothing_fits(

@@ -113,7 +113,9 @@ def test_a_folder_with_several_runs_or_none_is_refused(tmp_path: Path) -> None:
         detect(tmp_path)
     for name in ("a", "b"):
         write(tmp_path / name / "x.log", VERL)
-    with pytest.raises(UsageError, match=r"holds several runs; name one of .*a/x.log, .*b/x.log"):
+    with pytest.raises(
+        UsageError, match=r"contains several runs; name one of .*a/x.log, .*b/x.log"
+    ):
         detect(tmp_path)
 
 
