@@ -29,9 +29,9 @@ DATA_FILE = Symptom(
     also=(Severity.INFO,),
     title="A data file is missing or unusable",
     cause="{message}.",
-    shape="the preflight check `dataset` fails (a warning of it is info) on the very files that "
-    "the run was trained on",
-    ruled_out="files that are gone, or that have changed since the launch",
+    shape="the preflight check `dataset` fails on the files that the run was trained on; info if "
+    "the check only warns",
+    ruled_out="files that no longer exist, or that have changed since the launch",
     remedies=lambda _: (_PROPOSED,),
     confidence=0.8,
     source="preflight checks",
@@ -41,9 +41,9 @@ VALIDATION_IS_TRAINING = Symptom(
     also=(Severity.INFO,),
     title="Validation questions are also in the training data",
     cause="{message}.",
-    shape="the preflight check `holdout` fails (a warning of it is info) on the very files that "
-    "the run was trained on",
-    ruled_out="files that are gone, or that have changed since the launch",
+    shape="the preflight check `holdout` fails on the files that the run was trained on; info if "
+    "the check only warns",
+    ruled_out="files that no longer exist, or that have changed since the launch",
     remedies=lambda _: (_PROPOSED,),
     confidence=0.8,
     source="preflight checks",

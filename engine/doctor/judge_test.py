@@ -36,8 +36,8 @@ SAME_SCORE = Symptom(
     id="judge_parse_failure.constant",
     severity=Severity.WARNING,
     title="Judge gives a right and a wrong answer the same score, {right}",
-    cause="Rewards compare the judge's order of the answers with gold's: a judge that does not "
-    "tell them apart leaves no signal.",
+    cause="Rewards compare the judge's order of the answers with that of the gold scores. If the "
+    "judge does not distinguish the answers, there is no learning signal.",
     shape="judge-test: equal scores for a right and a wrong answer in every call",
     remedies=lambda _: (_STRONGER, _SERVER),
     confidence=0.7,
@@ -47,8 +47,8 @@ INVERTED = Symptom(
     id="judge_parse_failure.inverted",
     severity=Severity.CRITICAL,
     title="Judge scores a wrong answer above a right one: {wrong} and {right}",
-    cause="Rewards compare the judge's order of the answers with gold's: a judge that reverses the "
-    "order trains the model to write rubrics that reward wrong answers.",
+    cause="Rewards compare the judge's order of the answers with that of the gold scores. A judge "
+    "that reverses the order trains the model to write rubrics that reward wrong answers.",
     shape="judge-test: a wrong answer scored above a right one in every call",
     remedies=lambda _: (_STRONGER, _SERVER),
     source=_SOURCE,

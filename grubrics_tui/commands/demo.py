@@ -30,7 +30,7 @@ def demo(
 
     require_trainer()
     if not as_json:
-        say("making data/tiny ...", flush=True)
+        say("generating data/tiny ...", flush=True)
     make_demo_data()
     launched = launch_demo(runs_root(runs))
     if not as_json:

@@ -164,7 +164,7 @@ class StartScreen(CockpitScreen):
 
         try:
             require_trainer()
-            self.post_message(self.Reported("making data/tiny ..."))
+            self.post_message(self.Reported("generating data/tiny ..."))
             make_demo_data()
             self.post_message(self.Reported("launching SFT; GRPO waits for it ..."))
             first, *_ = launch_demo(self._runs_root)

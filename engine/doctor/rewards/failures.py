@@ -88,8 +88,8 @@ def _failure(
         also=(Severity.ERROR, Severity.WARNING),
         title=title,
         cause=cause,
-        shape=f"error class `{kind}` in half of the rollouts of the newest steps (error; in all of "
-        "them: critical), or in a twentieth of at least 40 (warning)",
+        shape=f"error class `{kind}` in at least half of the rollouts of the newest steps (error; "
+        "critical if in all), or in a twentieth of at least 40 rollouts (warning)",
         remedies=lambda case: remedies(case.context),
         source="the error class that the reward recorded",
     )

@@ -193,7 +193,8 @@ FLAT_GOLD_SHARE = Symptom(
     severity=Severity.WARNING,
     title="{share} of rollouts have gold scores that do not differ",
     cause="{count} of {total} rollouts belong to questions whose gold scores are all equal: no "
-    "rubric can rank their answers as gold does, so only the bonus components are learned there.",
+    "rubric can rank their answers like the gold scores, so only the bonus components can be "
+    "learned from them.",
     shape="questions with equal gold scores in more than a tenth of at least 40 rollouts. They "
     "cost a judge call and teach nothing: alignment with a constant is 0 for any rubric, while the "
     "information bonus is still paid",

@@ -49,6 +49,6 @@ TrustOption = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Show which files of a run or config other users could have written, then continue",
+        help="Accept a run or config that other users could have written; shows it first",
     ),
 ]

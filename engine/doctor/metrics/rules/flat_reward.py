@@ -179,7 +179,7 @@ AT_FLOOR = Symptom(
     cause="{share} of the steps since step {onset} have the lowest mean reward of the run, {low}: "
     "no rollout in them earned more, so there is hardly anything to learn from.",
     shape="a mean reward at its lowest in 19 of 20 steps of the second half, of at least 20 steps",
-    ruled_out="logs with a share of zero-std groups, which have rules of their own",
+    ruled_out="logs with a share of zero-std groups, which have their own rules",
     remedies=_easier,
     confidence=0.7,
     not_checked=("whether the task is too hard or its answers are not recognized",),

@@ -33,7 +33,7 @@ EMPTY_PROMPT = Symptom(
     ruled_out="short prompts whose lengths vary, within a batch too",
     remedies=lambda _: (
         Remedy("Prepare the data again: prompt must be a list of {role, content}"),
-        Remedy("Check that a rendered prompt contains the question: grubrics-tui check does"),
+        Remedy("Run grubrics-tui check, which checks that a rendered prompt contains the question"),
     ),
     source="grubrics history: prompt_length/mean=3.0 in every step (a prompt stored as a JSON "
     "string is read letter by letter)",

@@ -42,7 +42,7 @@ NOT_SYNCED = Symptom(
     "`top_k`, which has no such bound",
     remedies=lambda _: (
         Remedy("Stop the run: sampled rollouts teach the current policy nothing"),
-        Remedy("Check that vLLM fits verl: grubrics-tui check, line environment"),
+        Remedy("Check that vLLM fits verl (grubrics-tui check, check environment)"),
         Remedy("With LoRA, actor_rollout_ref.model.lora.merge=true sends merged weights"),
     ),
     source="verl's `calculate_debug_metrics`; adapters that never reached vLLM (verl#7495); limits "
