@@ -160,11 +160,11 @@ def test_what_is_chosen_is_always_whole(
             save_step(folder / "elsewhere", 99).rename(folder / other)
         if tracker is not None:
             (folder / TRACKER).write_text(tracker)
-        found = complete_steps(folder)
+        result = complete_steps(folder)
         last = int(tracker) if tracker is not None and tracker.isdecimal() else None
         may_be = {s for s, shape in steps.items() if shape == WHOLE and (not last or s <= last)}
-        assert list(found) == sorted(may_be if tracker is not None and last != 0 else set())
-        assert all(path == folder / f"global_step_{step}" for step, path in found.items())
+        assert list(result) == sorted(may_be if tracker is not None and last != 0 else set())
+        assert all(path == folder / f"global_step_{step}" for step, path in result.items())
 
 
 def write(folder: Path, step: int, shape: str, files: list[str]) -> None:

@@ -85,8 +85,8 @@ def test_retries_are_told_for_every_error_that_is_repeated() -> None:
 def test_a_name_that_a_rule_forgets_reads_as_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # The fixture of all tests of the doctor refuses it.
     one = Symptom(id="overfitting", title="{a}", cause="{b} and {c}", shape="x", source="y")
-    found = one.finding(Case(), c=3)
-    assert (found.title, found.cause) == (HOLE, f"{HOLE} and 3")
+    result = one.finding(Case(), c=3)
+    assert (result.title, result.cause) == (HOLE, f"{HOLE} and 3")
 
 
 @pytest.mark.parametrize(
@@ -106,26 +106,26 @@ def test_every_rule_on_lines_is_reached_by_the_command_and_by_the_screen(
     by_command, by_screen = set(), set()
     for example in rule.examples:
         console.write_text(f"{at_info}{example}\n" * often)
-        by_command |= {found.id for found in everything(diagnose_file(console))}
-        by_screen |= {found.id for found in everything(RunFollower(run).diagnose()[1])}
+        by_command |= {finding.id for finding in everything(diagnose_file(console))}
+        by_screen |= {finding.id for finding in everything(RunFollower(run).diagnose()[1])}
     assert rule.id in by_command
     assert rule.id in by_screen
 
 
 def test_what_a_person_reads_begins_as_a_sentence() -> None:
     """But for names of metrics and commands, which are written as they are."""
-    titles = {text for one in ROWS for text in (one.title, *one.fixes)}
+    titles = {text for row in ROWS for text in (row.title, *row.fixes)}
     assert [text for text in titles if re.match(r"[a-z]+[ ,:]", text)] == []
 
 
 def test_every_id_begins_with_a_class_and_every_class_has_a_rule() -> None:
-    assert {one.family for one in ROWS} == set(FAMILIES)
+    assert {row.family for row in ROWS} == set(FAMILIES)
 
 
 def test_text_rules_and_classes_of_failed_rewards_are_in_it() -> None:
-    known = {one.id for one in ROWS}
+    known = {row.id for row in ROWS}
     assert {rule.id for rule in load_rules() if rule.role is not Role.NOISE} <= known
-    assert {one.id for one in FAILURES.values()} <= known
+    assert {value.id for value in FAILURES.values()} <= known
 
 
 @pytest.mark.parametrize("id", FAULTS)
@@ -133,8 +133,8 @@ def test_what_is_found_in_numbers_reads_as_the_table_says(id: str) -> None:
     curves = healthy(4, STEPS)
     for fault in FAULTS[id]:
         fault(curves, 60)
-    for one in everything(metric_findings(columns(curves), MetricContext())):
-        assert any(_is_row_of(row.id, row.title, one) for row in ROWS), one.title
+    for finding in everything(metric_findings(columns(curves), MetricContext())):
+        assert any(_is_row_of(row.id, row.title, finding) for row in ROWS), finding.title
 
 
 def _is_row_of(id: str, symptom: str, one: Finding) -> bool:

@@ -41,7 +41,7 @@ def launched(root: Path, *changed: str) -> RunDir:
 
 def test_a_run_that_validates_on_its_training_data(root: Path) -> None:
     run = launched(root, "data.val_files=data/train.parquet")
-    assert [one.id for one in data_findings(run)] == ["validation_is_training"]
+    assert [finding.id for finding in data_findings(run)] == ["validation_is_training"]
 
 
 def test_a_run_on_sound_data_has_nothing_to_find(root: Path) -> None:

@@ -137,9 +137,9 @@ def test_a_run_that_was_lost_long_before_its_time_limit_is_told_so_first() -> No
 
 def test_numbers_are_folded_below_the_trouble_that_they_belong_to() -> None:
     memory, judge = finding("cuda_oom_training.oom"), finding("judge_auth")
-    found = merge_findings([memory, judge], [finding("reward_zero_or_flat.zero")])
-    assert ids(found) == [memory.id, judge.id]
-    assert ids(list(found[1].followed_by)) == ["reward_zero_or_flat.zero"]
+    findings = merge_findings([memory, judge], [finding("reward_zero_or_flat.zero")])
+    assert ids(findings) == [memory.id, judge.id]
+    assert ids(list(findings[1].followed_by)) == ["reward_zero_or_flat.zero"]
 
 
 def test_a_draw_from_probabilities_of_nan_follows_from_a_loss_of_nan() -> None:

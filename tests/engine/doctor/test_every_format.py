@@ -144,10 +144,10 @@ def _one_more_format(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def columns(steps: Sequence[Step]) -> Columns:
-    told = Columns()
+    result = Columns()
     for step in steps:
-        told.add(step)
-    return told
+        result.add(step)
+    return result
 
 
 def test_every_format_has_a_log_here_whose_loss_breaks() -> None:

@@ -45,8 +45,8 @@ STYLES = {
 
 
 def values(text: str, name: str) -> list[float]:
-    found = excerpt_of(text)
-    return [] if found is None else found.columns.get(name).values.tolist()
+    result = excerpt_of(text)
+    return [] if result is None else result.columns.get(name).values.tolist()
 
 
 def written(style: str, *numbers: float) -> str:
@@ -99,20 +99,20 @@ def test_thousands_may_have_separators() -> None:
 
 
 def test_steps_are_those_that_the_text_names() -> None:
-    found = excerpt_of("Step 300: loss=2.5\nStep 400: loss=2.25\n")
+    result = excerpt_of("Step 300: loss=2.5\nStep 400: loss=2.25\n")
 
-    assert found is not None and not found.is_counted
-    assert found.columns.get(LOSS).steps.tolist() == [300, 400]
+    assert result is not None and not result.is_counted
+    assert result.columns.get(LOSS).steps.tolist() == [300, 400]
 
 
 @pytest.mark.parametrize(
     "text", ["loss: 2.5\nloss: 2.25\n", "step 9 loss: 2.5\nstep 1 loss: 2.25\n"]
 )
 def test_steps_are_counted_where_none_are_named_or_several_trainings_are_told_of(text: str) -> None:
-    found = excerpt_of(text)
+    result = excerpt_of(text)
 
-    assert found is not None and found.is_counted
-    assert found.columns.get(LOSS).steps.tolist() == [1, 2]
+    assert result is not None and result.is_counted
+    assert result.columns.get(LOSS).steps.tolist() == [1, 2]
 
 
 def test_lines_that_a_terminal_cut_are_whole_again() -> None:
@@ -192,10 +192,10 @@ def test_a_rate_that_was_rounded_to_nothing_is_not_0() -> None:
 def test_both_ends_of_a_long_file_are_read(tmp_path: Path) -> None:
     path = tmp_path / "long.log"
     path.write_text("Step 1: loss=2.5\n" + "nothing\n" * 100_000 + "Step 9: loss=0.5\n")
-    found = read_excerpt(path)
+    result = read_excerpt(path)
 
-    assert found is not None
-    assert found.columns.get(LOSS).values.tolist() == [2.5, 0.5]
+    assert result is not None
+    assert result.columns.get(LOSS).values.tolist() == [2.5, 0.5]
 
 
 def columns_of(*steps: int) -> Columns:
@@ -219,10 +219,10 @@ def test_a_record_that_was_cut_counts_beside_whole_ones_of_more_numbers(tmp_path
     path = tmp_path / "some.log"
     path.write_text("{'loss': 2.5, 'grad_norm': 1.5}\n{'loss': 2.25, 'grad_norm': nan, 'lear")
     columns = named({LOSS: 2.5, NORM: 1.5, "epoch": 0.1, "speed": 3.0, "memory": 9.0})
-    found = fuller(columns, path)
+    result = fuller(columns, path)
 
-    assert found is not None
-    assert np.isnan(found.columns.get(NORM).values[-1])
+    assert result is not None
+    assert np.isnan(result.columns.get(NORM).values[-1])
 
 
 def named(metrics: dict[str, float | None]) -> Columns:

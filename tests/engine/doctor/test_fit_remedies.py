@@ -39,7 +39,7 @@ def launched(folder: Path, *keys: str) -> RunDir:
 
 
 def titles(found: Finding) -> list[str]:
-    return [one.title for one in found.remedies]
+    return [remedy.title for remedy in found.remedies]
 
 
 def test_remedies_on_keys_of_another_kind_of_recipe_are_left_out(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_supervised_run_out_of_memory_is_offered_its_own_keys(tmp_path: Path) 
     own = ("training.per_device_train_batch_size", "training.gradient_checkpointing")
     run = launched(tmp_path, *own)
     run.attempt(1).console.write_bytes(OOM)
-    changed = [change.key for one in diagnose_run(run)[0].remedies for change in one.changes]
+    changed = [change.key for remedy in diagnose_run(run)[0].remedies for change in remedy.changes]
     assert changed == list(own)
 
 
@@ -115,5 +115,5 @@ def test_the_rubric_reward_is_offered_only_for_data_that_it_can_score(
     manifest = run.read_manifest()
     manifest["config"]["data.train_files"] = {"value": "train.parquet"}
     jsonl.write_json(run.manifest, {**manifest, "cwd": str(tmp_path)})
-    (found,) = fit_remedies([replace(SICK, remedies=(RUBRICS,))], run)
-    assert titles(found) == offered
+    (result,) = fit_remedies([replace(SICK, remedies=(RUBRICS,))], run)
+    assert titles(result) == offered

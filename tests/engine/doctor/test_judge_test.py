@@ -72,8 +72,8 @@ FAILURES = {
 def test_each_failure_has_its_class_and_a_cure(case: str) -> None:
     reply, id = FAILURES[case]
     with judge_server(every=reply) as server:
-        found = ask(server, *(["judge.timeout_s=0.3"] if reply.delay_s else []))
-    (one,) = found.findings
+        result = ask(server, *(["judge.timeout_s=0.3"] if reply.delay_s else []))
+    (one,) = result.findings
     assert (one.id, one.severity) == (id, "critical")
     assert one.remedies
     assert len(server.requests) == 1  # a test that repeats its call would hide what fails
@@ -81,8 +81,8 @@ def test_each_failure_has_its_class_and_a_cure(case: str) -> None:
 
 def test_a_judge_that_goes_by_the_length_of_the_answers_fails() -> None:
     with judge_server(every=Reply(content=BY_LENGTH)) as server:
-        found = ask(server, calls=4)
-    (one,) = found.findings
+        result = ask(server, calls=4)
+    (one,) = result.findings
     assert one.id == "judge_parse_failure.unstable"
 
 
@@ -91,17 +91,17 @@ def test_a_question_of_ones_own_is_asked_alone_and_its_order_is_judged() -> None
     scores = [{"answer_id": f"a{n}", "total_score": (0.1, 0.5, 0.9)[n - 1]} for n in (1, 2, 3)]
     inverted = Reply(content=json.dumps(scores))
     with judge_server(every=inverted) as server:
-        found = ask(server, own=own)
+        result = ask(server, own=own)
     assert "Sum of 2 and 2?" in str(server.requests[0]["messages"])
-    assert found.findings[0].id == "judge_parse_failure.inverted"
+    assert result.findings[0].id == "judge_parse_failure.inverted"
 
 
 def test_of_a_single_answer_nothing_is_expected() -> None:
     own = Probe("Sum of 2 and 2?", ("4",), "Points: 1, Item: Says 4")
     only = Reply(content='[{"answer_id": "a1", "total_score": 0.0}]')
     with judge_server(every=only) as server:
-        found = ask(server, own=own, calls=2)
-    assert found.findings == ()
+        result = ask(server, own=own, calls=2)
+    assert result.findings == ()
 
 
 def test_a_server_that_is_not_there() -> None:
@@ -113,9 +113,9 @@ def test_a_server_that_is_not_there() -> None:
 
 def test_a_judge_that_answers_is_asked_once_and_then_as_a_step_asks() -> None:
     with judge_server(every=Reply(delay_s=0.05)) as server:
-        found = ask(server, "judge.model=gpt-test", "judge.max_concurrent=3", calls=7)
-    trial = found.trial
-    assert trial is not None and found.findings == ()
+        result = ask(server, "judge.model=gpt-test", "judge.max_concurrent=3", calls=7)
+    trial = result.trial
+    assert trial is not None and result.findings == ()
     assert trial.first.scores == (0.9, 0.1)
     assert (len(trial.more), trial.at_once, server.busiest) == (7, 3, 3)
     assert {request["model"] for request in server.requests} == {"gpt-test"}
@@ -125,53 +125,53 @@ def test_a_judge_that_answers_is_asked_once_and_then_as_a_step_asks() -> None:
 
 def test_the_endpoint_is_named_without_path_login_or_key() -> None:
     with judge_server() as server:
-        found = ask(server)
-    assert found.endpoint == server.url.removeprefix("http://")
+        result = ask(server)
+    assert result.endpoint == server.url.removeprefix("http://")
 
 
 def test_a_key_that_the_server_quotes_is_masked() -> None:
     with judge_server(every=error(401, f"Incorrect API key provided: {KEY}")) as server:
-        found = ask(server)
-    assert KEY not in repr(found)
+        result = ask(server)
+    assert KEY not in repr(result)
 
 
 def test_calls_that_are_refused_lower_the_recommended_limit() -> None:
     # The first call alone is served, and of the ten that follow four.
     replies = [Reply()] * 5 + [error(429, "slow down")] * 6
     with judge_server(*replies) as server:
-        found = ask(server, "judge.max_concurrent=10", calls=10)
-    (one,) = found.findings
+        result = ask(server, "judge.max_concurrent=10", calls=10)
+    (one,) = result.findings
     assert (one.id, one.severity) == ("judge_rate_limit", "warning")
-    assert found.advice is not None
-    assert (found.advice.limit, found.advice.allowed, found.advice.recommended) == (10, 4, 4)
+    assert result.advice is not None
+    assert (result.advice.limit, result.advice.allowed, result.advice.recommended) == (10, 4, 4)
 
 
 def test_a_limit_that_keeps_up_is_left_alone() -> None:
     with judge_server() as server:
-        found = ask(server, "judge.max_concurrent=5", calls=2)
-    assert found.advice is not None and found.advice.recommended == 5
+        result = ask(server, "judge.max_concurrent=5", calls=2)
+    assert result.advice is not None and result.advice.recommended == 5
 
 
 def test_a_judge_that_does_not_tell_right_from_wrong() -> None:
     same = '{"evaluations": [{"answer_id": "a1", "total_score": 0}, {"answer_id": "a2", '
     with judge_server(every=Reply(content=f'{same}"total_score": 0}}]}}')) as server:
-        found = ask(server)
-    assert [one.id for one in found.findings] == ["judge_parse_failure.constant"]
+        result = ask(server)
+    assert [finding.id for finding in result.findings] == ["judge_parse_failure.constant"]
 
 
 def test_scores_that_differ_by_a_hair_are_the_same() -> None:
     with judge_server(every=Reply(content=scores_of(0.701, 0.7))) as server:
-        found = ask(server)
-    assert [one.id for one in found.findings] == ["judge_parse_failure.constant"]
+        result = ask(server)
+    assert [finding.id for finding in result.findings] == ["judge_parse_failure.constant"]
 
 
 def test_advice_and_remedy_name_the_same_number_of_calls() -> None:
     with judge_server(Reply(), Reply(), every=error(429, "too many")) as server:
-        found = ask(server, calls=8)
-    assert found.advice is not None
-    changes = [change for one in found.findings[0].remedies for change in one.changes]
+        result = ask(server, calls=8)
+    assert result.advice is not None
+    changes = [change for remedy in result.findings[0].remedies for change in remedy.changes]
     assert [c.after for c in changes if c.key == "judge.max_concurrent"] == [
-        found.advice.recommended
+        result.advice.recommended
     ]
 
 
@@ -240,10 +240,10 @@ def test_without_credentials_the_variables_are_named() -> None:
 
 
 def test_the_offline_judge_needs_no_server() -> None:
-    found = run_test(load_recipe(str(CONFIGS / "grpo_tiny.yaml"), (), {}), {}, 3)
-    assert found.trial is not None and found.endpoint is None
-    assert found.trial.first.scores == (1.0, 0.0)
-    assert found.findings == ()
+    result = run_test(load_recipe(str(CONFIGS / "grpo_tiny.yaml"), (), {}), {}, 3)
+    assert result.trial is not None and result.endpoint is None
+    assert result.trial.first.scores == (1.0, 0.0)
+    assert result.findings == ()
 
 
 def test_supervised_training_asks_no_judge() -> None:

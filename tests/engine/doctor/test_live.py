@@ -128,9 +128,9 @@ def test_a_follower_says_what_diagnose_says(tmp_path: Path) -> None:
     log_steps(run, 40, exploded=20)
     run.attempt(1).console.write_bytes(LOG)
     write_state(run, RunState("failed", step=40, ended=2e9))
-    state, found = RunFollower(run).diagnose()
+    state, result = RunFollower(run).diagnose()
     assert state.state == "failed"
-    assert found == diagnose_run(run) != []
+    assert result == diagnose_run(run) != []
 
 
 def test_what_an_attempt_did_in_vain_is_no_trouble_of_the_next(tmp_path: Path) -> None:
@@ -147,5 +147,5 @@ def test_a_run_whose_folder_is_deleted_meanwhile_tells_nothing(tmp_path: Path) -
     doctor = RunFollower(run)
     doctor.diagnose()
     (tmp_path / "run").rename(tmp_path / "gone")
-    state, found = doctor.diagnose()
-    assert (state.state, found) == ("lost", [])
+    state, result = doctor.diagnose()
+    assert (state.state, result) == ("lost", [])

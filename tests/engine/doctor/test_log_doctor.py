@@ -79,8 +79,8 @@ def test_a_last_line_without_an_end_is_read_once_nothing_is_added_to_it(tmp_path
     assert alarms(doctor.diagnose()) == ["cuda_oom_training.oom"]
     with path.open("ab") as log:
         log.write(b" GPU 0 has a total capacity of 39.56 GiB of which 1.20 GiB is free.\nbye\n")
-    [found] = doctor.diagnose()
-    assert found.evidence[0].values["total"] == "39.56 GiB"
+    [finding] = doctor.diagnose()
+    assert finding.evidence[0].values["total"] == "39.56 GiB"
 
 
 def test_an_old_file_is_read_to_its_last_byte_at_once(tmp_path: Path) -> None:
@@ -124,9 +124,9 @@ def test_an_offline_wandb_run_tells_by_its_numbers_and_by_what_it_printed(tmp_pa
     (folder / "files" / "output.log").write_bytes(OOM + b"\n")
     records = [history(_step=n, **one) for n, one in enumerate(exploding(), start=1)]
     (folder / "run-abc.wandb").write_bytes(wandb_log(records))
-    found = diagnose_file(folder)
-    assert alarms(found) == ["cuda_oom_training.oom", "kl_or_grad_blowup.gradient"]
-    assert found == following(folder).diagnose(ended=True)
+    findings = diagnose_file(folder)
+    assert alarms(findings) == ["cuda_oom_training.oom", "kl_or_grad_blowup.gradient"]
+    assert findings == following(folder).diagnose(ended=True)
 
 
 def test_of_a_log_that_no_trainer_wrote_the_text_is_read(tmp_path: Path) -> None:

@@ -38,9 +38,11 @@ def test_a_rate_that_breaks_the_model_is_the_root_of_all_that_follows(tmp_path: 
     run = make_run(tmp_path, **{"actor_rollout_ref.actor.optim.lr": 0.2})
     curves = healthy(2, 40)
     curves["actor/grad_norm"][20:] *= 1000
-    found = number_findings(run, RUNNING, columns(curves))
-    assert alarms(found) == ["kl_or_grad_blowup.rate"]
-    assert [one.id for one in found[0].followed_by] == ["kl_or_grad_blowup.gradient"]
+    findings = number_findings(run, RUNNING, columns(curves))
+    assert alarms(findings) == ["kl_or_grad_blowup.rate"]
+    assert [consequence.id for consequence in findings[0].followed_by] == [
+        "kl_or_grad_blowup.gradient"
+    ]
 
 
 def test_a_new_attempt_begins_with_records_of_its_own(tmp_path: Path) -> None:

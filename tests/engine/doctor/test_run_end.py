@@ -41,7 +41,10 @@ def test_a_run_that_reached_its_end_got_over_its_errors() -> None:
     crash = Finding("wandb_teardown_or_crash", Severity.ERROR, "crash", "at exit")
     judge = Finding("judge_auth", Severity.ERROR, "refused", "no key")
     finished = RunState("finished", reason="teardown crash: exit code 1 after the last step")
-    assert [one.severity for one in adjust_to_end([crash, judge], finished)] == ["info", "error"]
+    assert [finding.severity for finding in adjust_to_end([crash, judge], finished)] == [
+        "info",
+        "error",
+    ]
 
 
 def test_a_kill_that_left_no_word_behind_is_told() -> None:

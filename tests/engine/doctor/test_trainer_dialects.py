@@ -20,7 +20,7 @@ FRAME = '  File "/opt/lib/python3.11/site-packages/{}", line 9, in step\n'
 
 
 def keys(found: Finding) -> set[str]:
-    changes = (change for one in found.remedies for change in one.changes)
+    changes = (change for remedy in found.remedies for change in remedy.changes)
     return {change.key for change in changes if change.kind == "config"}
 
 
@@ -82,9 +82,9 @@ def test_trl_is_told_the_arguments_of_its_config(tmp_path: Path) -> None:
 def test_a_share_is_named_without_a_value_for_the_present_one_is_not_known(
     tmp_path: Path, said: str, argument: str
 ) -> None:
-    found = oom_in(tmp_path, said)
-    assert argument not in keys(found)
-    assert [one.title for one in found.remedies if one.title.endswith(f": {argument}")]
+    result = oom_in(tmp_path, said)
+    assert argument not in keys(result)
+    assert [remedy.title for remedy in result.remedies if remedy.title.endswith(f": {argument}")]
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,10 @@ def test_a_share_is_named_without_a_value_for_the_present_one_is_not_known(
 def test_a_smaller_micro_batch_tells_what_keeps_the_batch(
     tmp_path: Path, said: str, words: str
 ) -> None:
-    found = oom_in(tmp_path, said)
-    [effect] = [one.effect for one in found.remedies if one.title == "Use smaller micro batches"]
+    result = oom_in(tmp_path, said)
+    [effect] = [
+        remedy.effect for remedy in result.remedies if remedy.title == "Use smaller micro batches"
+    ]
     assert words in effect
 
 
@@ -126,8 +128,8 @@ def test_advice_without_a_value_names_the_argument(framework: Framework, told: l
         Remedy("Sample more rollouts per prompt"),
         Remedy("Look at three rollouts"),
     )
-    [found] = in_terms_of(framework, [Finding("a", Severity.ERROR, "t", "c", remedies=advice)])
-    titles = zip(found.remedies, advice, strict=True)
+    [finding] = in_terms_of(framework, [Finding("a", Severity.ERROR, "t", "c", remedies=advice)])
+    titles = zip(finding.remedies, advice, strict=True)
     named = [new.title.removeprefix(old.title).removeprefix(": ") for new, old in titles]
     assert [one for one in named if one] == told
 
@@ -140,9 +142,9 @@ def test_the_trainer_of_transformers_has_no_inference_engine(tmp_path: Path) -> 
 
 
 def test_an_unknown_trainer_is_advised_in_plain_words(tmp_path: Path) -> None:
-    found = oom_in(tmp_path, "")
-    assert keys(found) == set()
-    assert "Use smaller micro batches" in [one.title for one in found.remedies]
+    result = oom_in(tmp_path, "")
+    assert keys(result) == set()
+    assert "Use smaller micro batches" in [remedy.title for remedy in result.remedies]
 
 
 def test_the_console_of_a_run_that_was_launched_here_keeps_all(tmp_path: Path) -> None:
@@ -156,26 +158,26 @@ def test_no_rule_tells_another_trainer_a_key_of_ours(framework: Framework) -> No
         Finding(rule.id, Severity.ERROR, "title", "cause", remedies=rule.remedies)
         for rule in load_rules()
     )
-    named = {key for one in in_terms_of(framework, rules) for key in keys(one)}
+    named = {key for finding in in_terms_of(framework, rules) for key in keys(finding)}
     assert not {key for key in named if "." in key}
 
 
 def test_our_own_tools_are_not_offered_for_it() -> None:
     ours = Remedy("Test it", (Change("command", "judge-test", "grubrics-tui judge-test RUN"),))
     other = Remedy("Work offline", (Change("environment", "WANDB_MODE", "offline"),))
-    found = Finding("judge_auth", Severity.ERROR, "title", "cause", remedies=(ours, other))
-    [told] = in_terms_of(Framework.OTHER, [found])
-    assert told.remedies == (other,)
+    result = Finding("judge_auth", Severity.ERROR, "title", "cause", remedies=(ours, other))
+    [finding] = in_terms_of(Framework.OTHER, [result])
+    assert finding.remedies == (other,)
 
 
 def test_what_followed_is_told_in_the_same_terms() -> None:
     ours = Remedy("x", (Change("config", "judge.max_concurrent", 1),))
     below = Finding("a", Severity.ERROR, "t", "c", remedies=(ours,))
     above = Finding("b", Severity.ERROR, "t", "c", followed_by=(below,))
-    [told] = in_terms_of(Framework.OTHER, [above])
-    assert told.followed_by[0].remedies == (Remedy("x"),)
+    [finding] = in_terms_of(Framework.OTHER, [above])
+    assert finding.followed_by[0].remedies == (Remedy("x"),)
 
 
 def test_what_is_set_by_another_key_in_another_recipe_is_said_once(tmp_path: Path) -> None:
-    titles = [one.title for one in oom_in(tmp_path, "").remedies]
+    titles = [remedy.title for remedy in oom_in(tmp_path, "").remedies]
     assert len(titles) == len(set(titles))

@@ -62,29 +62,29 @@ def test_the_offline_judge_costs_nothing(project: Project) -> None:
 
 
 def test_without_price_or_tokens_the_cost_is_unknown_and_says_why(project: Project) -> None:
-    found = use(project.recipe("grpo", *AZURE))
-    assert found.cost is None
-    assert any("usd_per_million_in" in why for why in found.unknown)
+    result = use(project.recipe("grpo", *AZURE))
+    assert result.cost is None
+    assert any("usd_per_million_in" in why for why in result.unknown)
     priced = use(project.recipe("grpo", *AZURE, *PRICES))
     assert priced.cost is None and "tokens of a call" in priced.unknown
 
 
 def test_tokens_times_price_is_the_cost(project: Project) -> None:
     known = JudgeTimes("before", latency=3.0, tokens_in=1000.0, tokens_out=500.0)
-    found = use(project.recipe("grpo", *AZURE, *PRICES), known)
-    assert found.cost == pytest.approx(105 * (1000 * 2 + 500 * 10) / 1e6)
+    result = use(project.recipe("grpo", *AZURE, *PRICES), known)
+    assert result.cost == pytest.approx(105 * (1000 * 2 + 500 * 10) / 1e6)
 
 
 def test_no_step_is_shorter_than_its_rounds_of_calls(project: Project) -> None:
-    found = use(project.recipe("grpo", "judge.max_concurrent=5"), JudgeTimes("b", 3.0, None, None))
-    assert found.rounds == 4  # 16 calls, 5 at once
-    assert found.least_step == 12.0
+    result = use(project.recipe("grpo", "judge.max_concurrent=5"), JudgeTimes("b", 3.0, None, None))
+    assert result.rounds == 4  # 16 calls, 5 at once
+    assert result.least_step == 12.0
 
 
 def test_the_calls_in_flight_that_a_target_needs(project: Project) -> None:
-    found = use(project.recipe(), JudgeTimes("b", 3.0, None, None))
-    assert found.concurrency_for(12.0) == 4  # 16 x 3 s in 12 s
-    assert found.concurrency_for(0.1) == 16  # more than there are calls helps nobody
+    result = use(project.recipe(), JudgeTimes("b", 3.0, None, None))
+    assert result.concurrency_for(12.0) == 4  # 16 x 3 s in 12 s
+    assert result.concurrency_for(0.1) == 16  # more than there are calls helps nobody
     assert use(project.recipe()).concurrency_for(12.0) is None
 
 
@@ -92,8 +92,8 @@ def test_latency_and_tokens_come_from_a_run_with_the_same_judge(project: Project
     metrics = {"judge_api_latency_s": 2.0, "judge/calls": 4, "judge/tokens_in": 400.0}
     ran(project, project.recipe("grpo", *AZURE), "before", metrics, metrics)
     runs = project.root / "runs"
-    found = judge_times(project.recipe("grpo", *AZURE, "data.train_batch_size=8"), runs)
-    assert found == JudgeTimes("before", 2.0, 100.0, None)
+    result = judge_times(project.recipe("grpo", *AZURE, "data.train_batch_size=8"), runs)
+    assert result == JudgeTimes("before", 2.0, 100.0, None)
     assert judge_times(project.recipe(), runs) is None
 
 
@@ -144,8 +144,8 @@ def test_two_steps_are_no_basis(project: Project) -> None:
 
 
 def test_without_a_basis_no_time_is_told() -> None:
-    found = duration(100, None)
-    assert (found.seconds, found.hours, found.basis) == (None, None, None)
+    result = duration(100, None)
+    assert (result.seconds, result.hours, result.basis) == (None, None, None)
     assert duration(None, StepTimes("x", True, 3, None, 1.0, 1.0, 1.0)).seconds is None
 
 
@@ -154,24 +154,25 @@ def checked(project: Project, *overrides: str) -> Check:
 
 
 def test_the_checklist_shows_the_arithmetic_of_the_limit(project: Project) -> None:
-    found = checked(project, "judge.max_concurrent=5")
-    assert found.status == "ok"
+    result = checked(project, "judge.max_concurrent=5")
+    assert result.status == "ok"
     assert (
-        "16 calls/step at concurrency 5 (all 8 reward workers together) = 4 rounds" in found.message
+        "16 calls/step at concurrency 5 (all 8 reward workers together) = 4 rounds"
+        in result.message
     )
 
 
 def test_the_arithmetic_of_a_stand_in_that_takes_no_time_adds_up(project: Project) -> None:
     ran(project, project.recipe(), "before", {"judge_api_latency_s": 2.72e-5, "judge/calls": 16})
-    found = checked(project, "judge.max_concurrent=4")
-    assert "4 rounds x 27.2 µs = 0.109 ms at least" in found.message
+    result = checked(project, "judge.max_concurrent=4")
+    assert "4 rounds x 27.2 µs = 0.109 ms at least" in result.message
 
 
 def test_a_judge_that_makes_every_step_slow_is_a_warning_with_the_cure(project: Project) -> None:
     slow = {"judge_api_latency_s": 100.0, "judge/calls": 16}
     ran(project, project.recipe("grpo", *AZURE), "before", slow)
-    found = checked(project, *AZURE, "judge.max_concurrent=2")
-    assert found.status == "warn"
-    assert "8 rounds x 100 s = 800 s at least" in found.message
-    assert found.fix == "judge.max_concurrent=6"
-    assert "105 calls in all, 9 of them in 3 validations, cost unknown" in found.message
+    result = checked(project, *AZURE, "judge.max_concurrent=2")
+    assert result.status == "warn"
+    assert "8 rounds x 100 s = 800 s at least" in result.message
+    assert result.fix == "judge.max_concurrent=6"
+    assert "105 calls in all, 9 of them in 3 validations, cost unknown" in result.message

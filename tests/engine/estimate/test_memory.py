@@ -113,9 +113,9 @@ def test_without_a_known_card_vllm_is_left_out() -> None:
 def test_sft_has_no_rollout(tmp_path: Path) -> None:
     recipe = load_recipe(str(CONFIGS / "sft_healthbench.yaml"), (), {})
     assert QWEN is not None
-    found = memory(training_of(recipe, QWEN), QWEN, CARD)
-    assert [one.name for one in found.phases] == ["update", "optimizer step"]
-    assert part(found.phases[0], "weights") > 4 * 8_190_735_360  # fp32, and adapters
+    result = memory(training_of(recipe, QWEN), QWEN, CARD)
+    assert [one.name for one in result.phases] == ["update", "optimizer step"]
+    assert part(result.phases[0], "weights") > 4 * 8_190_735_360  # fp32, and adapters
 
 
 @pytest.mark.long
@@ -132,16 +132,16 @@ def test_sft_has_no_rollout(tmp_path: Path) -> None:
 def test_parts_sum_to_the_total_and_none_is_negative(
     gpus: int, rank: int, dtype: str, offload: bool, kl: bool, engine: str, micro: int
 ) -> None:
-    found = estimated(
+    result = estimated(
         f"trainer.n_gpus_per_node={gpus}", f"{RANK}={rank}", f"{DTYPE}={dtype}",
         f"{OFFLOAD}={str(offload).lower()}", f"{KL}={str(kl).lower()}",
         f"actor_rollout_ref.rollout.name={engine}", f"{MICRO}={micro}",
     )  # fmt: skip
-    for one in (*found.phases, found.host):
+    for one in (*result.phases, result.host):
         assert one.total == sum(entry.bytes for entry in one.parts) >= 0
         assert all(entry.bytes > 0 and entry.how for entry in one.parts)
-    assert found.peak.total == max(one.total for one in found.phases)
-    json = found.to_json()
+    assert result.peak.total == max(one.total for one in result.phases)
+    json = result.to_json()
     assert json["peak_bytes"] == sum(
         entry["bytes"]
         for one in json["phases"]

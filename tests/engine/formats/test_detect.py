@@ -104,8 +104,8 @@ def test_a_folder_with_one_run_is_that_run(tmp_path: Path) -> None:
 
 def test_a_folder_of_checkpoints_is_followed_as_one(tmp_path: Path) -> None:
     trainer_state(tmp_path / "checkpoint-2" / "trainer_state.json", [])
-    found = detect(tmp_path)
-    assert (found.format.key, found.path) == ("hf-state", tmp_path)
+    result = detect(tmp_path)
+    assert (result.format.key, result.path) == ("hf-state", tmp_path)
 
 
 def test_a_folder_with_several_runs_or_none_is_refused(tmp_path: Path) -> None:

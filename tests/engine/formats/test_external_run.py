@@ -122,10 +122,10 @@ def test_a_long_history_comes_in_parts_while_the_newest_step_is_known(tmp_path: 
     assert update.state.step == 39_999
     assert update.newest is not None and update.newest.step == 39_999
     assert len(update.console) == 2000
-    found, looks = len(update.batch), 1
-    while found < 40_000:
+    result, looks = len(update.batch), 1
+    while result < 40_000:
         update = watch.poll()
-        found, looks = found + len(update.batch), looks + 1
+        result, looks = result + len(update.batch), looks + 1
         assert update.console == [] and looks < 20
     assert update.state.step == 39_999
 

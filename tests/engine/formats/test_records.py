@@ -72,8 +72,8 @@ def test_its_manifest_tells_steps_and_model(tmp_path: Path) -> None:
 def test_llama_factory_tells_step_total_and_an_evaluation_of_its_own() -> None:
     log = LlamaFactoryLog()
     evaluated = {key: value for key, value in FACTORY.items() if key not in ("loss", "lr")}
-    found = log.feed(lines(FACTORY, {**evaluated, "eval_loss": 1.5}))
-    assert [(step.step, step.metrics) for step in found] == [
+    result = log.feed(lines(FACTORY, {**evaluated, "eval_loss": 1.5}))
+    assert [(step.step, step.metrics) for step in result] == [
         (10, {"train/loss": 1.25, "train/lr": 5e-05, "epoch": 0.25}),
         (10, {"val/loss": 1.5, "epoch": 0.25}),
     ]

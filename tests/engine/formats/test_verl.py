@@ -144,6 +144,6 @@ def test_any_bytes_are_fine(lines: list[bytes], tail: bytes) -> None:
 def test_written_numbers_come_back(values: dict[str, float], step: int) -> None:
     values = {f"x{name}": value for name, value in values.items()}
     line = verl_line(step, values)
-    for found in parsed(line, line):
-        assert found.step == step
-        assert found.metrics == {k: None if math.isnan(v) else v for k, v in values.items()}
+    for result in parsed(line, line):
+        assert result.step == step
+        assert result.metrics == {k: None if math.isnan(v) else v for k, v in values.items()}

@@ -66,8 +66,8 @@ def test_text_media_and_flags_are_left_out(tmp_path: Path) -> None:
 
 
 def test_what_was_printed_comes_in_whole_lines(tmp_path: Path) -> None:
-    said = [message((13, message((3, piece)))) for piece in ("a", "b\nc", "\n", "torn")]
-    assert WandbRun(log_at(tmp_path, *said)).poll(1 << 20).console == [b"ab", b"c"]
+    messages = [message((13, message((3, piece)))) for piece in ("a", "b\nc", "\n", "torn")]
+    assert WandbRun(log_at(tmp_path, *messages)).poll(1 << 20).console == [b"ab", b"c"]
 
 
 @given(st.lists(st.binary(max_size=70_000), max_size=5), st.integers(1, 200_000))

@@ -24,8 +24,8 @@ KEY = "k-1234567890abcd"
     ],
 )
 def test_both_azure_families_work(variable: str, env: dict[str, str]) -> None:
-    found = find_credentials(AZURE, env)
-    assert (found.sign_in.key, found.endpoint, found.key) == (variable, "https://x", KEY)
+    result = find_credentials(AZURE, env)
+    assert (result.sign_in.key, result.endpoint, result.key) == (variable, "https://x", KEY)
 
 
 def test_carriage_returns_of_an_env_file_are_removed() -> None:
@@ -56,5 +56,5 @@ def test_a_server_of_ones_own_needs_no_key() -> None:
 
 
 def test_the_key_is_never_printed() -> None:
-    found = find_credentials(OPENAI, {"OPENAI_API_KEY": KEY})
-    assert KEY not in f"{found} {found!r}"
+    result = find_credentials(OPENAI, {"OPENAI_API_KEY": KEY})
+    assert KEY not in f"{result} {result!r}"

@@ -210,8 +210,8 @@ def test_an_address_without_a_key_is_enough_only_where_keys_are_optional(
     env = {"HOUSE_BASE_URL": "https://other.example/v1"}
     with pytest.raises(UsageError, match="HOUSE_BASE_URL is set but HOUSE_API_KEY is not"):
         find_credentials(JudgeSettings(provider="house"), env)
-    found = find_credentials(JudgeSettings(provider="openai"), {"OPENAI_BASE_URL": "http://[::1]"})
-    assert found.endpoint == "http://[::1]"
+    result = find_credentials(JudgeSettings(provider="openai"), {"OPENAI_BASE_URL": "http://[::1]"})
+    assert result.endpoint == "http://[::1]"
 
 
 def test_the_documented_table_is_the_present_one() -> None:

@@ -22,8 +22,8 @@ def write(root: Path, **files: str) -> None:
 
 
 def names(root: Path, path: str = "rw.py") -> set[str]:
-    found = code_files(RewardFunction(str(root / path)))
-    return {str(each.relative_to(root)) for each in found}
+    result = code_files(RewardFunction(str(root / path)))
+    return {str(each.relative_to(root)) for each in result}
 
 
 def test_siblings_are_found_through_each_other_and_libraries_are_not(tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ def test_the_own_folder_may_be_imported_as_a_package_of_the_project(
     write(tmp_path, rewards__rw="from rewards.parts import x\nimport other\n")
     write(tmp_path, rewards__parts="x = 1\n", other="")
     assert names(tmp_path, "rewards/rw.py") == {"rewards/rw.py", "rewards/parts.py"}
-    found = code_files(RewardFunction("pkg://rewards.rw"))
-    assert [each.name for each in found] == ["rw.py", "parts.py"]
+    result = code_files(RewardFunction("pkg://rewards.rw"))
+    assert [each.name for each in result] == ["rw.py", "parts.py"]
     write(tmp_path, rewards__more="")
     (tmp_path / "rewards" / "__init__.py").write_text("import rewards.more\n")
     assert {each.name for each in code_files(RewardFunction("pkg://rewards.rw"))} == {

@@ -75,9 +75,9 @@ def results(function: RewardFunction, *answers: str, limit_s: float = 30.0) -> l
             left.extend(psutil.Process().children(recursive=True))
             processes.end()
 
-    found = asyncio.run(ask())
+    result = asyncio.run(ask())
     assert not [each for each in left if each.is_running() and each.status() != "zombie"]
-    return found
+    return result
 
 
 @pytest.mark.parametrize("kind", ["", "async "])
@@ -108,9 +108,9 @@ class TestWhateverHappensInOneCall:
 class TestCalls:
     def test_an_asynchronous_call_that_waits_for_ever_is_cut_alone(self, written: Written) -> None:
         function = written(FUNCTION.format(kind="async ", bad="await asyncio.sleep(600)"))
-        found = results(function, "good", "bad", "good", limit_s=0.5)
-        assert [type(each) for each in found] == [float, RewardTimeoutError, float]
-        assert "rw.py:6" in str(found[1])
+        result = results(function, "good", "bad", "good", limit_s=0.5)
+        assert [type(each) for each in result] == [float, RewardTimeoutError, float]
+        assert "rw.py:6" in str(result[1])
 
     def test_what_a_function_prints_and_starts_ends_with_it(self, written: Written) -> None:
         text = "import subprocess\ndef compute_score(**_):\n"
@@ -157,8 +157,8 @@ class TestCalls:
     def test_slow_calls_get_more_processes_up_to_a_limit(self, written: Written) -> None:
         text = "import os, time\ndef compute_score(**_):\n    time.sleep(0.3)\n"
         text += "    return {'score': 1, 'pid': os.getpid()}\n"
-        found = results(written(text), *["x"] * 12)
-        assert 1 < len({each["pid"] for each in found}) <= MOST
+        result = results(written(text), *["x"] * 12)
+        assert 1 < len({each["pid"] for each in result}) <= MOST
 
     def test_reward_kwargs_are_passed_and_win(self, written: Written) -> None:
         text = "def compute_score(data_source, weight, **_):\n    return weight\n"
@@ -167,9 +167,9 @@ class TestCalls:
     def test_results_are_plain_numbers_whatever_made_them(self, written: Written) -> None:
         text = "import numpy as np\ndef compute_score(**_):\n    return {'score': np.float32(0.5), "
         text += "'acc': np.bool_(True), 'pred': 'x', 'all': [1, 2]}\n"
-        (found,) = results(written(text), "x")
-        assert found == {"score": 0.5, "acc": 1.0, "pred": "x"}
-        assert {type(each) for each in found.values()} == {float, str}
+        (result,) = results(written(text), "x")
+        assert result == {"score": 0.5, "acc": 1.0, "pred": "x"}
+        assert {type(each) for each in result.values()} == {float, str}
 
     def test_an_awaitable_of_a_plain_function_is_awaited(self, written: Written) -> None:
         text = "async def inner():\n    return 0.5\ndef compute_score(**_):\n    return inner()\n"

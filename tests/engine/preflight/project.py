@@ -76,8 +76,8 @@ class Project:
     ) -> dict[str, Check]:
         """The whole checklist by id. No hub is asked but one that ``env`` names."""
         environment = {"HF_ENDPOINT": NO_HUB, **(env or {})}
-        found = run_checks(self.recipe(name, *overrides), env=environment, runs=self.root / "runs")
-        return {check.id: check for check in found}
+        result = run_checks(self.recipe(name, *overrides), env=environment, runs=self.root / "runs")
+        return {check.id: check for check in result}
 
     def write(self, path: str, rows: Sequence[Row], **facts: Any) -> Path:
         """A parquet file that follows the contract, but for what the rows themselves break."""
@@ -138,14 +138,14 @@ def write_model(folder: Path, shape: Sequence[int] = (8, 8)) -> Path:
 
 def make_project(root: Path) -> Project:
     """Everything a recipe needs, below ``root``."""
-    found = Project(root)
+    result = Project(root)
     (root / "configs").mkdir()
     (root / "configs/grpo.yaml").write_text(GRPO)
     (root / "configs/sft.yaml").write_text(SFT)
     write_model(root / "models/base")
-    found.write("data/train.parquet", [row(number) for number in range(12)])
-    found.write("data/val.parquet", [row(number) for number in range(100, 103)], split="val")
+    result.write("data/train.parquet", [row(number) for number in range(12)])
+    result.write("data/val.parquet", [row(number) for number in range(100, 103)], split="val")
     (root / "data/sft").mkdir()
     lines = [json.dumps(example(number)) for number in range(8)]
     (root / "data/sft/train.jsonl").write_text("\n".join(lines) + "\n")
-    return found
+    return result

@@ -48,8 +48,8 @@ def test_the_production_sizes_hold() -> None:
     ],
 )
 def test_each_relation_that_is_broken_is_named(change: dict[str, int], complaint: str) -> None:
-    found = list(violations(replace(FINE, **change)))
-    assert any(complaint in text for text in found), found
+    result = list(violations(replace(FINE, **change)))
+    assert any(complaint in text for text in result), result
 
 
 def test_sizes_by_tokens_are_not_held_to_micro_batches() -> None:

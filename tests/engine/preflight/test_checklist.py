@@ -35,9 +35,9 @@ def listener() -> Iterator[int]:
 @pytest.fixture
 def installed(project: Project) -> set[str]:
     """What fails in an unbroken project: nothing, or the environment where torch is missing."""
-    found = failures(project.checks())
-    assert found <= {"environment"}
-    return found
+    result = failures(project.checks())
+    assert result <= {"environment"}
+    return result
 
 
 def test_answers_come_in_the_order_of_the_checklist(project: Project) -> None:

@@ -157,15 +157,15 @@ def test_a_recipe_that_somebody_else_could_have_written_fails(project: Project) 
     path = project.recipe("sft").path
     assert "is writable by" not in answer(project, "sft").message
     path.chmod(0o666)
-    found = answer(project, "sft")
-    assert found.status == "fail" and f"{path} is writable by everybody" in found.message
+    result = answer(project, "sft")
+    assert result.status == "fail" and f"{path} is writable by everybody" in result.message
 
 
 def test_a_runs_folder_in_which_others_can_replace_runs_is_a_warning(project: Project) -> None:
     runs = project.root / "runs"
     runs.mkdir(exist_ok=True)
     runs.chmod(0o777)
-    found = memory_and_disk.check_disk(Subject(project.recipe("sft"), {}, runs))
-    assert found.status == "warn" and found.fix == f"chmod +t {runs}"
+    result = memory_and_disk.check_disk(Subject(project.recipe("sft"), {}, runs))
+    assert result.status == "warn" and result.fix == f"chmod +t {runs}"
     runs.chmod(0o1777)
     assert memory_and_disk.check_disk(Subject(project.recipe("sft"), {}, runs)).status == "ok"

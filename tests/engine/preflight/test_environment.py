@@ -26,11 +26,11 @@ def check(project: Project, *overrides: str, env: dict[str, str] | None = None) 
 def test_a_gpu_recipe_without_flash_attention_is_refused_with_the_values_to_set(
     project: Project,
 ) -> None:
-    found = check(project)
+    result = check(project)
 
-    assert found.status == "fail"
-    assert "needs flash-attn" in found.message
-    assert found.fix is not None and f"{FLASH}=sdpa" in found.fix
+    assert result.status == "fail"
+    assert "needs flash-attn" in result.message
+    assert result.fix is not None and f"{FLASH}=sdpa" in result.fix
 
 
 @pytest.mark.usefixtures("no_flash")
@@ -44,21 +44,21 @@ def test_what_a_cluster_has_installed_is_not_judged_here(project: Project) -> No
 
 
 def test_fsdp1_is_refused_on_a_cpu(project: Project) -> None:
-    found = project.checks("grpo", "actor_rollout_ref.actor.strategy=fsdp")["config"]
+    result = project.checks("grpo", "actor_rollout_ref.actor.strategy=fsdp")["config"]
 
-    assert found.status == "fail"
-    assert found.fix is not None and "actor_rollout_ref.actor.strategy=fsdp2" in found.fix
+    assert result.status == "fail"
+    assert result.fix is not None and "actor_rollout_ref.actor.strategy=fsdp2" in result.fix
 
 
 def test_several_nodes_need_a_cluster(project: Project) -> None:
-    found = project.checks("grpo", "trainer.nnodes=2")["environment"]
-    assert (found.status, "trainer.nnodes=2, but one host is one node" in found.message) == (
+    result = project.checks("grpo", "trainer.nnodes=2")["environment"]
+    assert (result.status, "trainer.nnodes=2, but one host is one node" in result.message) == (
         "fail",
         True,
     )
 
 
 def test_a_logger_without_its_package_is_named_with_the_command(project: Project) -> None:
-    found = project.checks("grpo", "trainer.logger=[console,clearml]")["environment"]
-    assert (found.status, "not installed: clearml" in found.message) == ("fail", True)
-    assert found.fix == "pip install clearml"
+    result = project.checks("grpo", "trainer.logger=[console,clearml]")["environment"]
+    assert (result.status, "not installed: clearml" in result.message) == ("fail", True)
+    assert result.fix == "pip install clearml"

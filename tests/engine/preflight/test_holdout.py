@@ -21,15 +21,15 @@ HELD_OUT = range(100, 140)
 
 def unnamed(number: int) -> Row:
     """A row without question id, as data prepared elsewhere has them."""
-    found = row(number)
-    found["extra_info"]["question_id"] = None
-    return found
+    result = row(number)
+    result["extra_info"]["question_id"] = None
+    return result
 
 
 def named(number: int, name: str) -> Row:
-    found = row(number)
-    found["extra_info"]["question_id"] = name
-    return found
+    result = row(number)
+    result["extra_info"]["question_id"] = name
+    return result
 
 
 def answer(project: Project, validation: Sequence[Row], training: Sequence[Row] = ()) -> Check:
@@ -41,20 +41,20 @@ def answer(project: Project, validation: Sequence[Row], training: Sequence[Row] 
 
 def test_rows_that_differ_are_fine_with_and_without_ids(project: Project) -> None:
     for make in (row, unnamed):
-        found = answer(project, [make(n) for n in HELD_OUT], [make(n) for n in range(12)])
-        assert found.status == "ok"
-        assert "12 training questions, no overlap with val.parquet" in found.message
+        result = answer(project, [make(n) for n in HELD_OUT], [make(n) for n in range(12)])
+        assert result.status == "ok"
+        assert "12 training questions, no overlap with val.parquet" in result.message
 
 
 def test_a_copy_of_the_training_file_without_ids_is_refused(project: Project) -> None:
     rows = [unnamed(number) for number in range(12)]
-    found = answer(project, rows, rows)
-    assert found.status == "fail"
-    assert found.message.startswith(
+    result = answer(project, rows, rows)
+    assert result.status == "fail"
+    assert result.message.startswith(
         "12 of 12 validation questions are also in the training data: "
         "val.parquet row 0 is train.parquet row 0"
     )
-    assert "and 7 more" in found.message
+    assert "and 7 more" in result.message
 
 
 @pytest.mark.parametrize("name", [None, "another"])
@@ -63,11 +63,11 @@ def test_a_part_that_was_copied_in_another_order_is_found(
 ) -> None:
     rows = [unnamed(number) for number in HELD_OUT]
     rows[5:5] = [named(9, name) if name else unnamed(9), unnamed(2)]
-    found = answer(project, rows)
-    assert found.status == "fail"
-    assert "2 of 42 validation questions" in found.message
-    assert "row 5" in found.message and "train.parquet row 9" in found.message
-    assert "row 6 is train.parquet row 2" in found.message
+    result = answer(project, rows)
+    assert result.status == "fail"
+    assert "2 of 42 validation questions" in result.message
+    assert "row 5" in result.message and "train.parquet row 9" in result.message
+    assert "row 6 is train.parquet row 2" in result.message
 
 
 def test_case_and_white_space_make_no_new_question(project: Project) -> None:
@@ -93,14 +93,14 @@ def test_unicode_forms_make_no_new_question(
     written: Callable[[str], str], project: Project
 ) -> None:
     def accented(number: int, change: Callable[[str], str] = str) -> Row:
-        found = unnamed(number)
-        asked = change(f"Qu'a-t-il d\u00e9j\u00e0 fait, {found['prompt'][-1]['content']}?")
-        found["prompt"][-1]["content"] = found["extra_info"]["question"] = asked
-        return found
+        result = unnamed(number)
+        asked = change(f"Qu'a-t-il d\u00e9j\u00e0 fait, {result['prompt'][-1]['content']}?")
+        result["prompt"][-1]["content"] = result["extra_info"]["question"] = asked
+        return result
 
     training = [accented(number) for number in range(12)]
-    found = answer(project, [accented(number, written) for number in range(12)], training)
-    assert "12 of 12 validation questions are also in the training data" in found.message
+    result = answer(project, [accented(number, written) for number in range(12)], training)
+    assert "12 of 12 validation questions are also in the training data" in result.message
 
 
 def test_another_system_prompt_or_instruction_makes_no_new_question(project: Project) -> None:
@@ -109,31 +109,31 @@ def test_another_system_prompt_or_instruction_makes_no_new_question(project: Pro
     system["prompt"].insert(0, {"role": "system", "content": "Be brief."})
     system["extra_info"]["question"] = system["extra_info"]["question"][1:]
     instruction["prompt"][-1]["content"] += "\nThink step by step."
-    found = answer(project, [system, instruction, unnamed(100)], training)
-    assert "2 of 3 validation questions are also in the training data" in found.message
+    result = answer(project, [system, instruction, unnamed(100)], training)
+    assert "2 of 3 validation questions are also in the training data" in result.message
 
 
 def test_a_user_message_that_all_rows_share_is_no_question(project: Project) -> None:
     def solve(number: int) -> Row:
-        found = unnamed(number)
-        task = {"role": "system", "content": found["prompt"][-1]["content"]}
-        found["prompt"] = [task, {"role": "user", "content": "Solve the task above."}]
-        return found
+        result = unnamed(number)
+        task = {"role": "system", "content": result["prompt"][-1]["content"]}
+        result["prompt"] = [task, {"role": "user", "content": "Solve the task above."}]
+        return result
 
-    found = answer(project, [solve(n) for n in HELD_OUT], [solve(n) for n in range(12)])
-    assert "also trained on" not in found.message
+    result = answer(project, [solve(n) for n in HELD_OUT], [solve(n) for n in range(12)])
+    assert "also trained on" not in result.message
 
 
 def test_rows_that_repeat_a_question_are_counted_apart(project: Project) -> None:
-    found = answer(project, [row(n) for n in HELD_OUT], [row(n) for n in range(12)] * 2)
-    assert "12 training questions in 24 rows, no overlap" in found.message
+    result = answer(project, [row(n) for n in HELD_OUT], [row(n) for n in range(12)] * 2)
+    assert "12 training questions in 24 rows, no overlap" in result.message
 
 
 def test_the_same_id_is_the_same_question_whatever_its_prompt_says(project: Project) -> None:
     rows = [named(number, f"q{number - 100}") for number in range(100, 103)]
-    found = answer(project, rows)
-    assert found.status == "fail"
-    assert "val.parquet row 0 ('q0') is train.parquet row 0" in found.message
+    result = answer(project, rows)
+    assert result.status == "fail"
+    assert "val.parquet row 0 ('q0') is train.parquet row 0" in result.message
 
 
 def test_few_questions_that_a_data_set_asks_twice_are_a_warning(project: Project) -> None:
@@ -149,11 +149,11 @@ def test_a_copied_sft_file_without_ids_is_refused(project: Project) -> None:
     for name, chosen in (("train", examples), ("val", reversed(examples))):
         lines = [json.dumps({"messages": each["messages"]}) for each in chosen]
         Path(f"data/sft/{name}.jsonl").write_text("\n".join(lines) + "\n")
-    found = project.checks("sft", "data.val_file=data/sft/val.jsonl")["holdout"]
-    assert found.status == "fail"
+    result = project.checks("sft", "data.val_file=data/sft/val.jsonl")["holdout"]
+    assert result.status == "fail"
     assert (
         "8 of 8 validation questions are also in the training data: val.jsonl line 1 is "
-        "train.jsonl line 8" in (found.message)
+        "train.jsonl line 8" in (result.message)
     )
 
 
@@ -161,9 +161,9 @@ def test_a_held_out_list_says_nothing_of_rows_without_ids(project: Project) -> N
     Path("data/sft/holdout_ids.json").write_text('{"holdout_ids": ["s2"]}')
     lines = [json.dumps({"messages": example(number)["messages"]}) for number in range(8)]
     Path("data/sft/train.jsonl").write_text("\n".join(lines) + "\n")
-    found = project.checks("sft")["holdout"]
-    assert found.status == "skip"
-    assert "no question IDs to compare with holdout_ids.json" in found.message
+    result = project.checks("sft")["holdout"]
+    assert result.status == "skip"
+    assert "no question IDs to compare with holdout_ids.json" in result.message
 
 
 def test_ids_of_a_column_with_gaps_are_the_whole_numbers_that_they_were(project: Project) -> None:
@@ -172,5 +172,5 @@ def test_ids_of_a_column_with_gaps_are_the_whole_numbers_that_they_were(project:
         for each, name in zip(rows, ids, strict=True):
             each["extra_info"]["question_id"] = name
         pq.write_table(pa.Table.from_pylist(rows), project.root / f"data/{path}.parquet")
-    found = project.checks()["holdout"]
-    assert "val.parquet row 0 ('1') is train.parquet row 0" in found.message
+    result = project.checks()["holdout"]
+    assert "val.parquet row 0 ('1') is train.parquet row 0" in result.message

@@ -32,12 +32,12 @@ def answer(project: Project, *overrides: str, waits: bool = False, **env: str) -
 
 def test_an_active_run_is_named_with_its_step_and_the_queue(project: Project) -> None:
     active(project)
-    found = answer(project)
-    assert found.status == "warn"
-    assert found.message == (
+    result = answer(project)
+    assert result.status == "warn"
+    assert result.message == (
         "run 'other' is running at step 3 of 40 and shares the CPU and the memory"
     )
-    assert found.fix is not None and found.fix.endswith("--queue")
+    assert result.fix is not None and result.fix.endswith("--queue")
 
 
 @pytest.mark.parametrize(
@@ -54,14 +54,14 @@ def test_the_gpus_that_both_would_use_are_named(
     project: Project, theirs: str, mine: str, shared: str
 ) -> None:
     active(project, gpus=theirs)
-    found = answer(project, "grubrics.device=cuda", CUDA_VISIBLE_DEVICES=mine)
-    assert found.message.endswith(f"shares {shared}")
+    result = answer(project, "grubrics.device=cuda", CUDA_VISIBLE_DEVICES=mine)
+    assert result.message.endswith(f"shares {shared}")
 
 
 def test_a_run_that_waits_for_its_turn_is_not_warned(project: Project) -> None:
     active(project)
-    found = answer(project, waits=True)
-    assert (found.status, "other" in found.message) == ("ok", True)
+    result = answer(project, waits=True)
+    assert (result.status, "other" in result.message) == ("ok", True)
 
 
 @pytest.mark.parametrize("state", ["queued", "finished"])

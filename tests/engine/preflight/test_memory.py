@@ -34,26 +34,26 @@ def checked(
 def test_the_production_recipe_fits_its_card_with_the_arithmetic_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = checked(monkeypatch, 79.6)
-    assert "rollout: 58.0 GiB = KV cache 23.9 GiB + weights 15.6 GiB" in found.message
-    assert "of 79.6 GiB" in found.message
+    result = checked(monkeypatch, 79.6)
+    assert "rollout: 58.0 GiB = KV cache 23.9 GiB + weights 15.6 GiB" in result.message
+    assert "of 79.6 GiB" in result.message
 
 
 def test_a_share_of_vllm_that_the_weights_do_not_leave_is_refused_with_a_smaller_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """0.85 of the card beside the trainer: what once ran out of memory."""
-    found = checked(monkeypatch, 79.6, f"{SHARE}=0.85")
-    assert found.status == "fail"
-    assert found.fix is not None and found.fix.startswith(f"{SHARE}=")
-    assert checked(monkeypatch, 79.6, found.fix).status != "fail"
+    result = checked(monkeypatch, 79.6, f"{SHARE}=0.85")
+    assert result.status == "fail"
+    assert result.fix is not None and result.fix.startswith(f"{SHARE}=")
+    assert checked(monkeypatch, 79.6, result.fix).status != "fail"
 
 
 def test_logits_that_may_not_fit_only_warn(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = checked(monkeypatch, 79.6, f"{MICRO}=24")
-    assert found.status == "warn"
-    assert "update:" in found.message
-    assert found.fix == f"{MICRO}=12"
+    result = checked(monkeypatch, 79.6, f"{MICRO}=24")
+    assert result.status == "warn"
+    assert "update:" in result.message
+    assert result.fix == f"{MICRO}=12"
 
 
 def test_a_card_that_is_too_small_for_the_states_is_refused(
@@ -65,27 +65,27 @@ def test_a_card_that_is_too_small_for_the_states_is_refused(
 def test_a_cache_too_small_for_what_vllm_must_promise_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = checked(monkeypatch, 79.6, f"{SHARE}=0.25")
-    assert found.status == "fail"
-    assert found.fix == "actor_rollout_ref.rollout.max_model_len=2560"
+    result = checked(monkeypatch, 79.6, f"{SHARE}=0.25")
+    assert result.status == "fail"
+    assert result.fix == "actor_rollout_ref.rollout.max_model_len=2560"
 
 
 def test_on_a_cpu_and_without_a_visible_gpu_there_is_no_verdict(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert checked(monkeypatch, None, name="grpo_tiny").status == "skip"
-    found = checked(monkeypatch, None)
-    assert found.status == "skip" and "no GPU is visible" in found.message
+    result = checked(monkeypatch, None)
+    assert result.status == "skip" and "no GPU is visible" in result.message
 
 
 def test_a_model_of_unknown_dimensions_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = checked(monkeypatch, 80, "actor_rollout_ref.model.path=somebody/else-9B")
-    assert found.status == "skip" and "somebody/else-9B" in found.message
+    result = checked(monkeypatch, 80, "actor_rollout_ref.model.path=somebody/else-9B")
+    assert result.status == "skip" and "somebody/else-9B" in result.message
 
 
 def test_a_host_too_small_for_a_checkpoint_and_sleeping_weights_is_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = checked(monkeypatch, 79.6, host=24)
-    assert found.status == "warn"
-    assert "checkpoint being saved 16.2 GiB + vLLM's weights" in found.message
+    result = checked(monkeypatch, 79.6, host=24)
+    assert result.status == "warn"
+    assert "checkpoint being saved 16.2 GiB + vLLM's weights" in result.message

@@ -49,12 +49,12 @@ def test_gpus_with_units_are_fine(cards: tuple[Card, ...]) -> None:
 
 
 def test_vllm_refuses_bf16_on_an_older_gpu() -> None:
-    (found,) = check_precision(recipe("verl_grpo"), [HOPPER, TURING], PLAIN)
-    assert found.status == "fail" and found.fix is not None
-    assert "Tesla T4 has compute capability 7.5" in found.message
-    assert "vLLM refuses it" in found.message
-    assert f"{ROLLOUT}=float16" in found.fix and f"{TRAINER}=float16" in found.fix
-    assert answers(recipe("verl_grpo", *found.fix.split()), TURING) == []
+    (result,) = check_precision(recipe("verl_grpo"), [HOPPER, TURING], PLAIN)
+    assert result.status == "fail" and result.fix is not None
+    assert "Tesla T4 has compute capability 7.5" in result.message
+    assert "vLLM refuses it" in result.message
+    assert f"{ROLLOUT}=float16" in result.fix and f"{TRAINER}=float16" in result.fix
+    assert answers(recipe("verl_grpo", *result.fix.split()), TURING) == []
 
 
 def test_supervised_training_in_bf16_on_an_older_gpu_is_a_warning() -> None:

@@ -45,9 +45,9 @@ def want(key: str, value: object) -> list[Change]:
 
 def after(recipe: Recipe, key: str, value: object) -> dict[str, object]:
     """Every key that moves, with its new value."""
-    found = complete(recipe, want(key, value))
-    assert not isinstance(found, Refusal), found.reason
-    return {change.key: change.after for change in found}
+    result = complete(recipe, want(key, value))
+    assert not isinstance(result, Refusal), result.reason
+    return {change.key: change.after for change in result}
 
 
 def test_a_smaller_batch_takes_the_mini_batch_along(project: Project) -> None:
@@ -61,9 +61,9 @@ def test_a_change_that_touches_nothing_comes_alone(project: Project) -> None:
 
 
 def test_what_follows_says_why_and_what_it_was(project: Project) -> None:
-    found = complete(project.recipe("verl_grpo"), want(BATCH, 16))
-    assert isinstance(found, tuple)
-    assert found[1] == Change(
+    result = complete(project.recipe("verl_grpo"), want(BATCH, 16))
+    assert isinstance(result, tuple)
+    assert result[1] == Change(
         "config", MINI, 16, before=24, why="a mini batch must divide the batch of a step"
     )
 
@@ -107,34 +107,34 @@ def test_a_response_that_leaves_no_position_shortens_the_prompt(project: Project
 
 
 def test_a_rank_that_vllm_does_not_take_is_refused(project: Project) -> None:
-    found = complete(project.recipe("verl_grpo"), want(RANK, 1024))
-    assert isinstance(found, Refusal)
-    assert "LoRA rank 1024 is more than vLLM's 512" in found.reason
+    result = complete(project.recipe("verl_grpo"), want(RANK, 1024))
+    assert isinstance(result, Refusal)
+    assert "LoRA rank 1024 is more than vLLM's 512" in result.reason
 
 
 def test_one_rollout_per_prompt_is_refused_with_the_reason(project: Project) -> None:
-    found = complete(project.recipe(), want(N, 1))
-    assert isinstance(found, Refusal)
-    assert "advantage is always 0" in found.reason
+    result = complete(project.recipe(), want(N, 1))
+    assert isinstance(result, Refusal)
+    assert "advantage is always 0" in result.reason
 
 
 def test_a_batch_that_the_data_cannot_fill_is_refused(project: Project) -> None:
-    found = complete(project.recipe(), want(BATCH, 64))
-    assert isinstance(found, Refusal)
-    assert "12 training rows for a batch of 64" in found.reason
+    result = complete(project.recipe(), want(BATCH, 64))
+    assert isinstance(result, Refusal)
+    assert "12 training rows for a batch of 64" in result.reason
 
 
 def test_a_key_that_does_not_exist_is_refused(project: Project) -> None:
-    found = complete(project.recipe(), want("data.train_batchsize", 4))
-    assert isinstance(found, Refusal)
-    assert "did you mean 'data.train_batch_size'" in found.reason
+    result = complete(project.recipe(), want("data.train_batchsize", 4))
+    assert isinstance(result, Refusal)
+    assert "did you mean 'data.train_batch_size'" in result.reason
 
 
 def test_a_value_of_the_environment_cannot_be_overridden(project: Project) -> None:
     recipe = load_recipe("verl_grpo", (), {"JUDGE_MAX_CONCURRENT": "20"})
-    found = complete(recipe, want("judge.max_concurrent", 4))
-    assert isinstance(found, Refusal)
-    assert "JUDGE_MAX_CONCURRENT" in found.reason
+    result = complete(recipe, want("judge.max_concurrent", 4))
+    assert isinstance(result, Refusal)
+    assert "JUDGE_MAX_CONCURRENT" in result.reason
 
 
 def test_changes_that_are_not_of_the_recipe_are_passed_on(project: Project) -> None:
@@ -184,11 +184,11 @@ def test_every_completed_recipe_passes_every_relation(
     chosen = [*overrides(none, whole), f"{GPUS}={whole.gpus}"]
     chosen += ["actor_rollout_ref.rollout.tensor_model_parallel_size=1"]
     recipe = project.recipe("grpo", *chosen)
-    found = complete(recipe, want(*wish))
-    if isinstance(found, Refusal):
-        assert found.reason
+    result = complete(recipe, want(*wish))
+    if isinstance(result, Refusal):
+        assert result.reason
         return
-    changed = with_overrides(recipe, as_overrides(found))
+    changed = with_overrides(recipe, as_overrides(result))
     assert changed.get(wish[0]) == wish[1]
     checks = project.checks("grpo", *changed.overrides)
     assert {checks[name].status for name in ("batch", "steps", "limits")} == {"ok"}

@@ -184,6 +184,6 @@ def test_what_a_function_raises_is_shown_without_secrets(
         "import os\ndef compute_score(**_):\n    raise ValueError(os.environ['SEARCH_API_KEY'])\n"
     )
     answer(project, text)
-    found = project.checks("grpo", f"{KEY}.path=rw.py")["reward"]
-    assert "ValueError: " in found.message
-    assert "zebra-quilt-lantern-42" not in found.message
+    result = project.checks("grpo", f"{KEY}.path=rw.py")["reward"]
+    assert "ValueError: " in result.message
+    assert "zebra-quilt-lantern-42" not in result.message

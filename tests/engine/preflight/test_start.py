@@ -267,9 +267,9 @@ def test_a_folder_that_another_run_saves_into_is_refused(project: Project) -> No
     folder = project.recipe().get("trainer.default_local_dir")
     jsonl.write_json(other.manifest, {"cwd": str(Path.cwd()), "checkpoint_dir": folder})
     write_state(other, RunState("running", supervisor=identify(os.getpid())))
-    found = project.checks()["checkpoint"]
-    assert found.status == "fail"
-    assert "is being written by run 'other'" in found.message
+    result = project.checks()["checkpoint"]
+    assert result.status == "fail"
+    assert "is being written by run 'other'" in result.message
 
 
 def write_run(project: Project, name: str, state: RunState, **manifest: object) -> RunDir:
@@ -284,8 +284,8 @@ def test_a_model_that_the_run_before_is_to_write_need_not_be_there_yet(project: 
     me = identify(os.getpid())
     write_run(project, "sft", RunState("running", supervisor=me), checkpoint_dir="checkpoints/sft")
     recipe = project.recipe("grpo", "actor_rollout_ref.model.path=checkpoints/sft/final")
-    found = run_checks(recipe, env={}, runs=project.root / "runs", ahead=["sft"])
-    check = next(check for check in found if check.id == "checkpoint")
+    result = run_checks(recipe, env={}, runs=project.root / "runs", ahead=["sft"])
+    check = next(check for check in result if check.id == "checkpoint")
     assert check.status == "warn"
     assert "run 'sft' will write it" in check.message
 
@@ -294,16 +294,16 @@ def test_the_folder_of_the_run_before_will_be_free(project: Project) -> None:
     recipe, me = project.recipe(), identify(os.getpid())
     folder = recipe.get("trainer.default_local_dir")
     write_run(project, "first", RunState("running", supervisor=me), checkpoint_dir=folder)
-    found = run_checks(recipe, env={}, runs=project.root / "runs", ahead=["first"])
-    assert next(check for check in found if check.id == "checkpoint").status == "ok"
+    result = run_checks(recipe, env={}, runs=project.root / "runs", ahead=["first"])
+    assert next(check for check in result if check.id == "checkpoint").status == "ok"
 
 
 def test_a_run_that_waits_is_only_warned_of_who_writes_there_at_present(project: Project) -> None:
     recipe, me = project.recipe(), identify(os.getpid())
     folder = recipe.get("trainer.default_local_dir")
     write_run(project, "other", RunState("running", supervisor=me), checkpoint_dir=folder)
-    found = run_checks(recipe, env={}, runs=project.root / "runs", waits=True)
-    check = next(check for check in found if check.id == "checkpoint")
+    result = run_checks(recipe, env={}, runs=project.root / "runs", waits=True)
+    check = next(check for check in result if check.id == "checkpoint")
     assert check.status == "warn"
     assert "run 'other'; this is checked again before this run starts" in check.message
 
@@ -311,8 +311,8 @@ def test_a_run_that_waits_is_only_warned_of_who_writes_there_at_present(project:
 def test_waiting_makes_no_room_for_another_configuration(project: Project) -> None:
     save(GRPO_FOLDER, 3)
     stamp(project, "data.max_prompt_length=128")
-    found = run_checks(project.recipe(), env={}, runs=project.root / "runs", waits=True)
-    check = next(check for check in found if check.id == "checkpoint")
+    result = run_checks(project.recipe(), env={}, runs=project.root / "runs", waits=True)
+    check = next(check for check in result if check.id == "checkpoint")
     assert check.status == "fail"
 
 

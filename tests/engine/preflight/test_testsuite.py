@@ -65,12 +65,12 @@ def test_tests_that_do_not_end_are_killed_with_what_they_started(project: Projec
         "    child.wait()\n"
     )
     subject = Subject(project.recipe(), ENVIRONMENT, project.root / "runs")
-    found = testsuite.check(subject, project.root / "checkout", patience_s=4)
-    assert found.status == "fail"
+    result = testsuite.check(subject, project.root / "checkout", patience_s=4)
+    assert result.status == "fail"
     ended = "the tests did not end within 4 s"
     # On a machine that is too busy for a start within that time there is nothing to kill.
     progress = "; 1 had passed or been skipped" if started.exists() else ""
-    assert found.message == f"{ended}{progress}"
+    assert result.message == f"{ended}{progress}"
     for child in [int(started.read_text())] if started.exists() else []:
         assert not psutil.pid_exists(child) or psutil.Process(child).status() == "zombie"
 

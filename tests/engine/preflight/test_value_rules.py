@@ -45,8 +45,12 @@ def test_the_recipes_of_the_project_have_no_alarm(recipe: str) -> None:
 def test_a_value_that_teaches_nothing_comes_with_one_that_does(
     key: str, value: float, id: str
 ) -> None:
-    found = [one for one in value_findings(context("grpo_tiny", **{key: value})) if one.id == id]
-    (change,) = found[0].remedies[0].changes
+    result = [
+        finding
+        for finding in value_findings(context("grpo_tiny", **{key: value}))
+        if finding.id == id
+    ]
+    (change,) = result[0].remedies[0].changes
     assert (change.key, change.before) == (key, value)
 
 
@@ -58,13 +62,15 @@ def test_a_sound_value_of_the_recipes_file_is_the_one_to_go_back_to(
     in_file: object, offered: float
 ) -> None:
     sick = replace(context("grpo_tiny", **{RATE: 0.2}), in_file={RATE: in_file})
-    (found,) = value_findings(sick)
-    assert found.remedies[0].changes[0].after == offered
+    (result,) = value_findings(sick)
+    assert result.remedies[0].changes[0].after == offered
 
 
 def test_a_supervised_rate_has_a_key_of_its_own() -> None:
-    found = value_findings(context("sft_tiny", **{"training.learning_rate": 3.0}))
-    assert [one.remedies[0].changes[0].key for one in found] == ["training.learning_rate"]
+    findings = value_findings(context("sft_tiny", **{"training.learning_rate": 3.0}))
+    assert [finding.remedies[0].changes[0].key for finding in findings] == [
+        "training.learning_rate"
+    ]
 
 
 def test_another_reward_may_want_one_token() -> None:

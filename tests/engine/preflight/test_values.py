@@ -20,40 +20,40 @@ def answer(project: Project, name: str, *overrides: str) -> Check:
 
 @pytest.mark.parametrize("name", ["grpo", "sft"])
 def test_values_that_people_train_with_are_fine(project: Project, name: str) -> None:
-    found = answer(project, name)
-    assert (found.id, found.status, found.fix) == ("values", "ok", None)
+    result = answer(project, name)
+    assert (result.id, result.status, result.fix) == ("values", "ok", None)
 
 
 @pytest.mark.parametrize(("name", "key"), [("grpo", RATE), ("sft", SUPERVISED)])
 def test_a_rate_that_breaks_the_model_is_a_warning_with_the_value_of_the_file(
     project: Project, name: str, key: str
 ) -> None:
-    found, before = answer(project, name, f"{key}=3"), project.recipe(name).get(key)
-    assert found.status == "warn"
-    assert found.message.startswith(f"Learning rate 3 is too high: {key} is 3. ")
-    assert found.fix == f"{key}={before}"
+    result, before = answer(project, name, f"{key}=3"), project.recipe(name).get(key)
+    assert result.status == "warn"
+    assert result.message.startswith(f"Learning rate 3 is too high: {key} is 3. ")
+    assert result.fix == f"{key}={before}"
 
 
 def test_the_words_are_those_of_the_doctor(project: Project) -> None:
     recipe = project.recipe("grpo", f"{RATE}=3")
-    (told,) = value_findings(MetricContext(recipe.values, recipe.kind))
+    (findings,) = value_findings(MetricContext(recipe.values, recipe.kind))
     message = answer(project, "grpo", f"{RATE}=3").message
-    assert told.title in message and told.cause.removesuffix(".") in message
+    assert findings.title in message and findings.cause.removesuffix(".") in message
 
 
 def test_several_values_are_one_line_with_every_fix(project: Project) -> None:
-    found = answer(project, "grpo", "data.max_response_length=4", "actor_rollout_ref.rollout.n=1")
-    assert "Responses of 4 tokens" in found.message and "at least two rollouts" in found.message
-    assert found.fix == "data.max_response_length=512; actor_rollout_ref.rollout.n=4"
+    result = answer(project, "grpo", "data.max_response_length=4", "actor_rollout_ref.rollout.n=1")
+    assert "Responses of 4 tokens" in result.message and "at least two rollouts" in result.message
+    assert result.fix == "data.max_response_length=512; actor_rollout_ref.rollout.n=4"
 
 
 def test_the_fix_silences_the_warning(project: Project) -> None:
-    found = answer(project, "grpo", f"{RATE}=3")
-    assert answer(project, "grpo", f"{RATE}=3", str(found.fix)).status == "ok"
+    result = answer(project, "grpo", f"{RATE}=3")
+    assert answer(project, "grpo", f"{RATE}=3", str(result.fix)).status == "ok"
 
 
 def test_a_launch_tells_of_it_and_goes_on(project: Project) -> None:
     if project.checks()["environment"].status == "fail":
         pytest.skip("the training stack is not installed")
     warnings = require_launchable(project.recipe("grpo", f"{RATE}=3"), project.root, env={})
-    assert "values" in [one.id for one in warnings]
+    assert "values" in [warning.id for warning in warnings]

@@ -66,9 +66,9 @@ def check(project: Project, url: str, **env: str) -> Check:
 
 def test_a_model_that_the_hub_gives_is_fine(project: Project) -> None:
     with hub() as server:
-        found = check(project, server.url)
-    assert found.status == "ok"
-    assert f"{NAME} will be downloaded from {server.url}" in found.message
+        result = check(project, server.url)
+    assert result.status == "ok"
+    assert f"{NAME} will be downloaded from {server.url}" in result.message
     assert server.paths == [f"/{NAME}/resolve/main/config.json"]
     assert server.tokens == [None]
 
@@ -115,25 +115,25 @@ CASES = {
 def test_each_refusal_has_its_words_and_way_on(case: str, project: Project) -> None:
     said, env, first, second, way_on = CASES[case]
     with hub(*said) as server:
-        found = check(project, server.url, **env)
-    assert found.status == "fail"
-    assert first in found.message and second in found.message
-    assert found.fix is not None and way_on in found.fix
-    assert TOKEN not in f"{found}"
+        result = check(project, server.url, **env)
+    assert result.status == "fail"
+    assert first in result.message and second in result.message
+    assert result.fix is not None and way_on in result.fix
+    assert TOKEN not in f"{result}"
 
 
 def test_without_network_the_model_cannot_be_had(project: Project) -> None:
     with hub() as server:
         pass
-    found = check(project, server.url)
-    assert found.status == "fail"
-    assert "cannot be reached (Connection refused)" in found.message
-    assert f"hf download {NAME}" in str(found.fix)
+    result = check(project, server.url)
+    assert result.status == "fail"
+    assert "cannot be reached (Connection refused)" in result.message
+    assert f"hf download {NAME}" in str(result.fix)
 
 
 def test_a_cluster_may_have_the_network_that_is_missing_here(project: Project) -> None:
-    found = check(project, "http://127.0.0.1:9", RAY_ADDRESS="10.0.0.1:8265")
-    assert found.status == "warn"
+    result = check(project, "http://127.0.0.1:9", RAY_ADDRESS="10.0.0.1:8265")
+    assert result.status == "warn"
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -145,8 +145,8 @@ def test_a_busy_hub_is_a_warning(status: int, project: Project) -> None:
 @pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
 def test_offline_means_that_the_hub_is_not_asked(variable: str, project: Project) -> None:
     with hub() as server:
-        found = check(project, server.url, **{variable: "1"})
-    assert found.status == "fail" and f"{variable} disables" in found.message
+        result = check(project, server.url, **{variable: "1"})
+    assert result.status == "fail" and f"{variable} disables" in result.message
     assert server.paths == []
 
 
@@ -163,15 +163,15 @@ def test_a_model_of_which_the_cache_has_a_part_is_asked_for(project: Project) ->
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text("{}")
     with hub() as server:
-        found = check(project, server.url)
-    assert found.status == "ok" and "will be downloaded" in found.message
+        result = check(project, server.url)
+    assert result.status == "ok" and "will be downloaded" in result.message
     assert len(server.paths) == 1
 
 
 def test_a_token_is_never_sent_in_the_clear_to_another_host(project: Project) -> None:
-    found = check(project, "http://hub.example", HF_TOKEN=TOKEN)
-    assert found.status == "fail"
-    assert "plain http" in found.message and TOKEN not in found.message
+    result = check(project, "http://hub.example", HF_TOKEN=TOKEN)
+    assert result.status == "fail"
+    assert "plain http" in result.message and TOKEN not in result.message
 
 
 def test_an_endpoint_that_is_no_address_is_named(project: Project) -> None:

@@ -76,7 +76,7 @@ def test_implied_values_are_worked_out_again_and_not_kept_as_if_somebody_set_the
 def test_runs_that_differ_by_name_alone_differ_in_nothing_else(tmp_path: Path) -> None:
     one = written(tmp_path, "grpo_tiny", "trainer.experiment_name=a", name="one")
     other = written(tmp_path, "grpo_tiny", "trainer.experiment_name=b", name="other")
-    named = {found.key for found in config_differences([one, other])}
+    named = {difference.key for difference in config_differences([one, other])}
     assert named == {"experiment_name", "default_local_dir"}
 
 

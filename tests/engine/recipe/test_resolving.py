@@ -98,5 +98,5 @@ def test_any_value(value: Any) -> None:
         with pytest.raises(type(error)):
             resolve(values)
         return
-    found = list(resolve(values).items())
-    assert found == expected and [type(v) for _, v in found] == [type(v) for _, v in expected]
+    result = list(resolve(values).items())
+    assert result == expected and [type(v) for _, v in result] == [type(v) for _, v in expected]

@@ -92,10 +92,10 @@ def test_every_value_of_a_shipped_recipe_has_an_effect(path: Path) -> None:
     ],
 )
 def test_a_value_without_effect_is_named_with_its_reason(override: str) -> None:
-    (found,) = unread(recipe(override))
-    assert found.key == override.partition("=")[0]
-    assert found.origin == "cli"
-    assert found.reason
+    (result,) = unread(recipe(override))
+    assert result.key == override.partition("=")[0]
+    assert result.origin == "cli"
+    assert result.reason
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_a_default_that_is_spelled_out_is_not_named() -> None:
 
 
 def test_a_value_from_the_environment_is_named_as_such() -> None:
-    (found,) = unread(recipe(JUDGE_MODEL="gpt-5-mini"))
-    assert (found.key, found.origin) == ("judge.model", "environment")
+    (result,) = unread(recipe(JUDGE_MODEL="gpt-5-mini"))
+    assert (result.key, result.origin) == ("judge.model", "environment")
 
 
 def test_a_value_that_another_one_refers_to_is_read() -> None:
@@ -233,9 +233,9 @@ def test_an_overlong_buffer_is_read_by_dapo_and_where_no_manager_is_chosen(
 
 
 def test_an_overlong_buffer_beside_a_chosen_naive_manager_is_named() -> None:
-    found = unread(recipe(*SHAPED, "reward.reward_manager.name=naive"))
-    assert {one.key for one in found} == {text.partition("=")[0] for text in SHAPED}
-    assert {one.instead for one in found} == {"reward.reward_manager.name=dapo"}
+    result = unread(recipe(*SHAPED, "reward.reward_manager.name=naive"))
+    assert {one.key for one in result} == {text.partition("=")[0] for text in SHAPED}
+    assert {one.instead for one in result} == {"reward.reward_manager.name=dapo"}
 
 
 def test_sft_names_what_only_rewards_read() -> None:
@@ -303,10 +303,10 @@ def test_the_installed_verl_never_reads_what_the_table_says_it_never_reads() -> 
     files = [p for name in READERS for p in ([root / name] if name.endswith(".py") else
              (root / name).rglob("*.py")) if p.name != "ray_trainer.py"]  # fmt: skip
     texts = {path: path.read_text(encoding="utf-8") for path in files}
-    found = {
+    result = {
         f"{key}: {path.relative_to(root)}"
         for expression, key in EXPRESSIONS.items()
         for path, text in texts.items()
         if re.search(expression, text)
     }
-    assert found == set()
+    assert result == set()

@@ -23,9 +23,9 @@ def columns(curves: Mapping[str, Floats | Sequence[float]], first_step: int = 1)
     table = {
         name: (np.arange(len(curve)), np.asarray(curve, float)) for name, curve in curves.items()
     }
-    found = Columns()
-    found.merge(Batch(steps, np.ones(size), steps, table))
-    return found
+    result = Columns()
+    result.merge(Batch(steps, np.ones(size), steps, table))
+    return result
 
 
 def healthy(seed: int, steps: int | None = None) -> Curves:
@@ -80,19 +80,19 @@ def healthy_sft(seed: int, steps: int = 200) -> Curves:
 
 def alarms(findings: Sequence[Finding]) -> list[str]:
     """Ids of what is more than information, consequences not counted."""
-    return [one.id for one in findings if one.severity is not Severity.INFO]
+    return [finding.id for finding in findings if finding.severity is not Severity.INFO]
 
 
 def everything(findings: Sequence[Finding]) -> list[Finding]:
     """The findings with all that is folded below them."""
-    return [each for one in findings for each in (one, *everything(one.followed_by))]
+    return [each for finding in findings for each in (finding, *everything(finding.followed_by))]
 
 
 def find(findings: Sequence[Finding], id: str) -> Finding:
     """The finding whose id begins so, wherever it is folded."""
-    found = [one for one in everything(findings) if one.id.startswith(id)]
-    assert found, f"no {id} in {[one.id for one in everything(findings)]}"
-    return found[0]
+    result = [finding for finding in everything(findings) if finding.id.startswith(id)]
+    assert result, f"no {id} in {[one.id for one in everything(findings)]}"
+    return result[0]
 
 
 def alarmed(curves: Mapping[str, Floats | Sequence[float]], **known: Any) -> list[str]:

@@ -22,7 +22,7 @@ def test_a_nan_loss_in_a_run_at_its_length_limit_comes_first(onset: int) -> None
 def test_entropy_that_fades_slowly_is_a_warning_when_nothing_is_left() -> None:
     fading = 0.5 * np.exp(-np.arange(600) / 100)
     findings = metric_findings(columns({"actor/entropy": fading}))
-    assert [(one.id, one.severity) for one in findings] == [
+    assert [(finding.id, finding.severity) for finding in findings] == [
         ("collapse_entropy_or_length.entropy", "warning")
     ]
     assert alarmed({"actor/entropy": fading[:200]}) == []
@@ -114,13 +114,15 @@ def test_a_share_at_the_longest_counts_only_where_that_is_the_limit(
         "response_length/max": np.full(30, longest),
         "response_length/clip_ratio": np.full(30, 0.58),
     }
-    found = metric_findings(columns(curves), MetricContext({"data.max_response_length": limit}))
-    told = [one.id for one in found if one.family == "collapse_entropy_or_length"]
-    assert bool(told) == believed
+    findings = metric_findings(columns(curves), MetricContext({"data.max_response_length": limit}))
+    ids = [finding.id for finding in findings if finding.family == "collapse_entropy_or_length"]
+    assert bool(ids) == believed
 
 
 def test_batches_shorter_than_the_longest_response_of_all_were_not_cut() -> None:
     longest = np.where(np.arange(40) == 5, 900.0, 512.0)
     curves = {"response_length/max": longest, "response_length/clip_ratio": np.full(40, 0.95)}
-    found = metric_findings(columns({**curves, "response_length/mean": np.full(40, 400.0)}))
-    assert not any(one.id.startswith("collapse_entropy_or_length.length_cap") for one in found)
+    findings = metric_findings(columns({**curves, "response_length/mean": np.full(40, 400.0)}))
+    assert not any(
+        finding.id.startswith("collapse_entropy_or_length.length_cap") for finding in findings
+    )

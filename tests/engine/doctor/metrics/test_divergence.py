@@ -89,10 +89,10 @@ def test_a_negative_clip_is_named_as_what_turns_updates_around() -> None:
 )
 def test_a_loss_that_falls_rests_or_swings_does_not_climb(loss: Floats) -> None:
     noisy = loss * jitter(6, loss.size, 0.02)
-    found = metric_findings(columns({"train/loss": noisy}))
-    assert "kl_or_grad_blowup.loss_rises" not in [one.id for one in found]
+    findings = metric_findings(columns({"train/loss": noisy}))
+    assert "kl_or_grad_blowup.loss_rises" not in [finding.id for finding in findings]
 
 
 def test_the_loss_of_a_policy_may_rise() -> None:
     curves = {"train/loss": np.linspace(0.1, 0.5, 30), "reward/mean": np.linspace(0, 1, 30)}
-    assert not any("loss_rises" in one.id for one in metric_findings(columns(curves)))
+    assert not any("loss_rises" in finding.id for finding in metric_findings(columns(curves)))

@@ -21,7 +21,7 @@ def flat(level: float) -> dict[str, Any]:
 )
 def test_equal_rewards_at_either_end_of_the_range_are_told_apart(level: float, id: str) -> None:
     context = MetricContext(reward_range=(-1.3, 1.3))
-    assert [one.id for one in metric_findings(columns(flat(level)), context)] == [id]
+    assert [finding.id for finding in metric_findings(columns(flat(level)), context)] == [id]
 
 
 def test_a_learned_task_is_an_alarm_only_when_it_wastes_much_of_the_run() -> None:
@@ -34,12 +34,12 @@ def test_a_learned_task_is_an_alarm_only_when_it_wastes_much_of_the_run() -> Non
 
 
 def advantages(*highest: float, **others: Any) -> dict[str, Any]:
-    found = {
+    result = {
         "critic/advantages/max": highest,
-        "critic/advantages/min": [-one for one in highest],
-        "actor/pg_loss": [one / 100 for one in highest],
+        "critic/advantages/min": [-value for value in highest],
+        "actor/pg_loss": [value / 100 for value in highest],
     }
-    return {"reward/mean": np.linspace(0.2, 0.4, len(highest)), **found, **others}
+    return {"reward/mean": np.linspace(0.2, 0.4, len(highest)), **result, **others}
 
 
 def test_advantages_of_zero_show_groups_without_spread_though_the_groups_differ() -> None:

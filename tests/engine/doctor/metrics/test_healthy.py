@@ -72,6 +72,6 @@ def test_a_busy_host_from_the_beginning_is_no_slowdown() -> None:
 
 
 def test_a_cap_that_is_hit_from_the_start_is_worth_knowing_and_no_alarm() -> None:
-    found = metric_findings(columns({"response_length/clip_ratio": np.full(20, 0.9)}))
-    assert [one.id for one in found] == ["collapse_entropy_or_length.cap_from_start"]
-    assert alarms(found) == []
+    findings = metric_findings(columns({"response_length/clip_ratio": np.full(20, 0.9)}))
+    assert [finding.id for finding in findings] == ["collapse_entropy_or_length.cap_from_start"]
+    assert alarms(findings) == []

@@ -66,8 +66,8 @@ def test_the_evidence_of_a_change_says_over_how_many_steps_its_medians_are() -> 
 
 def test_a_log_that_numbers_no_steps_has_medians_of_records() -> None:
     curves = {"actor/kl_loss": ending(0.01, 3.0, 5.0, 9.0)}
-    found = metric_findings(columns(curves), MetricContext(is_counted=True))
-    one = find(found, "kl_or_grad_blowup.kl")
+    findings = metric_findings(columns(curves), MetricContext(is_counted=True))
+    one = find(findings, "kl_or_grad_blowup.kl")
     assert "(median of the last 3 records)" in one.cause
     assert one.evidence[0].text.endswith("(medians: 20 records before, the last 3)")
 
@@ -96,6 +96,6 @@ def test_seconds_of_the_judge_are_said_to_be_medians() -> None:
 
 def test_samples_without_a_reward_are_counted_over_the_steps_that_it_names() -> None:
     share = np.concatenate([np.zeros(20), np.full(6, 0.4)])
-    found = metric_findings(columns({"reward/failed_share": share}))
-    one = find(found, "judge_timeout_or_connection.samples_failed")
+    findings = metric_findings(columns({"reward/failed_share": share}))
+    one = find(findings, "judge_timeout_or_connection.samples_failed")
     assert one.cause.startswith("In the last 5 steps 40% of the rollouts")

@@ -176,15 +176,19 @@ def test_what_follows_is_folded_below_what_came_first() -> None:
     curves = healthy(11, STEPS)
     for fault in (gradients_grow, responses_vanish, groups_are_equal, reward_is_lost):
         fault(curves, 60)
-    (root,) = [one for one in metric_findings(columns(curves)) if one.severity != "info"]
+    (root,) = [
+        finding for finding in metric_findings(columns(curves)) if finding.severity != "info"
+    ]
     assert root.family in ("kl_or_grad_blowup", "collapse_entropy_or_length")
-    assert any(one.family == "reward_zero_or_flat" for one in root.followed_by)
+    assert any(consequence.family == "reward_zero_or_flat" for consequence in root.followed_by)
 
 
 def test_a_nan_reward_explains_the_nan_loss() -> None:
     curves = healthy(12, STEPS)
     reward_is_nan(curves, 50)
     loss_is_nan(curves, 50)
-    (root,) = [one for one in metric_findings(columns(curves)) if one.severity != "info"]
+    (root,) = [
+        finding for finding in metric_findings(columns(curves)) if finding.severity != "info"
+    ]
     assert root.id == "reward_function_error.nan"
-    assert [one.id for one in root.followed_by] == ["loss_nan"]
+    assert [consequence.id for consequence in root.followed_by] == ["loss_nan"]

@@ -23,10 +23,10 @@ pytestmark = pytest.mark.skipif(not LOGS.is_dir(), reason="the logs are not part
 
 
 def read(path: Path) -> Columns:
-    found = Columns()
+    result = Columns()
     for step in history(read_steps(path)):
-        found.add(step)
-    return found
+        result.add(step)
+    return result
 
 
 def test_a_policy_that_collapses_at_step_4() -> None:
@@ -38,7 +38,7 @@ def test_a_policy_that_collapses_at_step_4() -> None:
 
 def test_a_saturated_run_is_worth_knowing_and_no_alarm() -> None:
     findings = metric_findings(read(SLO / "mistral_7b_250.jsonl"))
-    assert [one.id for one in findings] == ["reward_zero_or_flat.saturated"]
+    assert [finding.id for finding in findings] == ["reward_zero_or_flat.saturated"]
     assert (findings[0].onset_step, alarms(findings)) == (0, [])
 
 

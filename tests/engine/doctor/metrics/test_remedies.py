@@ -20,8 +20,8 @@ def changes(context: MetricContext, id: str) -> list[Change]:
     curves = healthy(4, STEPS)
     for fault in FAULTS[id]:
         fault(curves, 60)
-    found = everything(metric_findings(columns(curves), context))
-    return [change for one in found for cure in one.remedies for change in cure.changes]
+    findings = everything(metric_findings(columns(curves), context))
+    return [change for finding in findings for cure in finding.remedies for change in cure.changes]
 
 
 @pytest.mark.parametrize("recipe", ["grpo_tiny", "verl_grpo"])

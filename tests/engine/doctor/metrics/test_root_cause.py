@@ -61,7 +61,9 @@ def test_the_order_they_were_found_in_does_not_matter(given: list[Finding]) -> N
 @given(findings)
 def test_a_root_is_as_bad_as_what_follows_from_it(given: list[Finding]) -> None:
     for root in fold_consequences(given):
-        assert all(root.severity.rank <= one.severity.rank for one in root.followed_by)
+        assert all(
+            root.severity.rank <= consequence.severity.rank for consequence in root.followed_by
+        )
 
 
 def test_what_comes_first_is_the_cause_of_what_comes_later() -> None:

@@ -72,9 +72,9 @@ def test_a_loss_of_zero_with_gradients_that_are_no_numbers_is_lost() -> None:
 def test_a_loss_of_zero_from_the_first_step_on_points_at_labels_that_are_masked() -> None:
     curves = {"train/loss": [0.0] * 8, "train/grad_norm": [np.nan] * 8}
     (one,) = metric_findings(columns(curves))
-    said = " ".join(cure.title for cure in one.remedies)
+    text = " ".join(cure.title for cure in one.remedies)
     assert (one.id, "-100" in one.cause) == ("loss_nan.no_labels", True)
-    assert "-100" in said and "fp16" in said and "checkpoint" not in said
+    assert "-100" in text and "fp16" in text and "checkpoint" not in text
 
 
 def test_a_spike_before_a_nan_is_not_called_its_level() -> None:

@@ -57,8 +57,8 @@ def test_going_on_from_a_checkpoint_is_the_same_training() -> None:
 
 def test_steps_that_are_only_counted_are_called_records(tmp_path: Path) -> None:
     (one,) = diagnosed(tmp_path, told(BAD))
-    said = " ".join([one.cause, *(seen.text for seen in one.evidence)])
-    assert "record 26" in said and "step 26" not in said
+    text = " ".join([one.cause, *(seen.text for seen in one.evidence)])
+    assert "record 26" in text and "step 26" not in text
     assert one.onset == "record 26"
     assert "Resume from the last checkpoint before that time" in [
         cure.title for cure in one.remedies

@@ -116,7 +116,7 @@ HEALTHY = {
 
 def alarms(path: Path, text: str) -> list[Finding]:
     path.write_text(text)
-    return [one for one in diagnose_file(path) if one.severity.is_alarm]
+    return [finding for finding in diagnose_file(path) if finding.severity.is_alarm]
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ def test_what_rests_on_little_is_a_warning_that_says_so(
     tmp_path: Path, texts: dict[str, str]
 ) -> None:
     for text in texts.values():
-        for one in alarms(tmp_path / "console.log", text):
-            assert one.severity is Severity.WARNING
-            assert one.confidence <= 0.5
-            assert "This rests on" in one.cause
+        for alert in alarms(tmp_path / "console.log", text):
+            assert alert.severity is Severity.WARNING
+            assert alert.confidence <= 0.5
+            assert "This rests on" in alert.cause
 
 
 def test_several_steps_without_an_update_are_told_and_are_no_alarm(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_the_same_over_many_steps_is_no_mere_warning(tmp_path: Path) -> None:
 def test_where_steps_have_no_numbers_a_level_that_shifts_is_no_error(tmp_path: Path) -> None:
     text = "".join(f"loss: {level}\n" for level in (0.5, 9.5) for _ in range(20))
 
-    assert [one.severity for one in alarms(tmp_path / "a.log", text)] == [Severity.WARNING]
+    assert [alert.severity for alert in alarms(tmp_path / "a.log", text)] == [Severity.WARNING]
 
 
 def test_nothing_is_concluded_from_the_first_steps_of_a_log_that_grows(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_nothing_is_concluded_from_the_first_steps_of_a_log_that_grows(tmp_path:
     path.write_text(FLAT["many lines"])
     doctor = LogDoctor(source_of(path))
 
-    assert [one for one in doctor.diagnose() if one.severity.is_alarm] == []
+    assert [finding for finding in doctor.diagnose() if finding.severity.is_alarm] == []
 
 
 def test_nothing_is_concluded_from_the_first_steps_of_a_run_of_ours(tmp_path: Path) -> None:
@@ -221,5 +221,5 @@ def test_no_few_records_are_more_than_a_warning(records: list[dict[str, float | 
     for number, values in enumerate(records, 1):
         columns.add(Step(number, 1, 0.0, values))
 
-    for one in metric_findings(columns, MetricContext(is_whole=True)):
-        assert one.severity in (Severity.WARNING, Severity.INFO)
+    for finding in metric_findings(columns, MetricContext(is_whole=True)):
+        assert finding.severity in (Severity.WARNING, Severity.INFO)

@@ -85,13 +85,17 @@ def test_a_slow_step_of_many_equal_parts_accuses_none(phases: dict[str, float], 
 def test_a_phase_of_few_steps_is_no_part_of_the_usual_step() -> None:
     saving = np.where(np.arange(60) % 20 == 19, 390.0, np.nan)
     curves = {"timing_s/step": np.full(60, 400.0), "timing_s/save_checkpoint": saving}
-    found = slow(metric_findings(columns(curves)))
-    assert not any("saving checkpoints" in one.cause for one in found if "400 s" in one.title)
+    findings = slow(metric_findings(columns(curves)))
+    assert not any(
+        "saving checkpoints" in finding.cause for finding in findings if "400 s" in finding.title
+    )
 
 
 def test_validation_in_every_step_is_named() -> None:
     curves = {"timing_s/step": np.full(12, 400.0), "timing_s/testing": np.full(12, 340.0)}
-    assert any("(85%) is validation" in one.cause for one in slow(metric_findings(columns(curves))))
+    assert any(
+        "(85%) is validation" in finding.cause for finding in slow(metric_findings(columns(curves)))
+    )
 
 
 def test_rewards_that_stream_in_are_no_phase_of_a_slow_step() -> None:

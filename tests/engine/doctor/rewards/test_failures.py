@@ -42,17 +42,17 @@ def test_the_recorded_class_is_the_cause(tmp_path: Path, kind: str, message: str
 
 
 def test_a_function_that_hung_once_is_told_with_its_line(tmp_path: Path) -> None:
-    told = "compute_score gave no score within 2 s (rw.py:7)"
+    line = "compute_score gave no score within 2 s (rw.py:7)"
 
     def make(step: int, group: int, rollout: int) -> Record:
         hung = (step, group, rollout) == (2, 0, 0)
-        return (failing("reward_timeout", told) if hung else scored)(step, group, rollout)
+        return (failing("reward_timeout", line) if hung else scored)(step, group, rollout)
 
     (one,) = reward_findings(
         write(tmp_path, make, range(1, 30)), MetricContext({"grubrics.reward_timeout_s": 2.0})
     )
     assert (one.id, one.severity) == ("reward_function_error.timeout", "warning")
-    assert (one.onset_step, "1 call was" in one.cause, told in one.cause) == (2, True, True)
+    assert (one.onset_step, "1 call was" in one.cause, line in one.cause) == (2, True, True)
     assert Change("config", "grubrics.reward_timeout_s", 6.0, 2.0) in one.remedies[1].changes
 
 
@@ -144,7 +144,7 @@ def test_a_growing_file_is_read_on(tmp_path: Path) -> None:
     diagnosis = RewardDiagnosis(path)
     assert diagnosis.findings() == []
     write(tmp_path, failing("auth"), range(4, 5))
-    assert [one.id for one in diagnosis.findings()] == ["judge_auth"]
+    assert [finding.id for finding in diagnosis.findings()] == ["judge_auth"]
 
 
 def test_a_torn_line_and_lines_that_are_no_records_do_no_harm(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_torn_line_and_lines_that_are_no_records_do_no_harm(tmp_path: Path) ->
         handle.write(
             b'null\n[1]\n{"step": "x", "error": 5}\n{"parts": [1], "judge_scores": 3}\n{"v"'
         )
-    assert [one for one in reward_findings(path) if one.severity == "critical"] == []
+    assert [finding for finding in reward_findings(path) if finding.severity == "critical"] == []
 
 
 def test_a_missing_file_has_nothing_to_find(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_the_cause_is_told_from_the_others(tmp_path: Path, id: str) -> None:
 @pytest.mark.parametrize("id", CAUSES)
 def test_two_steps_are_enough(tmp_path: Path, id: str) -> None:
     path = write(tmp_path, CAUSES[id], range(1, 3))
-    assert [one.id for one in reward_findings(path, CONTEXT)] == [id]
+    assert [finding.id for finding in reward_findings(path, CONTEXT)] == [id]
 
 
 def test_texts_cut_at_the_cap_are_told_from_texts_of_another_format(tmp_path: Path) -> None:
@@ -96,18 +96,18 @@ def test_texts_cut_at_the_cap_are_told_from_texts_of_another_format(tmp_path: Pa
     (one,) = reward_findings(path, CONTEXT, cut)
     assert one.id == "reward_zero_or_flat.truncated"
     assert one.remedies[0].changes[0].key == "data.max_response_length"
-    assert [one.id for one in reward_findings(path, CONTEXT, whole)] == [
+    assert [finding.id for finding in reward_findings(path, CONTEXT, whole)] == [
         "reward_zero_or_flat.no_rubric"
     ]
 
 
 def test_a_task_that_is_learned_is_no_alarm_until_it_has_wasted_many_steps(tmp_path: Path) -> None:
     path = write(tmp_path, all_right, range(1, 6))
-    assert [(one.id, one.severity) for one in reward_findings(path, CONTEXT)] == [
+    assert [(finding.id, finding.severity) for finding in reward_findings(path, CONTEXT)] == [
         ("reward_zero_or_flat.all_right", "info")
     ]
     write(tmp_path, all_right, range(6, 30))
-    assert [one.severity for one in reward_findings(path, CONTEXT)] == ["warning"]
+    assert [finding.severity for finding in reward_findings(path, CONTEXT)] == ["warning"]
 
 
 def test_evidence_is_two_rollouts_of_a_group_and_one_of_another(tmp_path: Path) -> None:
@@ -139,7 +139,9 @@ def test_few_groups_that_are_all_flat_by_chance_are_healthy(tmp_path: Path) -> N
     path = write(tmp_path, make, range(1, 13))
     assert reward_findings(path, CONTEXT) == []
     write(tmp_path, make, range(13, 21))
-    assert [one.id for one in reward_findings(path, CONTEXT)] == ["reward_zero_or_flat.all_right"]
+    assert [finding.id for finding in reward_findings(path, CONTEXT)] == [
+        "reward_zero_or_flat.all_right"
+    ]
 
 
 def test_gold_without_variance_in_some_rows_is_a_warning(tmp_path: Path) -> None:
@@ -155,23 +157,27 @@ def test_what_the_curves_say_of_the_same_is_folded_below(tmp_path: Path) -> None
     curves = columns({"reward/mean": [-0.3] * 5, "reward/zero_std_share": [1.0] * 5})
     both = merge_numbers(reward_findings(path, CONTEXT), metric_findings(curves, CONTEXT))
     assert [one.id for one in both] == ["judge_parse_failure.constant"]
-    assert [one.family for one in both[0].followed_by] == ["reward_zero_or_flat"]
+    assert [consequence.family for consequence in both[0].followed_by] == ["reward_zero_or_flat"]
 
 
 def test_a_value_of_the_recipe_is_the_root_of_what_it_does(tmp_path: Path) -> None:
     short = MetricContext({**WEIGHTS, "data.max_response_length": 4}, GRPO)
     path = write(tmp_path, garbage, range(1, 4))
-    found = merge_numbers(reward_findings(path, short), [], value_findings(short))
-    assert [(one.id, one.severity) for one in found if one.severity != "info"] == [
+    result = merge_numbers(reward_findings(path, short), [], value_findings(short))
+    assert [(one.id, one.severity) for one in result if one.severity != "info"] == [
         ("reward_zero_or_flat.cap_too_short", "error")
     ]
-    assert [one.id for one in found[0].followed_by] == ["reward_zero_or_flat.truncated"]
+    assert [consequence.id for consequence in result[0].followed_by] == [
+        "reward_zero_or_flat.truncated"
+    ]
 
 
 def test_a_policy_that_collapsed_explains_the_texts_that_are_no_rubrics(tmp_path: Path) -> None:
     path = write(tmp_path, scored, range(1, 11))
     write(tmp_path, garbage, range(11, 21))
     curves = columns({"response_length/clip_ratio": [0.05] * 10 + [1.0] * 10})
-    found = merge_numbers(reward_findings(path, CONTEXT, curves), metric_findings(curves, CONTEXT))
-    assert [one.id for one in found] == ["collapse_entropy_or_length.length_cap"]
-    assert [one.id for one in found[0].followed_by] == ["reward_zero_or_flat.truncated"]
+    result = merge_numbers(reward_findings(path, CONTEXT, curves), metric_findings(curves, CONTEXT))
+    assert [one.id for one in result] == ["collapse_entropy_or_length.length_cap"]
+    assert [consequence.id for consequence in result[0].followed_by] == [
+        "reward_zero_or_flat.truncated"
+    ]

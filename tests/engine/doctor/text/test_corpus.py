@@ -22,13 +22,13 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[set[str], li
     if not CORPUS.is_file():
         pytest.skip("no corpus beside the project")
     log = tmp_path_factory.mktemp("corpus") / "console.log"
-    found = []
+    result = []
     for line in CORPUS.read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
         log.write_text(case["log"], encoding="utf-8")
-        alarms = [one.family for one in diagnose_file(log) if one.severity.is_alarm]
-        found.append(({case["label"], *case.get("secondary", [])}, alarms))
-    return found
+        alarms = [finding.family for finding in diagnose_file(log) if finding.severity.is_alarm]
+        result.append(({case["label"], *case.get("secondary", [])}, alarms))
+    return result
 
 
 def test_the_first_finding_is_right(answers: list[tuple[set[str], list[str]]]) -> None:
@@ -71,11 +71,11 @@ def test_a_failed_verl_run_gets_its_cause(name: str, family: str) -> None:
 
 def healthy_logs() -> list[Path]:
     names = ("grpo_cpu_*", "sft_cpu_*", "trl_*", "model_merger_*", "vllm_cpu_standalone.*")
-    found = [path for name in names for path in sorted(VERL.glob(name)) if path.is_file()]
+    result = [path for name in names for path in sorted(VERL.glob(name)) if path.is_file()]
     failed = ("fail", "fsdp1", ".meta", ".files")
-    return [path for path in found if not any(word in path.name for word in failed)]
+    return [path for path in result if not any(word in path.name for word in failed)]
 
 
 @pytest.mark.parametrize("log", healthy_logs(), ids=lambda log: log.name)
 def test_a_healthy_verl_run_raises_no_alarm(log: Path) -> None:
-    assert [one.id for one in diagnose_file(log) if one.severity.is_alarm] == []
+    assert [finding.id for finding in diagnose_file(log) if finding.severity.is_alarm] == []

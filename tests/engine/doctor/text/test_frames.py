@@ -46,8 +46,10 @@ def test_the_frames_decide_whose_http_error_it_is(place: str, refused: str, brok
 def test_a_judge_that_is_called_while_data_are_mapped_stays_the_judge() -> None:
     mapped = f"{PACKAGES}/datasets/arrow_dataset.py:map"
     client = f"{PACKAGES}/openai/_base_client.py:request"
-    [found] = read(HEADER, frames(mapped, client), "openai.AuthenticationError: Error code: 401\n")
-    assert found.family == "judge_auth"
+    [finding] = read(
+        HEADER, frames(mapped, client), "openai.AuthenticationError: Error code: 401\n"
+    )
+    assert finding.family == "judge_auth"
 
 
 @pytest.mark.parametrize(
@@ -60,46 +62,46 @@ def test_a_judge_that_is_called_while_data_are_mapped_stays_the_judge() -> None:
 )
 def test_a_setting_of_zero_that_is_divided_by_is_a_settings_error(divides: str) -> None:
     place = f'  File "/w/reward_fn.py", line 3, in go\n    {divides}\n'
-    [found] = read(HEADER, place, "ZeroDivisionError: integer modulo by zero\n")
-    assert found.family == "config_error"
+    [finding] = read(HEADER, place, "ZeroDivisionError: integer modulo by zero\n")
+    assert finding.family == "config_error"
 
 
 def test_a_division_by_another_number_is_the_functions() -> None:
     place = '  File "/w/x.py", line 3, in compute_score\n    return args.weight * hits / total\n'
-    [found] = read(HEADER, place, "ZeroDivisionError: division by zero\n")
-    assert found.family == "reward_function_error"
+    [finding] = read(HEADER, place, "ZeroDivisionError: division by zero\n")
+    assert finding.family == "reward_function_error"
 
 
 @pytest.mark.parametrize("name", ["my_reward", "reward_fn", "rewards", "reward_math"])
 def test_a_module_that_scores_has_raised_the_error(name: str) -> None:
-    [found] = read(HEADER, frames(f"/w/{name}.py:go"), "RuntimeError: nope\n")
-    assert found.family == "reward_function_error"
+    [finding] = read(HEADER, frames(f"/w/{name}.py:go"), "RuntimeError: nope\n")
+    assert finding.family == "reward_function_error"
 
 
 @pytest.mark.parametrize("name", ["main_reward", "train_reward_model", "reward_trainer"])
 def test_a_program_that_trains_a_reward_model_scores_nothing(name: str) -> None:
-    said = "RuntimeError: This trainer does not support multi GPU setups yet\n"
-    [found] = read(HEADER, frames(f"/w/{name}.py:main"), said)
-    assert found.family == "training_setup_error"
+    line = "RuntimeError: This trainer does not support multi GPU setups yet\n"
+    [finding] = read(HEADER, frames(f"/w/{name}.py:main"), line)
+    assert finding.family == "training_setup_error"
 
 
 def test_a_pad_token_that_is_not_set_explains_a_crash_right_after() -> None:
     unset = "ERROR - tokenization_utils -   Using pad_token, but it is not set yet.\n"
     crash = HEADER + frames("/w/mine/train.py:collate")
-    assert [one.family for one in read(unset, crash)] == ["tokenizer_or_chat_template"]
+    assert [finding.family for finding in read(unset, crash)] == ["tokenizer_or_chat_template"]
 
 
 def test_scoring_that_fails_for_one_sample_after_the_other_is_the_reward_functions() -> None:
     failed = "Error executing sandbox code: 'result'\n"
     assert read(failed) == []
-    assert [one.family for one in read(failed, failed)] == ["reward_function_error"]
+    assert [finding.family for finding in read(failed, failed)] == ["reward_function_error"]
 
 
 def test_attempts_of_wandb_explain_the_name_that_cannot_be_resolved_below() -> None:
     below = frames(f"{PACKAGES}/urllib3/connection.py:_new_conn")
-    said = "socket.gaierror: [Errno -3] Temporary failure in name resolution\n"
-    [found] = read("Retry attempt failed:\n", HEADER, below, said)
-    assert found.family == "wandb_network"
+    line = "socket.gaierror: [Errno -3] Temporary failure in name resolution\n"
+    [finding] = read("Retry attempt failed:\n", HEADER, below, line)
+    assert finding.family == "wandb_network"
 
 
 @pytest.mark.parametrize("above", ["", "{'loss': 1.4, 'epoch': 0.1}\n" * 10])
@@ -116,14 +118,17 @@ def test_the_exception_in_a_group_is_told_with_its_frames(above: str) -> None:
         "    | KeyError: 'score'\n"
         "    +------------------------------------\n"
     )
-    [found] = read(above, group)
-    assert (found.severity, found.followed_by) == (Severity.ERROR, ())
-    assert [one.text for one in found.evidence] == ["KeyError: 'score'", "raised in /w/roll.py:go"]
+    [finding] = read(above, group)
+    assert (finding.severity, finding.followed_by) == (Severity.ERROR, ())
+    assert [proof.text for proof in finding.evidence] == [
+        "KeyError: 'score'",
+        "raised in /w/roll.py:go",
+    ]
 
 
 def test_an_exception_without_frames_is_told_as_the_last_words_of_a_log() -> None:
-    [found] = read("starting\n", "ValueError: the moon is full\n")
-    assert found.evidence[0].text == "ValueError: the moon is full"
+    [finding] = read("starting\n", "ValueError: the moon is full\n")
+    assert finding.evidence[0].text == "ValueError: the moon is full"
 
 
 @pytest.mark.parametrize(

@@ -146,11 +146,11 @@ ALL = {**CLIENTS, **MACHINES, **SETTINGS}
 
 @pytest.mark.parametrize(
     ("family", "said"),
-    [(family, said.strip()) for family, text in ALL.items() for said in text.strip().splitlines()],
+    [(family, line.strip()) for family, text in ALL.items() for line in text.strip().splitlines()],
 )
 def test_a_message_that_ends_a_traceback_is_sorted(family: str, said: str) -> None:
-    found = read(HEADER, frames("/w/mine/train.py:main"), f"{said}\n")
-    assert [one.family for one in found][:1] == [family]
+    result = read(HEADER, frames("/w/mine/train.py:main"), f"{said}\n")
+    assert [one.family for one in result][:1] == [family]
 
 
 @pytest.mark.parametrize(
@@ -217,4 +217,4 @@ def test_a_message_that_ends_a_traceback_is_sorted(family: str, said: str) -> No
     ],
 )
 def test_what_launchers_and_daemons_say_is_sorted(family: str, said: str) -> None:
-    assert [one.family for one in read(f"{said}\n")] == [family]
+    assert [finding.family for finding in read(f"{said}\n")] == [family]

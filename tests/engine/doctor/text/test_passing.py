@@ -43,9 +43,9 @@ def test_a_remark_that_complains_of_nothing_is_no_alarm_where_the_log_goes_on(re
 
 
 def test_the_same_words_are_an_alarm_where_they_complain_or_are_the_last() -> None:
-    said = "No module named 'apex'"
-    assert alarms(f"{said}\n") == ["python_env_import.missing"]
-    assert alarms(f"ModuleNotFoundError: {said}\n", MORE) == ["python_env_import.missing"]
+    line = "No module named 'apex'"
+    assert alarms(f"{line}\n") == ["python_env_import.missing"]
+    assert alarms(f"ModuleNotFoundError: {line}\n", MORE) == ["python_env_import.missing"]
 
 
 def test_a_bare_killed_counts_only_among_the_last_words_of_a_log() -> None:

@@ -46,8 +46,8 @@ def test_the_library_that_raises_names_the_class(place: str, said: str, expected
 
 def test_what_the_message_says_outweighs_the_library() -> None:
     above = frames("/w/mine/train.py:main", f"{PACKAGES}/torch/nn/kit.py:forward")
-    said = "NotImplementedError: this layer takes no packed sequences in bf16\n"
-    assert family(HEADER, above, said) == "dtype_or_attention_error"
+    line = "NotImplementedError: this layer takes no packed sequences in bf16\n"
+    assert family(HEADER, above, line) == "dtype_or_attention_error"
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_an_exception_of_the_program_itself_is_sorted(said: str, expected: str) 
 
 @pytest.mark.parametrize("place", ["/w/mine/judge.py:read", "/w/mine/rewards/kit.py:score"])
 def test_json_that_a_judge_wrote_is_no_data_file(place: str) -> None:
-    said = "json.decoder.JSONDecodeError: Extra data: line 2 column 1 (char 9)\n"
-    assert not family(HEADER, frames("/w/mine/train.py:main", place), said).startswith("data")
+    line = "json.decoder.JSONDecodeError: Extra data: line 2 column 1 (char 9)\n"
+    assert not family(HEADER, frames("/w/mine/train.py:main", place), line).startswith("data")
 
 
 def test_a_step_of_an_environment_belongs_to_the_reward() -> None:

@@ -38,8 +38,8 @@ rules:
 
 
 def matches(rule: Rule, text: str) -> bool:
-    said = read_line(text.encode()).text
-    return any(rule.search(place, said) for place in range(len(rule.patterns)))
+    result = read_line(text.encode()).text
+    return any(rule.search(place, result) for place in range(len(rule.patterns)))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
@@ -134,8 +134,8 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
 
 
 def remedies(text: str) -> str:
-    (found,) = read(text)
-    return "\n".join(one.title for one in found.remedies)
+    (result,) = read(text)
+    return "\n".join(remedy.title for remedy in result.remedies)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_card_that_failed_is_replaced_and_no_token_ids_are_checked(text: str) 
 
 def test_a_fault_that_the_program_caused_is_none_of_the_card() -> None:
     text = "NVRM: Xid (PCI:0000:48:00): 31, pid=1, MMU Fault\n"
-    assert [one.id for one in read(text)] == ["cuda_device_assert"]
+    assert [finding.id for finding in read(text)] == ["cuda_device_assert"]
 
 
 def test_what_cannot_be_sampled_from_is_traced_to_the_first_nan() -> None:
@@ -243,7 +243,7 @@ def test_a_disk_that_fills_under_the_logs_is_told_though_training_goes_on() -> N
 def test_a_full_disk_that_was_got_over_is_worth_knowing() -> None:
     text = "OSError: [Errno 28] No space left on device: '/d/out'\n"
     assert alarms(STEPS, text, LATER) == []
-    assert [one.id for one in read(STEPS, text, LATER)] == ["checkpoint_disk_full"]
+    assert [finding.id for finding in read(STEPS, text, LATER)] == ["checkpoint_disk_full"]
 
 
 @pytest.mark.parametrize(

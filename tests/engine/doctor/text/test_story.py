@@ -44,7 +44,7 @@ def test_out_of_memory_on_one_rank_explains_the_time_out_of_the_others() -> None
         f"[rank0]: {OOM}",
     )
     assert root.id == "cuda_oom_training.oom"
-    assert [one.family for one in root.followed_by] == ["nccl_timeout_or_error"]
+    assert [consequence.family for consequence in root.followed_by] == ["nccl_timeout_or_error"]
 
 
 def test_a_judge_that_refuses_many_lines_apart_is_named_once() -> None:
@@ -116,8 +116,8 @@ def test_a_judge_that_fails_while_training_goes_on_is_told() -> None:
     refused = (
         "openai.AuthenticationError: Error code: 401 - {'error': {'code': 'invalid_api_key'}}\n"
     )
-    [found] = read(steps(1, 4), refused, steps(4, 9))
-    assert (found.id, found.severity, found.onset_step) == ("judge_auth", Severity.ERROR, 3)
+    [finding] = read(steps(1, 4), refused, steps(4, 9))
+    assert (finding.id, finding.severity, finding.onset_step) == ("judge_auth", Severity.ERROR, 3)
 
 
 def test_a_refusal_says_more_than_the_connection_errors_around_it() -> None:
@@ -174,11 +174,11 @@ def test_a_notebooks_colored_error_is_read() -> None:
 
 
 def test_evidence_names_line_offset_and_how_often() -> None:
-    [found] = read("hello\n", OOM, OOM)
-    said = found.evidence[0]
-    assert (said.offset, said.values["line"], said.values["seen"]) == (6, 2, 2)
-    assert said.values["asked"] == "1.00 GiB"
-    assert "1.00 GiB" in found.cause
+    [finding] = read("hello\n", OOM, OOM)
+    result = finding.evidence[0]
+    assert (result.offset, result.values["line"], result.values["seen"]) == (6, 2, 2)
+    assert result.values["asked"] == "1.00 GiB"
+    assert "1.00 GiB" in finding.cause
 
 
 LOG = st.lists(
@@ -290,6 +290,6 @@ def test_an_error_with_its_substitute_on_the_same_line_is_handled() -> None:
 
 def test_an_error_that_keeps_returning_while_the_run_goes_on_is_told_without_alarm() -> None:
     failed = "Error in reward function: list index out of range\n"
-    [told] = read(failed, failed, counted(1, 4))
-    assert (told.id, told.severity) == ("reward_function_error", Severity.INFO)
+    [finding] = read(failed, failed, counted(1, 4))
+    assert (finding.id, finding.severity) == ("reward_function_error", Severity.INFO)
     assert read(failed, counted(1, 4)) == []

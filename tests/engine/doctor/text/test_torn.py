@@ -26,8 +26,8 @@ ENDS = {
 
 @pytest.mark.parametrize(("family", "end"), ENDS.items())
 def test_a_log_that_ends_among_frames_is_sorted_by_the_last_of_them(family: str, end: str) -> None:
-    [found] = read("starting\n", HEADER, frames("/w/mine/train.py:main", end))
-    assert (found.family, found.severity) == (family, Severity.ERROR)
+    [finding] = read("starting\n", HEADER, frames("/w/mine/train.py:main", end))
+    assert (finding.family, finding.severity) == (family, Severity.ERROR)
 
 
 def test_a_log_that_ends_below_the_call_of_a_template_names_the_template() -> None:
@@ -60,9 +60,9 @@ def test_a_traceback_that_is_still_being_written_is_no_finding() -> None:
 
 
 def test_an_exception_of_a_module_needs_no_name_of_an_error() -> None:
-    said = "some.client.exceptions.ServiceGone: come back later\n"
-    [found] = read(HEADER, frames("/w/mine/train.py:main"), said)
-    assert found.evidence[0].text == said.strip()
+    line = "some.client.exceptions.ServiceGone: come back later\n"
+    [finding] = read(HEADER, frames("/w/mine/train.py:main"), line)
+    assert finding.evidence[0].text == line.strip()
 
 
 def test_a_log_that_was_kept_as_comments_is_read() -> None:

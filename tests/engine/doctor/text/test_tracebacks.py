@@ -14,8 +14,8 @@ FRAME = '  File "/a.py", line 1, in go'
 
 def raised(*lines: str) -> list[Raised]:
     tracebacks = Tracebacks()
-    found = [tracebacks.read(read_line(line.encode())) for line in lines]
-    return [one for one in found if one is not None]
+    result = [tracebacks.read(read_line(line.encode())) for line in lines]
+    return [one for one in result if one is not None]
 
 
 def test_frames_and_exception() -> None:

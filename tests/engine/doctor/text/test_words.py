@@ -48,8 +48,8 @@ def test_the_nouns_of_a_message_name_the_class(said: str, expected: str) -> None
     ],
 )
 def test_a_message_without_such_nouns_names_no_class(said: str) -> None:
-    [found] = read(HEADER, PLACE, said + "\n")
-    assert found.id == "training_setup_error.unknown_exception"
+    [finding] = read(HEADER, PLACE, said + "\n")
+    assert finding.id == "training_setup_error.unknown_exception"
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_the_driver_that_waits_for_a_task_of_ray_does_not_explain_its_exception(
 
 def test_the_type_that_ray_names_is_told_where_the_log_ends_there() -> None:
     place = f'  File "{RAISED}", line 9, in get_objects\n    raise value.as_instanceof_cause()\n'
-    said = "ray.exceptions.RayTaskError(TimeoutError): ray::Maker.go() (pid=7, ip=1.2.3.4, act\n"
-    assert family(HEADER, place, said) == "judge_timeout_or_connection"
+    line = "ray.exceptions.RayTaskError(TimeoutError): ray::Maker.go() (pid=7, ip=1.2.3.4, act\n"
+    assert family(HEADER, place, line) == "judge_timeout_or_connection"
 
 
 def test_a_console_script_that_a_log_ends_in_does_not_hide_the_exception_above() -> None:
-    said = "Exception: WorkerProc initialization failed, see above\n"
+    line = "Exception: WorkerProc initialization failed, see above\n"
     entry = '  File "/v/bin/kit", line 3, in <module>\n    sys.exit(main())\n'
-    assert family(HEADER, PLACE, said, HEADER, entry) == "vllm_init_failure"
+    assert family(HEADER, PLACE, line, HEADER, entry) == "vllm_init_failure"
 
 
 def test_a_list_of_common_causes_is_no_cause() -> None:
@@ -119,5 +119,5 @@ def test_lines_without_a_traceback_are_read(said: str, expected: str) -> None:
 
 
 def test_weights_of_one_class_are_added_up() -> None:
-    said = "ValueError: gradients of the second half: infinite\n"
-    assert family(HEADER, PLACE, said) == "loss_nan"
+    line = "ValueError: gradients of the second half: infinite\n"
+    assert family(HEADER, PLACE, line) == "loss_nan"
