@@ -1,13 +1,13 @@
-"""Check the config's own reward function: it is loaded and scores sample rows."""
+"""Load the config's own reward function and let it score sample rows."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,16 @@ from engine.recipe.scoring import reward_function
 from engine.reward.scorer import FunctionScorer, Rollout
 from engine.reward.scoring import RolloutScore
 
+ID = "reward"
+_MAX_ROWS = 4
+_READ_ROWS = 64
+_LIMIT = "grubrics.reward_check_s"
+_COLUMNS = ("data_source", "reward_model", "extra_info")
+
 
 @dataclass(frozen=True)
 class Sample:
-    """An answer to a row of the training file, and the row's number."""
+    """An answer to a row of the training file, and the number of the row."""
 
     row: int
     rollout: Rollout
@@ -36,8 +42,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of the samples that were tried, in their order. ``seconds`` is for all calls;
-    ``files`` of the function's own folder were imported with it."""
+    """The scores of the samples that were tried, in their order.
+
+    ``files`` of the function's own folder were imported with it. ``seconds`` is for all calls.
+    """
 
     samples: tuple[Sample, ...]
     scores: tuple[RolloutScore, ...]
@@ -55,59 +63,39 @@ class Trial:
         return [(sample, score.error.message) for sample, score in pairs if score.error]
 
     @property
-    def is_cut(self) -> bool:
-        """Whether a call ran into the limit."""
+    def is_timed_out(self) -> bool:
         return any(score.error and score.error.kind == "reward_timeout" for score in self.scores)
 
 
-def try_function(
+async def _score_samples(
     source: Source,
     samples: Sequence[Sample],
     call_limit_s: float,
     limit_s: float,
     env: Mapping[str, str],
 ) -> Trial:
-    """Load the function and score ``samples``, until ``limit_s`` is over or a call is cut.
+    """Load the function and score ``samples``, until ``limit_s`` is over or a call times out.
 
-    UsageError, in one line with file and line, when it cannot be loaded.
+    Raises UsageError, in one line with file and line, if the function cannot be loaded.
     """
-    return asyncio.run(_score_rows(source, samples, call_limit_s, limit_s, env))
-
-
-async def _score_rows(
-    source: Source,
-    samples: Sequence[Sample],
-    call_limit_s: float,
-    limit_s: float,
-    env: Mapping[str, str],
-) -> Trial:
-    deadline = time.monotonic() + limit_s
     processes = RewardProcesses(source, min(call_limit_s, limit_s), limit_s, quiet=True, env=env)
     scorer = FunctionScorer(processes.score, processes.end)
-    began = time.monotonic()
+    start = time.monotonic()
     scores: list[RolloutScore] = []
     try:
         for sample in samples:
             score = (await scorer.score(sample.rollout)).score
             scores.append(score)
-            cut = score.error is not None and score.error.kind == "reward_timeout"
-            if cut or time.monotonic() > deadline:
+            is_timed_out = score.error is not None and score.error.kind == "reward_timeout"
+            if is_timed_out or time.monotonic() > start + limit_s:
                 break
     finally:
         await scorer.aclose()
-    return Trial(tuple(samples), tuple(scores), processes.ready.files, time.monotonic() - began)
-
-
-ID = "reward"
-
-_ROWS = 4
-_LOOKED_AT = 64
-_LIMIT = "grubrics.reward_check_s"
-_COLUMNS = ("data_source", "reward_model", "extra_info")
+    return Trial(tuple(samples), tuple(scores), processes.ready.files, time.monotonic() - start)
 
 
 def check(subject: Subject) -> Check:
-    """One line about the function, which runs in a process of its own and for a limited time."""
+    """Check the function, which runs in a process of its own and for a limited time."""
     recipe = subject.recipe
     function = reward_function(recipe)
     if not recipe.kind.has_rollouts:
@@ -118,69 +106,71 @@ def check(subject: Subject) -> Check:
     if not limit_s:
         return skip(ID, f"{function.label} was not run: {_LIMIT}=0")
     if function.find_file() is None:
-        return fail(ID, f"{recipe.path}: {KEY}.path={function.path} {_lacking(function)}")
+        return fail(ID, f"{recipe.path}: {KEY}.path={function.path} {_missing_file(function)}")
     if code_objection(recipe) is not None:
         return skip(ID, f"{function.label} was not run: another user could have written its code")
-    answer = _tried(subject, function, limit_s)
+    check = _try_function(subject, function, limit_s)
     hidden = [path.name for path in hidden_libraries(function)]
     if not hidden:
-        return answer
+        return check
     libraries = "the library of that name" if len(hidden) == 1 else "the libraries of those names"
-    fix = "; ".join(filter(None, (answer.fix, f"rename {', '.join(hidden)}")))
-    why = f"{', '.join(hidden)} in its folder is imported in place of {libraries}"
-    say = fail if answer.status == "fail" else warn
-    return say(ID, f"{answer.message}; {why}", fix)
+    fix = "; ".join(filter(None, (check.fix, f"rename {', '.join(hidden)}")))
+    problem = f"{', '.join(hidden)} in its folder is imported in place of {libraries}"
+    status = fail if check.status == "fail" else warn
+    return status(ID, f"{check.message}; {problem}", fix)
 
 
-def _tried(subject: Subject, function: RewardFunction, limit_s: float) -> Check:
+def _try_function(subject: Subject, function: RewardFunction, limit_s: float) -> Check:
     recipe = subject.recipe
     call_limit_s = float(recipe.get("grubrics.reward_timeout_s"))
-    samples = tuple(_samples(recipe))
+    # A row's ground truth is its answer; the first row also gets an empty answer.
+    samples = []
+    for number, row in _read_rows(recipe):
+        truth = str((row.get("reward_model") or {}).get("ground_truth"))
+        for answer in dict.fromkeys([truth] if number else [truth, ""]):
+            samples.append(Sample(number, Rollout.of_row(answer, row)))
+    longer = f"{_LIMIT}={3 * limit_s:g}"
     try:
-        trial = try_function(source_of(function), samples, call_limit_s, limit_s, subject.env)
-    except UsageError as error:
-        late = "not imported within" in str(error)
-        return fail(ID, str(error), f"{_LIMIT}={3 * limit_s:g}" if late else None)
-    return _answer(function, trial, limit_s, call_limit_s)
-
-
-def _answer(function: RewardFunction, trial: Trial, limit_s: float, call_limit_s: float) -> Check:
-    if not trial.samples:
-        return ok(ID, f"{function.label} loads; the training file has no rows to score")
-    if trial.is_cut:
-        message = trial.failures[-1][1]
-        longer = f"{_LIMIT}={3 * limit_s:g}" if limit_s < call_limit_s else None
-        return fail(ID, message, longer)
-    message = _scored(function, trial)
-    if not trial.failures and (unseen := _unseen(function, trial)):
-        names = ", ".join(unseen[:4])
-        why, fix = "imported by a computed name", "import it with an import statement"
-        if outside := [name for name in unseen if Path(name).is_absolute()]:
-            names = ", ".join(os.path.relpath(name) for name in outside[:4])
-            folder = code_files(function)[0].parent
-            why, fix = "imported from outside the function's folder", f"move it below {folder}/"
-        kept = "the run keeps no copy of it and detects no edits"
-        return warn(ID, f"{message}; {names} {why}: {kept}", fix)
-    if not trial.failures:
-        return ok(ID, message)
-    sample, why = trial.failures[0]
-    place = f"row {sample.row}, answer {sample.rollout.text[:20]!r}: {why}"
-    if not trial.rewards:
-        return fail(
-            ID, f"{function.label} scored none of {len(trial.scores)} sample answers; {place}"
+        trial = asyncio.run(
+            _score_samples(source_of(function), samples, call_limit_s, limit_s, subject.env)
         )
+    except UsageError as error:
+        return fail(ID, str(error), longer if "not imported within" in str(error) else None)
+    if not samples:
+        return ok(ID, f"{function.label} loads; the training file has no rows to score")
+    if trial.is_timed_out:
+        return fail(ID, trial.failures[-1][1], longer if limit_s < call_limit_s else None)
+    message = _format_trial(function, trial)
+    if not trial.failures:
+        return _check_copies(function, trial, message)
+    sample, error_message = trial.failures[0]
+    example = f"row {sample.row}, answer {sample.rollout.text[:20]!r}: {error_message}"
+    if not trial.rewards:
+        scored = f"{function.label} scored none of {len(trial.scores)} sample answers"
+        return fail(ID, f"{scored}; {example}")
     count = f"{len(trial.failures)} of {len(trial.scores)}"
-    return warn(ID, f"{message}; {count} sample answers got no reward: {place}")
+    return warn(ID, f"{message}; {count} sample answers got no reward: {example}")
 
 
-def _unseen(function: RewardFunction, trial: Trial) -> list[str]:
-    """Files that were imported, but that no import statement names."""
-    found = code_files(function)
-    known = {str(path.relative_to(found[0].parent)) for path in found}
-    return [name for name in trial.files if name not in known]
+def _check_copies(function: RewardFunction, trial: Trial, message: str) -> Check:
+    """Check that the run copies every imported file: the files that import statements name."""
+    files = code_files(function)
+    folder = files[0].parent
+    copied = {str(path.relative_to(folder)) for path in files}
+    missing = [name for name in trial.files if name not in copied]
+    if not missing:
+        return ok(ID, message)
+    names = ", ".join(missing[:4])
+    reason, fix = "imported by a computed name", "import it with an import statement"
+    if outside := [name for name in missing if Path(name).is_absolute()]:
+        names = ", ".join(os.path.relpath(name) for name in outside[:4])
+        reason = "imported from outside the function's folder"
+        fix = f"move it below {folder}/"
+    effect = "the run keeps no copy of it and detects no edits"
+    return warn(ID, f"{message}; {names} {reason}: {effect}", fix)
 
 
-def _scored(function: RewardFunction, trial: Trial) -> str:
+def _format_trial(function: RewardFunction, trial: Trial) -> str:
     """``gsm8k.py:compute_score scored 4 of 4 sample rows, 0.0 to 1.0, 2 ms each``."""
     failed = {sample.row for sample, _ in trial.failures}
     tried = {sample.row for sample in trial.samples[: len(trial.scores)]}
@@ -188,35 +178,29 @@ def _scored(function: RewardFunction, trial: Trial) -> str:
     text = f"{function.label} scored {len(tried - failed)} of {rows} sample rows"
     if not trial.rewards:
         return text
-    each = trial.seconds / len(trial.scores)
-    pace = f"{each * 1000:.0f} ms" if each < 1 else f"{each:.1f} s"
+    each_s = trial.seconds / len(trial.scores)
+    pace = f"{each_s * 1000:.0f} ms" if each_s < 1 else f"{each_s:.1f} s"
     return f"{text}, {min(trial.rewards):.3g} to {max(trial.rewards):.3g}, {pace} each"
 
 
-def _samples(recipe: Recipe) -> Iterator[Sample]:
-    """A few rows, of different sources where there are; each with its ground truth for an answer,
-    the first also with an empty one."""
-    for number, row in _rows(recipe):
-        truth = (row.get("reward_model") or {}).get("ground_truth")
-        for answer in dict.fromkeys([str(truth), *([] if number else [""])]):
-            yield Sample(number, Rollout.of_row(answer, row))
+def _read_rows(recipe: Recipe) -> list[tuple[int, dict[str, Any]]]:
+    """Read a few rows, of different sources if there are several.
 
-
-def _rows(recipe: Recipe) -> list[tuple[int, dict[str, Any]]]:
-    """None while the file cannot be read: another question of the checklist says so."""
+    None are read from a file that cannot be: the check ``parquet`` reports it.
+    """
     try:
         path = data_files(recipe)[0].expanduser()
-        known = [name for name in _COLUMNS if name in pq.read_schema(path).names]
-        batches = pq.ParquetFile(path).iter_batches(_LOOKED_AT, columns=known)
-        rows = list(enumerate(chain.from_iterable(each.to_pylist() for each in islice(batches, 1))))
+        columns = [name for name in _COLUMNS if name in pq.read_schema(path).names]
+        batches = pq.ParquetFile(path).iter_batches(_READ_ROWS, columns=columns)
+        rows = [*enumerate(row for batch in islice(batches, 1) for row in batch.to_pylist())]
     except (OSError, IndexError, pa.ArrowException):
         return []
-    sources = {str(row.get("data_source")): (number, row) for number, row in reversed(rows)}
-    chosen = dict([*sources.values(), *rows])
-    return sorted(list(chosen.items())[:_ROWS])
+    by_source = {str(row.get("data_source")): (number, row) for number, row in reversed(rows)}
+    chosen = dict([*by_source.values(), *rows])
+    return sorted(list(chosen.items())[:_MAX_ROWS])
 
 
-def _lacking(function: RewardFunction) -> str:
+def _missing_file(function: RewardFunction) -> str:
     if function.path.startswith(PLUGIN):
         return missing_reward(function.path)
     path = Path(function.path)

@@ -1,8 +1,8 @@
 """Check that the trainer supports what the config asks of rewards, sampling and trainer mode.
 
-What verl reads only together with other values, or not at all with the reward manager and the
-sampler of this project, is refused here with what to set instead: verl itself says nothing, or
-stops after its workers have started.
+Some values are read only together with others, or not at all by the reward manager and the sampler
+of this project. verl ignores them, or stops after its workers have started. The checks refuse them,
+and say what to set instead.
 """
 
 from __future__ import annotations
@@ -38,12 +38,20 @@ _RUBRIC_METRICS = ("reward", *PARTS, "n_chars")
 
 
 def check(subject: Subject) -> Check:
-    """One line about reward manager, shaping, filter and trainer mode."""
+    """Check reward manager, shaping, filter and trainer mode."""
     recipe = subject.recipe
     if recipe.kind != GRPO:
         return skip(ID, f"{recipe.kind.title} has only one trainer")
-    found = [*_managers(recipe), *_overlong(recipe), *_filters(recipe), *_separate(recipe)]
-    return summary(ID, found, _fine(recipe))
+    problems = [*_managers(recipe), *_overlong(recipe), *_filters(recipe), *_separate(recipe)]
+    parts = [f"{recipe.get(_MODE)}"]
+    if recipe.get(f"{FILTER}.enable"):
+        limit = recipe.get(f"{SAMPLER}.sampler_kwargs.max_refill_batches")
+        metric = recipe.get(f"{FILTER}.metric")
+        parts.append(f"groups of equal {metric} are replaced, at most {limit} batches a step")
+    if recipe.get(f"{_BUFFER}.enable"):
+        buffer, limit = recipe.get(f"{_BUFFER}.len"), recipe.get(f"{_KWARGS}.max_resp_len")
+        parts.append(f"the last {buffer} of {limit} tokens cost reward")
+    return summary(ID, problems, "; ".join(parts))
 
 
 def _managers(recipe: Recipe) -> Iterator[Check]:
@@ -51,8 +59,8 @@ def _managers(recipe: Recipe) -> Iterator[Check]:
     if recipe.get("reward.reward_model.enable"):
         yield fail(
             ID,
-            "reward.reward_model.enable=true: no reward model is asked here; rewards come from the "
-            "judge, or from the recipe's own function, which can ask a server itself",
+            "reward.reward_model.enable=true: reward models are not used; rewards come from the "
+            "judge or from the config's own function, which can call a server",
             f"reward.reward_model.enable=false {_OWN_FUNCTION}=FILE",
         )
     if recipe.get("trainer.use_v1") is False:
@@ -64,15 +72,15 @@ def _managers(recipe: Recipe) -> Iterator[Check]:
     if recipe.get(f"{MANAGER}.module.path") is not None:
         yield warn(
             ID,
-            f"{MANAGER}.name={name} is the recipe's own: nothing is recorded in reward.jsonl, and "
-            f"neither the judge nor {_OWN_FUNCTION} is asked unless it does so",
+            f"{MANAGER}.name={name} is the config's own: it writes no reward.jsonl, and uses the "
+            f"judge or {_OWN_FUNCTION} only if it calls them itself",
         )
         return
     if name == "naive":
         yield fail(
             ID,
-            f"{MANAGER}.name=naive: verl's naive manager takes nothing off long responses, and "
-            f"{_BUFFER}.enable=true asks for it",
+            f"{MANAGER}.name=naive: verl's naive manager does not shorten the reward of long "
+            f"responses, as {_BUFFER}.enable=true asks",
             f"{MANAGER}.name=dapo, or {_BUFFER}.enable=false",
         )
         return
@@ -86,7 +94,7 @@ def _managers(recipe: Recipe) -> Iterator[Check]:
 
 
 def _overlong(recipe: Recipe) -> Iterator[Check]:
-    """verl asserts the same in its ``dapo`` manager, in a worker."""
+    """Check the overlong buffer. verl asserts the same in a worker, in its ``dapo`` manager."""
     for key in sorted(key for key in recipe.values if key.startswith(f"{_KWARGS}.")):
         if key not in _OVERLONG_KEYS:
             close = nearest(key, _OVERLONG_KEYS) or _OVERLONG_KEYS[0]
@@ -94,16 +102,16 @@ def _overlong(recipe: Recipe) -> Iterator[Check]:
     if not recipe.get(f"{_BUFFER}.enable"):
         return
     longest = recipe.get("data.max_response_length")
-    given = {key: recipe.get(key) for key in (*_OVERLONG_KEYS[1:3], _OVERLONG_KEYS[4])}
+    values = {key: recipe.get(key) for key in (*_OVERLONG_KEYS[1:3], _OVERLONG_KEYS[4])}
     usual = {f"{_KWARGS}.max_resp_len": longest, f"{_BUFFER}.len": max(1, longest // 5)}
-    for key, value in given.items():
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or value < 0 or (value == 0 and key != f"{_BUFFER}.penalty_factor"):
+    for key, value in values.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or value < 0 or (value == 0 and key != f"{_BUFFER}.penalty_factor"):
             problem = "is missing" if value is None else f"={value} must be a number above 0"
             fix = f"{key}={usual.get(key, 1.0)}"
             yield fail(ID, f"{key}{' ' if value is None else ''}{problem}", fix)
             return
-    length, limit = given[f"{_BUFFER}.len"], given[f"{_KWARGS}.max_resp_len"]
+    length, limit = values[f"{_BUFFER}.len"], values[f"{_KWARGS}.max_resp_len"]
     if length > limit:
         message = f"{_BUFFER}.len={length} is more than {_KWARGS}.max_resp_len={limit}"
         yield fail(ID, message, f"{_BUFFER}.len={max(1, limit // 5)}")
@@ -120,15 +128,16 @@ def _filters(recipe: Recipe) -> Iterator[Check]:
     filters, mode = recipe.get(f"{FILTER}.enable"), recipe.get(_MODE)
     size, batch = recipe.get("data.gen_batch_size"), recipe.get("data.train_batch_size")
     if size not in (None, 1) and (filters or refills or mode != "sync"):
-        why = "a step that replaces groups fetches single prompts"
-        yield warn(ID, f"data.gen_batch_size={size} has no effect: {why}", "data.gen_batch_size=1")
+        reason = "a step that replaces groups fetches single prompts"
+        message = f"data.gen_batch_size={size} has no effect: {reason}"
+        yield warn(ID, message, "data.gen_batch_size=1")
     elif size and batch % size:
         message = f"data.gen_batch_size={size} does not divide data.train_batch_size={batch}"
         yield fail(ID, message, f"data.gen_batch_size={batch}")
-    own = recipe.get(f"{SAMPLER}.custom_sampler.path") != "pkg://engine.train.sampler"
-    if own and (filters or refills):
+    has_own_sampler = recipe.get(f"{SAMPLER}.custom_sampler.path") != "pkg://engine.train.sampler"
+    if has_own_sampler and (filters or refills):
         key = f"{FILTER}.enable" if filters else f"{SAMPLER}.sync_refill_failed_groups"
-        yield warn(ID, f"{key}=true reaches a sampler of the recipe's own in sampler_kwargs only")
+        yield warn(ID, f"{key}=true reaches the config's own sampler only in sampler_kwargs")
     if not filters:
         return
     if recipe.get(f"{ROLLOUT}.n") < 2:
@@ -137,10 +146,10 @@ def _filters(recipe: Recipe) -> Iterator[Check]:
 
 
 def _metric(recipe: Recipe) -> Iterator[Check]:
-    """The number that groups are compared by; of an own function only its calls tell the names."""
+    """Check the metric by which groups are compared. Those of an own function are unknown."""
     metric = recipe.get(f"{FILTER}.metric")
-    shaped = (OVERLONG, "overlong") if recipe.get(f"{_BUFFER}.log") else ()
-    known = (*_RUBRIC_METRICS, *shaped)
+    shaping = (OVERLONG, "overlong") if recipe.get(f"{_BUFFER}.log") else ()
+    known = (*_RUBRIC_METRICS, *shaping)
     if not metric or metric in ("seq_reward", "seq_final_reward"):
         yield fail(ID, f"{FILTER}.metric={metric} names no metric", f"{FILTER}.metric=reward")
     elif metric not in known and not recipe.get(_OWN_FUNCTION):
@@ -150,18 +159,18 @@ def _metric(recipe: Recipe) -> Iterator[Check]:
 
 
 def _separate(recipe: Recipe) -> Iterator[Check]:
-    """verl asserts these when its trainer is made (``trainer_separate_async.py``)."""
+    """Check what verl asserts when it starts the trainer (``trainer_separate_async.py``)."""
     if recipe.get(_MODE) != "separate_async":
         return
     if recipe.get(f"{ROLLOUT}.name") == "hf":
         message = f"{_MODE}=separate_async needs a rollout engine on GPUs of its own, not 'hf'"
         yield fail(ID, message, f"{_MODE}=colocate_async")
         return
-    batch, every = "data.train_batch_size", "trainer.v1.separate_async.parameter_sync_step"
+    batch, sync = "data.train_batch_size", "trainer.v1.separate_async.parameter_sync_step"
     mini = "actor_rollout_ref.actor.ppo_mini_batch_size"
-    if recipe.get(batch) != recipe.get(every) * recipe.get(mini):
-        message = f"{batch}={recipe.get(batch)} must be {every} x {mini}"
-        yield fail(ID, message, f"{batch}={recipe.get(every) * recipe.get(mini)}")
+    if recipe.get(batch) != recipe.get(sync) * recipe.get(mini):
+        message = f"{batch}={recipe.get(batch)} must be {sync} x {mini}"
+        yield fail(ID, message, f"{batch}={recipe.get(sync) * recipe.get(mini)}")
     for key in (f"{ROLLOUT}.nnodes", f"{ROLLOUT}.n_gpus_per_node"):
         if not (recipe.get(key) or 0) > 0:
             message = f"{key}={recipe.get(key)}: separate_async generates on GPUs of its own"
@@ -169,15 +178,3 @@ def _separate(recipe: Recipe) -> Iterator[Check]:
     backend = f"{ROLLOUT}.checkpoint_engine.backend"
     if recipe.get(backend) == "naive":
         yield fail(ID, f"{backend}=naive cannot reach another GPU", f"{backend}=nccl")
-
-
-def _fine(recipe: Recipe) -> str:
-    parts = [f"{recipe.get(_MODE)}"]
-    if recipe.get(f"{FILTER}.enable"):
-        most = recipe.get(f"{SAMPLER}.sampler_kwargs.max_refill_batches")
-        metric = recipe.get(f"{FILTER}.metric")
-        parts.append(f"groups of equal {metric} are replaced, at most {most} batches a step")
-    if recipe.get(f"{_BUFFER}.enable"):
-        buffer, limit = recipe.get(f"{_BUFFER}.len"), recipe.get(f"{_KWARGS}.max_resp_len")
-        parts.append(f"the last {buffer} of {limit} tokens cost reward")
-    return "; ".join(parts)

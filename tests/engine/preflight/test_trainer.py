@@ -35,7 +35,7 @@ def test_shipped_recipes_are_fine(recipe: str) -> None:
     [
         (["reward.reward_manager.name=gdpo"], "gdpo", "reward.reward_manager.name=naive"),
         (["reward.reward_manager.name=remote"], "remote", "reward.reward_manager.name=naive"),
-        (["reward.reward_model.enable=true"], "no reward model", "reward.reward_model.enable"),
+        (["reward.reward_model.enable=true"], "reward models are not used", "reward.reward_model.enable"),
         (["trainer.use_v1=false"], "only the V1 trainer", "trainer.use_v1=true"),
         ([ON], "len is missing", f"{BUFFER}.len=12"),
         (SHAPED, "max_resp_len is missing", f"{LIMIT}=64"),
@@ -43,7 +43,7 @@ def test_shipped_recipes_are_fine(recipe: str) -> None:
         ([*SHAPED, f"{LIMIT}=64", f"{BUFFER}.len=0"], "above 0", f"{BUFFER}.len=12"),
         (
             [*SHAPED, f"{LIMIT}=64", "reward.reward_manager.name=naive"],
-            "verl's naive manager takes nothing off",
+            "naive manager does not shorten the reward",
             "reward.reward_manager.name=dapo",
         ),
         ([f"{BUFFER}.lenn=3"], "nothing reads", f"{BUFFER}.len=3"),
@@ -97,4 +97,4 @@ def test_a_manager_of_the_recipes_own_stays_and_is_a_warning() -> None:
     section = "reward.reward_manager"
     own = (f"{section}.source=importlib", f"{section}.name=Mine", f"{section}.module.path=mine.py")
     answer = line(*own)
-    assert answer.status == "warn" and "nothing is recorded" in answer.message
+    assert answer.status == "warn" and "writes no reward.jsonl" in answer.message
