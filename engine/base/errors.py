@@ -14,8 +14,8 @@ from pathlib import Path
 from engine.base.masking import mask_text
 
 _LONGEST_NAME = 200
-"""Characters of a name that the user typed, in an error; likewise of a path and of the line."""
-_LONGEST_PATH = 500
+"""Characters of an unknown name in an error."""
+_LONGEST_WORD = 500
 _LONGEST_LINE = 4000
 
 
@@ -46,7 +46,11 @@ def nearest(word: str, options: Iterable[str]) -> str | None:
 
 
 def shorten(text: str, limit: int = 80) -> str:
-    """Cut the middle out of a text longer than ``limit`` characters."""
+    """Cut the middle out of a text longer than ``limit`` characters; secrets in it are masked.
+
+    Half of a secret would no longer be recognized as one.
+    """
+    text = mask_text(text)
     if len(text) <= limit:
         return text
     tail = limit // 3
@@ -90,7 +94,7 @@ def guarded(main: Callable[[], int]) -> int:
     except RecursionError:
         return _refuse("the input is nested too deeply")
     except OSError as error:
-        file = f"{shorten(str(error.filename), _LONGEST_PATH)}: " if error.filename else ""
+        file = f"{error.filename}: " if error.filename else ""
         # The system's text for a link that is not followed on purpose is "too many levels".
         is_link = error.errno == errno.ELOOP and Path(error.filename or "").is_symlink()
         reason = "is a symbolic link; name the file it leads to" if is_link else error.strerror
@@ -107,7 +111,7 @@ def _failing_package(error: ImportError) -> str | None:
 
 
 def _refuse(line: str) -> int:
-    text = " ".join(mask_text(line).split())
+    text = " ".join(shorten(word, _LONGEST_WORD) for word in mask_text(line).split())
     # Errors quote what the user typed: escape sequences in it must not act on the terminal.
     inert = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     print(f"error: {shorten(inert, _LONGEST_LINE)}", file=sys.stderr)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.base.errors import UsageError
+from engine.base.errors import UsageError, unknown_name
 from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import (
@@ -44,7 +44,7 @@ def config(
 ) -> None:
     """Print the values of a config or run with their origins."""
     if origin is not None and origin not in ORIGINS:
-        raise UsageError(f"unknown --origin '{origin}'; origins are {', '.join(ORIGINS)}")
+        raise unknown_name("origin", origin, ORIGINS)
     recipe, values = _read(name, overrides or [], runs_root(runs))
     if unused:
         _print_unused(recipe, origin, as_json)

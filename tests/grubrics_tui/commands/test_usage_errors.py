@@ -108,6 +108,10 @@ def test_too_many_or_too_few_arguments(command: str, refused: Refused) -> None:
         (["--read-only", "queue"], "--read-only"),
         (["--read-only=1"], "--read-only takes no value"),
         (["--config", LONG], "File name too long"),
+        (["check", "grpo_tiny", LONG], "invalid override"),
+        (["launch", "grpo_tiny", "--name", LONG], "run name"),
+        (["config", "grpo_tiny", "--origin", "fil"], "did you mean 'file'?"),
+        (["estimate", "grpo_tiny", "--gpu-memory", LONG], "--gpu-memory"),
     ],
 )
 def test_the_program_itself(words: list[str], expected: str, refused: Refused) -> None:
@@ -131,3 +135,9 @@ def test_a_word_after_an_option_of_another_package_is_parsed_as_click_does() -> 
     build_command("paint", Command(paint, Task.KEEP)).main(
         ["--loud", "--size", "2", "3", "--loud"], standalone_mode=False
     )
+
+
+def test_a_long_secret_is_masked_before_it_is_cut(refused: Refused) -> None:
+    secret = "sk-proj-" + "0a1b2c3d4e5f6a7b" * 30
+    for words in ([secret], [f"--{secret}"], ["show", secret], ["show", "x", secret]):
+        assert secret[-20:] not in refused(*words)
