@@ -1,4 +1,4 @@
-"""Check that the batch sizes fit together and that the data gives as many steps as asked for."""
+"""Check that the batch sizes fit together, and that the data suffices for the steps."""
 
 from __future__ import annotations
 
@@ -74,26 +74,46 @@ class BatchSizes:
 
 
 def check_batch(subject: Subject) -> Check:
-    """Every relation at once, with one set of values that satisfies all of them as the fix."""
+    """Check all relations of the sizes. The fix is one set of sizes that satisfies all of them."""
     recipe = subject.recipe
     if recipe.kind == SFT:
-        return ok(BATCH, _sft_sizes(recipe))
+        names = ("per_device_train_batch_size", "gradient_accumulation_steps", "n_gpus")
+        factors = [recipe.get(f"training.{name}") for name in names]
+        product = f"{' x '.join(map(str, factors))} = {math.prod(factors)}"
+        return ok(BATCH, f"{product} examples per update")
     sizes = batch_sizes(recipe)
-    found = [*_deprecated(recipe), *(fail(BATCH, text) for text in violations(sizes))]
-    if not found and sizes.batch % sizes.mini:
-        found = [warn(BATCH, _filler(sizes))]
-    if not found:
-        return ok(BATCH, _fine(sizes, "judge calls" if asks_judge(recipe) else "rewards"))
+    rollouts = sizes.batch * sizes.n
+    problems = [
+        fail(BATCH, f"{key}={recipe.get(key)} is deprecated; use {successor}")
+        for key, successor in DEPRECATED.items()
+        if recipe.get(key) is not None
+    ]
+    problems += [fail(BATCH, violation) for violation in violations(sizes)]
+    if not problems and sizes.batch % sizes.mini:
+        padded = sizes.rollouts_per_replica * sizes.replicas
+        message = (
+            f"{_setting(sizes, 'mini')} does not divide {_setting(sizes, 'batch')}: verl pads "
+            f"every step from {rollouts} to {padded} rollouts with empty ones"
+        )
+        problems = [warn(BATCH, message)]
+    if not problems:
+        scores = "judge calls" if asks_judge(recipe) else "rewards"
+        updates = count_of(math.ceil(sizes.batch / sizes.mini), "update")
+        return ok(
+            BATCH,
+            f"{sizes.batch} prompts x {sizes.n} rollouts = {rollouts} {scores} per step; "
+            f"{updates} per step on {count_of(sizes.gpus, 'GPU')}",
+        )
     fix = " ".join([*removals(recipe), *overrides(sizes, repaired(sizes))])
-    return dataclasses.replace(summary(BATCH, found, ""), fix=fix)
+    return dataclasses.replace(summary(BATCH, problems, ""), fix=fix)
 
 
 def batch_sizes(recipe: Recipe) -> BatchSizes:
-    """The sizes of a GRPO recipe."""
+    """Read the sizes of a GRPO config."""
 
-    def micro(name: str, dynamic: str, used: bool = True) -> int | None:
+    def micro(name: str, dynamic: str, is_used: bool = True) -> int | None:
         by_tokens = bool(recipe.get(dynamic))
-        return None if by_tokens or not used else int(recipe.get(KEYS[name]) or 0)
+        return None if by_tokens or not is_used else int(recipe.get(KEYS[name]) or 0)
 
     with_reference = recipe.get(f"{_ACTOR}.use_kl_loss") or recipe.get("algorithm.use_kl_in_reward")
     return BatchSizes(
@@ -103,7 +123,7 @@ def batch_sizes(recipe: Recipe) -> BatchSizes:
         micro=micro("micro", f"{_ACTOR}.use_dynamic_bsz"),
         log_prob=micro("log_prob", f"{_ROLLOUT}.log_prob_use_dynamic_bsz"),
         ref_log_prob=micro(
-            "ref_log_prob", f"{_REF}.log_prob_use_dynamic_bsz", used=bool(with_reference)
+            "ref_log_prob", f"{_REF}.log_prob_use_dynamic_bsz", is_used=bool(with_reference)
         ),
         gpus=recipe.get("trainer.n_gpus_per_node") * recipe.get("trainer.nnodes"),
         sequence_parallel=recipe.get(KEYS["sequence_parallel"]),
@@ -112,41 +132,52 @@ def batch_sizes(recipe: Recipe) -> BatchSizes:
 
 
 def violations(sizes: BatchSizes) -> Iterator[str]:
-    """Each relation that does not hold, in the words of the recipe's keys."""
-    too_small = [name for name in _positive(sizes) if getattr(sizes, name) < 1]
+    """Yield each relation that does not hold, with the keys of the config."""
+    values = dataclasses.asdict(sizes)
+    too_small = [name for name, value in values.items() if value is not None and value < 1]
     for name in too_small:
-        yield f"{KEYS.get(name, name)}={getattr(sizes, name)} must be at least 1"
+        yield f"{KEYS.get(name, name)}={values[name]} must be at least 1"
     if too_small:
         return
     if sizes.n < 2:
         yield (
-            f"{_key(sizes, 'n')}: GRPO needs at least two rollouts per prompt; with one, the "
+            f"{_setting(sizes, 'n')}: GRPO needs at least two rollouts per prompt; with one, the "
             "advantage is always 0"
         )
-    yield from _parallel_violations(sizes)
+    for name in ("sequence_parallel", "rollout_parallel"):
+        if sizes.gpus % values[name]:
+            yield f"{_setting(sizes, name)} does not divide {sizes.gpus} GPUs"
     if sizes.micro is not None and sizes.batch < sizes.mini:
-        yield f"{_key(sizes, 'batch')} is below {_key(sizes, 'mini')}"
+        yield f"{_setting(sizes, 'batch')} is below {_setting(sizes, 'mini')}"
     if sizes.micro is not None and sizes.batch * sizes.n % sizes.gpus:
-        yield f"{_key(sizes, 'batch')} x {_key(sizes, 'n')} is not a multiple of {sizes.gpus} GPUs"
+        product = f"{_setting(sizes, 'batch')} x {_setting(sizes, 'n')}"
+        yield f"{product} is not a multiple of {sizes.gpus} GPUs"
     if sizes.mini * sizes.n % sizes.replicas:
         yield (
-            f"{_key(sizes, 'mini')} x {_key(sizes, 'n')} is not a multiple of "
+            f"{_setting(sizes, 'mini')} x {_setting(sizes, 'n')} is not a multiple of "
             f"{sizes.replicas} replicas"
         )
         return
-    yield from _micro_violations(sizes)
+    micro_batches = (
+        ("micro", sizes.rollouts_per_mini, "rollouts of a mini batch"),
+        ("log_prob", sizes.rollouts_per_replica, "rollouts of a step"),
+        ("ref_log_prob", sizes.rollouts_per_replica, "rollouts of a step"),
+    )
+    for name, rollouts, noun in micro_batches:
+        if values[name] is not None and rollouts % values[name]:
+            yield f"{_setting(sizes, name)} does not divide the {rollouts} {noun} on each GPU"
 
 
 def repaired(sizes: BatchSizes) -> BatchSizes:
-    """The nearest sizes that satisfy every relation; micro batches only ever get smaller."""
+    """Return the nearest sizes that satisfy every relation; micro batches only become smaller."""
     n = max(2, sizes.n)
     gpus = max(1, sizes.gpus)
     step = gpus // math.gcd(gpus, n)
     batch = max(step, sizes.batch // step * step)
     sequence_parallel = _divisor(gpus, sizes.sequence_parallel)
     replicas = gpus // sequence_parallel
-    fitting = [d for d in _divisors(batch) if d * n % replicas == 0]
-    mini = max((d for d in fitting if d <= sizes.mini), default=min(fitting))
+    minis = [mini for mini in _divisors(batch) if mini * n % replicas == 0]
+    mini = max((mini for mini in minis if mini <= sizes.mini), default=min(minis))
     per_replica = batch * n // replicas
     return BatchSizes(
         batch=batch,
@@ -162,90 +193,38 @@ def repaired(sizes: BatchSizes) -> BatchSizes:
 
 
 def overrides(before: BatchSizes, after: BatchSizes) -> list[str]:
-    """``key=value`` for every size that differs."""
-    return [_key(after, name) for name in KEYS if getattr(before, name) != getattr(after, name)]
-
-
-def _positive(sizes: BatchSizes) -> list[str]:
-    named = [field.name for field in dataclasses.fields(sizes)]
-    return [name for name in named if getattr(sizes, name) is not None]
-
-
-def _parallel_violations(sizes: BatchSizes) -> Iterator[str]:
-    for name in ("sequence_parallel", "rollout_parallel"):
-        if sizes.gpus % getattr(sizes, name):
-            yield f"{_key(sizes, name)} does not divide {sizes.gpus} GPUs"
-
-
-def _micro_violations(sizes: BatchSizes) -> Iterator[str]:
-    whole = {
-        "micro": (sizes.rollouts_per_mini, "rollouts of a mini batch"),
-        "log_prob": (sizes.rollouts_per_replica, "rollouts of a step"),
-        "ref_log_prob": (sizes.rollouts_per_replica, "rollouts of a step"),
-    }
-    for name, (rollouts, what) in whole.items():
-        size = getattr(sizes, name)
-        if size is not None and rollouts % size:
-            yield f"{_key(sizes, name)} does not divide the {rollouts} {what} on each GPU"
-
-
-def _deprecated(recipe: Recipe) -> Iterator[Check]:
-    for key, successor in DEPRECATED.items():
-        if recipe.get(key) is not None:
-            yield fail(BATCH, f"{key}={recipe.get(key)} is deprecated; use {successor}")
+    """Return ``key=value`` for every size that differs."""
+    return [_setting(after, name) for name in KEYS if getattr(before, name) != getattr(after, name)]
 
 
 def removals(recipe: Recipe) -> list[str]:
-    """``key=null`` for every deprecated size that is set."""
+    """Return ``key=null`` for every deprecated size that is set."""
     return [f"{key}=null" for key in DEPRECATED if recipe.get(key) is not None]
 
 
-def _filler(sizes: BatchSizes) -> str:
-    total = sizes.rollouts_per_replica * sizes.replicas
-    return (
-        f"{_key(sizes, 'mini')} does not divide {_key(sizes, 'batch')}: verl pads every step "
-        f"from {sizes.batch * sizes.n} to {total} rollouts with empty ones"
-    )
-
-
-def _fine(sizes: BatchSizes, scored: str) -> str:
-    updates = math.ceil(sizes.batch / sizes.mini)
-    return (
-        f"{sizes.batch} prompts x {sizes.n} rollouts = {sizes.batch * sizes.n} {scored} per step; "
-        f"{updates} update{'' if updates == 1 else 's'} per step on "
-        f"{sizes.gpus} GPU{'' if sizes.gpus == 1 else 's'}"
-    )
-
-
-def _sft_sizes(recipe: Recipe) -> str:
-    names = ("per_device_train_batch_size", "gradient_accumulation_steps", "n_gpus")
-    sizes = [recipe.get(f"training.{name}") for name in names]
-    return f"{' x '.join(str(size) for size in sizes)} = {math.prod(sizes)} examples per update"
-
-
-def _key(sizes: BatchSizes, name: str) -> str:
+def _setting(sizes: BatchSizes, name: str) -> str:
     return f"{KEYS[name]}={getattr(sizes, name)}"
 
 
-def _fit(whole: int, size: int | None) -> int | None:
-    return None if size is None else _divisor(whole, size)
+def _fit(number: int, size: int | None) -> int | None:
+    return None if size is None else _divisor(number, size)
 
 
-def _divisor(whole: int, limit: int) -> int:
-    """The largest divisor of ``whole`` that is not above ``limit``, and at least 1."""
-    return max((d for d in _divisors(whole) if d <= limit), default=1)
+def _divisor(number: int, limit: int) -> int:
+    """Return the largest divisor of ``number`` up to ``limit``, and at least 1."""
+    return max((divisor for divisor in _divisors(number) if divisor <= limit), default=1)
 
 
-def _divisors(whole: int) -> list[int]:
-    small = [d for d in range(1, math.isqrt(whole) + 1) if whole % d == 0]
-    return sorted({*small, *(whole // d for d in small)})
+def _divisors(number: int) -> list[int]:
+    small = [divisor for divisor in range(1, math.isqrt(number) + 1) if number % divisor == 0]
+    return sorted({*small, *(number // divisor for divisor in small)})
 
 
 STEPS = "steps"
 
 
 def check_steps(subject: Subject) -> Check:
-    """Steps asked for against steps the data can give, with the arithmetic."""
+    """Check that the data suffices for the steps that the config asks for."""
     recipe = subject.recipe
     plan = step_plan(recipe)
     if plan is None:
@@ -254,53 +233,44 @@ def check_steps(subject: Subject) -> Check:
         return ok(STEPS, "trainer.val_only=true: one validation, no training step")
     if plan.rows < plan.batch:
         return _no_batch(recipe, plan)
-    if recipe.kind == SFT:
-        return ok(STEPS, _supervised(plan))
-    if plan.asked is not None and plan.asked > plan.reachable:
-        return _out_of_reach(plan)
-    return ok(STEPS, f"{plan.total} steps ({plan.arithmetic()}); {_scores(recipe, plan)}")
-
-
-def _supervised(plan: StepPlan) -> str:
-    """``training.max_steps`` replaces the epochs, as in the HF Trainer, so it is never too many."""
-    if plan.asked is None:
-        return f"{plan.total} steps: {plan.arithmetic()}"
     per_epoch = plan.rows // plan.batch
-    return (
-        f"{plan.total} steps (training.max_steps) = {plan.total / per_epoch:.3g} epochs; "
-        f"{plan.rows} rows // batch {plan.batch} = {count_of(per_epoch, 'step')}/epoch"
+    if recipe.kind == SFT:
+        # ``training.max_steps`` replaces the epochs, as in the HF Trainer, so all steps run.
+        if plan.asked is None:
+            return ok(STEPS, f"{plan.total} steps: {plan.arithmetic()}")
+        return ok(
+            STEPS,
+            f"{plan.total} steps (training.max_steps) = {plan.total / per_epoch:.3g} epochs; "
+            f"{plan.rows} rows // batch {plan.batch} = {count_of(per_epoch, 'step')}/epoch",
+        )
+    if plan.asked is not None and plan.asked > plan.reachable:
+        return fail(
+            STEPS,
+            f"trainer.total_training_steps={plan.asked} is unreachable ({plan.arithmetic()}); "
+            "the run would end early, without a final checkpoint",
+            f"trainer.total_epochs={math.ceil(plan.asked / per_epoch)}",
+        )
+    calls = calls_of(recipe, plan)
+    scores = "judge calls" if asks_judge(recipe) else "rewards"
+    return ok(
+        STEPS,
+        f"{plan.total} steps ({plan.arithmetic()}); {calls.step} {scores} per step, "
+        f"{calls.step * calls.steps} in all, and {calls.validation} in "
+        f"{count_of(calls.validations, 'validation')}",
     )
 
 
 def _no_batch(recipe: Recipe, plan: StepPlan) -> Check:
-    key = recipe.kind.batch_key
+    """The training data has too few rows for one step."""
+    key, mini_key = recipe.kind.batch_key, KEYS["mini"]
     size = max(1, plan.rows * recipe.get(key) // plan.batch)
     changes = [f"{key}={size}"]
-    mini_key = "actor_rollout_ref.actor.ppo_mini_batch_size"
     if recipe.get(mini_key, 0) > size:
         changes.append(f"{mini_key}={size}")
     if recipe.kind == GRPO and plan.asked is not None and plan.asked > plan.epochs:
         changes.append(f"trainer.total_epochs={plan.asked}")
-    message = f"only {plan.rows} training rows for a batch of {plan.batch}"
-    return fail(
-        STEPS, f"{message}; verl drops incomplete batches, so no step would run", " ".join(changes)
+    message = (
+        f"only {plan.rows} training rows for a batch of {plan.batch}; verl drops incomplete "
+        "batches, so no step would run"
     )
-
-
-def _out_of_reach(plan: StepPlan) -> Check:
-    epochs = math.ceil((plan.asked or 0) / (plan.rows // plan.batch))
-    return fail(
-        STEPS,
-        f"trainer.total_training_steps={plan.asked} is unreachable ({plan.arithmetic()}); "
-        "the run would end early, without a final checkpoint",
-        f"trainer.total_epochs={epochs}",
-    )
-
-
-def _scores(recipe: Recipe, plan: StepPlan) -> str:
-    calls = calls_of(recipe, plan)
-    what = "judge calls" if asks_judge(recipe) else "rewards"
-    return (
-        f"{calls.step} {what} per step, {calls.step * calls.steps} in all, and "
-        f"{calls.validation} in {count_of(calls.validations, 'validation')}"
-    )
+    return fail(STEPS, message, " ".join(changes))

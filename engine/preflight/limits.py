@@ -13,63 +13,68 @@ from engine.runs.kinds import SFT
 
 ID = "limits"
 MAX_LORA_RANK = 512
-"""vLLM's ``MaxLoRARanks`` ends here; verl refuses more before the start."""
+"""The largest of vLLM's ``MaxLoRARanks``; verl refuses more before the start."""
 
 _ACTOR = "actor_rollout_ref.actor"
 _ROLLOUT = "actor_rollout_ref.rollout"
 _REF = "actor_rollout_ref.ref"
-_LONGEST = f"{_ROLLOUT}.max_model_len"
+_MODEL_LEN = f"{_ROLLOUT}.max_model_len"
 _PROMPT = "data.max_prompt_length"
 _RESPONSE = "data.max_response_length"
 _SFT_LENGTH = "data.max_seq_length"
 
 
 def check(subject: Subject) -> Check:
-    """Every limit at once, with the numbers that meet there."""
+    """Check every limit, and name the numbers that collide."""
     recipe, shape = subject.recipe, shape_of(subject.recipe, subject.env)
-    positions = shape.positions if shape else 0
-    targets = list(check_targets(recipe, shape))
+    context = shape.positions if shape else 0
     if recipe.kind == SFT:
-        length = int(recipe.get(_SFT_LENGTH))
-        return summary(ID, [*_sft(length, positions), *targets], _fine(length, positions))
-    found = [*_positions(recipe, positions), *_engine(recipe, positions), *_budgets(recipe)]
-    return summary(ID, [*found, *targets, *_lora(recipe)], _fine(sum(_lengths(recipe)), positions))
+        longest = int(recipe.get(_SFT_LENGTH))
+        problems = []
+        if context and longest > context:
+            message = f"{_SFT_LENGTH}={longest}, but the model has a context of {context} tokens"
+            problems.append(fail(ID, message, f"{_SFT_LENGTH}={context}"))
+        problems += check_targets(recipe, shape)
+    else:
+        longest = sum(_lengths(recipe))
+        problems = [*_context(recipe, context), *_budgets(recipe), *check_targets(recipe, shape)]
+        problems += _lora(recipe)
+    of_context = f"of a model context of {context}" if context else "(model context unknown)"
+    return summary(ID, problems, f"longest sample: {longest} tokens {of_context}")
 
 
 def _lengths(recipe: Recipe) -> tuple[int, int]:
     return int(recipe.get(_PROMPT)), int(recipe.get(_RESPONSE))
 
 
-def _positions(recipe: Recipe, positions: int) -> Iterator[Check]:
-    """The response keeps its length where it can: it is what is trained."""
+def _context(recipe: Recipe, context: int) -> Iterator[Check]:
+    """Check the lengths of prompt and response against the contexts of the model and of vLLM."""
     prompt, response = _lengths(recipe)
-    if not positions or prompt + response <= positions:
+    if context and prompt + response > context:
+        # The response keeps its length if possible: it is what is trained.
+        shorter = context - response
+        fix = f"{_PROMPT}={shorter}" if shorter > 0 else f"{_RESPONSE}={max(1, context - prompt)}"
+        yield fail(
+            ID,
+            f"{_PROMPT}={prompt} + {_RESPONSE}={response} = {prompt + response} tokens, but the "
+            f"model knows {context} positions",
+            fix,
+        )
+    # verl raises an error for a prompt that leaves no room for a response (vllm_async_server.py).
+    limit = recipe.get(_MODEL_LEN)
+    if limit is None:
         return
-    shorter = positions - response
-    fix = f"{_PROMPT}={shorter}" if shorter > 0 else f"{_RESPONSE}={max(1, positions - prompt)}"
-    yield fail(
-        ID,
-        f"{_PROMPT}={prompt} + {_RESPONSE}={response} = {prompt + response} tokens, but the model "
-        f"knows {positions} positions",
-        fix,
-    )
-
-
-def _engine(recipe: Recipe, positions: int) -> Iterator[Check]:
-    """verl's ``vllm_async_server.py``: a prompt that leaves no room for an answer is an error."""
-    given, (prompt, response) = recipe.get(_LONGEST), _lengths(recipe)
-    if given is None:
-        return
-    if given < prompt + response:
-        message = f"{_LONGEST}={given} cuts answers: prompt and response may have"
-        yield fail(ID, f"{message} {prompt} + {response} tokens", f"{_LONGEST}={prompt + response}")
-    elif positions and given > positions:
-        message = f"{_LONGEST}={given} is more than the model context of {positions} tokens"
-        yield fail(ID, message, f"{_LONGEST}={positions}")
+    if limit < prompt + response:
+        message = f"{_MODEL_LEN}={limit} cuts answers: prompt and response may have"
+        fix = f"{_MODEL_LEN}={prompt + response}"
+        yield fail(ID, f"{message} {prompt} + {response} tokens", fix)
+    elif context and limit > context:
+        message = f"{_MODEL_LEN}={limit} is more than the model context of {context} tokens"
+        yield fail(ID, message, f"{_MODEL_LEN}={context}")
 
 
 def _budgets(recipe: Recipe) -> Iterator[Check]:
-    """verl's ``seqlen_balancing.py``: a micro batch by tokens must hold the longest sample."""
+    """A micro batch that is sized by tokens must hold the longest sample (seqlen_balancing.py)."""
     parallel = int(recipe.get(f"{_ACTOR}.ulysses_sequence_parallel_size"))
     longest = sum(_lengths(recipe))
     for dynamic, key in (
@@ -84,20 +89,20 @@ def _budgets(recipe: Recipe) -> Iterator[Check]:
 
 
 def check_targets(recipe: Recipe, shape: ModelShape | None) -> Iterator[Check]:
-    """PEFT refuses targets that match no module, after every worker has loaded the model."""
+    """Check for LoRA targets that match no module: PEFT refuses them after loading the model."""
     key = recipe.kind.lora_targets_key
     targets = recipe.get(key)
     if shape is None or not lora_rank(recipe) or not targets:
         return
     names = targets if isinstance(targets, list) else [targets]
-    wrong = [name for name in names if not shape.adapted(name if name is targets else [name])]
-    if wrong:
+    unknown = [name for name in names if not shape.adapted(name if name is targets else [name])]
+    if unknown:
         known = ",".join(shape.linears)
-        message = f"{key}={', '.join(wrong)} matches no module of the model; it has {known}"
-        # A list that was typed as a text.
-        meant = [part for name in names for part in re.split(r"[,;\s]+", name.strip())]
-        is_list = all(shape.adapted([part]) for part in meant)
-        yield fail(ID, message, f"{key}=[{','.join(meant) if is_list else known}]")
+        message = f"{key}={', '.join(unknown)} matches no module of the model; it has {known}"
+        # The list may have been typed as one text.
+        parts = [part for name in names for part in re.split(r"[,;\s]+", name.strip())]
+        is_list = all(shape.adapted([part]) for part in parts)
+        yield fail(ID, message, f"{key}=[{','.join(parts) if is_list else known}]")
 
 
 def _lora(recipe: Recipe) -> Iterator[Check]:
@@ -111,15 +116,3 @@ def _lora(recipe: Recipe) -> Iterator[Check]:
         f"LoRA rank {rank} is more than vLLM's {MAX_LORA_RANK}",
         f"{key}={MAX_LORA_RANK}",
     )
-
-
-def _sft(length: int, positions: int) -> list[Check]:
-    if not positions or length <= positions:
-        return []
-    message = f"{_SFT_LENGTH}={length}, but the model has a context of {positions} tokens"
-    return [fail(ID, message, f"{_SFT_LENGTH}={positions}")]
-
-
-def _fine(longest: int, positions: int) -> str:
-    known = f"of a model context of {positions}" if positions else "(model context unknown)"
-    return f"longest sample: {longest} tokens {known}"

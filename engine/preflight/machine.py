@@ -21,71 +21,71 @@ def check_machine(subject: Subject) -> Check:
 
     Two runs on one GPU are short of memory; two on one CPU are each half as fast.
     """
-    if subject.env.get("RAY_ADDRESS", "local") not in ("", "local"):
+    if subject.uses_cluster:
         return ok(_MACHINE, f"the cluster at {subject.env['RAY_ADDRESS']} runs the training")
-    if not (others := _others(subject)):
-        return ok(_MACHINE, "no other active run on this host")
-    if subject.waits:
-        return ok(_MACHINE, f"active; this run is queued until they end: {', '.join(others)}")
-    named = "; ".join(_phrase(name, state, subject) for name, state in others.items())
-    return warn(_MACHINE, named, f"grubrics-tui launch {subject.recipe.path} --queue")
-
-
-def _others(subject: Subject) -> dict[str, RunState]:
-    active = ActiveRuns(subject.runs).read()
-    return {
+    others = {
         name: state
-        for name, state in active.items()
+        for name, state in ActiveRuns(subject.runs).read().items()
         if name not in subject.ahead
         and state.state != "queued"
         and state.host in (None, this_host())
     }
+    if not others:
+        return ok(_MACHINE, "no other active run on this host")
+    if subject.waits:
+        return ok(_MACHINE, f"active; this run is queued until they end: {', '.join(others)}")
+    messages = []
+    for name, state in others.items():
+        total = f" of {state.total_steps}" if state.total_steps else ""
+        step = f" at step {state.step or 0}{total}" if state.step or state.total_steps else ""
+        shared = _shared_devices(state, subject)
+        messages.append(f"run '{name}' is {state.state}{step} and shares {shared}")
+    fix = f"grubrics-tui launch {subject.recipe.path} --queue"
+    return warn(_MACHINE, "; ".join(messages), fix)
 
 
-def _phrase(name: str, state: RunState, subject: Subject) -> str:
-    total = f" of {state.total_steps}" if state.total_steps else ""
-    at = f" at step {state.step or 0}{total}" if state.step or state.total_steps else ""
-    return f"run '{name}' is {state.state}{at} and shares {_shared(state, subject)}"
-
-
-def _shared(state: RunState, subject: Subject) -> str:
-    """What both would use: the GPUs as CUDA_VISIBLE_DEVICES names them, or CPU and memory."""
+def _shared_devices(state: RunState, subject: Subject) -> str:
+    """Name the GPUs that both runs would use, as in CUDA_VISIBLE_DEVICES; or CPU and memory."""
     if subject.recipe.get("grubrics.device") != "cuda" or state.gpus is None:
         return "the CPU and the memory"
-    mine = subject.env.get("CUDA_VISIBLE_DEVICES", ALL)
-    if ALL in (mine, state.gpus):
-        both = mine if state.gpus == ALL else state.gpus
-        return "every GPU" if both == ALL else f"GPU {both}"
-    both = ",".join(name for name in mine.split(",") if name in state.gpus.split(","))
-    return f"GPU {both}" if both else "the CPU and the memory, but no GPU"
+    visible = subject.env.get("CUDA_VISIBLE_DEVICES", ALL)
+    if ALL in (visible, state.gpus):
+        shared = visible if state.gpus == ALL else state.gpus
+        return "every GPU" if shared == ALL else f"GPU {shared}"
+    shared = ",".join(name for name in visible.split(",") if name in state.gpus.split(","))
+    return f"GPU {shared}" if shared else "the CPU and the memory, but no GPU"
 
 
 _PORTS = "ports"
-_HIGHEST = 65535
+_MAX_PORT = 65535
 
 
 @dataclass(frozen=True)
 class FixedPort:
-    """A port that a key or variable names, so that no other can be taken instead."""
+    """A port that a key or variable names, so that no other port can replace it."""
 
     source: str
     number: int
 
 
 def check_ports(subject: Subject) -> Check:
-    """Every fixed port is tried; ports that are chosen at the start cannot clash."""
+    """Try every fixed port. Ports that are chosen at the launch cannot clash."""
     ports = list(fixed_ports(subject))
-    busy = [_busy(port, problem) for port in ports if (problem := obstacle(port.number))]
-    named = ", ".join(f"{port.source}={port.number}" for port in ports)
-    return summary(
-        _PORTS,
-        busy,
-        f"free: {named}" if ports else "no fixed ports; free ports are chosen at launch",
-    )
+    problems = []
+    for port in ports:
+        if (reason := obstacle(port.number)) is not None:
+            later = range(port.number + 1, _MAX_PORT + 1)
+            free = next((number for number in later if obstacle(number) is None), 0)
+            holder = _describe_holder(port.number)
+            message = f"{port.source}={port.number}: {reason.lower()}{holder}"
+            problems.append(fail(_PORTS, message, f"{port.source}={free}"))
+    names = ", ".join(f"{port.source}={port.number}" for port in ports)
+    ok_message = f"free: {names}" if ports else "no fixed ports; free ports are chosen at launch"
+    return summary(_PORTS, problems, ok_message)
 
 
 def fixed_ports(subject: Subject) -> Iterator[FixedPort]:
-    """The ports this recipe and environment fix."""
+    """Yield the ports that the config and the environment fix."""
     recipe, ray = subject.recipe, "ray_kwargs.ray_init"
     if recipe.get("training.master_port"):
         yield FixedPort("training.master_port", int(recipe.get("training.master_port")))
@@ -97,9 +97,9 @@ def fixed_ports(subject: Subject) -> Iterator[FixedPort]:
 
 
 def obstacle(port: int) -> str | None:
-    """Why this process could not listen on ``port`` now; None when it could."""
+    """Return why this process cannot listen on ``port`` now; None if it can."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # Without it a port is refused for a minute after its last connection was closed.
+        # Otherwise a port is refused for a minute after its last connection was closed.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("", port))
@@ -108,14 +108,8 @@ def obstacle(port: int) -> str | None:
     return None
 
 
-def _busy(port: FixedPort, problem: str) -> Check:
-    free = next((n for n in range(port.number + 1, _HIGHEST + 1) if obstacle(n) is None), 0)
-    message = f"{port.source}={port.number}: {problem.lower()}{_holder(port.number)}"
-    return fail(_PORTS, message, f"{port.source}={free}")
-
-
-def _holder(port: int) -> str:
-    """Who listens; other users' processes cannot be seen without privileges."""
+def _describe_holder(port: int) -> str:
+    """Describe the process that listens, if it is visible without privileges."""
     try:
         connections = psutil.net_connections(kind="tcp")
     except psutil.AccessDenied:
@@ -124,12 +118,9 @@ def _holder(port: int) -> str:
         listens = connection.status == psutil.CONN_LISTEN
         address = connection.laddr
         if listens and address and address.port == port and connection.pid is not None:
-            return f" by process {connection.pid} ({_name(connection.pid)})"
+            try:
+                name = str(psutil.Process(connection.pid).name())
+            except psutil.Error:
+                name = "has ended"
+            return f" by process {connection.pid} ({name})"
     return ""
-
-
-def _name(pid: int) -> str:
-    try:
-        return str(psutil.Process(pid).name())
-    except psutil.Error:
-        return "ended meanwhile"

@@ -1,8 +1,7 @@
 """Check that the run fits into the memory of GPUs and host, and its checkpoints on the disk.
 
-Memory is an estimate. What is certain (weights, optimizer states, vLLM's share) forbids the
-launch if it does not fit. What is an upper bound (activations and logits at the longest allowed
-sample) only warns.
+Memory is an estimate. A launch is forbidden if the certain parts (weights, optimizer states, vLLM's
+share) do not fit. Upper bounds (activations and logits at the longest allowed sample) only warn.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _SMALLEST_SHARE = 0.2
 
 
 def check_memory(subject: Subject) -> Check:
-    """The peak of the worst phase against the smallest GPU, with its largest parts."""
+    """Compare the peak of every phase with the smallest GPU, and host memory with the host."""
     recipe = subject.recipe
     if recipe.get("grubrics.device") == "cpu":
         return skip(_MEMORY, "not applicable: grubrics.device=cpu uses no GPU")
@@ -46,13 +45,23 @@ def check_memory(subject: Subject) -> Check:
         return skip(_MEMORY, f"{model_name(recipe)}: its size is unknown until it is downloaded")
     peak = sizes.memory.peak
     if card is None:
-        return skip(_MEMORY, f"no GPU is visible; besides vLLM's share: {arithmetic(peak)}")
-    found = [*_gpu(recipe, sizes, card), *_cache(sizes), *_host(sizes)]
-    return summary(_MEMORY, found, f"{arithmetic(peak)}, of {readable(card)}")
+        return skip(_MEMORY, f"no GPU is visible; besides vLLM's share: {_arithmetic(peak)}")
+    problems = []
+    for phase in sizes.memory.phases:
+        if phase.total > card:
+            status = fail if certain(phase) > card else warn
+            message = f"{_arithmetic(phase)}, but the GPU has {readable(card)}"
+            problems.append(status(_MEMORY, message, _smaller(recipe, sizes, phase, card)))
+    problems += _cache(sizes)
+    host = sizes.memory.host
+    if host.total > host_memory():
+        message = f"{_arithmetic(host)}, but this host has {readable(host_memory())}"
+        problems.append(warn(_MEMORY, message))
+    return summary(_MEMORY, problems, f"{_arithmetic(peak)}, of {readable(card)}")
 
 
-def arithmetic(phase: Breakdown) -> str:
-    """A phase with its parts, largest first."""
+def _arithmetic(phase: Breakdown) -> str:
+    """Describe a phase and its parts, largest first."""
     parts = sorted(phase.parts, key=lambda part: part.bytes, reverse=True)
     shown = " + ".join(f"{part.name} {readable(part.bytes)}" for part in parts[:4])
     rest = sum(part.bytes for part in parts[4:])
@@ -60,17 +69,8 @@ def arithmetic(phase: Breakdown) -> str:
     return f"{phase.name}: {readable(phase.total)} = {shown}{more}"
 
 
-def _gpu(recipe: Recipe, sizes: Sizes, card: int) -> Iterator[Check]:
-    for phase in sizes.memory.phases:
-        if phase.total <= card:
-            continue
-        message = f"{arithmetic(phase)}, but the GPU has {readable(card)}"
-        verdict = fail if certain(phase) > card else warn
-        yield verdict(_MEMORY, message, _cure(recipe, sizes, phase, card))
-
-
-def _cure(recipe: Recipe, sizes: Sizes, phase: Breakdown, card: int) -> str | None:
-    """The mildest change that makes this phase smaller; it is not promised to be enough."""
+def _smaller(recipe: Recipe, sizes: Sizes, phase: Breakdown, card: int) -> str | None:
+    """Return the mildest override that makes this phase smaller; it may not suffice."""
     if phase.name == "rollout":
         share = float(recipe.get(_SHARE)) - (phase.total - card) / card
         lower = math.floor(share * 20) / 20
@@ -79,107 +79,87 @@ def _cure(recipe: Recipe, sizes: Sizes, phase: Breakdown, card: int) -> str | No
     if not sizes.training.checkpointing:
         return f"{recipe.kind.checkpointing_key}=true"
     key = recipe.kind.micro_batch_key
-    now = int(recipe.get(key) or 0)
-    return f"{key}={now // 2}" if now > 1 and now % 2 == 0 else None
+    size = int(recipe.get(key) or 0)
+    return f"{key}={size // 2}" if size > 1 and size % 2 == 0 else None
 
 
 def _cache(sizes: Sizes) -> Iterator[Check]:
-    """vLLM does not start when its cache cannot hold one sample of the longest length it allows."""
+    """vLLM does not start if its cache cannot hold one sample of the longest allowed length."""
     cache, rollout = sizes.cache, sizes.training.rollout
     if cache is None or rollout is None or sizes.cache_suffices:
         return
-    room = f"vLLM's memory share holds {cache.tokens:,} KV-cache tokens"
+    holds = f"vLLM's memory share holds {cache.tokens:,} KV-cache tokens"
     if cache.holds_sample:
-        message = f"{room}, fewer than max_model_len={rollout.model_len:,}"
+        message = f"{holds}, fewer than max_model_len={rollout.model_len:,}"
         yield fail(_MEMORY, message, f"{_MODEL_LEN}={rollout.longest}")
     else:
-        message = f"{room}, less than one sample of {rollout.longest:,}"
+        message = f"{holds}, less than one sample of {rollout.longest:,}"
         yield fail(_MEMORY, message, f"{_SHARE}={min(0.9, rollout.share + 0.1):g}")
 
 
-def _host(sizes: Sizes) -> Iterator[Check]:
-    here, needed = host_memory(), sizes.memory.host
-    if needed.total > here:
-        yield warn(_MEMORY, f"{arithmetic(needed)}, but this host has {readable(here)}")
-
-
 def host_memory() -> int:
-    """Bytes of this machine's memory."""
+    """The bytes of memory of this host."""
     return int(psutil.virtual_memory().total)
 
 
 _DISK = "disk"
-RUN_BYTES = 512 * 1024**2
-"""A run directory's own files: console, metrics, rollouts of some thousand steps."""
+_RUN_BYTES = 512 * 1024**2
+"""The files of a run directory: console, metrics, rollouts of some thousand steps."""
 
 _FEWER = ByKind("disk", grpo="trainer.max_actor_ckpt_to_keep=1", sft="training.save_steps=-1")
 _BYTES_FP32 = 4
-_ADAM_BYTES = 8  # two fp32 moments for every trained weight
-_LORA_SHARE = 0.06  # of the model's size: adapters and their moments, as measured at rank 64
+_ADAM_BYTES = 8  # two fp32 optimizer states for each trained parameter
+_LORA_SHARE = 0.06  # adapters and their optimizer states, of the model's size; measured at rank 64
 _BILLIONS = re.compile(r"(\d+(?:\.\d+)?)b\b", re.IGNORECASE)
 
 
 def check_disk(subject: Subject) -> Check:
-    """Free space where checkpoints and runs go, against an estimate from the model's weights."""
+    """Compare the free space for checkpoints and runs with their estimated sizes."""
     recipe = subject.recipe
-    size, count = checkpoint_bytes(subject), kept(recipe)
+    size, count = _checkpoint_bytes(subject), kept(recipe)
     folder = Path(checkpoint_dir(recipe)).expanduser()
     free, runs_free = _free(folder), _free(subject.runs)
     about = f"about {readable(size)}" if size else "unknown size"
     estimate = f"{folder}: {count_of(count, 'checkpoint')} of {about}, {readable(free)} free"
-    found = []
+    problems = []
     if count and size > free:
-        found.append(
-            fail(_DISK, f"{estimate}: no space for a single checkpoint", _elsewhere(recipe))
-        )
+        fix = f"{recipe.kind.checkpoint_key}=FOLDER (on a larger disk)"
+        problems.append(fail(_DISK, f"{estimate}: no space for a single checkpoint", fix))
     elif count * size > free:
-        found.append(warn(_DISK, f"{estimate}: no space for all of them", _fewer(recipe)))
-    if runs_free < RUN_BYTES:
-        found.append(
-            fail(_DISK, f"{subject.runs}: {readable(runs_free)} free, too little for a run")
-        )
+        fix = _FEWER[recipe.kind]
+        problems.append(warn(_DISK, f"{estimate}: no space for all of them", fix))
+    if runs_free < _RUN_BYTES:
+        message = f"{subject.runs}: {readable(runs_free)} free, too little for a run"
+        problems.append(fail(_DISK, message))
     if (complaint := folder_complaint(subject.runs)) is not None:
         message = f"{complaint}: others could replace your runs with theirs"
-        found.append(warn(_DISK, message, f"chmod +t {subject.runs}"))
-    return summary(_DISK, found, estimate)
+        problems.append(warn(_DISK, message, f"chmod +t {subject.runs}"))
+    return summary(_DISK, problems, estimate)
 
 
-def checkpoint_bytes(subject: Subject) -> int:
-    """Estimated size of one checkpoint; 0 when nothing is known of the model.
+def _checkpoint_bytes(subject: Subject) -> int:
+    """Estimate the size of one checkpoint; 0 if nothing is known of the model.
 
-    Without the model's dimensions its number of weights must do: fp32 weights and, for those
-    that are trained, two Adam moments.
+    If the model's dimensions are unknown, its number of parameters is used: fp32 parameters and,
+    for those that are trained, two optimizer states of Adam.
     """
     sizes = sizes_of(subject.recipe, subject.env, None)
     if sizes is not None:
         return sizes.checkpoint.total
-    weights = _parameters(subject) or 0
-    size = weights * _BYTES_FP32
-    moments = int(size * _LORA_SHARE) if lora_rank(subject.recipe) else weights * _ADAM_BYTES
-    final = size if subject.recipe.kind.has_final_model else 0
-    return size + moments + final
-
-
-def _parameters(subject: Subject) -> int | None:
     name = model_name(subject.recipe)
     folder = local_folder(name, subject.env)
-    counted = parameter_count(folder) if folder is not None else None
-    if counted is not None:
-        return counted
-    stated = _BILLIONS.search(name)
-    return int(float(stated.group(1)) * 1e9) if stated else None
+    parameters = parameter_count(folder) if folder is not None else None
+    if parameters is None:
+        billions = _BILLIONS.search(name)
+        parameters = int(float(billions[1]) * 1e9) if billions else 0
+    size = parameters * _BYTES_FP32
+    states = int(size * _LORA_SHARE) if lora_rank(subject.recipe) else parameters * _ADAM_BYTES
+    final = size if subject.recipe.kind.has_final_model else 0
+    return size + states + final
 
 
 def _free(path: Path) -> int:
-    """Free bytes of the file system that ``path`` is or will be on."""
+    """Return the free bytes of the file system that ``path`` is or will be on."""
     path = path.absolute()
     existing = next(parent for parent in (path, *path.parents) if parent.exists())
     return shutil.disk_usage(existing).free
-
-
-def _elsewhere(recipe: Recipe) -> str:
-    return f"{recipe.kind.checkpoint_key}=FOLDER (on a larger disk)"
-
-
-def _fewer(recipe: Recipe) -> str:
-    return _FEWER[recipe.kind]
