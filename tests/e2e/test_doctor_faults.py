@@ -313,7 +313,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("check", REFUSED)
-def test_what_cannot_work_is_refused_and_its_fix_is_accepted(ward: Ward, check: str) -> None:
+def test_an_impossible_config_is_refused_and_its_fix_is_accepted(ward: Ward, check: str) -> None:
     wrong, why, keys = REFUSED[check]
     failed = _failed(ward, wrong)
     assert [one["id"] for one in failed] == [check]

@@ -161,7 +161,7 @@ def test_a_killed_part_of_ray_fails_the_run_and_is_named(
 
 @thorough
 @pytest.mark.parametrize("frozen", ["ray::WorkerDict", "ray::HFServer"])
-def test_a_frozen_worker_is_named_with_its_stacks_until_it_goes_on(
+def test_a_frozen_worker_is_named_with_its_stacks_until_it_continues(
     training: Victim, frozen: str
 ) -> None:
     worker = training.processes(frozen)[0]
@@ -192,7 +192,7 @@ def _live_screen(training: Victim) -> str:
         screen.close()
 
 
-def test_a_signal_to_the_trainer_by_hand_is_no_stop_by_the_user(training: Victim) -> None:
+def test_a_signal_sent_to_the_trainer_is_not_a_stop_by_the_user(training: Victim) -> None:
     send(training.trainer(), signal.SIGTERM)
     state = training.ended()
     assert state.state == "failed"
@@ -200,7 +200,7 @@ def test_a_signal_to_the_trainer_by_hand_is_no_stop_by_the_user(training: Victim
     assert training.leaves_nothing()
 
 
-def test_without_its_supervisor_a_run_is_lost_and_stop_ends_what_goes_on(
+def test_a_run_without_its_supervisor_is_lost_and_stop_ends_its_processes(
     training: Victim,
 ) -> None:
     training.kill([training.supervisor()])
@@ -214,7 +214,7 @@ def test_without_its_supervisor_a_run_is_lost_and_stop_ends_what_goes_on(
     assert training.history()[-1].step == training.trained() > known
 
 
-def test_a_killed_screen_takes_nothing_along_and_the_history_has_no_gap(
+def test_a_killed_screen_ends_no_run_and_leaves_no_gap(
     training: Victim,
 ) -> None:
     killed = Terminal(CLI, training.project.path, training.project.env)

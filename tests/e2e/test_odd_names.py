@@ -42,7 +42,7 @@ def project(tiny_world: Project, tmp_path: Path) -> Project:
     return made
 
 
-def test_run_names_that_are_no_names_are_refused_in_one_line(project: Project) -> None:
+def test_invalid_run_names_are_refused_in_one_line(project: Project) -> None:
     for name in ODD_RUN_NAMES:
         done = project.run("launch", "grpo_tiny", MODEL, f"--name={name}")
         assert done.returncode == 2, name
@@ -51,7 +51,7 @@ def test_run_names_that_are_no_names_are_refused_in_one_line(project: Project) -
     assert not (project.path / "runs").exists()
 
 
-def test_names_of_runs_that_are_asked_for_are_refused_in_one_line(project: Project) -> None:
+def test_invalid_names_of_requested_runs_are_refused_in_one_line(project: Project) -> None:
     for name in ("../configs", "$(touch pwned)", "\x1b[31m", "line\nbreak"):
         for command in ("show", "stop", "resume", "series"):
             done = project.run(command, name)

@@ -59,7 +59,7 @@ def test_a_waiting_run_is_shown_with_what_it_waits_for(project: Project, busy: R
     assert reason == "not started: run 'next' was stopped by user before it started"
 
 
-def test_a_follower_is_only_warned_of_who_writes_its_folder_at_present(
+def test_a_queued_run_is_warned_only_of_runs_that_write_its_folder_now(
     project: Project, busy: RunDir
 ) -> None:
     folder = {"checkpoint_dir": "checkpoints/grubrics-transfer/grpo-tiny"}

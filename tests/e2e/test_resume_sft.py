@@ -78,7 +78,9 @@ def killed(project: Project) -> RunDir:
     raise AssertionError("every run came to its end before it was killed")
 
 
-def test_a_killed_run_ends_as_if_nothing_had_happened(project: Project, killed: RunDir) -> None:
+def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(
+    project: Project, killed: RunDir
+) -> None:
     whole, run = launch(project, "whole", "--wait"), killed
     last = trained(run)
     resumed = project.json("resume", run.id, "--wait")

@@ -55,7 +55,7 @@ def test_a_checkpoint_is_as_large_as_was_estimated(
         assert parts[name] == pytest.approx(file.stat().st_size, rel=0.02)
 
 
-def test_a_judge_that_nobody_can_reach_fails_in_small_too(project: Project) -> None:
+def test_an_unreachable_judge_fails_the_small_run_too(project: Project) -> None:
     sick = project.json("launch", "grpo_tiny", *NOWHERE, *_small("sick"), expect=(1,))
     assert sick["state"] == "failed"
     repro = project.json("reproduce", "sick", expect=(1,))

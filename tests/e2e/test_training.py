@@ -201,7 +201,7 @@ def test_the_manifest_was_written_before_the_first_step(run: RunDir) -> None:
     assert run.manifest.stat().st_mtime < first["t"]
 
 
-def test_the_manifest_knows_what_was_changed(run: RunDir) -> None:
+def test_the_manifest_records_the_overrides(run: RunDir) -> None:
     manifest = run.read_manifest()
     assert manifest["config"]["grubrics.description"] == {"value": ODD_TEXT, "origin": "cli"}
     assert manifest["config"]["trainer.total_training_steps"] == {"value": STEPS, "origin": "cli"}
@@ -228,7 +228,7 @@ def printed_config(console: Path) -> dict[str, Any]:
     raise AssertionError("the console ends inside the configuration")
 
 
-def test_nothing_is_left_running(tiny_world: Project, run: RunDir) -> None:
+def test_no_process_remains(tiny_world: Project, run: RunDir) -> None:
     assert members(run) == []
     assert tiny_world.json("show", run.id)["pids"] == []
 

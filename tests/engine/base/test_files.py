@@ -147,7 +147,7 @@ def test_a_file_of_the_largest_size_is_read_and_no_larger_one(tmp_path: Path) ->
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
 @pytest.mark.parametrize(("folder", "file"), [(0o700, 0o600), (0o750, 0o640), (0o755, 0o644)])
-def test_a_file_is_as_readable_as_its_folder_whatever_the_umask(
+def test_a_file_is_as_readable_as_its_folder_with_any_umask(
     tmp_path: Path, umask: int, folder: int, file: int
 ) -> None:
     home = tmp_path / "home"

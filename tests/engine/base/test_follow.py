@@ -107,7 +107,7 @@ operations = st.tuples(
 
 @given(st.lists(operations, max_size=15))
 @example([("append", 0, b"a\nb"), ("truncate and append", 2, b"c\n"), ("rotate", 0, b"\xff\n")])
-def test_whatever_happens_to_a_file_its_readers_have_its_content(todo: list[Operation]) -> None:
+def test_readers_have_the_content_of_a_file_through_any_change(todo: list[Operation]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log"
         path.touch()
@@ -134,7 +134,7 @@ def test_whatever_happens_to_a_file_its_readers_have_its_content(todo: list[Oper
             assert tailed == complete
 
 
-def test_a_poll_names_what_happened_to_the_file(tmp_path: Path) -> None:
+def test_a_poll_returns_the_change_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "log"
     follower = FileFollower(path)
     assert follower.poll() == "" and follower.file is None
@@ -183,7 +183,7 @@ def test_the_rest_of_a_rotated_file_comes_before_the_new_one(tmp_path: Path) -> 
         assert tail.lines() == [b"late"]
 
 
-def test_what_never_ends_a_line_is_dropped_and_reading_goes_on(tmp_path: Path) -> None:
+def test_an_endless_line_is_dropped_and_reading_continues(tmp_path: Path) -> None:
     path = tmp_path / "bars.log"
     bar = b"x" * (65 << 20)  # no line end for longer than a line may be
     path.write_bytes(bar + b"\nnext\n")

@@ -86,18 +86,18 @@ def test_the_newest_value_is_found(sparse: Path) -> None:
     assert newest_names(sparse) == ("a",)
 
 
-def test_the_doctor_and_readers_of_foreign_logs_come_to_the_end(sparse: Path) -> None:
+def test_the_doctor_and_readers_of_external_logs_finish(sparse: Path) -> None:
     assert looked(sparse) == 2
     read_log(sparse)
     assert {step.step for step in read_steps(sparse, "own")} <= {1, 2}
     assert of_path(sparse)
 
 
-def test_a_record_is_read_again_from_where_it_lies(sparse: Path) -> None:
+def test_a_record_is_read_again_from_its_offset(sparse: Path) -> None:
     assert [row.line.read()["step"] for row in read_rows(sparse)] == [1, 2]
 
 
-def test_nothing_that_is_kept_whole_is_read_without_bound(tmp_path: Path) -> None:
+def test_reading_into_memory_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     with path.open("wb") as file:
         file.truncate(SIZE)
@@ -106,5 +106,5 @@ def test_nothing_that_is_kept_whole_is_read_without_bound(tmp_path: Path) -> Non
         files.read_regular(path, 1000)
 
 
-def test_what_deleting_frees_is_told_without_the_holes(sparse: Path) -> None:
+def test_the_bytes_that_a_deletion_frees_exclude_holes(sparse: Path) -> None:
     assert bytes_of(sparse) < MOST_READ

@@ -55,7 +55,7 @@ def test_no_line_breaks_the_reader(line: bytes) -> None:
     assert record is None or isinstance(record, dict)
 
 
-def test_a_line_nested_too_deeply_is_no_record() -> None:
+def test_a_line_nested_too_deeply_is_not_a_record() -> None:
     assert jsonl.parse_line(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}") is None
 
 
@@ -69,7 +69,7 @@ def test_a_whole_surrogate_pair_is_one_character() -> None:
 
 
 @pytest.mark.parametrize("value", [True, "1", [1], None, math.nan, math.inf, 10**400])
-def test_what_is_no_finite_number_reads_as_none(value: Any) -> None:
+def test_a_value_that_is_not_finite_reads_as_none(value: Any) -> None:
     assert jsonl.number(value) is None
     assert jsonl.integer(value) is None
     assert jsonl.moment(value) is None
@@ -97,7 +97,7 @@ def test_an_atomic_write_that_fails_leaves_the_old_file_alone(tmp_path: Path) ->
     assert [file.name for file in tmp_path.iterdir()] == ["state.json"]
 
 
-def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_a_file_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "state.json")
     assert jsonl.read_json(tmp_path / "state.json") is None
     with pytest.raises(OSError, match="not a regular file"):
@@ -105,5 +105,5 @@ def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "a\0b", "x" * 300, "a/" * 1000, "~nobody-here/x", 3, None])
-def test_what_no_file_system_takes_is_no_path(value: Any) -> None:
+def test_text_that_no_file_system_accepts_is_not_a_path(value: Any) -> None:
     assert jsonl.location(value) is None

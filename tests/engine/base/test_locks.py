@@ -47,9 +47,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("how", [fcntl.lockf, fcntl.flock])
-def test_the_one_who_holds_the_lock_is_named(
-    tmp_path: Path, how: Callable[[int, int], object]
-) -> None:
+def test_the_holder_of_the_lock_is_named(tmp_path: Path, how: Callable[[int, int], object]) -> None:
     path = tmp_path / "log"
     path.touch()
     descriptor = os.open(path, os.O_RDWR)
@@ -59,7 +57,7 @@ def test_the_one_who_holds_the_lock_is_named(
     os.close(descriptor)
 
 
-def test_nothing_is_written_while_another_holds_the_file(tmp_path: Path) -> None:
+def test_nothing_is_written_while_another_process_holds_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     jsonl.append(path, {"a": 1})
     with held(path), pytest.raises(OSError, match="locked by pid"):
@@ -68,7 +66,7 @@ def test_nothing_is_written_while_another_holds_the_file(tmp_path: Path) -> None
     assert list(jsonl.read(path)) == [{"a": 1}, {"a": 3}]
 
 
-def test_a_held_queue_is_what_a_run_waits_for_until_it_is_let_go(
+def test_a_run_waits_for_a_locked_queue_until_it_is_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.supervise.queue_log._JOIN_PATIENCE_S", 0.1)

@@ -111,7 +111,7 @@ def test_a_key_in_a_known_shape_is_masked(secret: str, around: str) -> None:
 
 
 @pytest.mark.parametrize(("around", "secret"), IN_CONTEXT.values(), ids=IN_CONTEXT.keys())
-def test_what_stands_where_secrets_stand_is_masked(around: str, secret: str) -> None:
+def test_values_in_the_position_of_secrets_are_masked(around: str, secret: str) -> None:
     text = around.format(secret)
     masked = mask_text(text, env={})
     assert secret not in masked
@@ -149,7 +149,7 @@ def test_what_stands_where_secrets_stand_is_masked(around: str, secret: str) -> 
         "\x1b[36m(TaskRunner pid=4709)\x1b[0m step:1 - reward/mean:0.5",
     ],
 )
-def test_what_only_looks_alike_stays(text: str) -> None:
+def test_text_that_only_resembles_a_secret_stays(text: str) -> None:
     assert mask_text(text, env={}) == text
 
 
@@ -237,7 +237,7 @@ def test_the_name_of_a_variable_says_that_it_is_secret(name: str) -> None:
         ("PRIMARY_KEY", "question_id"),
     ],
 )
-def test_flags_numbers_places_and_common_words_are_no_secrets(name: str, value: str) -> None:
+def test_flags_numbers_paths_and_common_words_are_not_secrets(name: str, value: str) -> None:
     assert mask_text(f"it says {value} here", env={name: value}) == f"it says {value} here"
 
 
@@ -282,7 +282,7 @@ def test_the_only_secret_of_many_lines_is_masked(
 
 
 @pytest.mark.parametrize("context", IN_CONTEXT)
-def test_the_only_secret_that_its_context_tells_is_masked(context: str) -> None:
+def test_a_secret_known_only_by_its_context_is_masked(context: str) -> None:
     around, secret = IN_CONTEXT[context]
     _are_masked_as_alone(["step:3 - loss:0.25", *around.format(secret).splitlines(), "finished"])
 
@@ -308,7 +308,7 @@ def test_a_long_line_takes_time_in_proportion_to_its_length(part: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["{}{}", "{}\x1b[33m{}", "{}\\x1b[33m{}", "{}&#43;{}", "{}..."])
-def test_half_of_a_known_secret_is_masked_whatever_follows(form: str) -> None:
+def test_half_of_a_known_secret_is_masked_before_any_text(form: str) -> None:
     value = "opaque-value-of-a-service1"
     masked = mask_text(f"x {form.format(value[:13], value[13:])}", env={"MY_SECRET": value})
     assert value[:13] not in masked and value[13:] not in masked.replace("\x1b[33m", "")
@@ -320,12 +320,12 @@ def test_styles_stay_in_lines_without_a_secret() -> None:
     assert mask_text(text, env={}) == f"{fine}Authorization: Bearer …\n"
 
 
-def test_a_field_whose_name_says_so_is_masked() -> None:
+def test_a_field_with_a_secret_name_is_masked() -> None:
     data = {"api_key": "opaque-value-1", "HF_TOKEN": "${oc.env:HF_TOKEN}", "key": "judge.base_url"}
     assert mask_data(data) == {**data, "api_key": "…"}
 
 
-def test_a_random_word_in_a_value_is_masked_and_no_reason_to_refuse_it() -> None:
+def test_a_random_word_in_a_value_is_masked_but_accepted() -> None:
     path = f"/data/{SHAPES['no prefix']}/train.parquet"
     assert mask_text(path, env={}) != path and not holds_secret(path, env={})
     assert holds_secret(SHAPES["no prefix"], env={})

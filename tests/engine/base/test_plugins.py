@@ -12,11 +12,11 @@ from tests.plugins import InstallPlugin
 GROUP = "grubrics.fruits"
 
 
-def test_without_plugins_nothing_is_found_and_nothing_is_wrong() -> None:
+def test_without_plugins_there_are_no_objects_and_no_problems() -> None:
     assert load(GROUP, str) == ((), ())
 
 
-def test_an_object_is_found_with_its_name_and_package(install_plugin: InstallPlugin) -> None:
+def test_an_object_is_loaded_with_its_name_and_package(install_plugin: InstallPlugin) -> None:
     install_plugin("orchard", "APPLE = 'apple'", f"[{GROUP}]\nred = orchard:APPLE\n")
     plugins = load(GROUP, str)
     assert plugins.objects == ("apple",)
@@ -71,7 +71,7 @@ def test_an_unreadable_entry_point_file_is_skipped(install_plugin: InstallPlugin
     assert load(GROUP, str) == ((), ())
 
 
-def test_a_package_found_twice_on_the_path_counts_once(
+def test_a_package_that_is_twice_on_the_path_counts_once(
     install_plugin: InstallPlugin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = install_plugin("twice", "APPLE = 'apple'", f"[{GROUP}]\nred = twice:APPLE\n")

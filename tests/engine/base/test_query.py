@@ -66,13 +66,13 @@ def test_what_is_typed_means(text: str, tree: Tree) -> None:
 
 
 @given(trees)
-def test_a_printed_filter_parses_to_what_means_the_same(tree: Tree) -> None:
+def test_a_printed_filter_parses_to_an_equal_filter(tree: Tree) -> None:
     again = parse(str(tree))
     assert parse(str(again)) == again
 
 
 @given(st.text(alphabet=st.sampled_from('ab or"\\()!-:=<>. 1'), max_size=30) | st.text(max_size=30))
-def test_any_text_is_a_filter_or_a_mistake_with_its_place(text: str) -> None:
+def test_any_text_is_a_filter_or_an_error_with_its_position(text: str) -> None:
     tree = understood(parse, text)
     if tree is not None:
         assert parse(str(tree)) == tree

@@ -44,27 +44,27 @@ def test_three_digits_in_the_unit_that_fits(value: float, told: str) -> None:
 
 
 @given(st.floats(1e-7, 1e12) | st.floats(-1e12, -1e-7))
-def test_what_is_told_is_the_value_to_three_digits(value: float) -> None:
+def test_a_duration_has_three_digits(value: float) -> None:
     assert read(seconds(value)) == pytest.approx(value, rel=5.01e-3)
 
 
 @given(st.floats(-1e-7, 1e-7, exclude_min=True, exclude_max=True))
-def test_what_no_clock_can_tell_is_nothing(value: float) -> None:
+def test_a_duration_below_every_unit_is_0_s(value: float) -> None:
     assert seconds(value) == "0 s"
 
 
 @given(st.floats(0, 1e12), st.floats(0, 1e12))
-def test_more_seconds_are_never_told_as_fewer(one: float, other: float) -> None:
+def test_formatted_durations_keep_their_order(one: float, other: float) -> None:
     less, more = sorted((one, other))
     assert read(seconds(less)) <= read(seconds(more)) * (1 + 1e-9)
 
 
 @given(st.floats(0, 1e7))
-def test_it_is_short_and_has_no_exponent(value: float) -> None:
+def test_a_formatted_duration_is_short_and_has_no_exponent(value: float) -> None:
     text = seconds(value)
     assert len(text) <= 8 and "e" not in text
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_no_time_is_a_dash(value: float) -> None:
+def test_a_missing_time_is_a_dash(value: float) -> None:
     assert seconds(value) == "– s"

@@ -21,7 +21,7 @@ from engine.data.analyze import analyze, classify, main
         ([40.0, 43.0, 42.0], "other_scale"),
     ],
 )
-def test_what_gold_scores_are_good_for(gold: list[float], kind: str) -> None:
+def test_gold_scores_are_classified_by_quality(gold: list[float], kind: str) -> None:
     assert classify(gold) == kind
 
 
@@ -46,7 +46,7 @@ def test_the_command_answers_whether_90_percent_are_useful(
     assert json.loads(capsys.readouterr().out)["signal_useful_pct"] == 10 * useful
 
 
-def test_gold_that_is_not_finite_is_no_gold(
+def test_gold_scores_that_are_not_finite_are_unusable(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cache = tmp_path / "cache.jsonl"

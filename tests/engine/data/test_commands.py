@@ -30,7 +30,7 @@ CHOICE = '{"question": "?", "options": {"A": "x", "B": "y"}, "answer_idx": "B"}\
         ),
     ],
 )
-def test_a_disk_or_text_in_the_way_is_one_line(module: str, arguments: str, tmp_path: Path) -> None:
+def test_an_unusable_output_path_is_one_line(module: str, arguments: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     (tmp_path / "choice.jsonl").write_text(CHOICE)
     (tmp_path / "deep.jsonl").write_text("[" * 100_000 + "\n")

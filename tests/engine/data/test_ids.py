@@ -14,10 +14,10 @@ from engine.data.adapters.adapter import id_text
     ("value", "name"),
     [("a1", "a1"), (" a ", " a "), (7, "7"), (7.0, "7"), (7.5, "7.5"), (10**20, f"1{'0' * 20}")],
 )
-def test_whole_numbers_are_one_id_as_integers_and_floats(value: Any, name: str) -> None:
+def test_an_integer_and_the_equal_float_are_the_same_id(value: Any, name: str) -> None:
     assert id_text(value) == name
 
 
 @pytest.mark.parametrize("value", [None, "", True, math.nan, math.inf, ["a"], {"id": 1}])
-def test_what_names_nothing_is_no_id(value: Any) -> None:
+def test_a_value_without_a_name_is_not_an_id(value: Any) -> None:
     assert id_text(value) is None

@@ -70,7 +70,7 @@ def test_gold_is_the_mean_of_several_judgements(tmp_path: Path) -> None:
     assert record["answers"] == ["answer 0", "answer 1"]
 
 
-def test_a_second_pass_asks_nothing_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_second_pass_calls_no_judge_and_changes_nothing(tmp_path: Path) -> None:
     cache = tmp_path / "cache.jsonl"
     run(cache, example("a"), example("b"))
     before, judge = cache.read_bytes(), ScriptedJudge()
@@ -203,7 +203,7 @@ def test_scores_that_name_no_question_are_refused_before_anything_is_paid(tmp_pa
     assert judge.calls == []
 
 
-def test_several_records_of_a_question_that_differ_are_told(
+def test_differing_records_of_a_question_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cache = tmp_path / "cache.jsonl"
@@ -213,7 +213,7 @@ def test_several_records_of_a_question_that_differ_are_told(
     assert "1 questions have several records with different gold" in capsys.readouterr().err
 
 
-def test_records_that_seem_to_be_of_another_question_are_told(
+def test_records_that_may_be_of_another_question_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cache = tmp_path / "cache.jsonl"
@@ -225,7 +225,7 @@ def test_records_that_seem_to_be_of_another_question_are_told(
     assert note in capsys.readouterr().err
 
 
-def test_a_judge_that_scores_every_answer_the_same_is_told(
+def test_a_judge_with_equal_scores_for_all_answers_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Flat(ScriptedJudge):
@@ -303,7 +303,7 @@ def test_impossible_numbers_are_refused(argument: str, complaint: str) -> None:
 
 
 @pytest.mark.parametrize("cache", ["/dev/null", "."])
-def test_a_cache_that_is_no_regular_file_is_refused_before_anything_is_read(cache: str) -> None:
+def test_a_cache_that_is_not_a_regular_file_is_refused_before_any_reading(cache: str) -> None:
     arguments = ["--dataset", "medqa", "--dataset_path", "gone.jsonl", "--output_cache", cache]
     with pytest.raises(UsageError, match=f"--output_cache {cache} is not a regular file"):
         main(arguments)

@@ -77,7 +77,9 @@ def question_ids(path: Path) -> set[str]:
     return {str(row["extra_info"]["question_id"]) for row in read_rows(path)}
 
 
-def test_only_rows_with_gold_are_kept(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_cached_leaves_out_rows_without_gold_scores(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert prepare("preset") == 0
     assert len(read_rows(Path("out/mixed_train.parquet"))) == 16
     printed = capsys.readouterr().out
@@ -180,7 +182,7 @@ def test_gold_of_another_question_under_the_same_id_trains_nothing(
     assert "40 of 40 questions have records with another text" in capsys.readouterr().err
 
 
-def test_rows_without_gold_that_are_kept_are_counted(
+def test_remaining_rows_without_gold_scores_are_counted(
     world: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = [
@@ -217,7 +219,7 @@ def test_rows_without_gold_that_are_kept_are_counted(
         ),
     ],
 )
-def test_what_a_cache_holds_besides_usable_gold_is_told(
+def test_unusable_records_of_a_cache_are_reported(
     records: list[str | dict[str, object]],
     note: str,
     world: Path,
@@ -301,9 +303,7 @@ def test_impossible_choices_are_one_line_and_write_nothing(
     assert not Path("out").exists()
 
 
-def test_rows_that_are_drawn_twice_are_told(
-    world: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_repeated_rows_are_reported(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prepare("preset", "--total_items", "100")
     note = (
         "mixed_train.parquet: 84 of 100 healthbench rows are repeats; healthbench has 16 questions"

@@ -121,7 +121,7 @@ def test_a_held_out_question_under_another_id_is_not_taught(
     assert "Left out 21 questions that repeat a held-out one" in (capsys.readouterr().out)
 
 
-def test_points_as_given_are_left_alone(uneven: Path, tmp_path: Path) -> None:
+def test_points_as_given_are_not_scaled(uneven: Path, tmp_path: Path) -> None:
     arguments = ["--oss_eval_path", str(uneven), "--output_dir", str(tmp_path / "sft")]
     assert main([*arguments, "--holdout_size", "0", "--points", "as_given"]) == 0
     assert len(targets(tmp_path / "sft")) == 2
@@ -152,9 +152,7 @@ def test_an_empty_subset_writes_nothing(files: tuple[Path, Path], tmp_path: Path
     assert not (tmp_path / "sft").exists()
 
 
-def test_a_holdout_of_less_than_nothing_is_refused(
-    files: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_a_negative_holdout_size_is_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--holdout_size -1 must be at least 0"):
         prepared(files, tmp_path / "sft", holdout=-1)
     assert not (tmp_path / "sft").exists()

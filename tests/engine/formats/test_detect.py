@@ -80,7 +80,7 @@ def test_two_trainers_in_one_log_need_a_choice(tmp_path: Path) -> None:
         detect(path, "verk")
 
 
-def test_nothing_known_names_what_was_looked_for(tmp_path: Path) -> None:
+def test_an_unknown_file_is_refused_with_the_known_formats(tmp_path: Path) -> None:
     path = write(tmp_path / "x", "hello")
     with pytest.raises(UsageError) as refused:
         detect(path)

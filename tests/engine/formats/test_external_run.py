@@ -103,7 +103,7 @@ def test_another_trainers_state_file_in_the_same_place_starts_a_new_history(tmp_
     assert followed_steps(watch, columns) == [1]
 
 
-def test_a_rotated_log_goes_on_in_the_file_that_took_its_name(log: Path) -> None:
+def test_a_rotated_log_continues_in_the_file_that_took_its_name(log: Path) -> None:
     watch = open_external(log).watch()
     watch.poll()
     log.rename(log.with_suffix(".1"))
@@ -147,7 +147,7 @@ def test_a_file_from_the_future_is_not_quiet_for_a_negative_time(log: Path) -> N
     assert describe(open_external(log).watch().poll().state) == "external: growing"
 
 
-def test_no_supervisor_can_write_a_foreign_state() -> None:
+def test_a_state_file_cannot_contain_the_state_external() -> None:
     assert state_from_json({"state": "foreign"}) is None
 
 
@@ -156,7 +156,7 @@ def test_panels_are_chosen_by_what_is_logged(tmp_path: Path, log: Path) -> None:
     assert open_external(write(tmp_path / "sft.log", *DICTS)).kind == SFT
 
 
-def test_series_of_a_foreign_log_by_canonical_name_alias_and_sibling(tmp_path: Path) -> None:
+def test_series_of_an_external_log_by_canonical_name_alias_and_sibling(tmp_path: Path) -> None:
     path = str(write(tmp_path / "sft.log", *DICTS))
     columns = read_columns(path, tmp_path)
     assert series(columns, "loss") == series(columns, "train/loss") == [(1, 5.92), (2, 5.5)]

@@ -29,7 +29,7 @@ def test_entries_are_counted_and_an_evaluation_belongs_to_the_one_before() -> No
     assert second.metrics["train_loss"] == 5.71
 
 
-def test_a_progress_bar_tells_the_step_and_how_many_there_are() -> None:
+def test_a_progress_bar_has_the_step_and_the_total() -> None:
     parser = HfConsole()
     line = f"Loading weights: 100%|██| 26/26 [00:00<00:00]{BAR.format(10)}{' ' * 40}\r{DICTS[0]}"
     (step,) = parser.feed([line.encode()])

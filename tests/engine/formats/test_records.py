@@ -61,7 +61,7 @@ def test_a_skipped_step_of_agent_stable_slo_logs_a_bare_nan(tmp_path: Path) -> N
     assert step.metrics["actor/loss"] is None
 
 
-def test_its_manifest_tells_steps_and_model(tmp_path: Path) -> None:
+def test_total_steps_and_model_come_from_the_manifest(tmp_path: Path) -> None:
     manifest = {"config": {"steps": 500, "base_model": "qwen"}, "created_at": 1_700_000_000.0}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     about = SloLog(tmp_path / "train_log.jsonl").about()
@@ -69,7 +69,7 @@ def test_its_manifest_tells_steps_and_model(tmp_path: Path) -> None:
     assert SloLog(tmp_path / "moved.jsonl").about().model is None
 
 
-def test_llama_factory_tells_step_total_and_an_evaluation_of_its_own() -> None:
+def test_llama_factory_has_the_step_the_total_and_separate_evaluations() -> None:
     log = LlamaFactoryLog()
     evaluated = {key: value for key, value in FACTORY.items() if key not in ("loss", "lr")}
     result = log.feed(lines(FACTORY, {**evaluated, "eval_loss": 1.5}))

@@ -55,7 +55,7 @@ def test_numbers_as_verl_prints_them(text: str, value: float | None) -> None:
         assert steps[-1].metrics == {"a/b": value, "c/d": 1.0}
 
 
-def test_what_is_no_number_is_left_out() -> None:
+def test_values_that_are_not_numbers_are_left_out() -> None:
     (step,) = parsed(
         verl_line(1, {"a/text": "hello", "a/flag": "True", "a/list": "[1, 2]", "b": 2})
     )
@@ -78,7 +78,7 @@ def test_a_line_that_ray_repeats_or_a_pty_ends_is_read_to_its_last_number() -> N
         assert parsed(line + end)[0].metrics == {"a": 1.0, "timing_s/step": 2.5}
 
 
-def test_words_that_look_like_a_step_are_none() -> None:
+def test_words_that_look_like_a_step_are_ignored() -> None:
     assert (
         parsed("global_step:5 - x:1", "timing_s/step:5", "step:5", "step: 5 - a:1", "step:x") == []
     )

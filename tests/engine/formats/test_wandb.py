@@ -65,7 +65,7 @@ def test_text_media_and_flags_are_left_out(tmp_path: Path) -> None:
     assert step.metrics == {"n": None, "i": None}
 
 
-def test_what_was_printed_comes_in_whole_lines(tmp_path: Path) -> None:
+def test_console_output_comes_in_complete_lines(tmp_path: Path) -> None:
     messages = [message((13, message((3, piece)))) for piece in ("a", "b\nc", "\n", "torn")]
     assert WandbRun(log_at(tmp_path, *messages)).poll(1 << 20).console == [b"ab", b"c"]
 

@@ -33,7 +33,7 @@ def test_the_pause_between_two_attempts_does_not_count() -> None:
     assert elapsed(resumed, 1090, 1100, 3000, 5000, 5020) == [90, 100, 100, 100, 120]
 
 
-def test_an_attempt_whose_end_nobody_saw_ends_with_its_last_step() -> None:
+def test_an_attempt_without_an_end_event_ends_with_its_last_step() -> None:
     resumed = clock([("start", 1000), ("start", 5000)], [1050, 5020])
     assert elapsed(resumed, 1050, 5020) == [50, 70]
 
@@ -43,7 +43,7 @@ def test_an_attempt_without_a_step_or_an_end_took_no_time() -> None:
     assert elapsed(resumed, 5050, 6001) == [50, 51]
 
 
-def test_what_is_no_event_of_an_attempt_changes_nothing() -> None:
+def test_other_events_do_not_change_the_attempts() -> None:
     made = clock([("start", 1000), ("warning", 500)], [1010])
     made.note({"event": "start", "t": "soon"})
     assert elapsed(made, 1010) == [10]

@@ -124,12 +124,12 @@ def test_a_batch_reads_any_line_as_a_step_does(raw: list[dict[str, Any]]) -> Non
 
 
 @pytest.mark.parametrize("value", ["1e999", "-1e101", "NaN", "Infinity", "1" + "0" * 400])
-def test_what_is_no_finite_number_is_a_gap(value: str) -> None:
+def test_a_value_that_is_not_finite_is_a_gap(value: str) -> None:
     batch = Batch.from_lines([b'{"step": 1, "metrics": {"a": %s, "b": 2}}' % value.encode()])
     assert batch.step(0).metrics == {"a": None, "b": 2.0}
 
 
-def test_torn_and_foreign_lines_are_no_steps() -> None:
+def test_torn_and_unknown_lines_are_not_steps() -> None:
     torn = [b'{"step": 1, "met', b"", b"[1]", b"\xff\xfe", b'{"step": 1}', b"[" * 2000]
     assert len(Batch.from_lines(torn)) == 0
 

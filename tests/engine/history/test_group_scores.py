@@ -56,7 +56,7 @@ def test_other_estimators_are_named_and_not_imitated() -> None:
     assert estimator.formula == "not computed for algorithm.adv_estimator=gae"
 
 
-def test_a_foreign_dump_is_taken_for_verls_default() -> None:
+def test_a_dump_without_a_config_uses_verls_default_estimator() -> None:
     assert "assumed" in Estimator.of({}).formula
 
 

@@ -45,7 +45,7 @@ def test_it_is_what_the_whole_history_says(
         assert newest_value(log, name) == whole
 
 
-def test_lines_longer_than_a_block_and_a_torn_one_are_no_obstacle(tmp_path: Path) -> None:
+def test_long_lines_and_a_torn_one_are_read(tmp_path: Path) -> None:
     log = tmp_path / "train_log.jsonl"
     padding = {f"metric/{number}": 0.5 for number in range(9000)}
     for step in (1, 2):

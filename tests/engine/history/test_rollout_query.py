@@ -25,7 +25,7 @@ GROUP = Group("g", (LOW, HIGH, FAILED))
         ("error", [2, 0, 1]),
     ],
 )
-def test_answers_are_sorted_with_what_lacks_the_number_last(sort: str, rollouts: list[int]) -> None:
+def test_rollouts_without_the_number_are_sorted_last(sort: str, rollouts: list[int]) -> None:
     assert [answer.number for answer in ordered(GROUP.rollouts, sort)] == rollouts
 
 
@@ -44,7 +44,9 @@ def test_answers_are_sorted_with_what_lacks_the_number_last(sort: str, rollouts:
         ("flat", []),
     ],
 )
-def test_a_filter_keeps_what_meets_all_its_conditions(text: str, rollouts: list[int]) -> None:
+def test_a_filter_keeps_rollouts_that_meet_all_its_conditions(
+    text: str, rollouts: list[int]
+) -> None:
     kept = chosen(GROUP, "rollout", Filter.parse(text))
     assert [answer.number for answer in kept] == rollouts
 
@@ -53,7 +55,7 @@ def test_a_filter_keeps_what_meets_all_its_conditions(text: str, rollouts: list[
     ("text", "told"),
     [("scor<1", "score"), ("eror", "error"), ("score<1.2.3", "not a number"), ("score<", "score")],
 )
-def test_what_a_filter_does_not_know_is_refused(text: str, told: str) -> None:
+def test_an_unknown_name_in_a_filter_is_refused(text: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         Filter.parse(text)
 

@@ -49,7 +49,7 @@ def answers(read: StepRollouts, group: str) -> dict[int, Rollout]:
 
 
 @given(steps_of_groups)
-def test_joins_never_mix_groups_and_lose_no_answer(
+def test_joins_never_mix_groups_and_lose_no_rollout(
     tmp_path_factory: pytest.TempPathFactory, groups: Groups
 ) -> None:
     attempt = tmp_path_factory.mktemp("run") / "attempt_1"
@@ -171,7 +171,7 @@ def test_validation_has_its_own_steps_and_no_advantages(attempt: Path) -> None:
     assert group.rollouts[0].parts == PARTS
 
 
-def test_a_foreign_folder_of_dumps_is_read_by_its_scores(tmp_path: Path) -> None:
+def test_an_external_folder_of_dumps_is_read_by_its_scores(tmp_path: Path) -> None:
     write_dump(tmp_path, 1, [row("g", 0, 0.5), row("g", 1, 0.1)])
     for folder in (tmp_path, tmp_path / "rollouts"):
         group = RolloutStore(folder).load("train", 1).groups[0]
@@ -210,7 +210,7 @@ def test_following_stops_when_it_is_cancelled(attempt: Path) -> None:
     assert list(RolloutStore(attempt.parent).visits("prompt of g", "train", lambda: True)) == []
 
 
-def test_torn_and_foreign_lines_cost_only_themselves(attempt: Path) -> None:
+def test_only_torn_and_unknown_lines_are_skipped(attempt: Path) -> None:
     write_step(attempt, 1, {"g": [0.5, 0.1]})
     for path in (attempt / "reward.jsonl", attempt / "rollouts" / "1.jsonl"):
         good = path.read_bytes()
@@ -243,7 +243,7 @@ def test_the_index_of_a_growing_file_reads_only_what_is_new(attempt: Path) -> No
     assert set(records.at("train", 1)) == {("g", 0), ("g", 1)}
 
 
-def test_a_file_that_was_written_anew_is_read_anew(attempt: Path) -> None:
+def test_a_rewritten_file_is_read_again(attempt: Path) -> None:
     write_records(attempt, [record("g", n, 0.5, 1) for n in range(3)])
     records = RewardRecords(attempt / "reward.jsonl")
     records.poll()

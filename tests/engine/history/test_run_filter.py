@@ -164,7 +164,7 @@ def test_files_are_read_only_for_runs_that_the_list_lets_pass(root: Path) -> Non
     assert [run.id for run in result] == ["bad"]
 
 
-def test_what_a_file_gains_is_seen_by_the_next_look(root: Path) -> None:
+def test_new_content_of_a_file_is_used_by_the_next_filter(root: Path) -> None:
     files, filter_ = RunFiles(root), RunFilter("reward/mean>0.8")
     assert not list(filter_.select(list_runs(root), files))
     log(RunDir(root / "good"), 3, {"reward/mean": 0.9})
@@ -211,7 +211,7 @@ def test_any_text_is_a_filter_or_a_mistake_with_its_character(text: str) -> None
         ("recipe>3", 1, "'='"),
     ],
 )
-def test_a_mistake_names_its_character_and_what_would_be_right(
+def test_a_syntax_error_names_its_position_and_a_correction(
     text: str, character: int, right: str
 ) -> None:
     with pytest.raises(UsageError, match=f"filter, character {character}: .*{right}"):

@@ -35,7 +35,7 @@ def test_reward_std_is_the_spread_inside_groups_not_between_them() -> None:
     assert result["reward/mean"] == 0.5
 
 
-def test_a_failed_sample_is_counted_but_is_no_zero() -> None:
+def test_a_failed_rollout_is_counted_but_is_not_a_zero() -> None:
     result = reward_metrics([rollout("a", 0.8), rollout("a", None, error={"kind": "timeout"})])
     assert result["reward/mean"] == 0.8
     assert result["reward/failed_share"] == 0.5
@@ -50,7 +50,7 @@ def test_reward_duration_spans_first_request_to_last_answer() -> None:
     assert reward_metrics(records)["reward_total_duration_s"] == pytest.approx(5.0)
 
 
-def test_rewards_that_come_in_beside_generation_keep_nothing_waiting() -> None:
+def test_rewards_computed_during_generation_add_no_waiting_time() -> None:
     """A rollout is done every 2 s for 80 s; its reward takes 2 s."""
     streaming = [
         rollout("a", 0.1, t=102.0 + 2.0 * n + 0.3 * (n % 3), duration_s=2.0) for n in range(40)
@@ -156,11 +156,11 @@ def test_a_wrong_attempt_or_time_costs_only_itself(wrong: Any) -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, "1", True, 1.5])
-def test_a_line_without_a_step_number_is_no_step(wrong: Any) -> None:
+def test_a_line_without_a_step_number_is_not_a_step(wrong: Any) -> None:
     assert Step.from_json({"step": wrong, "metrics": {}}) is None
 
 
-def test_a_huge_reward_is_no_reward() -> None:
+def test_a_huge_reward_is_not_a_reward() -> None:
     assert reward_metrics([rollout("a", 1e308), rollout("a", 0.5)])["reward/mean"] == 0.5
 
 

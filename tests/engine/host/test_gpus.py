@@ -44,12 +44,12 @@ def test_a_device_that_a_strange_process_fills_is_not_free() -> None:
     )
 
 
-def test_what_a_lost_run_left_on_a_device_is_named() -> None:
+def test_a_process_of_a_lost_run_on_a_device_is_named() -> None:
     devices = busy(0, GpuUser(123, 3 * GIB, run="old"))[:1]
     assert shortage(1, devices, {}).endswith("0 holds 3.0 GiB of pid 123, a process of run old")
 
 
-def test_a_little_memory_of_a_desktop_is_no_obstacle() -> None:
+def test_a_device_with_little_used_memory_counts_as_free() -> None:
     assert choose(4, busy(0, GpuUser(9, GIB // 4)), {}) == (0, 1, 2, 3)
 
 
@@ -97,7 +97,9 @@ claims = st.dictionaries(st.sampled_from("abc"), st.one_of(st.just(ALL), variabl
 
 
 @given(st.integers(1, 8), devices, claims)
-def test_what_is_chosen_is_nobodys(count: int, found: list[Device], taken: dict[str, str]) -> None:
+def test_a_chosen_device_belongs_to_no_run(
+    count: int, found: list[Device], taken: dict[str, str]
+) -> None:
     chosen = choose(count, found, taken)
     if isinstance(chosen, Shortage):
         assert chosen.message.startswith(f"{count} free GPU")

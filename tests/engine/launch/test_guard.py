@@ -139,7 +139,7 @@ def test_information_never_fires() -> None:
     assert not fires(finding(severity=Severity.INFO), ["info", "judge_auth"])
 
 
-def test_nothing_is_guarded_unless_it_is_asked_for() -> None:
+def test_a_run_has_no_guard_unless_it_is_configured() -> None:
     assert not GuardSettings.from_manifest({}).is_on
     assert not GuardSettings.from_manifest({"config": {"guard.stop_on": {"value": []}}}).is_on
     assert GuardSettings.from_manifest({"config": {"guard.command": {"value": ["true"]}}}).is_on
@@ -190,7 +190,7 @@ def test_severities_classes_and_ids_may_be_guarded(tmp_path: Path) -> None:
     assert load_recipe(str(path)).get("guard.stop_on") == names
 
 
-def test_a_resumed_run_is_known_for_what_its_history_shows(tmp_path: Path) -> None:
+def test_a_resumed_run_has_the_alerts_of_its_history(tmp_path: Path) -> None:
     run = make_run(tmp_path, {"number": 1}, {"number": 2, "from_step": 30})
     log_steps(run, 40, exploded=20)
     told, again = KnownFindings(run, attempt=2), finding("kl_or_grad_blowup.gradient")
@@ -249,7 +249,7 @@ def test_another_finding_is_noted_once_and_changes_nothing(stage: Stage) -> None
 
 
 @pytest.mark.waits
-def test_a_command_is_run_without_a_shell_and_is_told_the_finding(
+def test_a_guard_command_runs_without_a_shell_and_gets_the_finding(
     stage: Stage, tmp_path: Path
 ) -> None:
     told = tmp_path / "told.json"
@@ -317,7 +317,7 @@ def test_notices_that_fail_are_warnings_without_the_address(
 
 
 @pytest.mark.waits
-def test_a_resumed_run_is_guarded_anew(stage: Stage) -> None:
+def test_a_resumed_run_is_guarded_again(stage: Stage) -> None:
     """The second attempt says nothing wrong: what the first one showed does not stop it."""
     run = sick(stage, stop_on=["judge_auth"], stop_at_once=True)
     assert ended(run).word == "stopped"
@@ -360,7 +360,7 @@ def _deleted(run: RunDir) -> bool:
 
 
 @pytest.mark.waits
-def test_the_machine_may_end_the_guard_and_the_run_goes_on(stage: Stage) -> None:
+def test_a_run_continues_after_its_guard_is_killed(stage: Stage) -> None:
     run = stage.long(config={**QUICK, "guard.stop_on": ["critical"]})
     wait_for((run.path / LOCK).exists)  # until then it does not listen to signals
     psutil.Process(guards(stage)[0]).terminate()

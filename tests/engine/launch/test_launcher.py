@@ -51,7 +51,7 @@ def test_a_disk_that_fills_up_during_the_launch_leaves_nothing(
     assert list(full_disk.iterdir()) == []
 
 
-def test_a_launch_clears_away_what_a_killed_one_left(recipe: Recipe, tmp_path: Path) -> None:
+def test_a_launch_removes_the_remains_of_a_killed_one(recipe: Recipe, tmp_path: Path) -> None:
     left = tmp_path / "runs" / ".launch-abc"
     left.mkdir(parents=True)
     os.utime(left, (1e9, 1e9))
@@ -62,7 +62,7 @@ def test_a_launch_clears_away_what_a_killed_one_left(recipe: Recipe, tmp_path: P
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["try"]
 
 
-def test_a_module_of_the_project_folder_does_not_stand_in_for_python_s(tmp_path: Path) -> None:
+def test_a_module_of_the_project_folder_does_not_replace_pythons(tmp_path: Path) -> None:
     (tmp_path / "random.py").write_text("raise SystemExit('the wrong random.py')")
     (tmp_path / "engine").mkdir()
     (tmp_path / "engine" / "__init__.py").write_text("raise SystemExit('the wrong engine')")
@@ -105,7 +105,7 @@ def test_runs_of_the_same_second_get_names_of_their_own(recipe: Recipe, tmp_path
 
 
 @pytest.mark.parametrize("name", ["../up", "a b", "$(id)", "a/b", "-rf", "x" * 101, "a\nb"])
-def test_a_name_that_is_no_plain_folder_name_is_refused(
+def test_a_name_that_is_not_a_plain_folder_name_is_refused(
     recipe: Recipe, tmp_path: Path, name: str
 ) -> None:
     with pytest.raises(UsageError):

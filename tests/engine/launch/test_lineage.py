@@ -56,7 +56,7 @@ def test_a_remedy_helped_when_the_trouble_is_gone_further_on(tmp_path: Path) -> 
     assert described(run) == "fix of sick: it helped: cuda_oom_training is gone at step 20"
 
 
-def test_it_names_what_came_in_its_place(tmp_path: Path) -> None:
+def test_the_verdict_names_new_alerts(tmp_path: Path) -> None:
     text = described(child(tmp_path, KEY, step=20))
     assert text.endswith("is gone at step 20, but now there is judge_auth")
 
@@ -65,7 +65,7 @@ def test_a_remedy_did_not_help_when_the_trouble_is_there_again(tmp_path: Path) -
     assert "it did not help: cuda_oom_training occurred again" in described(child(tmp_path, SICK))
 
 
-def test_before_the_step_of_the_trouble_nothing_is_known(tmp_path: Path) -> None:
+def test_before_the_onset_step_there_is_no_verdict(tmp_path: Path) -> None:
     text = described(child(tmp_path, step=3))
     assert text == "fix of sick: it is too early to say (step 3; cuda_oom_training came at 7)"
 
@@ -84,6 +84,6 @@ def test_a_parent_that_was_deleted_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../sick", "child", "no such", "a" * 300])
-def test_a_parent_that_cannot_be_one_is_not_looked_for(tmp_path: Path, name: str) -> None:
+def test_an_impossible_parent_id_counts_as_a_missing_run(tmp_path: Path, name: str) -> None:
     run = make(tmp_path, "child", "", parent={"run": name, "relation": "remedy"})
     assert described(run).endswith("which no longer exists")

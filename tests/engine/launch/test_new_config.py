@@ -117,7 +117,7 @@ def test_the_file_beside_it_validates() -> None:
     assert loaded("my_train").get("data.val_files") == "my_val.parquet"
 
 
-def test_an_own_reward_function_is_kept() -> None:
+def test_a_custom_reward_function_is_preserved() -> None:
     Path("rewards").mkdir()
     Path("rewards/sums.py").write_text("mine")
     write_config(sums_file())
@@ -141,7 +141,7 @@ def test_a_name_that_is_taken_is_refused() -> None:
         (b'{"question": 1, "answer": 2}\n', "has answer, question; SFT needs 'messages'"),
     ],
 )
-def test_a_file_that_is_no_training_data_is_refused_and_nothing_is_written(
+def test_a_file_without_training_data_is_refused_and_nothing_is_written(
     content: bytes, reason: str
 ) -> None:
     Path("data.jsonl").write_bytes(content)
@@ -159,7 +159,7 @@ def test_parquet_without_the_columns_is_refused_with_their_names() -> None:
         write_config(Path("torn.parquet"))
 
 
-def test_a_path_that_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_file_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.jsonl"):
         with pytest.raises(UsageError, match="is not a file"):
             write_config(path)

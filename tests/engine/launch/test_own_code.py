@@ -189,7 +189,7 @@ def test_another_base_model_is_a_difference_of_the_configuration_alone(model: Pa
     assert "base model" not in {each.section for each in result.environment}
 
 
-def test_a_new_run_of_an_old_one_is_told_which_files_are_edited(model: Path) -> None:
+def test_a_derived_run_warns_of_edited_files(model: Path) -> None:
     run = made("a")
     contents = run.read_manifest()
     assert edited_complaint("a", contents) is None
@@ -201,7 +201,7 @@ def test_a_new_run_of_an_old_one_is_told_which_files_are_edited(model: Path) -> 
     )
 
 
-def test_what_is_known_of_a_run_names_the_edited_files_of_its_function() -> None:
+def test_show_names_the_edited_files_of_the_reward_function() -> None:
     run = made("a")
     assert read_summary(run)["edited"] == []
     edit()
@@ -210,7 +210,7 @@ def test_what_is_known_of_a_run_names_the_edited_files_of_its_function() -> None
     assert read_summary(run)["edited"] == []
 
 
-def test_a_watch_tells_each_change_once_and_nothing_else() -> None:
+def test_each_edit_is_reported_once() -> None:
     watch = CodeWatch(manifest(plan(recipe(), "a")), Path.cwd())
     assert list(watch.changes()) == []
     edit()
@@ -263,7 +263,7 @@ class TestWhatTheRewardReads:
         ]
         assert (run.code / "tables" / "weights.json").read_text() == '{"a": 1}'
 
-    def test_an_edit_is_another_configuration_and_another_reward(self, table: Path) -> None:
+    def test_an_edit_changes_the_config_and_the_reward(self, table: Path) -> None:
         first, before = made("a"), training_fingerprint(recipe())
         table.write_text('{"a": 2}')
         assert training_fingerprint(recipe()) != before

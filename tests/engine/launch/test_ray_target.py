@@ -63,7 +63,7 @@ def test_a_cpu_recipe_needs_logical_gpus_and_room_for_its_other_actors(tmp_path:
     assert "it has no node" in str(shortage([], needs))
 
 
-def test_a_cluster_that_other_hosts_reach_is_asked_for_by_name(tmp_path: Path) -> None:
+def test_a_cluster_that_other_hosts_reach_must_be_named(tmp_path: Path) -> None:
     nodes = [Node("10.0.0.1", cpus=64, gpus=8), Node("127.0.0.1", cpus=64, gpus=8)]
     assert exposure(nodes, recipe(tmp_path)) == (
         "the run would listen on 10.0.0.1, where other hosts reach it (docs/security.md lists "

@@ -133,7 +133,7 @@ def test_a_repro_says_which_files_were_edited_since_the_run(project: Project) ->
     assert (plan_repro(run, {}).edited or "").startswith("data/train.parquet: not what run 'sick'")
 
 
-def test_what_is_shown_as_kept_did_not_change(project: Project) -> None:
+def test_values_listed_as_unchanged_are_unchanged(project: Project) -> None:
     repro = plan_repro(launched(project), {})
     assert {"grubrics.seed", "judge.provider", "reward_config.lambda_len"} <= set(repro.unchanged)
     assert not set(repro.unchanged) & {change.key for change in repro.reduced}

@@ -52,19 +52,19 @@ def test_a_repro_that_fails_without_a_finding_is_infrastructure() -> None:
     assert verdict(FAILED, [], FAILED, []).outcome == "infrastructure"
 
 
-def test_a_finding_that_is_only_worth_knowing_accuses_nobody() -> None:
+def test_a_finding_of_severity_info_is_not_a_cause() -> None:
     noise = found("wandb_network", severity=Severity.INFO)
     given = verdict(DONE, noise, DONE, noise)
     assert (given.outcome, given.exit_code) == ("nothing wrong", 0)
 
 
 @pytest.mark.parametrize("state", [STOPPED, RunState("lost"), RunState("running")])
-def test_a_repro_that_did_not_run_to_its_end_says_nothing(state: RunState) -> None:
+def test_a_repro_that_did_not_end_has_no_verdict(state: RunState) -> None:
     given = verdict(FAILED, [], state, found("judge_auth"))
     assert (given.outcome, given.exit_code) == ("undecided", 3)
 
 
-def test_a_sick_run_that_ended_well_is_still_explained_by_its_findings() -> None:
+def test_an_unhealthy_finished_run_is_still_explained_by_its_findings() -> None:
     given = verdict(DONE, found("reward_zero_or_flat"), DONE, found("reward_zero_or_flat"))
     assert (given.outcome, given.exit_code) == ("infrastructure", 1)
     assert "the reward" in given.text
@@ -79,13 +79,13 @@ def too_fast(rate: float = 3.0) -> Finding:
     )  # fmt: skip
 
 
-def test_a_value_of_the_recipe_that_the_repro_keeps_is_no_infrastructure() -> None:
+def test_a_config_value_that_the_repro_shares_is_not_an_infrastructure_problem() -> None:
     given = verdict(DONE, [too_fast()], DONE, [too_fast(), *found("reward_zero_or_flat")])
     assert (given.outcome, given.exit_code) == ("kept value", 1)
     assert "training.learning_rate=3.0" in given.text and "Apply its fix" in given.text
 
 
-def test_a_value_counts_as_well_where_it_is_told_below_its_consequence() -> None:
+def test_a_value_named_below_its_consequence_also_counts() -> None:
     folded = [
         replace(one, followed_by=(too_fast(),)) for one in found("kl_or_grad_blowup.gradient")
     ]
@@ -97,7 +97,7 @@ def test_the_same_class_for_another_reason_is_infrastructure() -> None:
     assert verdict(DONE, grew, DONE, [too_fast()]).outcome == "infrastructure"
 
 
-def test_what_stands_before_the_value_is_the_cause() -> None:
+def test_the_first_shared_alert_is_the_cause() -> None:
     given = verdict(
         FAILED, [*found("judge_auth"), too_fast()], FAILED, [*found("judge_auth"), too_fast()]
     )
@@ -109,14 +109,14 @@ def test_what_stands_before_the_value_is_the_cause() -> None:
     ["judge_rate_limit", "judge_auth.not_found", "wandb_network", "checkpoint_disk_full",
      "port_in_use", "model_not_found_or_hub.gated", "job_cancelled_or_interrupted.killed"],
 )  # fmt: skip
-def test_an_outage_that_has_passed_is_no_fault_of_the_configuration(id: str) -> None:
+def test_an_outage_that_is_over_is_not_the_configs_fault(id: str) -> None:
     given = verdict(FAILED, found(id, "reward_zero_or_flat"), DONE, [])
     assert (given.outcome, given.exit_code) == ("passed", 0)
     assert "config is not to blame" in given.text and id.split(".")[0] in given.text
 
 
 @pytest.mark.parametrize("id", ["judge_content_filter", "loss_nan", "context_length_exceeded"])
-def test_what_a_recipe_can_cause_stays_with_the_configuration(id: str) -> None:
+def test_a_problem_that_a_config_can_cause_stays_with_the_config(id: str) -> None:
     assert verdict(FAILED, found(id, "judge_rate_limit"), DONE, []).outcome == "production config"
 
 
@@ -132,7 +132,7 @@ def test_a_cause_from_outside_is_read_from_the_verdict_as_well(reason: str) -> N
 
 @pytest.mark.parametrize(("own", "outcome"), [(2, "passed"), (20, "production config")])
 @pytest.mark.parametrize("id", ["host_oom.killed", "cuda_oom_training"])
-def test_memory_that_others_held_is_no_fault_of_the_configuration(
+def test_memory_held_by_others_is_not_the_configs_fault(
     tmp_path: Path, id: str, own: int, outcome: str
 ) -> None:
     attempt = Attempt(tmp_path)

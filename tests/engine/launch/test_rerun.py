@@ -56,7 +56,7 @@ def values(planned: LaunchPlan, *keys: str) -> list[Any]:
     return [planned.recipe.get(key) for key in keys]
 
 
-def test_what_a_change_touches_moves_with_it(project: Project) -> None:
+def test_values_that_depend_on_a_change_change_too(project: Project) -> None:
     whole = plan_rerun(launched(project), [BATCH]).changes
     assert [(one.key, one.after) for one in whole][:2] == [
         ("data.train_batch_size", 2),
@@ -172,7 +172,7 @@ def test_another_remedy_or_the_same_one_of_another_run_was_not_applied_before(
     assert check_rerun(run, [BATCH]).before == ()
 
 
-def test_what_the_checklist_refuses_is_not_launched(project: Project) -> None:
+def test_a_launch_with_failed_preflight_checks_is_refused(project: Project) -> None:
     run = launched(project)
     (project.root / "data/train.parquet").unlink()
     with pytest.raises(UsageError, match="parquet"):
@@ -218,7 +218,7 @@ def going_on(project: Project) -> tuple[Stage, RunDir]:
 
 
 @pytest.mark.waits
-def test_a_run_that_goes_on_is_stopped_and_its_child_waits_for_its_turn(
+def test_an_active_run_is_stopped_and_its_derived_run_is_queued(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage, run = going_on(project)

@@ -67,7 +67,7 @@ class TestOutcomes:
         assert result.outcome == "same" and result.is_clean
         assert result.text.startswith("all 2 rewards are the same")
 
-    def test_what_failed_then_and_works_now_has_passed(
+    def test_a_reward_that_failed_and_now_succeeds_has_passed(
         self, project: Project, sound: list[Any]
     ) -> None:
         result = again(launched(project, {**sound[0], **FAILED}, sound[1]))
@@ -88,9 +88,7 @@ class TestOutcomes:
         result = again(launched(project, {**sound[0], "reward": 9.0, "gold_scores": gold}))
         assert [rollout.moved for rollout in result.rollouts] == ["gold"]
 
-    def test_a_formula_that_is_not_what_it_was_is_named(
-        self, project: Project, sound: list[Any]
-    ) -> None:
+    def test_a_changed_formula_is_named(self, project: Project, sound: list[Any]) -> None:
         result = again(launched(project, {**sound[0], "reward": 9.0}))
         assert [rollout.moved for rollout in result.rollouts] == ["formula"]
 
@@ -126,7 +124,7 @@ class TestOwnFunction:
         assert [rollout.outcome for rollout in result.rollouts] == ["same", "fails again"]
         assert result.rollouts[1].failed == "other: KeyError: 'unit' (own.py:3)"
 
-    def test_another_step_may_be_asked_for(self, run: RunDir) -> None:
+    def test_another_step_can_be_requested(self, run: RunDir) -> None:
         assert recorded(run, step=1).edited == ()
         assert again(run, step=1).outcome == "same"
 
@@ -135,7 +133,7 @@ class TestOwnFunction:
         assert again(run, step=1).rollouts[0].moved == "reward function"
         assert recorded(run, step=1).edited == ("own.py",)
 
-    def test_a_function_that_is_gone_is_told_in_one_line(self, run: RunDir) -> None:
+    def test_a_missing_reward_function_is_one_line(self, run: RunDir) -> None:
         Path("own.py").write_text("other = 1\n")
         with pytest.raises(UsageError, match="has no function 'score'"):
             again(run)
@@ -153,7 +151,7 @@ async def test_rollouts_whose_question_is_gone_are_left_out(project: Project) ->
     assert (len(plan.rollouts), plan.gone) == (1, 1)
 
 
-async def test_nothing_can_be_scored_where_no_question_is_left(project: Project) -> None:
+async def test_a_step_without_remaining_questions_cannot_be_rescored(project: Project) -> None:
     gone = {**await scored(project, "q1"), "question_id": "nobody"}
     with pytest.raises(UsageError, match=r"contains none of the questions of step 1"):
         recorded(launched(project, gone))
@@ -165,7 +163,7 @@ async def test_a_step_without_records_is_refused_with_the_nearest(project: Proje
         recorded(run, 9)
 
 
-async def test_a_judge_without_credentials_is_told_in_one_line(project: Project) -> None:
+async def test_a_judge_without_credentials_is_one_line(project: Project) -> None:
     asked = ("judge.provider=openai",)
     plan = recorded(launched(project, await scored(project, "q1"), overrides=asked))
     with pytest.raises(UsageError, match="OPENAI_API_KEY"):

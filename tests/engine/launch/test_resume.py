@@ -84,7 +84,7 @@ def test_a_step_that_was_saved_but_not_logged_is_done_again(run: RunDir, folder:
     assert f"trainer.resume_from_path={folder}/global_step_2" in newest(run)["argv"]
 
 
-def test_without_an_earlier_checkpoint_the_gap_is_said(run: RunDir, folder: Path) -> None:
+def test_without_an_earlier_checkpoint_the_gap_is_reported(run: RunDir, folder: Path) -> None:
     save(folder, 2)
     log(run, 1)
     assert "step 2 was saved but not logged" in resume(run).warnings[0]
@@ -98,7 +98,7 @@ def test_a_clock_that_jumped_back_loses_no_checkpoint(run: RunDir, folder: Path)
     assert resume(run).step == 2
 
 
-def test_a_checkpoint_of_another_run_is_none(run: RunDir, folder: Path) -> None:
+def test_a_checkpoint_of_another_run_does_not_count(run: RunDir, folder: Path) -> None:
     save(folder, 2)
     log(run, 1, 2)
     stamp = jsonl.read_json(folder / "grubrics_run.json") or {}
@@ -153,7 +153,7 @@ def test_a_plan_says_what_would_be_resumed_and_writes_nothing(
     assert newest(run)["argv"] == argv
 
 
-def test_a_run_that_goes_on_cannot_be_resumed(run: RunDir) -> None:
+def test_an_active_run_cannot_be_resumed(run: RunDir) -> None:
     write_state(run, RunState("running", supervisor=identify(os.getpid())))
     with pytest.raises(UsageError, match="run 'mine' is still active"):
         resume(run)
@@ -175,7 +175,7 @@ def test_a_run_that_never_trained_starts_from_the_beginning(run: RunDir) -> None
     assert newest(run)["argv"] == ["true"]
 
 
-def test_a_finished_run_has_nothing_left_to_do(run: RunDir, folder: Path) -> None:
+def test_a_finished_run_cannot_be_resumed(run: RunDir, folder: Path) -> None:
     save(folder, 8)
     log(run, *range(1, 9))
     write_state(run, RunState("finished", step=8, total_steps=8))
@@ -221,7 +221,7 @@ def test_steps_after_the_chosen_one_are_no_longer_the_last(run: RunDir, folder: 
     assert resume(run).step == 4
 
 
-def test_sft_goes_on_from_its_own_kind_of_folder(run: RunDir, folder: Path) -> None:
+def test_sft_resumes_from_its_own_checkpoint_layout(run: RunDir, folder: Path) -> None:
     rewrite(run, kind="sft", config={})
     save_step(folder, 4, sft_files())
     track(folder, 4)
@@ -230,7 +230,7 @@ def test_sft_goes_on_from_its_own_kind_of_folder(run: RunDir, folder: Path) -> N
     assert newest(run)["argv"] == ["true", f"training.resume_from={folder}/global_step_4"]
 
 
-def test_sft_that_lacks_only_its_final_model_goes_on(run: RunDir, folder: Path) -> None:
+def test_sft_without_its_final_model_can_be_resumed(run: RunDir, folder: Path) -> None:
     entry = {"training.output_dir": {"value": "checkpoints", "origin": "file"}}
     rewrite(run, kind="sft", config=entry)
     run.recipe.unlink()
@@ -255,7 +255,7 @@ def test_an_edited_recipe_file_changes_nothing(run: RunDir, folder: Path) -> Non
     assert load_recipe(str(run.recipe), env={}).values["judge.max_concurrent"] == 3
 
 
-def test_changed_data_is_said_and_recorded(run: RunDir, folder: Path) -> None:
+def test_changed_data_is_reported_and_recorded(run: RunDir, folder: Path) -> None:
     save(folder, 2)
     log(run, 1, 2)
     Path("train.jsonl").write_text("{}\n{}\n")
@@ -288,7 +288,7 @@ def test_a_package_that_was_upgraded_is_recorded_once(run: RunDir, folder: Path)
     assert "environment.packages.verl" not in [c["what"] for c in newest(run)["changes_since"]]
 
 
-def test_a_default_that_moved_is_said(run: RunDir, folder: Path) -> None:
+def test_a_changed_default_is_reported(run: RunDir, folder: Path) -> None:
     save(folder, 2)
     log(run, 1, 2)
     config = run.read_manifest()["config"]
@@ -338,7 +338,7 @@ def test_a_resumed_attempt_counts_from_its_checkpoint(run: RunDir, folder: Path)
     assert observed_state(run).reason == "exit code 0, but ended at step 2 of 8"
 
 
-def test_what_an_attempt_writes_is_private_whatever_the_umask(run: RunDir) -> None:
+def test_files_of_an_attempt_are_private_with_any_umask(run: RunDir) -> None:
     run.path.chmod(0o700)
     before = os.umask(0)
     try:

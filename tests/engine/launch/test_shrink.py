@@ -68,7 +68,7 @@ def test_reward_judge_seeds_and_data_stay(project: Project) -> None:
 
 
 @pytest.mark.parametrize("name", ["verl_grpo", "sft_healthbench"])
-def test_nothing_guards_a_small_run_and_that_is_shown(project: Project, name: str) -> None:
+def test_a_small_run_has_no_guard_and_the_changes_show_it(project: Project, name: str) -> None:
     guard = ("guard.stop_on=[critical]", "guard.command=[notify]", "guard.webhook_variable=WEBHOOK")
     data = ("data.train_file=data/sft/train.jsonl",) if name == "sft_healthbench" else ()
     result, changes = shrink_recipe(load_recipe(name, (*guard, *data), {}), SIZE, {})
@@ -77,12 +77,12 @@ def test_nothing_guards_a_small_run_and_that_is_shown(project: Project, name: st
     assert result.get("guard.stop_on") == []
 
 
-def test_a_small_model_of_its_own_is_kept(project: Project) -> None:
+def test_a_small_model_of_the_recipe_is_preserved(project: Project) -> None:
     result = small("grpo_tiny", "actor_rollout_ref.model.path=models/base")
     assert result.get("actor_rollout_ref.model.path") == "models/base"
 
 
-def test_checkpoints_go_to_a_folder_of_its_own_and_nothing_is_resumed(project: Project) -> None:
+def test_a_small_run_has_its_own_checkpoint_folder_and_resumes_nothing(project: Project) -> None:
     result = small("verl_grpo")
     assert result.get("trainer.default_local_dir") == "checkpoints/small"
     assert result.get("trainer.resume_mode") == "disable"
@@ -102,14 +102,14 @@ def test_every_change_has_a_reason_and_a_value_before(project: Project) -> None:
         assert change.why and change.before == recipe.get(change.key) != change.after
 
 
-def test_a_value_that_the_cpu_brings_along_is_no_change(project: Project) -> None:
+def test_a_value_implied_by_the_cpu_is_not_a_change(project: Project) -> None:
     changed = {
         change.key for change in shrink_recipe(load_recipe("grpo_tiny", (), {}), SIZE, {})[1]
     }
     assert not changed & {"actor_rollout_ref.rollout.name", "trainer.n_gpus_per_node"}
 
 
-def test_without_any_small_model_the_way_to_one_is_told(project: Project) -> None:
+def test_without_a_small_model_the_error_says_how_to_get_one(project: Project) -> None:
     shutil.rmtree("data/tiny")
     with pytest.raises(UsageError, match=r"python -m engine\.data\.tiny_world"):
         small("verl_grpo")

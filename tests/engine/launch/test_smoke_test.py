@@ -32,11 +32,11 @@ def test_a_sound_run_gets_all_four() -> None:
     assert missing() == []
 
 
-def test_one_reward_that_is_no_number_costs_the_first() -> None:
+def test_a_reward_that_is_not_a_number_fails_the_first_check() -> None:
     assert missing({"reward/mean": None}) == ["reward/mean is a number"]
 
 
-def test_one_flat_step_is_chance_but_most_are_not() -> None:
+def test_most_zero_std_steps_fail_but_one_does_not() -> None:
     flat = {"reward/std": 0.0}
     assert missing(flat) == []
     assert missing(*[flat] * 6) == ["reward/std is above 0"]
@@ -48,11 +48,11 @@ def test_a_loss_that_grows_out_of_hand_or_is_nan_costs_the_third() -> None:
     assert missing({"actor/pg_loss": 0.4}) == []
 
 
-def test_one_unread_reply_costs_the_fourth() -> None:
+def test_an_unparsed_judge_reply_fails_the_fourth_check() -> None:
     assert missing({"judge/parse_failures": 1.0}) == ["every judge reply is read"]
 
 
-def test_a_reward_function_of_the_recipes_own_has_no_judge_and_must_score_everything() -> None:
+def test_a_custom_reward_function_has_no_judge_and_must_score_every_rollout() -> None:
     def fourth(failed_share: float) -> bool:
         own = {**FINE, "judge/calls": 0.0, "reward/failed_share": failed_share}
         return check_steps([Step(1, 1, 0.0, own)], judged=False)[3].passed
@@ -65,7 +65,7 @@ def test_without_a_step_there_is_no_passed_check() -> None:
     assert not any(check.passed for check in check_steps([]))
 
 
-def test_the_numbers_are_told() -> None:
-    message = {check.id: check.text for check in check_steps([Step(1, 1, 0.0, FINE)])}
-    assert message["reward/mean is a number"] == "1 of 1 steps have a number, +0.200 to +0.200"
-    assert message["every judge reply is read"] == "0 of 8 judge replies could not be read"
+def test_the_checks_report_their_numbers() -> None:
+    texts = {check.id: check.text for check in check_steps([Step(1, 1, 0.0, FINE)])}
+    assert texts["reward/mean is a number"] == "1 of 1 steps have a number, +0.200 to +0.200"
+    assert texts["every judge reply is read"] == "0 of 8 judge replies could not be read"

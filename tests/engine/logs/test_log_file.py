@@ -54,7 +54,7 @@ def test_lines_are_those_of_the_file_forwards_backwards_and_from_any_byte(
 
 @pytest.mark.usefixtures("tiny_blocks")
 @given(st.lists(st.sampled_from([b"\n", b"x" * 7, b"y" * 50, b"z" * 200]), max_size=12))
-def test_a_line_without_end_is_cut_the_same_way_from_wherever_one_looks(
+def test_an_endless_line_is_cut_at_the_same_offsets_from_anywhere(
     tmp_path_factory: pytest.TempPathFactory, parts: list[bytes]
 ) -> None:
     text = b"".join(parts)
@@ -74,7 +74,7 @@ def test_a_line_of_ten_megabytes_is_one_line(tmp_path: Path) -> None:
     assert file.line_start(5_000_000) == 7
 
 
-def test_what_the_file_gains_is_seen_once_it_was_told(tmp_path: Path) -> None:
+def test_new_lines_are_visible_after_the_file_grew(tmp_path: Path) -> None:
     file = opened(tmp_path, b"one\ntw")
     with (tmp_path / "console.log").open("ab") as log:
         log.write(b"o\nthree\n")

@@ -25,7 +25,7 @@ def test_a_file_is_opened_when_it_is_there(tmp_path: Path) -> None:
     assert follow.poll().change == ""
 
 
-def test_growth_is_told_with_the_new_size(log: Path) -> None:
+def test_growth_is_reported_with_the_new_size(log: Path) -> None:
     follow = LogFollower(log)
     before = follow.poll().file
     with log.open("ab") as file:

@@ -62,7 +62,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("shape", HARMLESS)
-def test_the_name_of_a_run_a_folder_or_a_user_is_no_error(shape: str) -> None:
+def test_the_name_of_a_run_folder_or_user_is_not_an_error(shape: str) -> None:
     hits = [line for name in NAMES if is_error(line := shape.replace("{}", name))]
     assert hits == []
 

@@ -58,7 +58,7 @@ def test_a_pattern_that_matches_nothing_at_all_matches_every_line() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a-", "a{99999999999}", "(" * 5000])
-def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+def test_an_invalid_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(UsageError, match="no regular expression"):
         Query((pattern,))
 

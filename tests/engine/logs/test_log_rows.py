@@ -42,13 +42,13 @@ def test_bars_of_two_processes_or_of_two_names_are_two_rows(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "behind", [b"", b"\x1b[A", b" [repeated 4x across cluster]", b"\r", b"   "]
 )
-def test_what_only_ends_a_bar_is_folded_with_it(tmp_path: Path, behind: bytes) -> None:
+def test_the_end_of_a_progress_bar_is_folded_with_it(tmp_path: Path, behind: bytes) -> None:
     bar = b"\rload: %d0%%|# | %d/9 [00:01<00:02, loss=[1.2]]"
     data = b"".join(bar % (share, share) + behind + b"\n" for share in (1, 2, 3))
     assert [row.count for row in rows_of(tmp_path, data).forward(0, 9)] == [3]
 
 
-def test_what_a_step_logs_behind_a_bar_is_a_row_of_its_own(tmp_path: Path) -> None:
+def test_a_step_logged_behind_a_bar_is_a_separate_row(tmp_path: Path) -> None:
     line = b"\rEpoch 1/2: %d%%|# | %d/9 [00:01<00:02,  6.1it/s]step:%d - train/loss:1.2\n"
     data = b"".join(line % (step, step, step) for step in (1, 2, 3))
     assert [row.count for row in rows_of(tmp_path, data).forward(0, 9)] == [1, 1, 1]

@@ -55,7 +55,7 @@ def test_a_survey_knows_lines_steps_errors_and_sources(tmp_path: Path) -> None:
         start += len(line)
 
 
-def test_a_step_is_found_and_named_by_its_line_alone(tmp_path: Path) -> None:
+def test_a_step_is_found_by_its_line_alone(tmp_path: Path) -> None:
     file = write(tmp_path / "log", 50)
     survey = surveyed(file, Job())
     place = survey.offset_of_step(12)
@@ -72,7 +72,7 @@ def test_of_a_step_that_was_logged_again_the_latest_line_counts(tmp_path: Path) 
     assert survey.offset_of_step(2) == 26
 
 
-def test_a_step_stands_also_behind_the_progress_bar_that_shares_its_line(tmp_path: Path) -> None:
+def test_a_step_behind_a_progress_bar_on_the_same_line_is_found(tmp_path: Path) -> None:
     bar = "\rEpoch 1/2:  {0:2}%|██▎  | {0}/99 [00:0{0}<00:18,  1.94it/s, loss=[1.2]]"
     redrawn = "".join(bar.format(share) for share in range(9)) * 9
     lines = [
@@ -111,7 +111,7 @@ def test_the_nearest_pieces_come_first_and_together_they_are_the_file(tmp_path: 
     assert first["to"] == file.size
 
 
-def test_what_a_file_gains_is_found_with_the_line_that_was_torn(tmp_path: Path) -> None:
+def test_new_lines_are_searched_with_the_line_that_was_torn(tmp_path: Path) -> None:
     path, job = tmp_path / "log", Job(query=Query(("lost",)))
     path.write_bytes(b"nothing\nrank is lo")
     file = LogFile.open(path)
@@ -123,7 +123,7 @@ def test_what_a_file_gains_is_found_with_the_line_that_was_torn(tmp_path: Path) 
     assert follow(file, gained["done"], job) is None
 
 
-def test_much_that_came_at_once_is_found_look_by_look(tmp_path: Path) -> None:
+def test_large_growth_is_searched_in_several_polls(tmp_path: Path) -> None:
     path, job = tmp_path / "log", Job(query=Query(("step",)))
     path.write_bytes(b"")
     file = LogFile.open(path)
@@ -142,7 +142,7 @@ def collect(found: Scan, into: list[Found], done: threading.Event) -> None:
             done.set()
 
 
-def test_a_process_of_its_own_scans_and_follows_until_it_is_cancelled(tmp_path: Path) -> None:
+def test_a_separate_process_scans_and_follows_until_it_is_cancelled(tmp_path: Path) -> None:
     file = write(tmp_path / "log", 20)
     running = Scan(file, Job(query=Query(("step:20 ",))))
     pieces: list[Found] = []

@@ -38,7 +38,7 @@ def told(when: datetime) -> bytes:
         b"[rank0]:W0131 14:03:20.226000 1293 torch/x.py:1] started",
     ],
 )
-def test_a_line_says_when_it_was_written(tmp_path: Path, line: bytes) -> None:
+def test_the_time_of_a_line_is_read(tmp_path: Path, line: bytes) -> None:
     result = LogTimes(opened(tmp_path / "log", b"before", line)).oldest()
     assert result is not None
     assert (result.when, result.offset) == (datetime(2026, 1, 31, 14, 3, 20), 7)
@@ -85,7 +85,7 @@ def test_a_time_is_meant_as_in_a_log_from_ten_at_night_to_five(text: str, moment
 
 
 @pytest.mark.parametrize("text", ["", "noon", "25:00", "14:60", "2026-02-30", "10m", "-10", "14"])
-def test_what_is_no_time_is_said_with_examples(text: str) -> None:
+def test_an_invalid_time_is_refused_with_examples(text: str) -> None:
     with pytest.raises(UsageError, match="is no time; try 14:03"):
         Asked.parse(text)
 
@@ -125,6 +125,6 @@ def test_of_a_large_file_only_a_few_blocks_are_read(tmp_path: Path) -> None:
     assert len(set(read)) < 20
 
 
-def test_looking_ends_when_nobody_wants_to_know(tmp_path: Path) -> None:
+def test_a_search_ends_when_it_is_cancelled(tmp_path: Path) -> None:
     times = LogTimes(opened(tmp_path / "log", told(START)), lambda: True)
     assert times.at_or_after(START) is None

@@ -60,7 +60,7 @@ def test_the_cursor_pulls_the_rows_with_it(tmp_path: Path) -> None:
     assert window.cursor // 9 == 18 and in_sight(window)[-1] == 18
 
 
-def test_a_place_is_shown_with_what_came_before_it(tmp_path: Path) -> None:
+def test_an_offset_is_shown_with_the_lines_before_it(tmp_path: Path) -> None:
     window, _ = window_of(tmp_path, 40)
     window.go_to(20 * 9 + 4, HEIGHT)
     assert window.cursor == 20 * 9

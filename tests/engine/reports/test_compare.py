@@ -82,12 +82,12 @@ def test_the_best_is_marked_and_deltas_are_to_the_baseline(tmp_path: Path) -> No
     assert reward.deltas(1) == pytest.approx((-0.3, 0.0, 0.0))
 
 
-def test_nothing_is_best_where_all_are_the_same(tmp_path: Path) -> None:
+def test_no_run_is_best_if_all_values_are_equal(tmp_path: Path) -> None:
     runs = [make_run(tmp_path, name, [0.5]) for name in "ab"]
     assert row(compared(*runs), "reward, last").best() == frozenset()
 
 
-def test_a_nan_is_no_number(tmp_path: Path) -> None:
+def test_a_nan_is_not_a_value(tmp_path: Path) -> None:
     result = compared(make_run(tmp_path, "a", [0.4, None]), make_run(tmp_path, "b", [None, None]))
     assert row(result, "reward, last").values == (0.4, None)
     assert row(result, "reward, last").deltas(0) == (0.0, None)
@@ -106,7 +106,7 @@ def test_a_resumed_run_is_one_history_and_its_hours_are_those_it_ran(tmp_path: P
     assert row(result, "wall time").values[0] == 210.0 + 100.0
 
 
-def test_an_attempt_that_nobody_saw_end_ends_with_its_last_line(tmp_path: Path) -> None:
+def test_an_attempt_without_an_end_event_ends_with_its_last_line(tmp_path: Path) -> None:
     run = make_run(tmp_path, "lost", [])
     run.events.unlink()
     jsonl.append(run.events, {**event_record("start", attempt=1), "t": START})
@@ -117,7 +117,7 @@ def test_an_attempt_that_nobody_saw_end_ends_with_its_last_line(tmp_path: Path) 
     assert RunRecord.read(run).seconds() == 60.0 + 100.0
 
 
-def test_a_run_without_steps_is_compared_by_what_it_has(tmp_path: Path) -> None:
+def test_a_run_without_steps_has_no_measures(tmp_path: Path) -> None:
     result = compared(make_run(tmp_path, "a", [0.4]), make_run(tmp_path, "b", []))
     assert row(result, "steps done").values == (1.0, None)
     assert result.common == 1
@@ -128,7 +128,7 @@ def test_runs_that_share_no_step_have_no_common_one(tmp_path: Path) -> None:
     assert common_step([RunRecord.read(run) for run in runs]) is None
 
 
-def test_what_a_growing_run_gains_is_taken_over(tmp_path: Path) -> None:
+def test_new_steps_of_an_active_run_are_added(tmp_path: Path) -> None:
     run = make_run(tmp_path, "a", [0.1])
     reader, record = RunReader(run), RunRecord(run)
     record.add(reader.poll())
@@ -160,7 +160,7 @@ def configured(run: RunDir, weight: float) -> RunDir:
     return run
 
 
-def test_an_ablation_that_changed_nothing_is_told(tmp_path: Path) -> None:
+def test_an_ablation_without_effect_is_reported(tmp_path: Path) -> None:
     rewards: list[float | None] = [0.1, 0.4, 0.2, 0.5]
     base = configured(make_run(tmp_path, "base", rewards), 0.3)
     lost = configured(make_run(tmp_path, "lost", rewards), 0.0)

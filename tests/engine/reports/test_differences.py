@@ -23,14 +23,14 @@ def manifest(origin: str = "file", **values: Any) -> dict[str, Any]:
     return {"config": config}
 
 
-def test_only_what_differs_is_told_with_where_it_comes_from() -> None:
+def test_only_differing_values_are_listed_with_their_origin() -> None:
     one, other = manifest(optim__lr=1e-5, seed=1), manifest("cli", optim__lr=3e-5, seed=1)
     (result,) = config_differences([one, other])
     assert (result.section, result.key) == ("optim", "lr")
     assert result.cells == (Cell(1e-5, "file"), Cell(3e-5, "cli"))
 
 
-def test_the_same_value_from_elsewhere_is_no_difference() -> None:
+def test_the_same_value_of_another_origin_is_not_a_difference() -> None:
     assert config_differences([manifest(seed=1), manifest("cli", seed=1)]) == []
 
 
@@ -39,13 +39,13 @@ def test_true_and_one_are_not_the_same() -> None:
     assert [text_of(cell.value) for cell in result.cells if cell] == ["true", "1"]
 
 
-def test_a_key_that_one_run_lacks_is_told_unless_it_is_a_default() -> None:
+def test_a_missing_key_is_a_difference_unless_the_value_is_the_default() -> None:
     set_, default = manifest(lora__r=8), manifest("default", model_engine="dp")
     (result,) = config_differences([set_, default])
     assert (result.key, result.cells) == ("r", (Cell(8, "file"), None))
 
 
-def test_the_surroundings_are_told_by_what_they_are() -> None:
+def test_differences_of_the_environment_are_listed_by_section() -> None:
     one = {
         "environment": {"python": "3.11", "packages": {"torch": "2.12"}, "variables": {"A": "1"}},
         "git": {"commit": "abc", "dirty": False},
@@ -90,7 +90,7 @@ def test_variables_that_cannot_change_training_come_last_and_apart() -> None:
     assert {one.section for one in result[len(steering) :]} == {SHELL}
 
 
-def test_what_changed_on_the_way_of_a_resumed_run_is_told() -> None:
+def test_changes_between_attempts_are_listed() -> None:
     before = {"environment": {"packages": {"torch": "2.12"}}}
     after = {"environment": {"packages": {"torch": "2.13"}}}
     resumed = {**before, "attempts": [{"number": 1}, {"number": 2, "surroundings": after}]}
@@ -128,19 +128,19 @@ def test_any_manifest_can_be_compared_and_shown(manifests: list[dict[str, Any]])
         assert all(text.isprintable() for text in message)
 
 
-def test_what_follows_from_other_values_is_no_difference() -> None:
+def test_a_derived_value_is_not_a_difference() -> None:
     one, other = manifest(grubrics__device="cpu"), manifest(grubrics__device="cuda")
     one["config"]["trainer.device"] = {"value": "cpu", "origin": "implied"}
     other["config"]["trainer.device"] = {"value": "cuda", "origin": "default"}
     assert [difference.key for difference in config_differences([one, other])] == ["device"]
 
 
-def test_an_implied_value_is_told_where_another_run_set_it() -> None:
+def test_an_implied_value_is_a_difference_if_another_run_set_it() -> None:
     one, other = manifest("implied", actor__strategy="fsdp2"), manifest(actor__strategy="fsdp")
     assert [difference.key for difference in config_differences([one, other])] == ["strategy"]
 
 
-def test_a_name_that_verl_derives_is_no_difference_in_manifests_of_earlier_versions() -> None:
+def test_a_name_that_verl_derives_is_not_a_difference_in_earlier_manifests() -> None:
     key = "actor_rollout_ref__rollout__trace__experiment_name"
     one, other = manifest("default", **{key: "a"}), manifest("default", **{key: "b"})
     assert config_differences([one, other]) == []

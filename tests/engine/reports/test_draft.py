@@ -36,12 +36,12 @@ def test_a_draft_is_filled_from_manifest_state_and_train_log(tmp_path: Path) -> 
     assert entry.question == entry.observations == entry.decision == ""
 
 
-def test_a_run_that_cures_another_says_so(tmp_path: Path) -> None:
+def test_an_entry_names_the_run_that_was_fixed(tmp_path: Path) -> None:
     run = make_run(tmp_path, parent={"run": "grpo-hot", "relation": "remedy"})
     assert draft_entry(run).config == "- fix of grpo-hot\n- configs/grpo_tiny.yaml"
 
 
-def test_a_quick_judge_is_told_in_milliseconds(tmp_path: Path) -> None:
+def test_latency_of_a_fast_judge_is_in_milliseconds(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     log_steps(run, [{"judge_api_latency_s": 0.00035}])
     assert "judge latency: 0.35 ms (last 1 steps)" in draft_entry(run).result
@@ -53,7 +53,7 @@ def test_no_step_is_in_both_means_of_a_short_run(tmp_path: Path) -> None:
     assert "reward: 0.1 (first 2 steps), 0.5 (last 2 steps)" in draft_entry(run).result
 
 
-def test_validation_is_told_before_and_after(tmp_path: Path) -> None:
+def test_an_entry_has_validation_before_and_after(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     log_steps(run, [{"val/reward": 0.25}, {"reward/mean": 0.3}, {"val/reward": 0.5}])
     expected = "validation reward: 0.25 (step 1), 0.5 (step 3)"

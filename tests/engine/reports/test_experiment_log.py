@@ -62,7 +62,7 @@ def test_a_missing_log_is_created_with_a_heading(tmp_path: Path) -> None:
     assert headings(path.read_text()) == ["# Experiment log", "### [EXP-001] GRPO from SFT"]
 
 
-def test_entries_are_appended_last_and_what_was_there_stays(tmp_path: Path) -> None:
+def test_entries_are_appended_and_earlier_ones_stay(tmp_path: Path) -> None:
     path = tmp_path / "log.md"
     path.write_text("# My log\n\nSome words.\n\n### [EXP-041] older\n\n- **Run:** `other`\n")
     before = path.read_text()
@@ -78,7 +78,7 @@ def test_an_id_that_was_taken_meanwhile_is_replaced(tmp_path: Path) -> None:
     assert append_entry(path, replace(chosen, run="grpo-2")) == "EXP-002"
 
 
-def test_an_id_of_ones_own_is_kept(tmp_path: Path) -> None:
+def test_a_custom_entry_id_is_preserved(tmp_path: Path) -> None:
     assert append_entry(tmp_path / "log.md", replace(ENTRY, id="EXP-DEBUG-A")) == "EXP-DEBUG-A"
 
 
@@ -99,7 +99,7 @@ def test_many_writers_lose_nothing(tmp_path: Path) -> None:
     assert len(headings(path.read_text())) == 25
 
 
-def test_a_log_that_is_not_text_is_left_alone(tmp_path: Path) -> None:
+def test_an_experiment_log_that_is_not_text_is_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "log.md"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="not UTF-8"):
@@ -133,7 +133,7 @@ def test_no_text_can_add_a_heading_or_pass_for_another_run(
     assert sum(line.startswith("- **Run:**") for line in lines) <= 1
 
 
-def test_a_log_that_is_no_regular_file_is_left_alone(tmp_path: Path) -> None:
+def test_an_experiment_log_that_is_not_a_regular_file_is_not_touched(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(UsageError, match="not a regular file"):

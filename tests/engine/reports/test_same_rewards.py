@@ -15,7 +15,7 @@ from engine.reports.same_rewards import different_kinds, format_kinds, shared_me
         (["grpo", None], ()),
     ],
 )
-def test_kinds_are_only_told_where_they_differ(
+def test_kinds_are_listed_only_if_they_differ(
     kinds: list[str | None], found: tuple[str, ...]
 ) -> None:
     assert different_kinds([{"kind": kind} for kind in kinds]) == found
@@ -33,7 +33,7 @@ def test_shared_metrics_are_those_that_every_run_has() -> None:
         (["a", "b", "c", "d", "e"], "a, b, c and 2 more"),
     ],
 )
-def test_one_line_says_what_they_have_in_common(shared: list[str], said: str) -> None:
+def test_one_line_lists_what_runs_of_different_kinds_share(shared: list[str], said: str) -> None:
     line = format_kinds(("grpo", "sft"), shared)
     assert line == f"different kinds (grpo, sft): beside steps and times they share {said}"
 

@@ -31,12 +31,12 @@ def test_of_a_mapping_the_numbers_are_kept_and_texts_are_no_error() -> None:
     assert numbers == {"score": 1.0, "acc": 1.0}
 
 
-def test_what_is_missing_in_one_rollout_keeps_its_name() -> None:
+def test_a_component_missing_in_one_rollout_keeps_its_name() -> None:
     assert math.isnan(scored({"score": 0.0, "acc": None})[1]["acc"])
 
 
 @pytest.mark.parametrize("result", [math.nan, {"score": math.inf}, {"acc": 1.0}, None, "good"])
-def test_what_holds_no_finite_score_is_an_error_and_no_reward(result: Any) -> None:
+def test_a_result_without_a_finite_score_is_an_error(result: Any) -> None:
     score, _ = scored(result)
     assert score.reward is None
     assert score.error is not None and score.error.kind == "other"

@@ -66,7 +66,7 @@ RUBRIC = "Points: 6, Item: Recommends water\nPoints: 4, Item: Advises rest"
         f"<think></think>{RUBRIC}",
     ],
 )
-def test_what_the_model_thought_before_is_no_part_of_the_rubric(text: str) -> None:
+def test_thoughts_of_the_model_are_not_part_of_the_rubric(text: str) -> None:
     score = scored(text)
     assert score.rubric == RUBRIC
     assert score.judge_scores == (1.0, 0.6, 0.0)

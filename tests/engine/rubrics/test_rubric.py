@@ -71,7 +71,7 @@ items = st.lists(st.builds(RubricItem, points, criteria), max_size=8).map(tuple)
 
 
 @given(items)
-def test_what_is_written_is_read_back_unchanged(rubric: tuple[RubricItem, ...]) -> None:
+def test_a_formatted_rubric_parses_back_unchanged(rubric: tuple[RubricItem, ...]) -> None:
     assert parse_rubric(format_rubric(rubric)) == rubric
 
 
@@ -106,5 +106,5 @@ def test_scores_by_a_scaled_rubric_are_the_same() -> None:
 
 
 @pytest.mark.parametrize("text", ["Points: 4, Item: a\n  (1) sub\nPoints: 6, Item: b", "prose"])
-def test_what_sums_to_10_or_holds_no_points_is_left_alone(text: str) -> None:
+def test_points_that_sum_to_10_are_not_scaled_nor_is_a_text_without_points(text: str) -> None:
     assert scaled_to_sum(text) == text

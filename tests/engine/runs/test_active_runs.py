@@ -22,7 +22,7 @@ def run(tmp_path: Path) -> RunDir:
     return made
 
 
-def test_a_run_is_active_until_its_state_says_that_it_has_ended(run: RunDir) -> None:
+def test_a_run_is_active_until_its_state_has_ended(run: RunDir) -> None:
     active = ActiveRuns(run.path.parent)
     assert [state.state for state in active.read().values()] == ["running"]
     write_state(run, RunState("finished"))

@@ -87,7 +87,7 @@ def test_a_third_kind_has_its_own_keys_and_program(evaluation: Kind) -> None:
     assert first_layout("evaluation").names == ["reward", "log"]
 
 
-def test_what_is_written_for_other_kinds_refuses_a_third_one(evaluation: Kind) -> None:
+def test_code_for_other_kinds_refuses_a_third_kind(evaluation: Kind) -> None:
     recipe = recipe_of(evaluation)
     for refuse in (
         lambda: step_plan(recipe),

@@ -70,18 +70,18 @@ def test_no_manifest_breaks_a_reader(manifest: Any) -> None:
 
 @pytest.mark.long
 @given(MANIFESTS)
-def test_what_was_checked_stays_as_it_is(manifest: Any) -> None:
+def test_a_checked_manifest_is_unchanged_by_another_check(manifest: Any) -> None:
     if isinstance(manifest, dict):
         assert checked(checked(manifest)) == checked(manifest)
 
 
-def test_an_attempt_without_a_number_is_none() -> None:
+def test_an_attempt_without_a_number_is_dropped() -> None:
     attempts = [{"number": 1, "argv": ["a"]}, {"argv": ["b"]}, {"number": "3"}, None]
     assert checked({"attempts": attempts})["attempts"] == attempts[:1]
     assert checked({"v": 1})["attempts"] == []
 
 
-def test_config_keeps_its_values_and_loses_what_has_none() -> None:
+def test_config_entries_without_a_value_are_dropped() -> None:
     config = {"a": {"value": "x\ny"}, "b": {"origin": "cli"}, "c": 3, "d": {"value": math.nan}}
     assert checked({"config": config})["config"] == {
         "a": {"value": "x\ny", "origin": ""},
@@ -89,7 +89,7 @@ def test_config_keeps_its_values_and_loses_what_has_none() -> None:
     }
 
 
-def test_what_is_only_shown_cannot_move_the_cursor() -> None:
+def test_display_fields_cannot_move_the_cursor() -> None:
     change = {"key": "a", "before": "\x1b[2J", "after": ["\x9b1m"], "origin": "cli"}
     result = checked({"description": "a\x1b[2Jb", "argv": ["\x1b[2J"], "changes": [change]})
     assert result["description"] == "a [2Jb"
@@ -104,7 +104,7 @@ def test_files_have_a_path_and_a_hash(value: Any) -> None:
     assert result["recipe_file"] == {"b": {"sha256": "x"}}
 
 
-def test_what_lies_too_deep_is_left_out() -> None:
+def test_values_nested_too_deeply_are_dropped() -> None:
     manifest: Any = {}
     for _ in range(500):
         manifest = {"environment": manifest}

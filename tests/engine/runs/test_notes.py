@@ -56,7 +56,7 @@ def test_removing_a_tag_that_is_not_there_names_the_nearest(run: RunDir) -> None
 
 
 @pytest.mark.parametrize("tag", ["", "two words", "-x", "[red]", "\x1b[2J", "x" * 41, "\u202eabc"])
-def test_what_could_not_be_typed_or_shown_is_no_tag(run: RunDir, tag: str) -> None:
+def test_text_that_cannot_be_typed_or_shown_is_not_a_tag(run: RunDir, tag: str) -> None:
     with pytest.raises(UsageError, match="must be letters"):
         add_tags(run, [tag])
     assert not run.notes.exists()
@@ -74,13 +74,13 @@ def test_too_much_is_refused(run: RunDir) -> None:
         add_tags(run, [f"t{number}" for number in range(MOST_TAGS + 1)])
 
 
-def test_changes_made_at_once_are_all_kept(run: RunDir) -> None:
+def test_simultaneous_changes_are_all_stored(run: RunDir) -> None:
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda number: add_tags(run, [f"t{number}"]), range(16)))
     assert set(read_notes(run).tags) == {f"t{number}" for number in range(16)}
 
 
-def test_nothing_but_the_notes_is_touched(run: RunDir) -> None:
+def test_only_the_notes_are_written(run: RunDir) -> None:
     before = {path.name: path.read_bytes() for path in run.path.iterdir()}
     add_tags(run, ["a"])
     after = {path.name: path.read_bytes() for path in run.path.iterdir()}
@@ -90,7 +90,7 @@ def test_nothing_but_the_notes_is_touched(run: RunDir) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=200))
-def test_a_note_can_be_shown_whatever_was_typed(run: RunDir, text: str) -> None:
+def test_any_typed_note_can_be_displayed(run: RunDir, text: str) -> None:
     shown = write_note(run, text).text
     assert all(char.isprintable() or char == "\n" for char in shown)
     assert read_notes(run).text == shown

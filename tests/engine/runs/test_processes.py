@@ -52,9 +52,7 @@ def test_a_run_of_the_same_id_in_another_folder_is_another_run(
     assert members(other) == []
 
 
-def test_what_a_ray_cluster_runs_for_a_run_is_not_ours_to_signal(
-    tmp_path: Path, start: Start
-) -> None:
+def test_processes_of_a_ray_cluster_are_not_signaled(tmp_path: Path, start: Start) -> None:
     run = RunDir(tmp_path / "run")
     start(run, GRUBRICS_ON_CLUSTER="1")
     assert members(run) == []

@@ -61,7 +61,7 @@ def test_a_resumed_run_keeps_its_date_and_comes_first_again(root: Path, index: I
     assert (first.id, first.started) == ("run-1", 1.0)
 
 
-def test_a_second_look_says_the_same(root: Path, index: Index) -> None:
+def test_a_second_read_returns_the_same(root: Path, index: Index) -> None:
     assert list_runs(root, index) == list_runs(root, index)
 
 
@@ -103,7 +103,7 @@ BAD_ROWS = {
 
 
 @pytest.mark.parametrize("row", BAD_ROWS.values(), ids=BAD_ROWS)
-def test_a_row_that_makes_no_sense_is_no_harm(
+def test_an_invalid_row_of_the_index_is_ignored(
     root: Path, index: Index, tmp_path: Path, row: str | bytes
 ) -> None:
     whole = list_runs(root, index)
@@ -148,7 +148,7 @@ def test_an_index_with_broken_pages_is_rebuilt(root: Path, index: Index, tmp_pat
     assert len(index.read()) == 203
 
 
-def test_a_locked_index_is_left_alone(root: Path, index: Index, tmp_path: Path) -> None:
+def test_a_locked_index_is_not_used(root: Path, index: Index, tmp_path: Path) -> None:
     list_runs(root, index)
     with closing(sqlite3.connect(tmp_path / "cache" / "runs.sqlite")) as database:
         database.execute("begin exclusive")
@@ -162,7 +162,7 @@ def test_many_listing_at_once_all_see_every_run(root: Path, index: Index) -> Non
     assert result == [["run-2", "run-1", "run-0"]] * 16
 
 
-def test_a_runs_folder_whose_name_is_no_text_is_listed(tmp_path: Path) -> None:
+def test_a_runs_folder_whose_name_is_not_utf8_is_listed(tmp_path: Path) -> None:
     root = tmp_path / os.fsdecode(b"runs-\xff")
     make_run(root, "run-0", started=0.0)
     index = Index(root, tmp_path / "runs.sqlite")
@@ -174,7 +174,7 @@ def test_without_a_cache_folder_the_list_still_works(root: Path) -> None:
     assert len(ids(root, Index(root, Path("/proc/nowhere/runs.sqlite")))) == 3
 
 
-def test_a_run_that_said_running_but_has_no_supervisor_is_lost(root: Path, index: Index) -> None:
+def test_a_running_run_without_supervisor_is_lost(root: Path, index: Index) -> None:
     gone = Identity(2**22 + 1, 1, "another boot")
     write_state(RunDir(root / "run-0"), RunState("running", supervisor=gone, started=9.0))
     assert list_runs(root, index)[0].state.state == "lost"
@@ -208,20 +208,20 @@ def test_a_recipe_name_cannot_move_the_cursor(root: Path, index: Index) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\x1b[2J", "a\u202eb", "two\nlines", "-x", "x" * 101])
-def test_a_folder_that_no_run_could_be_named_after_is_no_run(
+def test_a_folder_with_an_impossible_run_id_is_not_a_run(
     root: Path, index: Index, name: str
 ) -> None:
     make_run(root, name, started=9.0)
     assert ids(root, index) == ["run-2", "run-1", "run-0"]
 
 
-def test_a_folder_without_manifest_or_state_is_no_run(root: Path, index: Index) -> None:
+def test_a_folder_without_manifest_or_state_is_not_a_run(root: Path, index: Index) -> None:
     (root / "notes").mkdir()
     assert "notes" not in ids(root, index)
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may look into everything")
-def test_a_run_that_may_not_be_looked_into_hides_no_other(root: Path, index: Index) -> None:
+def test_an_unreadable_run_does_not_hide_others(root: Path, index: Index) -> None:
     (root / "run-1").chmod(0)
     result = {info.id: info.state.reason for info in list_runs(root, index)}
     (root / "run-1").chmod(0o755)
@@ -239,7 +239,7 @@ def test_a_run_is_named_by_its_id_or_by_its_folder(
     assert find_run(Path("runs"), given).path == Path("runs/run-1")
 
 
-def test_the_folder_of_a_run_elsewhere_is_told_how_to_be_named(root: Path, tmp_path: Path) -> None:
+def test_a_run_in_another_folder_gets_a_hint_how_to_name_it(root: Path, tmp_path: Path) -> None:
     make_run(tmp_path / "others", "theirs", started=1.0)
     with pytest.raises(UsageError, match=re.escape(f"--runs {tmp_path}/others ... theirs")):
         find_run(root, f"{tmp_path}/others/theirs")

@@ -27,7 +27,7 @@ def test_a_state_survives_its_file() -> None:
     assert state_from_json(dataclasses.asdict(state)) == state
 
 
-def test_a_run_that_was_stopped_is_told_as_stopped_and_stays_finished_on_disk() -> None:
+def test_a_stopped_run_is_displayed_as_stopped_and_finished_on_disk() -> None:
     state = RunState("finished", reason="stopped by user at step 3 of 20")
     assert (state.state, state.word) == ("finished", "stopped")
     assert describe(state) == "stopped by user at step 3 of 20"
@@ -61,12 +61,12 @@ def test_a_field_of_the_wrong_type_counts_as_missing(name: str, value: Any) -> N
 
 
 @pytest.mark.parametrize("state", ["paused", 5, ["running"], None])
-def test_an_unknown_state_is_none(state: Any) -> None:
+def test_an_unknown_state_is_unreadable(state: Any) -> None:
     assert state_from_json({"state": state}) is None
 
 
 @pytest.mark.parametrize("pid", [float("inf"), float("nan"), "1", None, True, 10**400])
-def test_a_supervisor_that_no_process_can_be_is_none(pid: Any) -> None:
+def test_an_impossible_supervisor_pid_is_ignored(pid: Any) -> None:
     raw = {"state": "running", "supervisor": {"pid": pid, "start": 1, "boot": "b"}}
     assert state_from_json(raw) == RunState("running")
 

@@ -129,7 +129,7 @@ ACTIONS: dict[str, Callable[[RunDir], object]] = {
 @needs_root
 @pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
 @pytest.mark.parametrize("what", ["the run", "a file", "an attempt", "writable", "a link"])
-def test_nothing_is_done_with_what_somebody_else_may_have_written(
+def test_a_run_that_somebody_else_could_have_written_is_refused(
     root: Path, action: Callable[[RunDir], object], what: str
 ) -> None:
     run = make_run(root)
@@ -153,7 +153,7 @@ def test_nothing_is_done_with_what_somebody_else_may_have_written(
     assert not read_notes(run)
 
 
-def test_what_is_shown_names_owner_command_variables_code_and_addresses(root: Path) -> None:
+def test_the_facts_name_owner_command_variables_code_and_addresses(root: Path) -> None:
     case = objection(make_run(root, ray="http://head:8265"), executes=True)
     assert case is not None
     text = "\n".join(case.lines)
@@ -194,7 +194,7 @@ def test_settings_of_a_common_run_do_not_bury_addresses_and_code(root: Path) -> 
     ]
 
 
-def test_a_yes_is_for_exactly_what_was_shown(root: Path) -> None:
+def test_a_confirmation_is_valid_for_exactly_the_displayed_content(root: Path) -> None:
     run = make_run(root)
     case = objection(run, executes=True)
     assert case is not None
@@ -207,7 +207,7 @@ def test_a_yes_is_for_exactly_what_was_shown(root: Path) -> None:
         require(run, executes=True)
 
 
-def test_code_that_a_run_names_is_part_of_what_was_shown(root: Path, tmp_path: Path) -> None:
+def test_code_that_a_run_names_is_part_of_the_confirmation(root: Path, tmp_path: Path) -> None:
     run = make_run(root, cwd=str(tmp_path))
     (tmp_path / "steal.py").write_text("harmless")
     case = objection(run, executes=True)
@@ -217,7 +217,7 @@ def test_code_that_a_run_names_is_part_of_what_was_shown(root: Path, tmp_path: P
     assert objection(run, executes=True) is not None
 
 
-def test_the_copies_of_a_reward_function_are_part_of_what_was_shown(root: Path) -> None:
+def test_copies_of_a_reward_function_are_part_of_the_confirmation(root: Path) -> None:
     run = RunDir(root / "runs" / "night")
     (run.code / "parts").mkdir(parents=True)
     (run.code / "parts" / "weights.py").write_text("")
@@ -236,7 +236,7 @@ def test_a_run_of_ones_own_is_simply_acted_on_wherever_it_was_moved(root: Path) 
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "recipe.yaml", "code/reward.py"])
-def test_a_run_that_came_back_changed_is_asked_about(root: Path, name: str) -> None:
+def test_a_run_that_was_changed_needs_a_new_confirmation(root: Path, name: str) -> None:
     run = make_run(root)
     run.code.mkdir()
     (run.code / "reward.py").write_text("def score(): ...\n")
@@ -262,7 +262,9 @@ def test_the_proof_of_another_user_proves_nothing(
     assert not is_launched_here(run)
 
 
-def test_a_key_that_others_may_read_is_no_key(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_others_may_read_is_not_used(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(root.parent))
     run = make_run(root)
     vouch(run)
@@ -288,7 +290,9 @@ def test_without_a_place_for_the_key_a_launch_works_and_a_yes_is_refused(
     ("mode", "reason"),
     [(0o777, "everybody without the sticky bit"), (0o1777, None), (0o755, None), (0o700, None)],
 )
-def test_who_may_rename_a_run_may_replace_it(root: Path, mode: int, reason: str | None) -> None:
+def test_a_user_who_may_rename_a_run_may_replace_it(
+    root: Path, mode: int, reason: str | None
+) -> None:
     run = make_run(root)
     root.chmod(mode)
     result = exposures(run)
@@ -335,7 +339,7 @@ def test_a_queue_that_a_stranger_made_is_not_joined(root: Path) -> None:
     assert log_path(root) == root / "queue-0.jsonl"
 
 
-def test_the_token_goes_to_no_cluster_but_the_one_of_the_launch(root: Path) -> None:
+def test_the_token_is_sent_only_to_the_cluster_of_the_launch(root: Path) -> None:
     run = make_run(root, ray="http://127.0.0.1:9")
     write_job(run.attempt(1).path, RayJob("http://127.0.0.1:1", "id", "/", ("x",), {}))
     with pytest.raises(UntrustedError, match="not launched here"):
@@ -347,7 +351,7 @@ def test_the_token_goes_to_no_cluster_but_the_one_of_the_launch(root: Path) -> N
 
 
 @needs_root
-def test_nobody_who_may_only_read_holds_up_notes(root: Path) -> None:
+def test_a_reader_cannot_block_notes(root: Path) -> None:
     run = make_run(root)
     run.path.chmod(0o755)
     add_tags(run, ["a"])
@@ -366,7 +370,7 @@ def test_nobody_who_may_only_read_holds_up_notes(root: Path) -> None:
 
 
 @needs_root
-def test_files_that_nobody_else_can_reach_may_have_any_mode(root: Path) -> None:
+def test_files_in_a_private_folder_may_have_any_mode(root: Path) -> None:
     run = make_run(root)
     (run.attempt(1).path / "metrics.jsonl").touch()
     (run.attempt(1).path / "metrics.jsonl").chmod(0o666)
@@ -377,7 +381,7 @@ def test_files_that_nobody_else_can_reach_may_have_any_mode(root: Path) -> None:
 
 
 @needs_root
-def test_a_pid_of_another_user_in_a_run_is_no_sign_of_life(root: Path) -> None:
+def test_a_pid_of_another_user_is_not_a_heartbeat(root: Path) -> None:
     run, own = make_run(root), identify(os.getpid())
     write_state(run, RunState("running", supervisor=own, heartbeat=time.time()))
     assert observed_state(run).state == "running"
@@ -387,7 +391,7 @@ def test_a_pid_of_another_user_in_a_run_is_no_sign_of_life(root: Path) -> None:
 
 
 @needs_root
-def test_what_is_known_of_a_run_says_who_else_could_have_written_it(root: Path) -> None:
+def test_show_names_who_else_could_have_written_a_run(root: Path) -> None:
     run = make_run(root)
     assert read_summary(run)["exposed_because"] == []
     give(run.path, STRANGER)

@@ -46,11 +46,11 @@ def test_an_exception_is_named(why: Callable[..., str | None]) -> None:
     assert result == "ValueError: a shape does not fit"
 
 
-def test_a_console_without_an_error_tells_no_cause(why: Callable[..., str | None]) -> None:
+def test_a_console_without_an_error_has_no_cause(why: Callable[..., str | None]) -> None:
     assert why("step:1 - loss:0.5", "what an error: may look like") is None
 
 
-def test_a_missing_console_tells_no_cause(attempt: Attempt, tmp_path: Path) -> None:
+def test_a_missing_console_has_no_cause(attempt: Attempt, tmp_path: Path) -> None:
     assert find_failure_reason(attempt, tmp_path) is None
 
 
@@ -60,7 +60,7 @@ def test_a_killed_ray_worker_is_named_with_its_pid(why: Callable[..., str | None
     assert result.startswith("Ray worker WorkerDict (pid 4711) was killed")
 
 
-def test_a_killed_rollout_server_stands_behind_missing_rewards(
+def test_a_killed_rollout_server_is_the_cause_of_missing_rewards(
     why: Callable[..., str | None],
 ) -> None:
     lines = [
@@ -101,7 +101,7 @@ def test_a_full_disk_is_named(why: Callable[..., str | None]) -> None:
     assert result.startswith("no space left on device; ")
 
 
-def test_a_failed_write_on_a_disk_with_room_stays_what_it_is(
+def test_a_failed_write_on_a_disk_with_room_is_reported_unchanged(
     why: Callable[..., str | None],
 ) -> None:
     line = "RuntimeError: [enforce fail at inline_container.cc:1] . unexpected pos 128 vs 0"
@@ -126,7 +126,7 @@ def test_the_cause_is_plain_and_short(why: Callable[..., str | None]) -> None:
     assert "\x1b" not in result and len(result) == 300
 
 
-def test_a_killed_trainer_is_not_explained_by_what_its_console_happens_to_say(
+def test_a_killed_trainer_is_not_explained_by_errors_in_its_console(
     attempt: Attempt, tmp_path: Path
 ) -> None:
     attempt.console.write_text("ValueError: caught and survived\n")
@@ -136,7 +136,7 @@ def test_a_killed_trainer_is_not_explained_by_what_its_console_happens_to_say(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_that_nobody_asked_the_supervisor_for_came_from_outside(
+def test_a_signal_without_a_stop_request_came_from_outside(
     number: signal.Signals, attempt: Attempt, tmp_path: Path
 ) -> None:
     status = Exit(os.waitstatus_to_exitcode((128 + number) << 8))

@@ -74,17 +74,17 @@ def test_a_disk_that_does_not_answer_holds_a_worker() -> None:
     assert "waits for a disk" in told(member(14, "WorkerDict", "D"), member(10, "driver"))
 
 
-def test_a_worker_that_spins_is_named_with_its_place() -> None:
+def test_a_spinning_worker_is_named_with_its_location() -> None:
     stack = 'Thread 14 (active): "MainThread"\n    loop (mine.py:3)\n'
     text = told(member(14, "WorkerDict", "R", busy=1.0), member(10, "driver"), p14=stack)
     assert text == "WorkerDict 14 runs at 100% of a core, in loop (mine.py:3)"
 
 
-def test_a_worker_that_nobody_collected_is_named() -> None:
+def test_a_zombie_worker_is_named() -> None:
     assert "state Z" in told(member(14, "ray::WorkerDict", "Z"), member(10, "driver"), p10=DRIVER)
 
 
-def test_code_of_the_user_is_the_place_and_not_what_waits_for_it() -> None:
+def test_the_location_of_a_hang_is_the_users_code_and_not_its_callers() -> None:
     members = member(14, "RewardLoopWorker"), member(10, "driver")
     text = told(*members, p14=HANGING_REWARD, p10=DRIVER)
     assert text == "RewardLoopWorker 14 is in compute_score (reward.py:7)"
@@ -103,13 +103,13 @@ def test_a_connection_that_no_frame_shows_is_the_judges() -> None:
     assert text == "RewardLoopWorker 14 waits for an answer from 203.0.113.5:443"
 
 
-def test_who_coordinates_is_no_place_while_workers_are_there() -> None:
+def test_the_coordinator_is_not_the_location_of_a_hang_while_workers_exist() -> None:
     polls = 'Thread 10 (active): "MainThread"\n    poll (verl/buffer.py:409)\n'
     text = told(member(14, "WorkerDict"), member(10, "TaskRunnerV1"), p14=IDLE_ACTOR, p10=polls)
     assert text.startswith("driver and workers wait for each other")
 
 
-def test_neither_the_fork_stub_nor_rays_get_is_a_place() -> None:
+def test_neither_the_fork_stub_nor_ray_get_is_the_location_of_a_hang() -> None:
     assert (
         working_frame(STUB) is None
         and working_frame(DRIVER) is None
@@ -119,7 +119,7 @@ def test_neither_the_fork_stub_nor_rays_get_is_a_place() -> None:
     assert text == "driver and workers wait for each other (WorkerDict 14, driver 10)"
 
 
-def test_a_reward_function_that_nobody_calls_is_no_place() -> None:
+def test_a_reward_function_that_is_not_being_called_is_not_the_location_of_a_hang() -> None:
     own = member(15, "engine.own_reward.child")
     text = told(member(14, "RewardLoopWorker"), own, p14=IDLE_ACTOR, p15=IDLE_REWARD)
     assert text.startswith("driver and workers wait for each other")
@@ -142,7 +142,7 @@ def test_a_module_of_this_project_is_named_however_it_was_started(tmp_path: Path
             assert result.name == named
 
 
-def test_nothing_is_said_where_nothing_can_be_seen() -> None:
+def test_without_visible_processes_there_is_no_hang() -> None:
     assert find_hang([member(14, "WorkerDict")], lambda pid: None) is None
 
 
@@ -159,7 +159,7 @@ def child(*arguments: str) -> Iterator[int]:
 @pytest.mark.parametrize(
     ("code", "held"), [("import time; time.sleep(60)", "T"), ("while True: pass", "spinning")]
 )
-def test_real_processes_are_looked_at_by_their_state_and_their_work(code: str, held: str) -> None:
+def test_real_processes_are_sampled_with_state_and_cpu_time(code: str, held: str) -> None:
     with child("-c", code) as pid:
         wait_for(lambda: identify(pid) is not None)
         if held == "T":

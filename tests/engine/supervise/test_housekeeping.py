@@ -91,7 +91,7 @@ def test_a_run_is_never_archived_over_another_of_its_name(root: Path) -> None:
 # What must not be touched
 
 
-def test_a_run_that_goes_on_is_refused(root: Path) -> None:
+def test_an_active_run_is_refused(root: Path) -> None:
     run = make_run(root, state=RunState("running", supervisor=identify(os.getpid())))
     with pytest.raises(UsageError, match=r"has not ended .*; stop it first"):
         plan_deletion(run, root)
@@ -143,7 +143,7 @@ def test_a_symbolic_link_is_refused_and_its_target_stays(root: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["../x", "", ".", ".archive", "a/b", "a\x1b[2J", "-rf"])
-def test_what_names_no_run_is_refused(root: Path, name: str) -> None:
+def test_a_name_of_no_run_is_refused(root: Path, name: str) -> None:
     make_run(root)
     with pytest.raises(UsageError):
         exact_run(root, name)
@@ -158,13 +158,13 @@ def test_deleting_takes_no_abbreviation(root: Path) -> None:
 # Deleting
 
 
-def test_what_deleting_frees_is_known_before(root: Path) -> None:
+def test_the_bytes_that_a_deletion_frees_are_known_before_it(root: Path) -> None:
     run = make_run(root)
     files = [path for path in run.path.rglob("*") if path.is_file()]
     assert plan_deletion(run, root).files_bytes == sum(path.stat().st_size for path in files)
 
 
-def test_a_deleted_run_is_gone_and_nothing_else(root: Path) -> None:
+def test_a_deletion_removes_only_that_run(root: Path) -> None:
     run = make_run(root)
     make_run(root, "other")
     plan = plan_deletion(run, root)
@@ -184,7 +184,7 @@ def test_links_in_a_run_are_deleted_and_their_targets_stay(root: Path, tmp_path:
     assert (precious / "model.pt").exists()
 
 
-def test_an_interrupted_deletion_is_no_run_and_is_finished_the_next_time(root: Path) -> None:
+def test_an_interrupted_deletion_is_not_listed_and_is_finished_later(root: Path) -> None:
     run = make_run(root)
     run.path.rename(root / ".trash-old-1")
     assert listed(root) == []
@@ -192,7 +192,7 @@ def test_an_interrupted_deletion_is_no_run_and_is_finished_the_next_time(root: P
     assert list(root.iterdir()) == []
 
 
-def test_what_a_killed_launch_left_is_removed_when_it_is_old(root: Path) -> None:
+def test_remains_of_a_killed_launch_are_removed_when_they_are_old(root: Path) -> None:
     names = {"abc": ".launch-abc", "dead": f".launch-{2**22 + 1}-abc"}
     kept = {"young": ".launch-young", "alive": f".launch-{os.getpid()}-abc", "other": ".launch.d"}
     for key, name in (names | kept).items():

@@ -138,7 +138,7 @@ def test_a_run_after_another_starts_when_that_has_finished(folder: Folder) -> No
     assert "warning" not in {record["event"] for record in jsonl.read(second.events)}
 
 
-def test_what_follows_an_unhealthy_run_starts_with_a_warning_of_it(folder: Folder) -> None:
+def test_a_run_after_an_unhealthy_run_starts_with_a_warning(folder: Folder) -> None:
     refused = "openai.AuthenticationError: Error code: 401 - Incorrect API key provided"
     folder.launch("first", "--say", "2", refused, steps=4, at_once=True)
     second = folder.launch("second", after="first", turn=False)
@@ -184,7 +184,7 @@ def test_an_examination_that_fails_is_a_warning_and_the_run_starts(folder: Folde
     assert "could not examine run 'first': no numpy" in warning["message"]
 
 
-def test_what_follows_a_failed_run_is_not_started(folder: Folder) -> None:
+def test_a_run_after_a_failed_run_is_not_started(folder: Folder) -> None:
     folder.launch("first", "--fail-at", "2", *SLOW, steps=5, at_once=True)
     second = folder.launch("second", after="first", turn=False)
     third = folder.launch("third", after="second")
@@ -195,21 +195,21 @@ def test_what_follows_a_failed_run_is_not_started(folder: Folder) -> None:
     assert not third.attempt(1).console.exists()
 
 
-def test_what_follows_a_stopped_run_is_not_started(folder: Folder) -> None:
+def test_a_run_after_a_stopped_run_is_not_started(folder: Folder) -> None:
     first = folder.launch("first", *SLOW, steps=500)
     second = folder.launch("second", after="first")
     stop_run(first)
     assert (ended(second).reason or "").startswith("not started: run 'first' was stopped by user")
 
 
-def test_what_follows_a_lost_run_is_not_started(folder: Folder) -> None:
+def test_a_run_after_a_lost_run_is_not_started(folder: Folder) -> None:
     first = folder.launch("first", *SLOW, steps=500, at_once=True)
     second = folder.launch("second", after="first")
     send(supervisor_of(first), signal.SIGKILL)
     assert (ended(second).reason or "").startswith("not started: run 'first' is lost: ")
 
 
-def test_what_follows_a_removed_run_is_not_started(folder: Folder) -> None:
+def test_a_run_after_a_removed_run_is_not_started(folder: Folder) -> None:
     second = folder.launch("second", after="never-there")
     assert (ended(second).reason or "").startswith("not started: run 'never-there' is lost")
 
@@ -231,7 +231,9 @@ def test_the_next_run_does_not_wait_for_one_that_was_stopped_in_the_queue(folder
     assert ended(third).state == "finished"
 
 
-def test_a_waiting_run_without_its_supervisor_is_lost_and_holds_nobody_up(folder: Folder) -> None:
+def test_a_queued_run_without_supervisor_is_lost_and_does_not_block_the_queue(
+    folder: Folder,
+) -> None:
     first = folder.launch("first", *SLOW, steps=500)
     second, third = folder.launch("second"), folder.launch("third")
     send(supervisor_of(second), signal.SIGKILL)
@@ -399,7 +401,7 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path)
 
 
-def test_one_failure_holds_nobody(log: Log) -> None:
+def test_one_failure_does_not_hold_the_queue(log: Log) -> None:
     log.end("a")
     assert log.hold("waits") is None
 
@@ -423,7 +425,7 @@ def test_a_late_failure_before_the_first_step_counts(log: Log) -> None:
     assert "within 120 s of their start or before their first step" in (log.hold("waits") or "")
 
 
-def test_who_joins_after_the_failures_is_not_held(log: Log) -> None:
+def test_a_run_that_joins_after_the_failures_is_not_held(log: Log) -> None:
     log.end("a")
     log.end("b")
     join(log.root, "newcomer")

@@ -191,7 +191,7 @@ def test_a_job_that_does_all_steps_is_a_finished_run(start: Start) -> None:
     assert job_log(run.attempt(1).path).read_text() in console(run)
 
 
-def test_a_job_that_fails_fails_the_run_with_its_own_words(start: Start) -> None:
+def test_a_failed_job_fails_the_run_with_the_error_of_the_job(start: Start) -> None:
     run = start("--fail-at=2")
     state = ended(run)
     assert (state.state, state.exit_code) == ("failed", 1)
@@ -237,7 +237,7 @@ def test_a_cluster_that_does_not_answer_for_a_while_fails_nothing(
     assert steps == [f"step:{n} - critic/score/mean:0.5" for n in range(1, 9)]
 
 
-def test_a_cluster_that_has_just_started_is_asked_again(start: Start, cluster: JobServer) -> None:
+def test_a_cluster_that_has_just_started_is_polled_again(start: Start, cluster: JobServer) -> None:
     cluster.without_agent = 2
     run = start()
     assert ended(run).state == "finished"
@@ -267,7 +267,7 @@ def test_a_job_stopped_by_somebody_else_is_not_a_stop_of_ours(
     assert "stopped on the cluster, not by this run" in (state.reason or "")
 
 
-def test_what_a_killed_supervisor_left_blocks_a_resume_until_it_is_stopped(
+def test_a_job_without_supervisor_blocks_a_resume_until_it_is_stopped(
     start: Start, cluster: JobServer
 ) -> None:
     run = start("--sleep=0.2", steps=500)
@@ -318,7 +318,7 @@ def test_only_named_variables_are_carried() -> None:
     }
 
 
-def test_two_submissions_never_have_one_id() -> None:
+def test_two_submissions_never_share_an_id() -> None:
     names = {new_submission_id("a.b", "attempt_1") for _ in range(50)}
     assert len(names) == 50
     assert all(name.startswith("grubrics-a-b-attempt_1-") for name in names)

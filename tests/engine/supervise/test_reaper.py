@@ -65,7 +65,7 @@ def test_a_process_of_an_ended_run_is_found_and_ended(root: Path, start: Start) 
     assert process.wait() == -signal.SIGTERM
 
 
-def test_a_process_of_a_live_run_is_left_alone(root: Path, start: Start) -> None:
+def test_a_process_of_an_active_run_is_not_an_orphan(root: Path, start: Start) -> None:
     start("live", RunState("running", supervisor=identify(os.getpid())))
     assert leftovers(root) == []
 

@@ -17,7 +17,7 @@ OWN = grp.getgrgid(os.getegid()).gr_name
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
-def test_a_run_is_its_users_alone_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+def test_a_run_is_private_with_any_umask(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         assert new_staging(tmp_path).stat().st_mode & 0o7777 == 0o700
@@ -34,7 +34,7 @@ def test_a_group_that_is_named_may_read_it_and_not_write(
     assert folder.stat().st_gid == os.getegid()
 
 
-def test_a_group_that_is_none_leaves_nothing_behind(
+def test_an_unknown_group_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(GROUP_VARIABLE, "no-such-group")
@@ -61,7 +61,7 @@ def test_no_run_is_moved_into_an_archive_of_a_stranger(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_what_a_stranger_named_like_a_launch_is_left_alone(tmp_path: Path) -> None:
+def test_another_users_folder_named_like_a_launch_is_not_touched(tmp_path: Path) -> None:
     planted = tmp_path / ".launch-1-planted"
     planted.mkdir()
     os.utime(planted, (0, 0))

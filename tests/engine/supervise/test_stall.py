@@ -30,7 +30,7 @@ def test_silence_of_many_median_steps_is_a_stall() -> None:
     assert stall.complaint() == "no step for 601 s; the median step takes 75 s"
 
 
-def test_a_long_save_is_no_stall() -> None:
+def test_a_long_save_is_not_a_stall() -> None:
     stall, clock = watch(step_s=75)
     clock.now += 75 + 185
     assert stall.complaint() is None
@@ -44,7 +44,7 @@ def test_quick_steps_get_the_floor() -> None:
     assert stall.complaint() is not None
 
 
-def test_a_step_whose_rollouts_are_scored_is_no_stall_however_long_it_takes() -> None:
+def test_a_long_step_whose_rollouts_are_being_scored_is_not_a_stall() -> None:
     stall, clock = watch(step_s=1)
     for _ in range(10):
         clock.now += 50
@@ -88,7 +88,7 @@ def test_a_stopped_process_is_a_stall_after_the_floor_though_steps_take_longer()
     assert stall.complaint() == "no step for 61 s; the median step takes 600 s"
 
 
-def test_a_process_that_was_continued_in_time_is_no_stall() -> None:
+def test_a_process_that_was_continued_in_time_is_not_a_stall() -> None:
     stall, clock = watch(step_s=600)
     for pids in ([17], [], [17]):
         stall.see_stopped(pids)
@@ -115,7 +115,7 @@ def test_steps_that_come_though_a_process_is_stopped_are_no_stall() -> None:
     assert stall.complaint() is None
 
 
-def test_waiting_for_an_own_reward_that_hangs_is_no_stall() -> None:
+def test_waiting_for_a_hanging_custom_reward_is_not_a_stall() -> None:
     keys = {"reward.custom_reward_function.path": "rw.py", "grubrics.reward_timeout_s": 120.0}
     config = {key: {"value": value} for key, value in keys.items()}
     assert Supervision.from_manifest({"config": config}).stall_floor_s == 240.0

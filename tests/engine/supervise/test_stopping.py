@@ -32,7 +32,7 @@ class Trainer:
 
 
 @pytest.mark.parametrize("late_s", [0.0, 20.0])
-def test_a_harder_signal_comes_when_the_patience_after_the_one_before_is_over(
+def test_the_next_signal_is_sent_after_the_patience_of_the_previous_one(
     late_s: float,
 ) -> None:
     trainer = Trainer(late_s)

@@ -120,7 +120,7 @@ def test_the_trainer_knows_its_run_and_has_a_session_of_its_own(
     stop_run(run)
 
 
-def test_stopping_a_lost_run_ends_what_is_left_of_it(start: Callable[..., RunDir]) -> None:
+def test_stopping_a_lost_run_ends_its_remaining_processes(start: Callable[..., RunDir]) -> None:
     run = start("--sleep", "0.2", steps=500)
     wait_for(logged(run, 1))
     supervisor = recorded_state(run).supervisor  # type: ignore[union-attr]

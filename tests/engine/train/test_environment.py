@@ -10,7 +10,7 @@ import pytest
 from engine.train.environment import COMPILED, keep_compiled_code_private
 
 
-def test_compiled_code_lies_in_a_folder_of_the_user_alone(
+def test_compiled_code_is_in_a_private_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

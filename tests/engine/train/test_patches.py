@@ -10,7 +10,7 @@ from engine.train import patches
 from tests.paths import ROOT
 
 
-def test_the_installed_verl_still_looks_as_the_patches_expect() -> None:
+def test_the_installed_verl_fits_the_patches() -> None:
     import engine.train.plugin  # noqa: F401  (registers what is checked)
 
     assert patches.verify() == []

@@ -59,7 +59,7 @@ def received(tmp_path: Path, *, keyed: bool) -> bool:
         return bool(server.poll(20_000 if keyed else 500))
 
 
-def test_a_message_arrives_from_who_holds_the_key_only(tmp_path: Path) -> None:
+def test_only_messages_from_holders_of_the_key_arrive(tmp_path: Path) -> None:
     assert received(tmp_path, keyed=True)
     assert not received(tmp_path, keyed=False)
 

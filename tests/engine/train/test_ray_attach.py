@@ -20,13 +20,13 @@ from engine.train import ray_attach
         ({"RAY_ADDRESS": "head:6379", "GRUBRICS_ON_CLUSTER": "1"}, "cpu", True),
     ],
 )
-def test_a_job_attaches_and_a_gpu_run_by_hand_where_told(
+def test_a_job_attaches_and_so_does_a_gpu_run_by_hand_with_ray_address(
     env: dict[str, str], device: str, attaches: bool
 ) -> None:
     assert ray_attach.should_attach(env, device) is attaches
 
 
-def test_an_existing_cluster_is_not_told_its_size() -> None:
+def test_an_existing_cluster_gets_no_size() -> None:
     ray_init = {"num_cpus": 12, "num_gpus": 1, "include_dashboard": False, "namespace": "n"}
     config = {"ray_kwargs": {"ray_init": ray_init, "timeline_json_file": None}, "trainer": {}}
     attached = ray_attach.with_cluster_options(config)

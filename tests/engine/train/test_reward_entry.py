@@ -88,7 +88,7 @@ async def test_a_rubric_is_scored_and_recorded_with_its_place(
     )
 
 
-async def test_a_row_without_gold_gives_no_reward_and_says_why(
+async def test_a_row_without_gold_scores_has_no_reward_and_a_reason(
     world: SmallWorld, attempt: Path
 ) -> None:
     with pytest.raises(NoRewardError, match=r"data: Missing precomputed answers"):
@@ -98,7 +98,7 @@ async def test_a_row_without_gold_gives_no_reward_and_says_why(
 
 
 @pytest.mark.parametrize(("split", "step"), [("val", 3), ("holdout", 3), ("train", 0)])
-async def test_validation_is_told_from_training(
+async def test_validation_and_training_rollouts_are_distinguished(
     world: SmallWorld, attempt: Path, split: str, step: int
 ) -> None:
     await manager(world).run_single(sample(world, "x", step=step, **{**GOLD, "split": split}))
@@ -107,7 +107,7 @@ async def test_validation_is_told_from_training(
 
 @pytest.mark.parametrize("split", ["train", "val"])
 @pytest.mark.parametrize("of_the_row", ["train", "val", None])
-async def test_what_verl_generates_for_counts_and_not_what_the_data_say(
+async def test_the_split_is_verls_and_not_that_of_the_data(
     world: SmallWorld, attempt: Path, split: str, of_the_row: str | None
 ) -> None:
     data = sample(world, "x", step=3, **{**GOLD, "split": of_the_row})
@@ -116,9 +116,7 @@ async def test_what_verl_generates_for_counts_and_not_what_the_data_say(
     assert record(attempt)["split"] == split
 
 
-async def test_a_recipes_own_reward_function_is_recorded_too(
-    world: SmallWorld, attempt: Path
-) -> None:
+async def test_a_custom_reward_function_is_recorded_too(world: SmallWorld, attempt: Path) -> None:
     def length(solution_str: str, **_: Any) -> dict[str, float]:
         return {"score": len(solution_str), "words": len(solution_str.split())}
 
@@ -155,7 +153,9 @@ def rollout_of(tokens: int) -> DataProto:
     return DataProto(batch, {key: np.array([value], dtype=object) for key, value in row.items()})
 
 
-async def test_long_responses_lose_what_verls_dapo_manager_takes(world: SmallWorld) -> None:
+async def test_long_responses_lose_the_reward_that_verls_dapo_manager_takes(
+    world: SmallWorld,
+) -> None:
     ours = manager(world, one, **OVERLONG)
     verls = DAPORewardManager(ours.config, ours.tokenizer, one)
     lengths = np.random.default_rng(7).integers(1, 65, 1000).tolist()
@@ -170,7 +170,7 @@ async def test_long_responses_lose_what_verls_dapo_manager_takes(world: SmallWor
     assert max(differences) <= 1e-9 and 300 < shaped < 700
 
 
-async def test_what_the_length_took_is_recorded(world: SmallWorld, attempt: Path) -> None:
+async def test_the_overlong_penalty_is_recorded(world: SmallWorld, attempt: Path) -> None:
     await manager(world, one, **OVERLONG).run_single(rollout_of(40))
     line = record(attempt)
     assert line["reward"] == pytest.approx(0.0) and line["parts"] == {
@@ -178,7 +178,7 @@ async def test_what_the_length_took_is_recorded(world: SmallWorld, attempt: Path
     }
 
 
-async def test_without_a_buffer_a_length_takes_nothing(world: SmallWorld, attempt: Path) -> None:
+async def test_without_a_buffer_the_length_costs_nothing(world: SmallWorld, attempt: Path) -> None:
     await manager(world, one).run_single(rollout_of(64))
     assert (record(attempt)["reward"], record(attempt)["parts"]) == (0.7, None)
 

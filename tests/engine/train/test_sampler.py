@@ -135,7 +135,7 @@ def test_a_group_that_lost_a_rollout_is_filtered_like_a_whole_one(queue: Queue) 
     assert not groups(batch) & {flat, lonely}
 
 
-def test_the_filter_looks_at_the_metric_it_is_told(queue: Queue) -> None:
+def test_the_filter_uses_the_configured_metric(queue: Queue) -> None:
     right = queue.add(SPREAD, acc=(1.0, 1.0, 1.0))
     mixed = {queue.add(FLAT, acc=(0.0, 1.0, 1.0)) for _ in range(BATCH)}
     watched = buffer(refill=lambda prompts: None, filter_groups_metric="acc")
@@ -157,7 +157,7 @@ def test_data_without_a_signal_end_the_run_instead_of_generating_forever(
     assert f"{2 + replaced} with equal reward" in str(caught.value)
 
 
-def test_what_is_in_flight_may_complete_a_step_that_replaces_no_more(queue: Queue) -> None:
+def test_rollouts_in_flight_may_complete_a_step_at_its_refill_limit(queue: Queue) -> None:
     queue.add(FLAT), queue.add(FLAT)
     supply = adding(queue, FLAT, SPREAD)
     watched = buffer(refill=supply, filter_groups_metric="reward", max_refill_batches=2)
@@ -166,7 +166,7 @@ def test_what_is_in_flight_may_complete_a_step_that_replaces_no_more(queue: Queu
     assert metrics["training/groups/refilled_total"] <= 2 * BATCH
 
 
-def test_the_bound_is_that_of_one_step(queue: Queue) -> None:
+def test_the_refill_limit_is_per_step(queue: Queue) -> None:
     watched = buffer(
         refill=adding(queue, SPREAD), filter_groups_metric="reward", max_refill_batches=1
     )
@@ -203,7 +203,7 @@ def test_a_judge_that_never_answers_ends_the_refills(queue: Queue) -> None:
         watched.sample(1, "train", BATCH)
 
 
-def test_async_training_drops_what_is_too_stale(queue: Queue) -> None:
+def test_async_training_drops_stale_groups(queue: Queue) -> None:
     stale, fresh = queue.add(SPREAD, step=1), queue.add(SPREAD, step=3)
     refill = adding(queue, SPREAD, step=4)
     watched = buffer(WatchfulReplayBufferAsync, refill=refill, threshold=2)
@@ -229,7 +229,7 @@ def test_async_refills_end_too(queue: Queue) -> None:
         watched.sample(9, "train", BATCH)
 
 
-def test_what_an_async_step_could_not_replace_the_next_one_does(queue: Queue) -> None:
+def test_the_next_async_step_replaces_what_the_previous_one_could_not(queue: Queue) -> None:
     for step in (1, 1, 9, 9):
         queue.add(SPREAD, step)
     refill = adding(queue, SPREAD, step=9)

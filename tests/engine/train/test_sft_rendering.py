@@ -74,14 +74,14 @@ def test_a_row_has_as_many_tokens_as_in_verls_data_set(
     assert rendered.tokens == verl_lengths(model, source, conversation)[0]
 
 
-def test_what_verl_refuses_because_turns_render_otherwise_alone_is_told(model: Path) -> None:
+def test_turns_that_render_differently_alone_are_reported(model: Path) -> None:
     with pytest.raises(AssertionError, match="ignore_input_ids_mismatch"):
         verl_lengths(model, LAST_TURN, TALK)
     (rendered,) = renderer(model, LAST_TURN).render([TALK])
     assert rendered.differs is not None and "<think>" in rendered.differs
 
 
-def test_what_verl_cannot_render_is_refused(model: Path) -> None:
+def test_conversations_that_verl_cannot_render_are_refused(model: Path) -> None:
     with pytest.raises(Exception, match="Conversation roles must alternate"):
         verl_lengths(model, ALTERNATING + CHAT_TEMPLATE, TALK)
     with pytest.raises(RefusedError, match="Conversation roles must alternate"):

@@ -47,7 +47,7 @@ def difference(trainer: Any, server: Any, step: int) -> float:
 
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "adapter"])
 @pytest.mark.parametrize("delivered", [True, False], ids=["synced", "ignored"])
-def test_a_sync_that_is_ignored_is_found_within_two_steps(
+def test_an_ignored_weight_sync_is_detected_within_two_steps(
     make_server: Any, lora: bool, delivered: bool
 ) -> None:
     from peft import LoraConfig, get_peft_model, get_peft_model_state_dict

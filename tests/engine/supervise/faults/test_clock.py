@@ -79,7 +79,7 @@ def test_a_supervisor_whose_clock_is_wrong_is_alive_all_the_same(
 
 
 @pytest.mark.parametrize("jump", [-YEAR, YEAR])
-def test_a_jump_of_the_clock_is_no_stall_and_a_stop_keeps_its_patience(
+def test_a_clock_jump_is_not_a_stall_and_does_not_change_the_patience_of_a_stop(
     stage: Stage, clock: Path, jump: int
 ) -> None:
     run = stage.long("--ignore-signals")
@@ -95,7 +95,7 @@ def test_a_jump_of_the_clock_is_no_stall_and_a_stop_keeps_its_patience(
     assert 0.9 < last["t"] - first["t"] < 60
 
 
-def test_a_start_that_nobody_took_over_does_not_wait_for_a_clock_that_was_set_back() -> None:
+def test_a_start_without_supervisor_is_lost_even_if_the_clock_was_set_back() -> None:
     state = observe(RunState("starting", heartbeat=time.time() + YEAR))
     assert (state.state, state.reason) == ("lost", "supervisor did not start")
 

@@ -78,7 +78,7 @@ def elsewhere(attempt: Attempt, disk: Path) -> Path:
     return disk / "go"
 
 
-def test_a_full_disk_under_a_run_is_told_and_costs_no_step(
+def test_a_full_disk_is_reported_and_loses_no_step(
     small_disk: Path, on_small_disk: Stage, tmp_path: Path
 ) -> None:
     run = on_small_disk.prepare("--sleep", "0.05", "--hang-at", "4", steps=40)
@@ -180,7 +180,7 @@ def test_a_deleted_run_directory_ends_the_run_and_its_supervisor(stage: Stage) -
     assert not run.path.exists()
 
 
-def test_a_new_run_in_the_place_of_a_deleted_one_is_left_alone(
+def test_a_new_run_at_the_path_of_a_deleted_one_is_not_touched(
     stage: Stage, tmp_path: Path
 ) -> None:
     run = stage.long("--patient", name="same")

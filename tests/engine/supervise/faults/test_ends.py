@@ -112,7 +112,7 @@ def test_a_frozen_trainer_can_be_stopped(stage: Stage) -> None:
     assert members(run) == []
 
 
-def test_a_command_that_does_not_exist_fails_and_keeps_what_was_known(stage: Stage) -> None:
+def test_a_command_that_does_not_exist_fails_and_keeps_the_state(stage: Stage) -> None:
     run = stage.prepare()
     manifest = run.read_manifest()
     attempts = [*manifest["attempts"], {"number": 2, "argv": ["/no/such/trainer"]}]
@@ -184,7 +184,7 @@ def test_an_instrument_that_breaks_does_not_end_the_run(stage: Stage) -> None:
     assert warnings == ["RuntimeError: NVML: Unknown Error"]
 
 
-def test_the_verdict_is_never_missed_between_two_looks(stage: Stage) -> None:
+def test_the_final_state_is_never_missed_between_two_polls(stage: Stage) -> None:
     run = stage.start(steps=1)
     states: list[str] = []
     wait_for(lambda: states.append(observed_state(run).state) is None and states[-1] == "finished")

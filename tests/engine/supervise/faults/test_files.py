@@ -153,7 +153,7 @@ def test_a_metrics_file_written_again_doubles_no_step(stage: Stage) -> None:
     assert logged(run) == [1, 2, 3, 4]
 
 
-def test_a_directory_in_the_place_of_the_metrics_is_no_end_of_the_run(stage: Stage) -> None:
+def test_a_directory_at_the_path_of_the_metrics_does_not_end_the_run(stage: Stage) -> None:
     run = stage.start("--hang-at", "2", "--patient")
     wait_for(lambda: logged(run) == [1])
     run.attempt(1).metrics.unlink()
@@ -184,7 +184,7 @@ BREAK = {
 
 
 @pytest.mark.parametrize("spoil", BREAK.values(), ids=BREAK.keys())
-def test_a_broken_state_file_is_replaced_and_nobody_acts_on_it_meanwhile(
+def test_a_broken_state_file_is_replaced_before_any_command_acts_on_it(
     stage: Stage, spoil: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.runs.state._REWRITE_S", 60.0)  # its supervisor may be kept waiting

@@ -58,7 +58,7 @@ def family(run: RunDir) -> list[int]:
     return [int(pid) for pid in pids.read_text().split()]
 
 
-def test_without_its_supervisor_the_trainer_goes_on_and_the_run_is_lost(stage: Stage) -> None:
+def test_the_trainer_keeps_running_without_its_supervisor_and_the_run_is_lost(stage: Stage) -> None:
     run = stage.long()
     lose(run)
     assert "supervisor died; last heartbeat at 2" in (observed_state(run).reason or "")
@@ -68,7 +68,7 @@ def test_without_its_supervisor_the_trainer_goes_on_and_the_run_is_lost(stage: S
     assert alive(trainer_of(run))
 
 
-def test_a_lost_run_is_not_resumed_while_its_trainer_goes_on(stage: Stage) -> None:
+def test_a_lost_run_is_not_resumed_while_its_trainer_runs(stage: Stage) -> None:
     run = stage.long()
     lose(run)
     with pytest.raises(UsageError, match=r"still has processes \(\[\d+\]\)"):
@@ -134,7 +134,7 @@ def test_a_grandchild_that_hides_its_mark_ends_with_a_stop(stage: Stage) -> None
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_a_signal_that_somebody_else_sent_is_no_stop_by_the_user(stage: Stage, name: str) -> None:
+def test_a_signal_from_another_process_is_not_a_stop_by_the_user(stage: Stage, name: str) -> None:
     run = stage.long()
     send(trainer_of(run), signal.Signals[name])
     state = ended(run)

@@ -72,7 +72,9 @@ def race(act: Callable[[], object]) -> list[str]:
     return [answers.get() for _ in contenders]
 
 
-def test_of_launches_of_one_id_at_once_exactly_one_wins(project: Path, stage: Stage) -> None:
+def test_exactly_one_of_simultaneous_launches_with_the_same_id_succeeds(
+    project: Path, stage: Stage
+) -> None:
     plan = launcher.plan(load_recipe("try.yaml", env={}), "same", stage.root)
     answers = race(lambda: launcher.launch(plan))
     refusal = f"run 'same' already exists in {stage.root}. Choose another name with --name"
@@ -82,7 +84,7 @@ def test_of_launches_of_one_id_at_once_exactly_one_wins(project: Path, stage: St
     assert [path.name for path in stage.root.iterdir() if path.name.startswith(".launch")] == []
 
 
-def test_of_resumes_at_once_exactly_one_wins(project: Path, stage: Stage) -> None:
+def test_exactly_one_of_simultaneous_resumes_succeeds(project: Path, stage: Stage) -> None:
     plan = launcher.plan(load_recipe("try.yaml", env={}), "one", stage.root)
     run = RunDir(plan.directory)
     launcher.launch(plan)

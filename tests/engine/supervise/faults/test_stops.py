@@ -21,7 +21,7 @@ from tests.waiting import ended, wait_for
 pytestmark = pytest.mark.waits
 
 
-def test_a_stop_asked_before_the_trainer_starts_is_heard(stage: Stage) -> None:
+def test_a_stop_requested_before_the_trainer_starts_is_obeyed(stage: Stage) -> None:
     run = stage.prepare("--hang-at", "1")
     ask_stop(run)
     start_supervisor(run)
@@ -75,7 +75,7 @@ def test_a_stop_that_comes_too_late_changes_nothing(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("torn", ["", "{", '{"v": 1, "after_', "null", "[]"])
-def test_a_torn_stop_request_is_no_request(stage: Stage, torn: str) -> None:
+def test_a_torn_stop_request_is_ignored(stage: Stage, torn: str) -> None:
     run = stage.prepare()
     run.requests.mkdir()
     (run.requests / "stop.json").write_text(torn)
