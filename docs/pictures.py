@@ -1,11 +1,10 @@
-"""Takes the pictures of the docs: the real program over a folder of real runs.
+"""Render the pictures of the docs with the program itself, on a folder of real runs.
 
     python docs/pictures.py PROJECT
 
-PROJECT is a folder in which recipes were run: it has ``configs/``, ``data/`` and ``runs/``, with at
-least two GRPO runs, one of them finished, and one that the doctor finds fault with. While a run
-goes on there, it is the one to watch.
-The pictures go to ``pictures/`` beside this file, one SVG each, which load nothing from elsewhere.
+PROJECT is a folder with ``configs/``, ``data/`` and ``runs/``. It needs at least two GRPO runs: one
+that finished, and one with an alert. If a run is active, the live view shows this run.
+Each picture is an SVG file in ``pictures/`` beside this file. It loads no other file.
 """
 
 from __future__ import annotations
@@ -54,12 +53,12 @@ _STILL, _LOOK_S, _PATIENCE_S = 4, 0.4, 30.0
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs that are shown: one to watch, one that ended, another one beside it, a sick one."""
+    """The runs to show: in the live view, ended, for the comparison, and unhealthy."""
 
     live: RunDir
     ended: RunDir
     other: RunDir
-    sick: RunDir
+    unhealthy: RunDir
 
     @classmethod
     def of(cls, root: Path) -> Runs:
@@ -69,19 +68,21 @@ class Runs:
         others = [info for info in grpo if info not in ended[:1]]
         if not ended or not others:
             sys.exit(f"{root.resolve()}: needs two GRPO runs, one of them finished")
-        sick = [info for info in grpo if info.state.has_ended and _is_sick(RunDir(root / info.id))]
-        well = [info for info in ended if info not in sick]
-        others = [info for info in others if info not in sick] or others
-        shown = ((going or well)[0], well[0], others[0], (sick or well)[0])
+        unhealthy = [
+            info for info in grpo if info.state.has_ended and _is_unhealthy(RunDir(root / info.id))
+        ]
+        well = [info for info in ended if info not in unhealthy]
+        others = [info for info in others if info not in unhealthy] or others
+        shown = ((going or well)[0], well[0], others[0], (unhealthy or well)[0])
         return cls(*(RunDir(root / info.id) for info in shown))
 
 
-def _is_sick(run: RunDir) -> bool:
+def _is_unhealthy(run: RunDir) -> bool:
     return any(finding.severity.is_alarm for finding in diagnose_run(run))
 
 
 class Visitor:
-    """Somebody at the keyboard."""
+    """Presses keys and waits for the screen."""
 
     def __init__(self, app: GrubricsApp, pilot: Pilot[None], runs: Runs) -> None:
         self.app, self.pilot, self.runs = app, pilot, runs
@@ -91,14 +92,14 @@ class Visitor:
         await self.still()
 
     async def still(self) -> None:
-        """Wait until nothing moves, or not much: a run that goes on never stands still."""
-        seen: list[str] = []
+        """Wait until the screen does not change; the live view of an active run always changes."""
+        screenshots: list[str] = []
         for _ in range(round(_PATIENCE_S / _LOOK_S)):
             await self.pilot.pause(_LOOK_S)
-            seen.append(self.app.export_screenshot())
-            if len(seen) >= _STILL and len(set(seen[-_STILL:])) == 1:
+            screenshots.append(self.app.export_screenshot())
+            if len(screenshots) >= _STILL and len(set(screenshots[-_STILL:])) == 1:
                 return
-            if isinstance(self.app.screen, LiveScreen) and len(seen) > _STILL:
+            if isinstance(self.app.screen, LiveScreen) and len(screenshots) > _STILL:
                 return
 
     async def open(self, message: OpenRun | OpenRollouts | OpenLog | OpenSummary) -> None:
@@ -151,7 +152,7 @@ async def rollouts(visitor: Visitor) -> None:
 
 
 async def findings(visitor: Visitor) -> None:
-    visitor.app.post_message(OpenFindings(visitor.runs.sick))
+    visitor.app.post_message(OpenFindings(visitor.runs.unhealthy))
     await visitor.pilot.pause(2)
     await visitor.still()
 
@@ -207,8 +208,8 @@ PICTURES = {
 }
 
 
-def standing_alone(svg: str) -> str:
-    """The SVG without what it would load, and without what makes it long and changes nothing."""
+def self_contained(svg: str) -> str:
+    """Return the SVG without fonts to load and without elements that have no visible effect."""
     svg = _LEFT_OUT.sub("", svg).replace("Fira Code, monospace", _FONT_NAMES)
     svg = svg.replace("font-family: arial", "font-family: sans-serif")
     svg = re.sub(r"terminal-\d+-", "t-", svg).replace(' shape-rendering="crispEdges"', "")
@@ -221,13 +222,13 @@ async def take(picture: Picture, runs: Runs) -> str:
         os.environ.pop("NO_COLOR", None)
     else:
         os.environ["NO_COLOR"] = "1"
-    # What is said only once is in no picture.
+    # Key hints appear only once, so the pictures omit them.
     app = GrubricsApp(RUNS, "grpo_tiny", loaded=Loaded(Settings(hints=False), {}))
     async with app.run_test(size=picture.size) as pilot:
         visitor = Visitor(app, pilot, runs)
         await visitor.still()
         await picture.visit(visitor)
-        return standing_alone(app.export_screenshot(title="grubrics-tui", simplify=True))
+        return self_contained(app.export_screenshot(title="grubrics-tui", simplify=True))
 
 
 async def main(project: Path, names: list[str]) -> None:
