@@ -47,8 +47,8 @@ _MOST_SHOWN = 3
 class Case:
     """The facts that the user has to confirm before anything is done with a run or a recipe.
 
-    ``reasons`` say why a confirmation is needed. An answer is valid for exactly the content that
-    ``digest`` identifies.
+    ``reasons`` say why a confirmation is needed. It is valid for exactly the content with this
+    ``digest``.
     """
 
     subject: str

@@ -59,21 +59,21 @@ def finalize(run: RunDir, noticed_by: str) -> None:
     lost = observed_state(run)
     if recorded is None or recorded.has_ended or lost.state != "lost" or members(run):
         return
-    last, last_sign = lost.step, lost.heartbeat
+    last_step, last_sign = lost.step, lost.heartbeat
     for step in _unwritten(run, run.attempt(lost.attempt)):
         jsonl.append(run.train_log, step.to_json())
-        last, last_sign = step.step, max(step.time, last_sign or 0.0)
-    log_event(run, "lost", reason=lost.reason, noticed_by=noticed_by, step=last)
+        last_step, last_sign = step.step, max(step.time, last_sign or 0.0)
+    log_event(run, "lost", reason=lost.reason, noticed_by=noticed_by, step=last_step)
     now = time.time()
     clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     reason = f"{lost.reason}; noticed by {noticed_by} at {clock}"
     # As far as is known, the run ended with its last heartbeat or step.
     ended = last_sign or now
-    write_state(run, lost.evolve(reason=reason, waiting_for=None, step=last, ended=ended))
+    write_state(run, lost.evolve(reason=reason, waiting_for=None, step=last_step, ended=ended))
 
 
 def _unwritten(run: RunDir, attempt: Attempt) -> Iterator[Step]:
-    """The steps that are not yet in the history, dated by the trainer's last line."""
+    """Yield the steps that are not yet in the history, dated by the trainer's last line."""
     written = list(read_steps(run.train_log))
     of_attempt = {step.step for step in written if step.attempt == attempt.number}
     before = max((step.step for step in written if step.attempt < attempt.number), default=-1)

@@ -147,8 +147,11 @@ class QueuePlace:
         return self._check_resources(busy)
 
     def _queued(self, states: Mapping[str, RunState]) -> list[str]:
-        """The queued runs. One whose supervisor has not started yet will join behind all others; a
-        run of another user may be in a queue of its own."""
+        """Return the queued runs.
+
+        A run whose supervisor has not started yet will join behind all others. A run of another
+        user may be in another queue.
+        """
         return [
             name
             for name, state in states.items()

@@ -65,8 +65,8 @@ class QueueLog:
 
     def ahead(self, run: str, waiting: Collection[str]) -> list[str]:
         """Those of the ``waiting`` runs that come before ``run``, in order."""
-        place = self.places[run]
-        return self.in_order([name for name in waiting if self.places.get(name, -1) < place])
+        line = self.places[run]
+        return self.in_order([name for name in waiting if self.places.get(name, -1) < line])
 
     def hold(self, run: str) -> str | None:
         """Why the queue is held for ``run``, or None.

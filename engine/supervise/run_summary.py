@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,9 @@ def read_summary(run: RunDir) -> dict[str, Any]:
     listed = info.to_json()
     job = read_job(run.attempt(state.attempt).path)
     exposed = exposures(run)
+    cwd = Path(str(manifest.get("cwd") or ""))
+    is_readable = not exposed and cwd.is_absolute() and cwd.is_dir()
+    edited = [str(path) for path in CodeWatch(manifest, cwd).changes()] if is_readable else []
     return {
         **listed,
         "phrase": describe(state),
@@ -56,7 +58,7 @@ def read_summary(run: RunDir) -> dict[str, Any]:
         "kind": manifest.get("kind"),
         "argv": manifest.get("argv"),
         "changes": changed_values(manifest),
-        "edited": [] if exposed else _edited(manifest),
+        "edited": edited,
         "exposed_because": exposed,
         "dir": str(run.path),
         "bytes": bytes_of(run.path),
@@ -64,11 +66,3 @@ def read_summary(run: RunDir) -> dict[str, Any]:
         "console": str(run.attempt(state.attempt).console),
         "checkpoints": jsonl.line(manifest.get("checkpoint_dir")),
     }
-
-
-def _edited(manifest: Mapping[str, Any]) -> list[str]:
-    """The files of the run's reward function that changed since the launch."""
-    cwd = Path(str(manifest.get("cwd") or ""))
-    if not cwd.is_absolute() or not cwd.is_dir():
-        return []
-    return [str(path) for path in CodeWatch(manifest, cwd).changes()]

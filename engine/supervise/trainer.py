@@ -35,16 +35,19 @@ class Trainer:
     ) -> None:
         self._run = run
         self.exit: Exit | None = None
+        inherited = {name: text for name, text in os.environ.items() if name not in MARKS}
+        recording = {
+            "VERL_FILE_LOGGER_PATH": str(attempt.metrics.resolve()),
+            "PYTHONUNBUFFERED": "1",
+            # All attempts share one W&B run.
+            "WANDB_RUN_ID": run.id,
+            "WANDB_RESUME": "allow",
+        }
         with os.fdopen(files.open_to_append(attempt.console), "ab") as console:
             process = subprocess.Popen(
                 argv,
                 cwd=cwd,
-                env={
-                    **_unmarked(),
-                    **_environment(run, attempt),
-                    **environment,
-                    **_marks(run, attempt),
-                },
+                env={**inherited, **recording, **environment, **_marks(run, attempt)},
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
@@ -75,10 +78,6 @@ class Trainer:
         return [target.pid for target in targets if processes.send(target, number)]
 
 
-def _unmarked() -> Mapping[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in MARKS}
-
-
 def _marks(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
     """The variables that identify the run's processes; a config cannot replace them."""
     mark = run.read_mark()
@@ -86,16 +85,6 @@ def _marks(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
         RUN_ID_VARIABLE: run.id,
         ATTEMPT_DIR_VARIABLE: str(attempt.path.resolve()),
         **({MARK_VARIABLE: mark} if mark else {}),
-    }
-
-
-def _environment(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
-    return {
-        "VERL_FILE_LOGGER_PATH": str(attempt.metrics.resolve()),
-        "PYTHONUNBUFFERED": "1",
-        # All attempts share one W&B run.
-        "WANDB_RUN_ID": run.id,
-        "WANDB_RESUME": "allow",
     }
 
 
@@ -118,12 +107,12 @@ _START_MARKERS = (
 
 
 def waiting_for(lines: Iterable[bytes], now: str) -> str:
-    """What a starting run waits for after ``lines``, given what it waited for before."""
-    order = [what for _, what in _START_MARKERS]
-    best = order.index(now) if now in order else -1
+    """Return what a starting run waits for after ``lines``, given what it waited for before."""
+    awaited = [name for _, name in _START_MARKERS]
+    latest = awaited.index(now) if now in awaited else -1
     for line in lines:
         text = line.decode("utf-8", errors="replace")
         for index, (marker, _) in enumerate(_START_MARKERS):
-            if index > best and marker in text:
-                best = index
-    return order[best] if best >= 0 else now
+            if index > latest and marker in text:
+                latest = index
+    return awaited[latest] if latest >= 0 else now
