@@ -32,7 +32,7 @@ def append(path: Path, record: dict[str, Any], patience_s: float | None = None) 
     file for ``patience_s`` (``locks.PATIENCE_S``). A torn line that a crash left at the end is
     closed first, so it costs only itself.
     """
-    line = (json.dumps(finite(record), ensure_ascii=False) + "\n").encode()
+    line = _to_json(record)
     descriptor = files.open_to_append(path)
     try:
         # Some network file systems refuse locks; a single short append is atomic even there.
@@ -93,7 +93,7 @@ def read_json(path: Path, limit: int = LARGEST_FILE) -> dict[str, Any] | None:
 
 def write_json(path: Path, value: Any) -> None:
     """Replace ``path`` atomically with ``value`` as indented JSON."""
-    files.write_atomic(path, json.dumps(finite(value), indent=2, ensure_ascii=False) + "\n")
+    files.write_atomic(path, _to_json(value, indent=2).decode())
 
 
 def overwrite_json(path: Path, value: Any) -> None:
@@ -101,7 +101,7 @@ def overwrite_json(path: Path, value: Any) -> None:
 
     One short write into the room the file has: a reader sees the old or the new text.
     """
-    text = (json.dumps(finite(value), ensure_ascii=False) + "\n").encode()
+    text = _to_json(value)
     descriptor = files.open_to_overwrite(path)
     try:
         status = os.fstat(descriptor)
@@ -110,6 +110,13 @@ def overwrite_json(path: Path, value: Any) -> None:
         os.pwrite(descriptor, text.rjust(status.st_size), 0)
     finally:
         os.close(descriptor)
+
+
+def _to_json(value: Any, indent: int | None = None) -> bytes:
+    """The value as JSON that any reader takes: half a surrogate pair, as in a file name that is
+    not UTF-8, becomes its escape."""
+    text = json.dumps(finite(value), ensure_ascii=False, indent=indent)
+    return (text + "\n").encode(errors="backslashreplace")
 
 
 def number(value: Any) -> float | None:

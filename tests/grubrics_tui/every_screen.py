@@ -181,7 +181,7 @@ async def confirm_resume(driver: Driver, world: World) -> None:
     save_checkpoint(world.day, 6)
     await runs(driver, world)
     await driver.press("j", "u")
-    await arrive(driver, Confirm, "at step 6 of 40")
+    await arrive(driver, Confirm, "Resume grpo-day?")
 
 
 async def confirm_resume_refused(driver: Driver, world: World) -> None:

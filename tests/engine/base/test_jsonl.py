@@ -64,6 +64,14 @@ def test_half_a_surrogate_pair_becomes_a_question_mark(half: bytes) -> None:
     assert jsonl.parse_line(b'{"a": "x' + half + b'"}') == {"a": "x?"}
 
 
+def test_text_that_is_not_utf_8_can_be_written(tmp_path: Path) -> None:
+    record = {"name": os.fsdecode(b"a\xff")}
+    jsonl.append(tmp_path / "log.jsonl", record)
+    jsonl.write_json(tmp_path / "one.json", record)
+    assert list(jsonl.read(tmp_path / "log.jsonl")) == [{"name": "a?"}]
+    assert jsonl.read_json(tmp_path / "one.json") == {"name": "a?"}
+
+
 def test_a_whole_surrogate_pair_is_one_character() -> None:
     assert jsonl.parse_line(rb'{"a": "\ud83d\ude00"}') == {"a": "\U0001f600"}
 
