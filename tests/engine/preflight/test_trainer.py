@@ -35,15 +35,7 @@ def test_shipped_recipes_are_fine(recipe: str) -> None:
     [
         (["reward.reward_manager.name=gdpo"], "gdpo", "reward.reward_manager.name=naive"),
         (["reward.reward_manager.name=remote"], "remote", "reward.reward_manager.name=naive"),
-<<<<<<< Updated upstream
         (["reward.reward_model.enable=true"], "models are not used", "reward.reward_model.enable"),
-=======
-        (
-            ["reward.reward_model.enable=true"],
-            "reward models are not used",
-            "reward.reward_model.enable",
-        ),
->>>>>>> Stashed changes
         (["trainer.use_v1=false"], "only the V1 trainer", "trainer.use_v1=true"),
         ([ON], "len is missing", f"{BUFFER}.len=12"),
         (SHAPED, "max_resp_len is missing", f"{LIMIT}=64"),
