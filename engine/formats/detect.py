@@ -26,6 +26,11 @@ _FILES_TRIED = 400
 _END_IN_FOLDER = 128 * 1024
 _DEPTH = 3
 
+_SUFFIXES = (".wandb", ".jsonl", ".log", ".out", ".txt")
+"""Of files that may hold steps."""
+_LIKELY = ("wandb", "trainer_state.json")
+_OWN_TRAINERS = frozenset({"agent_stable_slo", "GRubrics", "grubrics-tui"})
+
 FORMATS: tuple[Format, ...] = (
     WandbFormat(),
     HfStateFormat(),
@@ -117,6 +122,17 @@ def format_names(as_format: str | None = None) -> str:
     )
 
 
+def trainers() -> list[str]:
+    """Return the programs of others whose logs the built-in formats read, in alphabetical order."""
+    names = {name for log_format in FORMATS for name in log_format.trainers}
+    return sorted(names - _OWN_TRAINERS, key=str.casefold)
+
+
+def find_likely_logs(folder: Path) -> list[Path]:
+    """Return what is named like a log directly in a folder; nothing is opened."""
+    return [path for path in folder.iterdir() if path.name.endswith((*_SUFFIXES, *_LIKELY))]
+
+
 def _formats_of(sample: Sample) -> list[Format]:
     """The formats of a file. A format that is no console identifies its file alone."""
     for log_format in formats():
@@ -187,5 +203,4 @@ def _candidates(folder: Path) -> list[Path]:
 
 
 def _may_hold_steps(name: str) -> bool:
-    has_suffix = name.endswith((".wandb", ".jsonl", ".log", ".out", ".txt"))
-    return has_suffix and not name.startswith(("debug", "eval"))
+    return name.endswith(_SUFFIXES) and not name.startswith(("debug", "eval"))

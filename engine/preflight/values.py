@@ -99,7 +99,7 @@ def check(subject: Subject) -> Check:
         changes = [change for remedy in finding.remedies[:1] for change in remedy.changes]
         message = f"{finding.title}: {finding.cause.removesuffix('.')}"
         warnings.append(warn(ID, message, " ".join(as_overrides(changes)) or None))
-    return summary(ID, warnings, "no value is known to break training")
+    return summary(ID, warnings, "no value known to break training")
 
 
 def value_findings(context: MetricContext) -> list[Finding]:

@@ -84,7 +84,7 @@ def _result(state: RunState, steps: Sequence[Step], health: Health | None) -> li
         _ends("loss", trained, metrics.TRAIN_LOSS),
         _before_and_after("validation reward", steps, metrics.VALIDATION_REWARD),
         _before_and_after("validation loss", steps, "val/loss"),
-        _recent("reward std (population) inside a group", trained, metrics.REWARD_STD),
+        _recent("in-group reward std (population)", trained, metrics.REWARD_STD),
         _recent("judge latency", trained, metrics.JUDGE_LATENCY, seconds),
     ]
 

@@ -176,7 +176,8 @@ class Frame(App[None]):
                 continue
             remapped_action = remapped(action, self.loaded.settings.keys or {})
             command = f"   $ {action.cli_equivalent}" if action.cli_equivalent else ""
-            about = f"{action.label.capitalize()}: " if action.label else ""
+            is_named = action.label.casefold() in action.description.casefold()
+            about = "" if is_named else f"{action.label.capitalize()}: "
             yield SystemCommand(
                 f"{about}{action.description}",
                 f"key {remapped_action.keys}{command}",

@@ -215,7 +215,7 @@ def _agreement_row(pairs: Agreement | None, hidden: int) -> Row:
     if pairs is None:
         return [Span(" " * _LABEL + "gold scores are equal: no order", "quiet"), *tail]
     ink = "error" if pairs.reversed else "success" if not pairs.tied else "warning"
-    text = f"{pairs.in_order} of {pairs.pairs} pairs in gold's order"
+    text = f"{pairs.in_order} of {pairs.pairs} pairs in the gold order"
     row = [Span(" " * _LABEL), Span(text, ink)]
     if pairs.tied:
         row.append(Span(f", {pairs.tied} tied", "quiet"))

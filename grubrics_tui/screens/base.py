@@ -125,8 +125,11 @@ def notify_failure(screen: Screen[ScreenResultType], event: Worker.StateChanged)
     """Show the error that ended a thread of the screen."""
     if event.state is WorkerState.ERROR:
         error = event.worker.error
-        text = f"{type(error).__name__}: {error}"
-        screen.notify(text, title="could not be read", severity="error", markup=False)
+        if isinstance(error, OSError) and error.filename:
+            text = f"Cannot read {error.filename}: {error.strerror}"
+        else:
+            text = f"Failed: {type(error).__name__}: {error}"
+        screen.notify(text, severity="error", markup=False)
 
 
 def post_from_thread(

@@ -17,7 +17,7 @@ from grubrics_tui.settings.keys import format_keys
 _WIDTH, _FRAME, _GROUP = 96, 4, 10
 _GAP = "   "
 _ORDER = ("Actions", "Panels", "Chart", "Table", "Log", "Move", "Global")
-_UNAVAILABLE, _CLI = "Not now", "CLI"
+_UNAVAILABLE, _CLI = "Inactive", "CLI"
 _PROGRAM = "grubrics-tui "
 _TITLES = {
     "checklist": "preflight checks",

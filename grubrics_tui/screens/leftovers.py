@@ -157,7 +157,7 @@ class LeftoversScreen(ScrolledScreen):
         if shown is None:
             lines.append(Content.styled("searching processes ...", "$quiet"))
         elif not shown:
-            lines.append(Content(f"No orphaned processes in {self._root}."))
+            lines.append(Content(f"No orphaned processes from runs in {self._root}."))
         else:
             room = box.scrollable_content_region.width or self.app.size.width
             lines += [line for orphan in shown.processes for line in _format_orphan(orphan, room)]

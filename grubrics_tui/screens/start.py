@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,18 @@ from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import inert
 
 
+def _find_logs(folder: Path) -> Iterable[Path]:
+    # Imported here: the parsers of all formats would delay the first paint.
+    from engine.formats.detect import find_likely_logs
+
+    return find_likely_logs(folder)
+
+
+def _find_data(folder: Path) -> Iterable[Path]:
+    patterns = ("*.jsonl", "*.parquet", "data/*.jsonl", "data/*.parquet")
+    return (path for pattern in patterns for path in folder.glob(pattern))
+
+
 @dataclass(frozen=True)
 class Choice:
     """One way to begin. ``prompt`` asks for a path; empty: no path is needed."""
@@ -30,8 +43,8 @@ class Choice:
     title: str
     about: str
     prompt: str = ""
-    patterns: tuple[str, ...] = ()
-    """Files of this folder to suggest."""
+    suggest: Callable[[Path], Iterable[Path]] = lambda folder: ()
+    """Files of a folder to suggest."""
     changes: bool = False
     """Whether it writes files, which read-only mode refuses."""
 
@@ -46,16 +59,16 @@ CHOICES = (
     Choice(
         "log",
         "Watch a log",
-        "of verl, TRL, HF, LLaMA-Factory, offline W&B",
+        "written by another trainer",
         "Log file or folder",
-        ("*.log", "*.txt", "*.out", "*.jsonl", "*.json", "wandb"),
+        _find_logs,
     ),
     Choice(
         "data",
         "Start from your data",
         "write a config for a JSONL or parquet file",
         "Data file",
-        ("*.jsonl", "*.parquet", "data/*.jsonl", "data/*.parquet"),
+        _find_data,
         changes=True,
     ),
     Choice("config", "Choose a config", "packaged configs for SFT and GRPO"),
@@ -112,11 +125,25 @@ class StartScreen(CockpitScreen):
         choices = self.query_one(Choices)
         choices.border_subtitle = "enter choose"
         choices.add_options(
-            Option(_line(choice), id=choice.id, disabled=choice.changes and is_read_only)
+            Option(
+                _line(choice, choice.about),
+                id=choice.id,
+                disabled=choice.changes and is_read_only,
+            )
             for choice in CHOICES
         )
         choices.action_first()
         self.query_one(Input).display = False
+        self.call_after_refresh(self._list_trainers)
+
+    def _list_trainers(self) -> None:
+        """Name the programs whose logs can be watched."""
+        # Imported here: the parsers of all formats would delay the first paint.
+        from engine.formats.detect import trainers
+
+        choice = next(choice for choice in CHOICES if choice.id == "log")
+        prompt = _line(choice, ", ".join(trainers()))
+        self.query_one(Choices).replace_option_prompt(choice.id, prompt)
 
     @on(Choices.OptionSelected)
     def _choose(self, event: Choices.OptionSelected) -> None:
@@ -130,23 +157,16 @@ class StartScreen(CockpitScreen):
             self._run_demo()
 
     def _ask_path(self) -> None:
-        here = Path()
-        files = sorted(
-            (
-                path
-                for pattern in self._choice.patterns
-                for path in here.glob(pattern)
-                if str(path).isprintable()
-            ),
-            key=lambda path: -path.stat().st_mtime,
-        )
+        printable = (path for path in self._choice.suggest(Path()) if str(path).isprintable())
+        existing = [path for path in printable if path.exists()]
+        files = sorted(existing, key=lambda path: path.stat().st_mtime, reverse=True)
         field = self.query_one(Input)
         field.suggester = SuggestFromList(map(str, files))
         field.placeholder = self._choice.prompt
         field.value = str(files[0]) if files else ""
         field.display = True
         field.focus()
-        self._report("enter opens it, esc goes back; the right arrow completes a name")
+        self._report("enter open, → complete the name, esc back")
 
     @on(Input.Submitted)
     def _submit(self, event: Input.Submitted) -> None:
@@ -184,6 +204,9 @@ class StartScreen(CockpitScreen):
                 self.post_message(self.Done(OpenLog(path)))
             else:
                 self.post_message(self.Reported(str(error), failed=True))
+            return
+        except OSError as error:
+            self.post_message(self.Reported(f"{path}: {error.strerror}", failed=True))
             return
         as_text = log.format.is_console and not log.metrics
         self.post_message(self.Done(OpenLog(log.path) if as_text else OpenRun(log)))
@@ -228,8 +251,6 @@ class StartScreen(CockpitScreen):
         self.query_one(Choices).action_cursor_up()
 
 
-def _line(choice: Choice) -> Content:
-    width = max(len(each.title) for each in CHOICES) + 3
-    return Content.styled(choice.title.ljust(width), "bold") + Content.styled(
-        choice.about, "$quiet"
-    )
+def _line(choice: Choice, about: str) -> Content:
+    width = max(len(choice.title) for choice in CHOICES) + 3
+    return Content.styled(choice.title.ljust(width), "bold") + Content.styled(about, "$quiet")

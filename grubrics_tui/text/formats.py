@@ -24,8 +24,8 @@ def scientific(value: float | None) -> str:
 
 
 def percent(share: float | None, decimals: int = 0) -> str:
-    """``25 %`` of a share between 0 and 1."""
-    return MISSING if share is None else f"{share * 100:.{decimals}f} %"
+    """``25%`` of a share between 0 and 1."""
+    return MISSING if share is None else f"{share * 100:.{decimals}f}%"
 
 
 def thousands(value: float | None) -> str:

@@ -21,7 +21,7 @@ _STATUS, _NAME = 8, 14
 class CheckList(Choices):
     """Shows a line for every check from the start, so that nothing moves as results arrive."""
 
-    DEFAULT_CSS = "CheckList { height: 1fr; }"
+    DEFAULT_CSS = "CheckList { height: 1fr; min-height: 4; }"
 
     def __init__(self) -> None:
         super().__init__("Preflight checks")
@@ -36,6 +36,10 @@ class CheckList(Choices):
             self.post_message(self.Accepted())
         else:
             super().action_select()
+
+    def on_resize(self) -> None:
+        """Keep the selected check visible when its details take more rows."""
+        self.scroll_to_highlight()
 
     def start(self, ids: Sequence[str]) -> None:
         """Show these checks as pending."""

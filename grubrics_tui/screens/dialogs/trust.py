@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 def trust_question(case: Case) -> Question[bool]:
     """Who could have written the run, and what it would do."""
-    lines = [f"{case.subject}: {'; '.join(case.reasons)}.", "", *case.lines]
-    answer = Answer(YES, "trust exactly this", True, "asks again if it changes")
-    return Question("Trust the run?", "\n".join(lines), (answer,))
+    lines = [f"Not trusted yet: {'; '.join(case.reasons)}.", "", *case.lines]
+    answer = Answer(YES, "trust this version", True, "asks again after a change")
+    return Question(f"Trust {case.subject}?", "\n".join(lines), (answer,))
 
 
 def when_trusted(

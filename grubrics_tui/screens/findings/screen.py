@@ -44,7 +44,7 @@ class FindingsScreen(CockpitScreen):
 
     DEFAULT_CSS = """
     FindingsScreen {
-        #kin { height: auto; max-height: 3; margin: 0 2; color: $accent; }
+        #kin { height: auto; max-height: 3; margin: 0 1; padding: 0 1; color: $accent; }
         #body { height: 1fr; margin: 0 1; layout: horizontal; }
         FindingList { width: 46; }
         &.-narrow #body { layout: vertical; }

@@ -108,7 +108,7 @@ def _progress(history: History, state: RunState, width: int, ascii_only: bool) -
         return [Span(format_step(state.step, 0))]
     label = f"step {format_step(state.step, state.total_steps)}  "
     share = (state.step or 0) / state.total_steps if state.total_steps else 0.0
-    percent = f" {share * 100:3.0f} %"
+    percent = f" {share:4.0%}"
     room = max(4, width - len(label) - len(percent))
     _, ink = look_of(state.word, history.health)
     return [Span(label), *bar(share, room, ink, ascii_only=ascii_only), Span(percent)]

@@ -72,7 +72,7 @@ def _when(sample: Sample, state: RunState | None) -> str:
     taken = moment(sample.get("t"))
     if state is None or not state.has_ended or taken is None:
         return ""
-    label = "last sample" if state.state == "lost" else "at its end"
+    label = "last sample" if state.state == "lost" else "as of"
     return f"{label} {time.strftime('%m-%d %H:%M', time.localtime(taken))}  "
 
 
@@ -146,7 +146,7 @@ def _in_percent(value: float | None) -> str:
     return percent(None if value is None else value / 100)
 
 
-_LABEL, _PERCENT, _SMALLEST_BAR = 12, 6, 4
+_LABEL, _PERCENT, _SMALLEST_BAR = 12, 5, 4
 
 
 @dataclass(frozen=True)
@@ -188,5 +188,5 @@ class Gauges(SpanWidget):
     def _row(self, gauge: Gauge, room: int) -> Row:
         label = Span(gauge.label[: _LABEL - 1].ljust(_LABEL), "quiet")
         filled = bar(gauge.share or 0.0, room, gauge.ink, ascii_only=self.ascii_only)
-        percent = "–" if gauge.share is None else f"{gauge.share * 100:.0f} %"
-        return [label, *filled, Span(percent.rjust(_PERCENT)), Span(f"  {gauge.detail}", "quiet")]
+        share = percent(gauge.share).rjust(_PERCENT)
+        return [label, *filled, Span(share), Span(f"  {gauge.detail}", "quiet")]

@@ -19,7 +19,7 @@ def format_facts(view: LogView) -> str:
     if (lines := survey.line_count()) is not None:
         facts.append(f"{lines:,} lines")
     elif size:
-        share = f"{min(99, 100 * survey.read // size)} %"
+        share = f"{min(99, 100 * survey.read // size)}%"
         facts.append(f"scan stopped at {share}" if survey.given_up else f"scanning: {share}")
     if errors := len(survey.errors):
         facts.append(f"{errors:,} {'error' if errors == 1 else 'errors'}")
@@ -30,7 +30,7 @@ def format_position(view: LogView) -> str:
     if view.file is None:
         return ""
     survey, offset = view.survey, view.cursor
-    parts = ["following" if view.following else f"{round(100 * offset / max(1, view.file.size))} %"]
+    parts = ["following" if view.following else f"{round(100 * offset / max(1, view.file.size))}%"]
     if (line := survey.line_number(view.file, offset)) is not None:
         parts.append(f"line {line:,}")
     if (step := survey.step_at(offset)) is not None:
@@ -60,7 +60,7 @@ def _format_search(verb: str, search: LogSearch, view: LogView) -> Content:
     if verb == "search" and not search.running and search.hits.any_in(view.cursor, view.cursor + 1):
         count = f"{search.hits.count_before(view.cursor) + 1:,} of {count}"
     size = max(1, view.file.size if view.file else 1)
-    progress = f"   {min(99, 100 * search.read // size)} %, esc stops" if search.running else ""
+    progress = f"   {min(99, 100 * search.read // size)}%, esc stops" if search.running else ""
     progress = "   stopped: it takes too long" if search.given_up else progress
     return (
         Content.styled(f"{verb} ", "$quiet")

@@ -90,7 +90,7 @@ class LogScreen(CockpitScreen):
     def go_to_step(self, step: int) -> None:
         """Go to the line that logs the metrics of a step."""
         if not self.view.go_to_step(step):
-            self._say(f"no line for step {step} in this log")
+            self._say(f"No line for step {step} in this log")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only the log of a run has other attempts."""
@@ -167,7 +167,7 @@ class LogScreen(CockpitScreen):
         elif match["step"]:
             self.go_to_step(int(float(match["number"])))
         elif not self.view.go_to_line(int(float(match["number"]))):
-            self._say("the lines are still being counted")
+            self._say("The lines are still being counted")
 
     def _go_to_time(self, text: str) -> None:
         wanted = Asked.parse(text)
@@ -197,9 +197,9 @@ class LogScreen(CockpitScreen):
         if message.stamp is not None:
             self.view.go_near(message.stamp.offset)
         elif message.newest is not None:
-            self._say(f"no line at or after that time; the last timestamp is {message.newest.when}")
+            self._say(f"No line at or after that time; the last timestamp is {message.newest.when}")
         else:
-            self._say("this log has no timestamps; press : to go to a step, e.g. s12")
+            self._say("This log has no timestamps; press : to go to a step, e.g. s12")
 
     def _stop_finding_time(self) -> bool:
         was_searching = bool(self._wanted_time)
@@ -227,7 +227,7 @@ class LogScreen(CockpitScreen):
         if not self.view.go_to_hit(way):
             search = self.view.search
             yet = " yet" if search is not None and search.running else ""
-            self._say(f"no hit {_side(way)}{yet}" if search else "No active search; press /")
+            self._say(f"No hit {_side(way)}{yet}" if search else "No active search; press /")
 
     def action_error(self, way: Way) -> None:
         if not self.view.go_to_error(way):
@@ -237,7 +237,7 @@ class LogScreen(CockpitScreen):
                 if survey.given_up
                 else " found yet (still scanning)"
             )
-            self._say(f"no error {_side(way)}{'' if survey.complete else status}")
+            self._say(f"No error {_side(way)}{'' if survey.complete else status}")
 
     def action_fold(self) -> None:
         self.view.toggle_fold()
@@ -263,7 +263,7 @@ class LogScreen(CockpitScreen):
             return
         before, self._attempts = self._attempts, self._attempts.beside(count)
         if self._attempts.number == before.number:
-            self._say(f"no {'later' if count > 0 else 'earlier'} attempt")
+            self._say(f"No {'later' if count > 0 else 'earlier'} attempt")
         self.view.open(self._attempts.console)
         self._show()
 

@@ -22,7 +22,8 @@ class FilterBar(Horizontal):
 
     DEFAULT_CSS = """
     FilterBar {
-        display: none; height: 1; margin: 0 2;
+        /* A margin wider than that of the list would make the list narrower. */
+        display: none; height: 1; margin: 0 1; padding: 0 1;
         &.-open { display: block; }
         #sign { width: 2; color: $primary; }
         Input, Input:focus { border: none; height: 1; padding: 0; background: $background; }

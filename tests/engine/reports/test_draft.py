@@ -29,7 +29,7 @@ def test_a_draft_is_filled_from_manifest_state_and_train_log(tmp_path: Path) -> 
         "- finished",
         "- step 20 of 20",
         "- reward: 0.45 (first 10 steps), 1.45 (last 10 steps)",
-        "- reward std (population) inside a group: 0.2 (last 10 steps)",
+        "- in-group reward std (population): 0.2 (last 10 steps)",
         "- judge latency: 1.5 s (last 10 steps)",
     ]
     assert "no checkpoint was written" in entry.checkpoint

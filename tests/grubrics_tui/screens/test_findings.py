@@ -144,8 +144,8 @@ async def test_a_finding_that_only_numbers_tell_offers_no_line(sick: SampleRun, 
         await driver.press("enter")
         assert on(driver, FindingsScreen)()
         await driver.press("question_mark")
-        shown = await driver.shows("Keys: findings", "Not now")
-        assert "l enter log line" in shown[shown.index("Not now") :]
+        shown = await driver.shows("Keys: findings", "Inactive")
+        assert "l enter log line" in shown[shown.index("Inactive") :]
 
 
 async def test_the_question_shows_the_whole_change_and_its_answer_launches(
@@ -238,7 +238,7 @@ async def test_a_question_whose_thread_dies_says_of_what(
     async with running(runs) as driver:
         await findings(driver, curable, TITLE, "t reproduce")
         await driver.press("t")
-        await driver.shows("could not be read", "LookupError: no such rule")
+        await driver.shows("Failed: LookupError: no such rule")
         await driver.press("n")
         await driver.until(on(driver, FindingsScreen))
 

@@ -44,7 +44,7 @@ def straggler(runs: Path) -> Iterator[subprocess.Popen[str]]:
 async def test_nothing_left_behind_is_said_in_words(run: SampleRun, runs: Path) -> None:
     async with running(runs) as driver:
         await driver.press("r", "p")
-        screen = await driver.shows("No orphaned processes in")
+        screen = await driver.shows("No orphaned processes from runs in")
         assert "x kill" not in screen
 
 

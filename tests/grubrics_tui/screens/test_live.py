@@ -30,7 +30,7 @@ async def test_an_active_run_is_opened_with_the_numbers_of_its_files(
 ) -> None:
     values = last_metrics(run)
     async with running(runs, size) as driver:
-        screen = await driver.shows("running", "grpo-night", "step 12/40", " 30 %")
+        screen = await driver.shows("running", "grpo-night", "step 12/40", " 30%")
         assert f"reward {values['reward/mean']:.3f} ± {values['reward/std']:.3f}" in screen
         assert f"mean {values['reward/mean']:.3f}" in screen
         assert f"std {values['reward/std']:.3f}" in screen

@@ -69,9 +69,9 @@ async def test_a_reading_process_that_ends_early_is_told(
 ) -> None:
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     async with running(runs, LARGE, log=log) as driver:
-        await driver.shows("scan stopped at 0 %")
+        await driver.shows("scan stopped at 0%")
         await driver.press("e")
-        await driver.shows("no error below found (the scan of the log was stopped)")
+        await driver.shows("No error below found (the scan of the log was stopped)")
 
 
 async def test_new_lines_appear_while_following_and_not_while_reading(
@@ -82,7 +82,7 @@ async def test_new_lines_appear_while_following_and_not_while_reading(
         append(log, b"fresh words")
         await driver.shows("fresh words")
         await driver.press("g")
-        assert "step:1 " in await driver.shows("0 %")
+        assert "step:1 " in await driver.shows("0%")
         append(log, b"more words")
         await driver.press("G")
         await driver.shows("more words", "following")
@@ -96,7 +96,7 @@ async def test_a_search_goes_to_the_nearest_hit_and_n_goes_on(log: Path, runs: P
         await driver.press("N")
         await driver.shows("rank 100", "1 of 2 lines")
         await driver.press("N")
-        await driver.shows("no hit above")
+        await driver.shows("No hit above")
         await driver.press("n")
         await driver.shows("rank 200")
         await driver.press("escape")
@@ -139,7 +139,7 @@ async def test_errors_are_walked_and_a_filter_does_not_hide_them(log: Path, runs
         await driver.press("E")
         await driver.shows("rank 200")
         await driver.press("e")
-        await driver.shows("no error below")
+        await driver.shows("No error below")
         await ask(driver, "ampersand", "step:")
         await driver.shows("300 lines")
         await driver.press("E")
@@ -167,9 +167,9 @@ async def test_places_are_reached_by_line_share_and_step(log: Path, runs: Path) 
         await ask(driver, "colon", "12")
         await driver.shows("line 12")
         await ask(driver, "colon", "50%")
-        await driver.shows("50 %")
+        await driver.shows("50%")
         await ask(driver, "colon", "s999")
-        await driver.shows("no line for step 999")
+        await driver.shows("No line for step 999")
         await ask(driver, "colon", "nowhere")
         await driver.shows("is not a position")
 
@@ -353,7 +353,7 @@ async def test_a_time_that_is_not_in_the_log_is_said_so(tmp_path: Path, runs: Pa
     async with running(runs, SMALL, log=log) as driver:
         await driver.shows("10:30:00")
         await ask(driver, "t", "2026-01-31 11:00")
-        await driver.shows("no line at or after that time")
+        await driver.shows("No line at or after that time")
         await ask(driver, "t", "noon")
         await driver.shows("'noon' is no time")
 
@@ -362,7 +362,7 @@ async def test_a_log_without_times_says_so(log: Path, runs: Path) -> None:
     async with running(runs, SMALL, log=log) as driver:
         await driver.shows("step:300")
         await ask(driver, "t", "14:03")
-        await driver.shows("this log has no timestamps")
+        await driver.shows("This log has no timestamps")
 
 
 async def test_the_attempts_of_a_run_have_a_key_and_a_search_goes_along(
@@ -379,7 +379,7 @@ async def test_the_attempts_of_a_run_have_a_key_and_a_search_goes_along(
         await driver.press("]")
         await driver.shows("attempt 2 of 2", "second start", "needle of two", "1 line")
         await driver.press("]")
-        await driver.shows("no later attempt")
+        await driver.shows("No later attempt")
         await driver.press("[")
         await driver.shows("attempt 1 of 2", "needle of one")
 
@@ -390,8 +390,8 @@ async def test_a_log_of_no_run_offers_no_other_attempts(log: Path, runs: Path) -
         offered = {one.binding.action for one in driver.app.screen.active_bindings.values()}
         assert "follow" in offered and not offered & {"attempt(1)", "attempt(-1)"}
         await driver.press("question_mark")
-        shown = await driver.shows("Not now")
-        assert "next, previous attempt" in shown[shown.index("Not now") :]
+        shown = await driver.shows("Inactive")
+        assert "next, previous attempt" in shown[shown.index("Inactive") :]
 
 
 async def test_a_chosen_source_does_not_hide_another_attempt(run: SampleRun, runs: Path) -> None:

@@ -84,7 +84,7 @@ async def test_advantages_and_terms_are_those_of_the_files(answered: SampleRun, 
         screen = await driver.shows("= 0.50 alignment + 0.30 info")
         assert "-0.71" in screen
         assert "timeout" in screen
-        assert "1 of 1 pairs in gold's order" in screen
+        assert "1 of 1 pairs in the gold order" in screen
         await driver.press("j", "j")
         await driver.shows("no reward", "timeout: no answer in 60 s")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.formats.detect import trainers
 from engine.launch import demo
 from grubrics_tui.screens.checklist.screen import ChecklistScreen
 from grubrics_tui.screens.live.screen import LiveScreen
@@ -66,6 +67,18 @@ async def test_a_log_of_an_unknown_format_is_opened_as_text() -> None:
         await choose(driver, "Watch a log")
         await driver.press("enter")
         await arrive(driver, LogScreen, "nothing that is a step")
+
+
+async def test_the_trainers_whose_logs_can_be_watched_are_named() -> None:
+    async with running(Path("runs"), SMALL, config="") as driver:
+        await arrive(driver, StartScreen, *trainers())
+
+
+async def test_a_log_that_does_not_exist_is_named() -> None:
+    async with running(Path("runs"), SMALL, config="") as driver:
+        await choose(driver, "Watch a log")
+        await driver.press(*"no.log", "enter")
+        await driver.shows("no.log: No such file or directory")
 
 
 async def test_data_becomes_a_config_and_its_checklist() -> None:

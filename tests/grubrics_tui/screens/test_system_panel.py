@@ -42,7 +42,7 @@ def test_what_an_ended_run_used_is_told_as_past() -> None:
     sample = {"t": 1_767_312_000.0}
     when = time.strftime("%m-%d %H:%M", time.localtime(sample["t"]))
     assert headline(sample, RunState("running")) == "no GPU"
-    assert headline(sample, RunState("failed")) == f"at its end {when}  no GPU"
+    assert headline(sample, RunState("failed")) == f"as of {when}  no GPU"
     assert headline(sample, RunState("lost")) == f"last sample {when}  no GPU"
 
 

@@ -20,9 +20,9 @@ async def test_a_run_that_others_may_write_is_stopped_only_when_trusted(
     run.run.path.chmod(0o777)
     async with running(runs) as driver:
         await driver.press("r", "s")
-        await driver.shows("Trust the run?", "writable by everybody", "command")
+        await driver.shows("Trust run '", "writable by everybody", "command")
         await driver.press("n", "s")
-        await driver.shows("Trust the run?")
+        await driver.shows("Trust run '")
         assert pending_stop(run.run) is None
         await driver.press("y")
         await driver.shows("Stop ")
@@ -38,7 +38,7 @@ async def test_other_keys_ask_too(runs: Path, key: str) -> None:
     sample.run.path.chmod(0o777)
     async with running(runs) as driver:
         await driver.press("r", key)
-        await driver.shows("Trust the run?")
+        await driver.shows("Trust run '")
 
 
 async def test_a_run_from_elsewhere_is_resumed_only_when_trusted(runs: Path) -> None:
@@ -50,7 +50,7 @@ async def test_a_run_from_elsewhere_is_resumed_only_when_trusted(runs: Path) -> 
     jsonl.write_json(sample.run.manifest, {**manifest, "attempts": [attempt], "cwd": "/"})
     async with running(runs) as driver:
         await driver.press("r", "u")
-        await driver.shows("Trust the run?", "not launched here by you", "/bin/sh -c id")
+        await driver.shows("Trust run '", "not launched here by you", "/bin/sh -c id")
         await driver.press("y")
         await driver.shows("Resume ")
 

@@ -95,8 +95,8 @@ def test_the_reward_panel_says_mean_spread_extremes_and_what_went_wrong(tmp_path
         "min": "-0.250",
         "max": "1.250",
         "val": "0.750",
-        "zero-std groups": "25 %",
-        "failed": "50 %",
+        "zero-std groups": "25%",
+        "failed": "50%",
     }
     spread = plot.lines[0].band("spread")
     assert spread is not None
@@ -217,7 +217,7 @@ def test_the_policy_panel_takes_the_kl_that_is_logged(tmp_path: Path) -> None:
     history = history_of(tmp_path, (1, {"actor/ppo_kl": 0.25, "response_length/clip_ratio": 0.5}))
     plots = {one.label: told(quantity_plot(history, one)) for one in QUANTITIES}
     assert plots["KL"]["KL"] == "0.25"
-    assert plots["length"] == {"length": "–", "at cap": "50 %"}
+    assert plots["length"] == {"length": "–", "at cap": "50%"}
 
 
 def test_every_validation_score_has_its_line(tmp_path: Path) -> None:
