@@ -283,7 +283,7 @@ async def confirm_repro(driver: Driver, world: World) -> None:
 
 async def end(driver: Driver, world: World) -> None:
     driver.app.post_message(OpenSummary(world.day))
-    await arrive(driver, EndScreen, "✗ failed", "incomplete")
+    await arrive(driver, EndScreen, "✗ failed", "none complete")
 
 
 async def log_entry(driver: Driver, world: World) -> None:
@@ -344,7 +344,7 @@ async def start(driver: Driver, world: World) -> None:
     driver.app.push_screen(StartScreen(RUNS))
     await arrive(driver, StartScreen, "Try it")
     await driver.press("j", "enter")
-    await driver.shows("enter opens it")
+    await driver.shows("enter open, →")
 
 
 WAYS: dict[str, Way] = {

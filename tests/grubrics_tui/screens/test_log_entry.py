@@ -29,7 +29,7 @@ async def test_the_verdict_names_state_reward_validation_and_checkpoint(
         await driver.shows("grpo-done")
         await driver.press("v")
         await driver.shows(
-            "✓ finished", "first 10 steps", "last 10 steps", "validation reward", "✗ incomplete"
+            "✓ finished", "first 10 steps", "last 10 steps", "validation reward", "✗ none complete"
         )
 
 
