@@ -21,6 +21,7 @@ from engine.doctor.diagnose import diagnose_file
 from engine.doctor.metrics import metric_findings
 from engine.doctor.rewards import reward_findings
 from engine.doctor.text.matching import book
+from engine.doctor.text.progress import step_counters
 from engine.doctor.text.rules import all_rules, load_rules
 from engine.formats.detect import load_formats
 from engine.history.train_log import read_steps
@@ -78,6 +79,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 def forget() -> None:
     """Programs read their plugins once; the tests of a process have different ones."""
     load_formats.cache_clear()
+    step_counters.cache_clear()
     book.cache_clear()
 
 
@@ -107,11 +109,24 @@ def test_the_text_rule_finds_its_examples(tmp_path: Path) -> None:
 
 def test_the_log_format_is_recognized_and_read(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
-    log.write_text("".join(f"sums step={n} right=0.{n} loss={2 - n}\n" for n in range(1, 4)))
+    log.write_text("".join(f"sums {n}: right=0.{n} loss={2 - n}\n" for n in range(1, 4)))
     result = CliRunner().invoke(app, ["metrics", str(log), "reward/mean", "actor/loss"])
     assert result.exit_code == 0, result.output
     rows = [line.split("\t") for line in result.stdout.splitlines()]
     assert [row[2] for row in rows] == ["0.1", "0.2", "0.3", "1.0", "0.0", "-1.0"]
+
+
+def test_the_doctor_counts_the_steps_of_the_log_format(tmp_path: Path) -> None:
+    error = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\nOddError: no\n'
+
+    def errors(steps_after: int) -> list[str]:
+        log = tmp_path / f"{steps_after}.log"
+        lines = [f"sums {n}: right=0.5 loss=1.5\n" for n in range(1, 4 + steps_after)]
+        log.write_text("".join((*lines[:3], error, *lines[3:])))
+        return [finding.id for finding in diagnose_file(log) if finding.severity.is_alarm]
+
+    assert errors(steps_after=0)
+    assert not errors(steps_after=3)
 
 
 def test_the_data_set_is_read_by_name(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -80,9 +81,25 @@ def load_formats() -> Formats:
             problems.append(problem + "its format needs a key and a name")
         elif log_format.key in by_key:
             problems.append(problem + f"there is a format {log_format.key!r} already")
+        elif (fault := _step_pattern_fault(log_format)) is not None:
+            problems.append(problem + fault)
         else:
             by_key[log_format.key] = PluginFormat(log_format, plugin.source)
     return Formats(tuple(by_key.values()), tuple(problems))
+
+
+def _step_pattern_fault(log_format: Format) -> str | None:
+    """What is wrong with the step pattern; a console must have one, or errors look like its end."""
+    pattern = log_format.step_pattern
+    if log_format.is_console and not pattern:
+        return "its step_pattern is missing, by which the doctor sees that training continues"
+    try:
+        groups = re.compile(pattern).groups
+        if not isinstance(pattern, bytes) or groups > 1:
+            return f"its step_pattern is not a pattern of bytes with at most one group: {pattern!r}"
+    except (re.error, TypeError) as error:
+        return f"its step_pattern is invalid: {error}"
+    return None
 
 
 def formats() -> tuple[Format, ...]:

@@ -109,6 +109,12 @@ class Format(ABC):
     """Whether it is printed text that may hold anything between the steps, other formats too."""
     covers: frozenset[str] = frozenset()
     """Keys of console formats whose lines it also reads."""
+    step_pattern: bytes = b""
+    """What a console prints once per step, with the number of the step as group 1 if it has one.
+
+    The doctor sees by it that training continued after an error. Begin it with plain characters: it
+    is searched for in all consoles. Empty for formats without a console.
+    """
 
     @abstractmethod
     def matches(self, sample: Sample) -> bool:

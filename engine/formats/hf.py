@@ -36,6 +36,7 @@ class HfConsoleFormat(LineFormat):
     reads = "`{'loss': '0.5', ..., 'epoch': '0.1'}`, values as numbers or as text"
     is_console = True
     marks = (rb"\{'", rb"%\|")
+    step_pattern = rb"\{'loss': '?[\d.e-]+'?, "
 
     def matches(self, sample: Sample) -> bool:
         return any(

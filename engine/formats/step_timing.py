@@ -98,6 +98,7 @@ class StepTimingFormat(LineFormat):
     )
     is_console = True
     marks = (MARK,)
+    step_pattern = _STEP.pattern
 
     def matches(self, sample: Sample) -> bool:
         return any(MARK in line and parse(line) is not None for line in sample.lines())

@@ -56,6 +56,7 @@ class VerlConsoleFormat(LineFormat):
     )
     is_console = True
     covers = frozenset({"step-timing"})
+    step_pattern = rb"step:(?<![\w/]step:)(\d+) - "
     marks = (
         rb"step:\d",
         MARK,

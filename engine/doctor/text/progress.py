@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import pairwise
 
+from engine.formats.detect import formats
+
 _BAR = re.compile(rb"(\d+)/(\d+) \[[\d:]+<[\d:?]+, +[\d.]+(?:s/it|it/s)")
-_VERL = re.compile(rb"step:(?<![\w/]step:)(\d+) - ")
-_DICT = re.compile(rb"\{'loss': '?[\d.e-]+'?, ")
 _COUNT = re.compile(
     rb"(?:\b(?:step|iter(?:ation)?|episode)s?\b[^\w\n\r]{1,8}(\d+)"
     rb"|\bepoch[^\w\n\r]{1,3}\d+[^\w\n\r]{1,9}(\d+) ?/"
@@ -27,9 +28,12 @@ _LAYOUTS = (
         re.compile(rb"^ {0,9}(\d+) \| {1,4}(?:\w+[ /]){0,2}loss[ :=]{1,3}-?\d", re.MULTILINE),
     ),
 )
-"""Counters that stand apart from their numbers or have no name, and what is in such lines."""
+"""Counters of trainers without a log format that are apart from their numbers or have no name, each
+with a text of such lines. Those of log formats are their ``step_pattern``."""
 _REACH = 16 * 1024
 """Bytes before a place in which counters are looked for."""
+_LONGEST_NUMBER = 15
+"""Digits; a longer number is not a step, and slow to parse."""
 _FROM_THE_START = 3
 """So many numbers in a row, from the first one on, are those of a training that begins."""
 _MOST_STARTS = 64
@@ -66,18 +70,67 @@ SIGNS = (
 _PASSED = re.compile(rb"=+ \d+ passed(?:, \d+ (?:skipped|warnings?|deselected))* in [\d.]+s")
 
 
+@cache
+def step_counters() -> tuple[re.Pattern[bytes], ...]:
+    """The step patterns of all log formats, those of other packages included."""
+    patterns = (log_format.step_pattern for log_format in formats())
+    return tuple(re.compile(pattern) for pattern in patterns if pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps of one log format that have been seen."""
+
+    last: int | None = None
+    """Number of the last step; None where the format prints none."""
+    row: int = 0
+    """Numbers in a row, since the step fell back to the first one."""
+    again: int = 0
+    """How often steps were counted from the first one again."""
+    unnumbered: int = 0
+
+    @property
+    def trained(self) -> tuple[int | None, int]:
+        return self.last, self.unnumbered
+
+    def after(self, counter: re.Pattern[bytes], block: bytes) -> Steps:
+        if not counter.groups:
+            count = sum(1 for _ in counter.finditer(block))
+            return replace(self, unnumbered=self.unnumbered + count) if count else self
+        last, row, again = self.last, self.row, self.again
+        for digits in counter.findall(block):
+            if not digits.isdigit() or len(digits) > _LONGEST_NUMBER:
+                continue
+            number = int(digits)
+            if number == last:
+                continue
+            if last is not None and number <= 1 and number < last - 1:
+                row = 1
+            else:
+                row = row + 1 if row and number == (last or 0) + 1 else 0
+            again += row == _FROM_THE_START
+            last = number
+        return Steps(last, row, again)
+
+    def went_on_since(self, then: Steps) -> bool:
+        """Whether two further steps are complete: one may have been on its way already."""
+        if self.last is not None and then.last is not None and self.last > then.last + 1:
+            return True
+        return self.again > then.again or self.unnumbered > then.unnumbered + 1
+
+
+def _no_steps() -> tuple[Steps, ...]:
+    return (Steps(),) * len(step_counters())
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """How far a run had come at a byte of its log: the last number of each kind that was seen."""
 
     offset: int = -1
     bar: tuple[int, int] | None = None
-    step: int | None = None
-    row: int = 0
-    """Numbers in a row, since the step fell back to the first one."""
-    again: int = 0
-    """How often steps were counted from the first one again."""
-    dicts: int = 0
+    steps: tuple[Steps, ...] = field(default_factory=_no_steps)
+    """For each of ``step_counters()``."""
     counts: tuple[int, int] | None = None
     """The last two different numbers of a counter that a program prints with its loss."""
     done: int = 0
@@ -87,6 +140,11 @@ class Mark:
     """How far the run had come when it said that training is over."""
 
     @property
+    def step(self) -> int | None:
+        """The last step of the first log format that numbers them."""
+        return next((steps.last for steps in self.steps if steps.last is not None), None)
+
+    @property
     def is_over(self) -> bool:
         """Whether training had come to its end, and none has begun since."""
         return self.over == self.trained
@@ -94,18 +152,21 @@ class Mark:
     @property
     def trained(self) -> tuple[object, ...]:
         """How far training had come, in whatever it counts."""
-        return (self.step, self.dicts, self.counts, self.starts)
+        return (self._steps_trained, self.counts, self.starts)
+
+    @property
+    def _steps_trained(self) -> tuple[object, ...]:
+        return tuple(steps.trained for steps in self.steps)
 
     def has_trained_since(self, then: Mark) -> bool:
         """Whether training had come further than ``then``. Counters are looked for in ``_REACH``
         bytes only: one that is out of reach is no progress."""
         counted = self.counts is not None and self.counts != then.counts
-        others = (self.step, self.dicts, self.starts) != (then.step, then.dicts, then.starts)
-        return counted or others
+        return counted or (self._steps_trained, self.starts) != (then._steps_trained, then.starts)
 
     @property
     def has_trained(self) -> bool:
-        return (self.step, self.dicts, self.counts) != (None, 0, None)
+        return self.counts is not None or any(steps != Steps() for steps in self.steps)
 
     @property
     def has_come_through(self) -> bool:
@@ -145,9 +206,9 @@ class Progress:
         now = self.mark
         if then.bar and now.bar and now.bar[1] == then.bar[1] and now.bar[0] > then.bar[0] + 1:
             return True
-        if now.step is not None and (now.step > then.step + 1 if then.step is not None else False):
+        if now.done > then.done:
             return True
-        if now.done > then.done or now.dicts > then.dicts + 1 or now.again > then.again:
+        if any(new.went_on_since(old) for new, old in zip(now.steps, then.steps, strict=True)):
             return True
         return _counted_on(then.counts, now.counts) or self._trained_again_since(then)
 
@@ -158,45 +219,26 @@ class Progress:
 
 
 def advanced(mark: Mark, block: bytes, offset: int) -> Mark:
-    bar, dicts = mark.bar, mark.dicts
-    found = _last(_BAR, block, (b"it/s", b"s/it")) if b"<" in block else None
-    if found:
-        bar = (int(found[1]), int(found[2]))
-    if b"{'loss': " in block:
-        dicts += len(_DICT.findall(block))
-    step, row, again = _steps(mark, block)
+    bar = mark.bar
+    match = _last(_BAR, block, (b"it/s", b"s/it")) if b"<" in block else None
+    if match:
+        bar = (int(match[1]), int(match[2]))
+    counters = zip(mark.steps, step_counters(), strict=True)
     return replace(
         mark,
         offset=offset + len(block),
         bar=bar,
-        step=step,
-        row=row,
-        again=again,
-        dicts=dicts,
+        steps=tuple(steps.after(counter, block) for steps, counter in counters),
         counts=_counts(mark.counts, block),
         done=mark.done + _done(block),
     )
 
 
-def _steps(mark: Mark, block: bytes) -> tuple[int | None, int, int]:
-    """The last step, its place in a row that began at the first one, and how many such rows."""
-    step, row, again = mark.step, mark.row, mark.again
-    for number in map(int, _VERL.findall(block)):
-        if number == step:
-            continue
-        if step is not None and number <= 1 and number < step - 1:
-            row = 1
-        else:
-            row = row + 1 if row and number == (step or 0) + 1 else 0
-        again += row == _FROM_THE_START
-        step = number
-    return step, row, again
-
-
 def _trained(start: Mark, end: Mark, bar: tuple[int, int] | None) -> bool:
     """Whether a training was counted between two marks, maybe by a ``bar`` that was further."""
-    if end.step not in (None, 0, 1, start.step):
-        return True
+    for before, after in zip(start.steps, end.steps, strict=True):
+        if after.last not in (None, 0, 1, before.last):
+            return True
     if (
         end.bar
         and bar

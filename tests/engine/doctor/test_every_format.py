@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from engine.base import plugins
 from engine.base.errors import UsageError
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.log_doctor import LogDoctor, source_of_external
+from engine.doctor.text.progress import Steps, step_counters
 from engine.formats import detect
 from engine.formats.detect import FORMATS, load_formats
 from engine.formats.external_run import open_external
@@ -68,6 +70,7 @@ class Bars(LineFormat):
     key, name = "bars", "bars"
     is_console, has_bars = True, True
     marks = (b"Loss: ",)
+    step_pattern = rb"\|(\d+)\|Loss: "
 
     def matches(self, sample: Sample) -> bool:
         return b"|Loss: " in sample.head
@@ -140,6 +143,7 @@ def _one_more_format(monkeypatch: pytest.MonkeyPatch) -> None:
     added = plugins.Plugins((plugins.Plugin("bars", "elsewhere 1.0", Bars()),), ())
     monkeypatch.setattr(plugins, "load", lambda group, kind: added)
     load_formats.cache_clear()
+    step_counters.cache_clear()
     monkeypatch.setattr(detect, "load_formats", load_formats.__wrapped__)
 
 
@@ -242,6 +246,24 @@ def test_a_loss_that_turns_nan_is_found_live_and_afterwards(tmp_path: Path, key:
     live = LogDoctor(source_of_external(open_external(path))).diagnose()
     assert "loss_nan" in alarms(live)
     assert alarms(diagnose_file(path)) == alarms(live)
+
+
+def test_the_text_doctor_counts_the_steps_of_every_console(tmp_path: Path) -> None:
+    consoles = [log_format for log_format in detect.formats() if log_format.is_console]
+    step_timing = write(tmp_path / "timing.log", *(f"STEP_TIMING step={n} x" for n in range(1, 61)))
+    for log_format in consoles:
+        key = log_format.key
+        assert log_format.step_pattern, f"the console format {key!r} needs a step_pattern"
+        counter = re.compile(log_format.step_pattern)
+        assert counter in step_counters()
+        log = step_timing if key in WITHOUT_LOSS else BROKEN[key](tmp_path / key)
+        steps = Steps().after(counter, log.read_bytes())
+        assert steps.trained in ((STEPS, 0), (None, BROKEN_FROM)), key
+
+
+def test_a_step_without_a_number_of_usual_length_is_not_counted() -> None:
+    counter = re.compile(rb"at (\w*)")
+    assert Steps().after(counter, b"at x, at , at " + b"9" * 5000 + b", at 7") == Steps(7)
 
 
 def test_steps_on_bars_come_before_the_line_ends(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ class Torn(Parser):
 class TornFormat(LineFormat):
     key, name = "torn", "torn log"
     is_console = True
+    step_pattern = rb"torn (\d+)"
 
     def matches(self, sample):
         if sample.head.startswith(b"odd"):
@@ -58,3 +59,23 @@ def test_a_failure_while_recognizing_leaves_the_file_to_other_formats(tmp_path: 
     log = tmp_path / "train.log"
     log.write_text("odd\nstep:1 - actor/loss:0.5 - critic/score/mean:0.1\n")
     assert detect(log).format.key == "verl"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fault"),
+    [
+        ('b""', "step_pattern is missing"),
+        ('rb"torn ("', "step_pattern is invalid"),
+        ('rb"(torn) (\\d+)"', "at most one group"),
+        ('r"torn (\\d+)"', "pattern of bytes"),
+    ],
+)
+def test_a_console_format_whose_steps_cannot_be_counted_is_skipped(
+    install_plugin: InstallPlugin, pattern: str, fault: str
+) -> None:
+    code = CODE.replace('"torn"', '"uncounted"').replace('rb"torn (\\d+)"', pattern)
+    assert pattern in code
+    install_plugin("uncounted", code, "[grubrics.log_formats]\nuncounted = uncounted:TORN\n")
+    load_formats.cache_clear()
+    (problem,) = [line for line in load_formats().problems if "uncounted" in line]
+    assert fault in problem
