@@ -1,1 +1,1 @@
-"""Checkpoints on disk: which are whole, whose they are, what can go."""
+"""Checkpoints on disk: which are complete, which run owns them, and which can be deleted."""

@@ -1,4 +1,4 @@
-"""Which checkpoint files can go with their run: only its own, and only what nobody else needs."""
+"""Find and delete the checkpoint files of a run: only its own, and only those no other run uses."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _TRASH = ".trash-"
 
 @dataclass(frozen=True)
 class OwnCheckpoints:
-    """The checkpoint files of one run: ``entries`` are those that may go.
+    """The checkpoint files of one run: ``entries`` are those that may be deleted.
 
-    ``bytes`` is what lies there, also when ``kept_because`` says why none of it may be deleted.
-    ``inherited`` is the newest step of an earlier run that stays. ``moved`` is where a later run
-    put what this one saved; it stays too.
+    ``bytes`` is the size of the run's files, even if ``kept_because`` says why none of them may be
+    deleted. ``inherited`` is the newest step of an earlier run, which is kept. ``moved`` is the
+    folder to which a later run moved this run's checkpoints; it is kept too.
     """
 
     folder: Path | None = None
@@ -48,13 +48,13 @@ class OwnCheckpoints:
 
 
 def own_checkpoints(run: RunDir, others: Iterable[RunDir]) -> OwnCheckpoints:
-    """What a run saved and nobody among ``others`` uses."""
-    folder = checkpoint_folder(run.read_manifest())
-    if folder is not None:
-        folder = Path(os.path.normpath(folder))
+    """Return what ``run`` saved, and which of it none of ``others`` uses."""
+    manifest = run.read_manifest()
+    folder = checkpoint_folder(manifest)
     if folder is None:
         return OwnCheckpoints()
-    moved = moved_aside(folder, Stamp.of(run, run.read_manifest()))
+    folder = Path(os.path.normpath(folder))
+    moved = moved_aside(folder, Stamp.of(run, manifest))
     inherited = _inherited(run, folder)
     entries = () if folder.is_symlink() else tuple(_entries(folder, run, inherited))
     if not entries:
@@ -66,11 +66,11 @@ def own_checkpoints(run: RunDir, others: Iterable[RunDir]) -> OwnCheckpoints:
 
 
 def remove_checkpoints(own: OwnCheckpoints) -> None:
-    """Delete the files; what else lies in their folder stays. OSError when something remains.
+    """Delete the entries; other files in their folder are kept. OSError when an entry remains.
 
-    The tracker goes first, or back to the last step that stays: no later one counts as complete
-    then, so an interruption leaves nothing that could be mistaken for a checkpoint. The owner's
-    stamp goes last.
+    The tracker is removed first, or set to the last step that is kept. No later step counts as
+    complete then, so an interrupted deletion leaves no folder that looks like a checkpoint. The
+    owner's stamp is removed last.
     """
     if own.folder is None or not own.entries:
         return
@@ -96,58 +96,56 @@ def bytes_of(path: Path) -> int:
         return 0
     if not stat.S_ISDIR(status.st_mode):
         return _on_disk(status)
-    return sum(_sizes(path))
-
-
-def _sizes(folder: Path) -> Iterator[int]:
-    for parent, _, names in os.walk(folder):
+    total = 0
+    for parent, _, names in os.walk(path):
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                yield _on_disk((Path(parent) / name).lstat())
+                total += _on_disk((Path(parent) / name).lstat())
+    return total
 
 
 def _on_disk(status: os.stat_result) -> int:
-    """Bytes that deleting a file frees: holes are none, and a small file may have no block."""
+    """Bytes that deleting a file frees: holes do not count, and a small file may have no block."""
     return min(status.st_size, max(4096, status.st_blocks * 512))
 
 
 def _inherited(run: RunDir, folder: Path) -> int:
-    """The newest whole step of an earlier run that this one built on; 0: there is none."""
+    """The newest complete step of an earlier run that this run started from, or 0."""
     stamp, manifest = read_stamp(folder), run.read_manifest()
     if stamp is None or not stamp.same_run(Stamp.of(run, manifest)):
         return 0
-    whole = complete_steps(folder, wanted=WantedFiles.by_config(values_of(manifest)))
-    return max((step for step in whole if step <= stamp.inherited), default=0)
+    steps = complete_steps(folder, wanted=WantedFiles.by_config(values_of(manifest)))
+    return max((step for step in steps if step <= stamp.inherited), default=0)
 
 
 def _entries(folder: Path, run: RunDir, inherited: int) -> Iterator[Path]:
-    """The step folders after ``inherited`` and the run's final model, those half deleted too."""
+    """The step folders after ``inherited`` and the run's final model, also if half deleted."""
     try:
         paths = sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return
     for path in paths:
-        known = _WRITTEN_BY_TRAINING.fullmatch(path.name.removeprefix(_TRASH))
+        by_training = _WRITTEN_BY_TRAINING.fullmatch(path.name.removeprefix(_TRASH))
         if 0 < (step_of(path) or 0) <= inherited:
             continue
         # A run that failed early has not replaced the model that was there before it.
-        foreign = path.name == "final" and _not_its_own(run, path) is not None
-        if known and not foreign and path.is_dir() and not path.is_symlink():
+        of_other_run = path.name == "final" and _not_its_own(run, path) is not None
+        if by_training and not of_other_run and path.is_dir() and not path.is_symlink():
             yield path
 
 
 def _not_its_own(run: RunDir, folder: Path) -> str | None:
     stamp = read_stamp(folder)
     if stamp is None:
-        return f"no {STAMP} says which run they belong to"
+        return f"no {STAMP} names the run they belong to"
     if stamp.same_run(Stamp.of(run, run.read_manifest())):
-        return f"they are those of {stamp.directory}" if stamp.lies_elsewhere(run) else None
+        return f"they belong to {stamp.directory}" if stamp.lies_elsewhere(run) else None
     return f"they belong to run '{stamp.run}'"
 
 
 def _used(folder: Path, others: Iterable[RunDir]) -> str | None:
-    """Why another run needs ``folder``: its manifest names a path there, whatever for."""
-    # Thousands of manifests say nearly the same, and every path is resolved once.
+    """Why another run needs ``folder``: its manifest names a path in it, for any purpose."""
+    # Thousands of manifests name nearly the same paths; each is resolved once.
     is_within = cache(partial(_is_within, os.path.realpath(folder)))
     for other in others:
         try:
@@ -173,7 +171,7 @@ def _parse(text: bytes) -> dict[str, Any] | None:
 
 
 def _is_within(inside: str, cwd: str, text: str) -> bool:
-    """Whether a value, or what a ``key=value`` sets, is a path that leads into ``inside``."""
+    """Whether ``text``, or the value of a ``key=value``, is a path into ``inside``."""
     values = (text, text.partition("=")[2]) if "=" in text else (text,)
     return any(_leads_into(inside, cwd, value) for value in values)
 
@@ -183,21 +181,21 @@ def _leads_into(inside: str, cwd: str, value: str) -> bool:
     try:
         resolved = os.path.realpath(os.path.join(cwd, path))  # noqa: PTH118 - of thousands
     except ValueError:
-        return False  # No path at all: it holds a zero byte.
+        return False  # A text with a zero byte is not a path.
     return resolved == inside or resolved.startswith(f"{inside}{os.sep}")
 
 
 def _texts(manifest: dict[str, Any]) -> set[str]:
     """Every text in a manifest, keys included."""
-    found: set[str] = set()
-    left: list[Any] = [manifest]
-    while left:
-        value = left.pop()
+    texts: set[str] = set()
+    stack: list[Any] = [manifest]
+    while stack:
+        value = stack.pop()
         if isinstance(value, str):
-            found.add(value)
+            texts.add(value)
         elif isinstance(value, dict):
-            found.update(value)
-            left.extend(value.values())
+            texts.update(value)
+            stack.extend(value.values())
         elif isinstance(value, list):
-            left.extend(value)
-    return found
+            stack.extend(value)
+    return texts

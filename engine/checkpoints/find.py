@@ -1,4 +1,4 @@
-"""Whether a run left a checkpoint that can be used. A half-written folder is never one."""
+"""Find the newest complete checkpoint of a run. An incomplete folder never counts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CLOCK_SLACK_S = 5.0
 class CheckpointReport:
     """``path`` is the newest complete checkpoint of the run, or None; ``message`` is one line.
 
-    ``moved`` is where a later run put what this one saved.
+    ``moved`` is the folder to which a later run moved this run's checkpoints.
     """
 
     complete: bool
@@ -41,7 +41,7 @@ class CheckpointReport:
 
 
 def check_checkpoint(run: RunDir) -> CheckpointReport:
-    """Look for what the run should have saved, by the paths in its manifest."""
+    """Find what the run should have saved, by the paths in its manifest."""
     manifest = run.read_manifest()
     if not manifest:
         return CheckpointReport(False, f"{run.manifest}: missing or unreadable")
@@ -69,10 +69,10 @@ def check_checkpoint(run: RunDir) -> CheckpointReport:
 def _by_time(
     run: RunDir, folder: Path, report: CheckpointReport, created: float
 ) -> CheckpointReport:
-    """Without a stamp, only the clock tells whose it is."""
+    """Decide by the files' times whether a checkpoint without a stamp is of this run."""
     assert report.path is not None
-    mark = folder / TRACKER if report.step is not None else report.path / "config.json"
-    written = mark.stat().st_mtime
+    last_file = folder / TRACKER if report.step is not None else report.path / "config.json"
+    written = last_file.stat().st_mtime
     ended = (recorded_state(run) or RunState("lost")).ended
     if written < created:
         return CheckpointReport(False, f"none from this run: {report.path} is older than its start")
@@ -96,27 +96,24 @@ def _folder(manifest: dict[str, Any]) -> Path | None:
 def _newest_step(folder: Path, wanted: WantedFiles) -> CheckpointReport:
     written = written_steps(folder)
     step = tracked_step(folder)
+    if step is None and not written:
+        return CheckpointReport(False, f"{folder}: no checkpoint was written")
     if step is None:
-        return CheckpointReport(False, _no_tracker(folder, list(written)))
+        newest = folder / f"global_step_{max(written)}"
+        return CheckpointReport(False, f"{newest}: incomplete, {TRACKER} was not written")
     path = folder / f"global_step_{step}"
     problem = step_problem(path, wanted)
     if problem is not None:
         return CheckpointReport(False, f"{path}: incomplete, {problem}")
-    later = [number for number in written if number > step]
+    later = [written_step for written_step in written if written_step > step]
     note = f"; global_step_{max(later)} is only half written and not used" if later else ""
     return CheckpointReport(True, f"{path}: complete{note}", path, step, size_bytes(path))
-
-
-def _no_tracker(folder: Path, written: list[int]) -> str:
-    if not written:
-        return f"{folder}: no checkpoint was written"
-    return f"{folder}/global_step_{max(written)}: incomplete, {TRACKER} was not written"
 
 
 def _final_model(path: Path) -> CheckpointReport:
     if not path.is_dir():
         return CheckpointReport(False, f"{path}: not written; it appears when training ends")
-    lacking = missing_parts(path)
-    if lacking:
-        return CheckpointReport(False, f"{path}: incomplete, it has no {' and no '.join(lacking)}")
+    missing = missing_parts(path)
+    if missing:
+        return CheckpointReport(False, f"{path}: incomplete, it has no {' and no '.join(missing)}")
     return CheckpointReport(True, f"{path}: complete", path, None, size_bytes(path))

@@ -104,7 +104,7 @@ def read_stamp(folder: Path) -> Stamp | None:
 def objection(folder: Path, myself: Stamp, asked: bool = False) -> str | None:
     """Why the run ``myself`` must not save into ``folder``, or None.
 
-    ``asked``: whether it was told to go on from one of the folder's own steps.
+    ``asked``: whether its config names a step of this folder to resume from.
     """
     stamp = read_stamp(folder)
     if stamp is None or stamp.same_run(myself):
@@ -169,7 +169,7 @@ def is_known(checkpoint: Path, run: RunDir) -> bool:
 
 
 def _origin(folder: Path, run: RunDir, step: int) -> dict[str, Any]:
-    """Up to which step nobody knows who saved what is in the folder, signed."""
+    """The last step in the folder whose author is unknown, signed."""
     unknown = _unknown_steps(folder, run, step)
     return {"unknown": unknown, "signature": sign(_claim(folder, unknown))}
 
@@ -192,14 +192,14 @@ def _claim(folder: Path, unknown: int) -> str:
 
 
 def _refuse_copy(run: RunDir, folder: Path, stamp: Stamp) -> None:
-    """A copied run directory is the same run by its files, but it has processes of its own."""
+    """Refuse a folder in use by a copy: same run by its files, but with other processes."""
     found = read_stamp(folder)
     if found and found.same_run(stamp) and found.lies_elsewhere(run) and found.is_active():
         raise UsageError(f"{folder} is being written by run '{found.run}' in {found.directory}")
 
 
 def asked_step(folder: Path, values: Mapping[str, Any], cwd: Path) -> int | None:
-    """The step of ``folder`` that a configuration names to go on from, or None."""
+    """The step of ``folder`` that a config names to resume from, or None."""
     key = "trainer.resume_from_path"
     if values.get("trainer.resume_mode") != "resume_path":
         key = "training.resume_from"
@@ -209,7 +209,7 @@ def asked_step(folder: Path, values: Mapping[str, Any], cwd: Path) -> int | None
 
 
 def _base_step(folder: Path, manifest: Manifest, attempt: Manifest, stamp: Stamp) -> int:
-    """The step of ``folder`` that the attempt goes on from; 0 when it starts afresh."""
+    """The step of ``folder`` that the attempt resumes from; 0 when it starts from a model."""
     if attempt.get("from"):
         _require_own(folder, stamp)
         return int(attempt["from_step"])
@@ -230,36 +230,37 @@ def _require_own(folder: Path, stamp: Stamp) -> None:
 
 
 def _inherited(folder: Path, step: int, stamp: Stamp) -> int:
-    """Up to which of the steps that are left in ``folder`` an earlier run saved them."""
+    """The last of the remaining steps in ``folder`` that an earlier run saved."""
     before = read_stamp(folder)
     own = before is not None and before.same_run(stamp)
     return min(step, before.inherited) if before is not None and own else step
 
 
 def taken(folder: Path, myself: Stamp, owner: Stamp) -> str:
-    """Why the run ``myself`` cannot go on with a folder that another run has taken over."""
+    """Why the run ``myself`` cannot use a folder that another run has taken over."""
     moved = moved_aside(folder, myself)
-    where = f"; what '{myself.run}' saved lies in {moved}" if moved else ""
-    return f"{folder} belongs to run '{owner.run}' now{where}"
+    moved_to = f"; the checkpoints of '{myself.run}' were moved to {moved}" if moved else ""
+    return f"{folder} now belongs to run '{owner.run}'{moved_to}"
 
 
 def moved_aside(folder: Path, myself: Stamp) -> Path | None:
-    """Where a later run put what the run ``myself`` had saved in ``folder``, or None.
+    """The folder to which a later run moved the checkpoints of the run ``myself``, or None.
 
-    What the run itself went back behind is an abandoned future, and not meant.
+    Folders with steps that the run itself discarded, when it resumed from an earlier one, do not
+    count.
     """
-    places = [
+    folders = [
         path
         for path in sorted(folder.glob(f"{_REPLACED}*"))
         if not path.name.startswith(f"{_REPLACED}{myself.run}-")
     ]
-    stamps = [read_stamp(path) for path in places]
-    mine = [p for p, s in zip(places, stamps, strict=True) if s is not None and s.same_run(myself)]
+    stamps = [read_stamp(path) for path in folders]
+    mine = [p for p, s in zip(folders, stamps, strict=True) if s is not None and s.same_run(myself)]
     return mine[-1] if mine else None
 
 
 def _set_aside(folder: Path, step: int, name: str) -> str | None:
-    """Move what comes after ``step`` out of the way; the tracker, verl's own mark, goes first."""
+    """Move the steps after ``step`` to the folder ``name``; verl's tracker is changed first."""
     later = {number: path for number, path in written_steps(folder).items() if number > step}
     tracker = folder / TRACKER
     if step > 0:
@@ -282,4 +283,4 @@ def _set_aside(folder: Path, step: int, name: str) -> str | None:
 
 def _unused(path: Path) -> Path:
     names = (path.with_name(f"{path.name}-{number}") for number in range(2, 10_000))
-    return path if not path.exists() else next(other for other in names if not other.exists())
+    return path if not path.exists() else next(name for name in names if not name.exists())

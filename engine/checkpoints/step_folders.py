@@ -1,6 +1,6 @@
 """The step folders that verl writes below a checkpoint folder, judged by their files alone.
 
-No clock is read here: a machine whose time jumped still finds its last whole checkpoint.
+Clocks are not used: after a jump of the system time, the last complete checkpoint is still found.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class WantedFiles:
         return [kind for content, kind in _KINDS.items() if content in self.contents]
 
     def of(self, shards: Path, ranks: int) -> Iterator[Path]:
-        """The files of one model whose shards are saved by ``ranks`` processes."""
+        """The files of one model, saved in shards by ``ranks`` processes."""
         for kind in self.kinds:
             yield from (shards / f"{kind}_world_size_{ranks}_rank_{r}.pt" for r in range(ranks))
         yield shards / _FSDP
@@ -60,7 +60,7 @@ class WantedFiles:
 
 
 def tracked_step(folder: Path) -> int | None:
-    """The step that verl wrote last of all, once its folder was complete.
+    """The step in the tracker, which verl writes after the step's folder is complete.
 
     None when the tracker is missing, empty or torn.
     """
@@ -78,20 +78,20 @@ def step_of(path: Path) -> int | None:
 
 
 def written_steps(folder: Path) -> dict[int, Path]:
-    """Every step folder by its step, whole or not, in order."""
-    found = {step: path for path in folder.glob("global_step_*") if (step := step_of(path))}
-    return {step: found[step] for step in sorted(found) if found[step].is_dir()}
+    """Return all step folders by step, complete or not, in order."""
+    folders = {step: path for path in folder.glob("global_step_*") if (step := step_of(path))}
+    return {step: folders[step] for step in sorted(folders) if folders[step].is_dir()}
 
 
 def complete_steps(
     folder: Path, since: float = 0.0, wanted: WantedFiles = WantedFiles()
 ) -> dict[int, Path]:
-    """The step folders that can be resumed from, in order.
+    """Return the step folders that a run can resume from, in order.
 
-    A folder later than the tracker's step is half written, whatever it holds. verl opens the
-    tracker only once the folder is written, so an empty or torn one leaves the verdict to the
-    files; without any, nothing was ever completed. ``since``, in Unix seconds, leaves out older
-    folders.
+    A folder later than the tracker's step is incomplete, even if no file is missing. verl opens
+    the tracker only after it has written the folder: if the tracker is empty or torn, the files
+    decide; without a tracker, no checkpoint was completed. ``since``, in Unix seconds, leaves out
+    older folders.
     """
     last = tracked_step(folder)
     if last is None and not (folder / TRACKER).is_file():
@@ -106,7 +106,7 @@ def complete_steps(
 
 
 def step_problem(path: Path, wanted: WantedFiles = WantedFiles()) -> str | None:
-    """What a step folder of verl lacks, or None: GRPO keeps the shards in ``actor/``, SFT in it."""
+    """What a step folder lacks, or None. Shards are in ``actor/`` (GRPO) or at its top (SFT)."""
     if not path.is_dir():
         return f"{TRACKER} names it but it does not exist"
     shards = path / "actor" if (path / "actor").is_dir() else path
@@ -125,7 +125,7 @@ def step_problem(path: Path, wanted: WantedFiles = WantedFiles()) -> str | None:
 
 
 def _world_size(shards: Path) -> int:
-    """How many ranks saved: as rank 0 wrote it down, else by the names of the shards that exist."""
+    """How many ranks saved: as rank 0 recorded it, otherwise by the names of the shards."""
     written = jsonl.integer((jsonl.read_json(shards / _FSDP) or {}).get("world_size"))
     names = (match for file in shards.glob("*.pt") if (match := _SHARD.fullmatch(file.name)))
     if written is not None and 0 < written <= _MOST_RANKS:
@@ -134,7 +134,7 @@ def _world_size(shards: Path) -> int:
 
 
 def _model_problem(model: Path, path: Path, wanted: WantedFiles) -> str | None:
-    """verl saves the model's configuration and tokenizer with every step, weights on demand."""
+    """verl saves the model's config and tokenizer with every step; its weights only on request."""
     lacking = missing_parts(model)
     if "hf_model" not in wanted.contents:
         lacking = [part for part in lacking if not part.startswith("weights")]
@@ -149,7 +149,7 @@ def _lack(file: Path, path: Path) -> str:
 
 
 def _whole(file: Path) -> bool:
-    """torch saves a zip archive, whose directory comes last; JSON ends with its bracket."""
+    """Whether a file has its end: the directory of torch's zip archive, or JSON's last bracket."""
     try:
         if file.suffix == ".json":
             with files.open_regular(file) as handle:

@@ -171,7 +171,7 @@ def test_after_a_relaunch_the_report_says_where_the_checkpoints_went(tmp_path: P
     place, report = tmp_path / "checkpoints" / "replaced-by-again-1", check_checkpoint(run)
     assert report.moved == place
     assert report.message.endswith(
-        f"belongs to run 'again' now; what 'grpo-1' saved lies in {place}"
+        f"now belongs to run 'again'; the checkpoints of 'grpo-1' were moved to {place}"
     )
     assert "no checkpoint was written" in check_checkpoint(later).message
 

@@ -149,7 +149,9 @@ def test_a_run_whose_folder_was_taken_does_not_go_on_in_it(tmp_path: Path, folde
     save(folder, 2)
     claim(make(tmp_path, "second"))
     go_on(first, 2)
-    with pytest.raises(UsageError, match=r"belongs to run 'second' now; what 'first' saved lies"):
+    with pytest.raises(
+        UsageError, match=r"belongs to run 'second'; the checkpoints of 'first' were moved"
+    ):
         claim(first)
 
 
