@@ -24,9 +24,7 @@ async def test_help_lists_the_keys_of_the_screen_and_their_commands(
         assert "Keys: live" not in driver.screen
 
 
-async def test_what_is_told_hides_nothing_but_the_end_of_the_footer(
-    run: SampleRun, runs: Path
-) -> None:
+async def test_a_message_covers_only_the_end_of_the_footer(run: SampleRun, runs: Path) -> None:
     async with running(runs, SMALL) as driver:
         before = (await driver.shows("step 12/40", "◆ val", "q quit")).splitlines()
         driver.app.notify("first", title="not launched")
@@ -38,7 +36,7 @@ async def test_what_is_told_hides_nothing_but_the_end_of_the_footer(
         assert shown[-1].startswith(before[-1][:40])
 
 
-async def test_the_next_key_takes_away_what_was_told(run: SampleRun, runs: Path) -> None:
+async def test_the_next_key_clears_a_message(run: SampleRun, runs: Path) -> None:
     async with running(runs, SMALL) as driver:
         await driver.shows("step 12/40")
         driver.app.notify("no such step", severity="error")
@@ -51,7 +49,7 @@ def _without_clock(lines: list[str]) -> list[str]:
     return [line for line in lines if "elapsed" not in line]
 
 
-async def test_an_error_is_told_in_full_and_stays_beside_what_comes_after_it(
+async def test_an_error_is_shown_in_full_beside_the_next_message(
     run: SampleRun, runs: Path
 ) -> None:
     async with running(runs, SMALL) as driver:
@@ -61,9 +59,7 @@ async def test_an_error_is_told_in_full_and_stays_beside_what_comes_after_it(
         await driver.shows("could not be read: word0", "word19", "nothing was done")
 
 
-async def test_f1_opens_the_help_from_a_field_in_which_one_types(
-    run: SampleRun, runs: Path
-) -> None:
+async def test_f1_opens_the_help_from_a_text_field(run: SampleRun, runs: Path) -> None:
     async with running(runs, SMALL) as driver:
         driver.app.post_message(OpenLogEntry(run.run))
         await driver.shows("Research question", "f1 help")

@@ -46,7 +46,7 @@ def test_one_origin_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert text.split() == ["environment", "reward_config.lambda_info=0.5"]
 
 
-def test_what_has_no_effect_is_told_with_the_reason_and_the_way_on(tmp_path: Path) -> None:
+def test_a_value_without_effect_is_shown_with_reason_and_alternative(tmp_path: Path) -> None:
     override = "actor_rollout_ref.actor.kl_loss_coef=0.1"
     found = json.loads(told(TINY, override, "--unused", "--json", runs=tmp_path))["unused"]
     assert [(one["key"], one["value"], one["origin"]) for one in found] == [

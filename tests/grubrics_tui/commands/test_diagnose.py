@@ -26,7 +26,7 @@ def sick(tmp_path: Path) -> Path:
     return log
 
 
-def test_a_person_is_told_what_where_why_and_what_to_try(sick: Path) -> None:
+def test_the_text_shows_finding_evidence_cause_and_fixes(sick: Path) -> None:
     done = CliRunner().invoke(app, ["diagnose", str(sick)])
     assert done.exit_code == 1
     assert "CRITICAL: GPU out of memory in training  [cuda_oom_training.oom]" in done.stdout
@@ -35,7 +35,7 @@ def test_a_person_is_told_what_where_why_and_what_to_try(sick: Path) -> None:
     assert "consequence: A Ray worker died" in done.stdout
 
 
-def test_a_program_is_told_the_same_as_json(sick: Path) -> None:
+def test_json_holds_the_same_as_the_text(sick: Path) -> None:
     [found] = json.loads(CliRunner().invoke(app, ["diagnose", "--json", str(sick)]).stdout)[
         "findings"
     ]
@@ -45,7 +45,7 @@ def test_a_program_is_told_the_same_as_json(sick: Path) -> None:
     assert [one["id"] for one in found["followed_by"]] == ["ray_start_or_worker_died.died"]
 
 
-def test_a_command_is_told_as_it_is_typed_and_a_value_as_it_is_set() -> None:
+def test_a_command_is_shown_as_typed_and_a_value_as_set() -> None:
     changes = (Change("command", "judge", "grubrics-tui judge-test"), Change("config", "a.b", 2))
     cure = Remedy("Test the judge", changes)
     lines = [*finding_lines([Finding("judge_auth", Severity.ERROR, "t", "c", remedies=(cure,))])]
@@ -57,7 +57,7 @@ def test_of_a_log_nothing_can_be_launched(sick: Path) -> None:
     assert "advice: Use smaller micro batches" in told and "apply a fix:" not in told
 
 
-def test_of_many_sources_each_is_told_below_its_name(sick: Path, tmp_path: Path) -> None:
+def test_each_of_many_sources_is_reported_below_its_name(sick: Path, tmp_path: Path) -> None:
     fine = tmp_path / "fine.log"
     fine.write_text("all is well\n")
     lines = CliRunner().invoke(app, ["diagnose", str(sick), str(fine)]).stdout.splitlines()

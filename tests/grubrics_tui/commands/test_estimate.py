@@ -35,7 +35,7 @@ def estimate(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["estimate", *arguments])
 
 
-def test_the_peak_is_told_with_its_phase_and_the_verdict() -> None:
+def test_the_peak_is_shown_with_its_phase_and_the_verdict() -> None:
     done = estimate("verl_grpo", "--gpu-memory", "80")
     assert done.exit_code == 0
     assert "peak: 58.2 GiB in 'rollout' of 80.0 GiB: fits" in done.output
@@ -186,7 +186,7 @@ def test_memory_is_asked_for_in_gib(call: Call) -> None:
     assert said == "error: --gpu-memory 80GB: must be the GiB of one GPU, e.g. 80\n"
 
 
-def test_why_no_judge_is_told_is_said() -> None:
+def test_a_missing_judge_estimate_has_a_reason() -> None:
     assert "judge: not used (SFT)" in estimate("sft_healthbench").output
     text = estimate("verl_grpo").output
     assert "judge: unknown, because data/processed/mixed_train.parquet cannot be read yet" in text

@@ -33,7 +33,9 @@ async def test_a_filter_is_live_and_escape_takes_it_back(
         await driver.shows("3 runs ", "growing")
 
 
-async def test_a_mistake_is_told_beside_the_filter(three: dict[str, SampleRun], runs: Path) -> None:
+async def test_an_invalid_filter_is_explained_beside_it(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
     async with running(runs) as driver:
         await driver.press("r")
         await driver.shows("3 runs")

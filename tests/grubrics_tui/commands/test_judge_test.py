@@ -126,7 +126,7 @@ def test_an_override_of_a_run_tries_a_cure_before_it_is_launched() -> None:
     assert found["model"] == "other"
 
 
-def test_an_endpoint_that_came_from_another_environment_is_said(
+def test_an_endpoint_from_another_environment_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run_with()

@@ -23,7 +23,7 @@ def told(*arguments: str, runs: Path) -> str:
     return done.stdout
 
 
-def test_times_durations_and_sizes_are_told_in_words(run: SampleRun, runs: Path) -> None:
+def test_times_durations_and_sizes_are_readable(run: SampleRun, runs: Path) -> None:
     run.say("finished", started=1e9, ended=1e9 + 3725)
     text = told("show", "grpo-night", runs=runs)
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(1e9))
@@ -67,7 +67,7 @@ def test_json_keeps_the_values_as_they_are(run: SampleRun, runs: Path) -> None:
     assert found["signal"] is None
 
 
-def test_a_stopped_run_is_told_from_a_finished_one(run: SampleRun, runs: Path) -> None:
+def test_a_stopped_run_differs_from_a_finished_one(run: SampleRun, runs: Path) -> None:
     run.say("finished", reason="stopped by user at step 12 of 40")
     assert "12/40 stopped by user at step 12 of 40" in told("runs", runs=runs)
     assert told("runs", "--filter", "state:finished", runs=runs) == "no runs match the filter\n"
@@ -104,5 +104,5 @@ def test_a_name_with_escape_sequences_is_inert(runs: Path, name: str) -> None:
     assert "\x1b" not in told(*arguments, runs=runs)
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     assert CliRunner().invoke(app, ["--version"]).output.startswith("grubrics-tui ")

@@ -149,7 +149,7 @@ def test_flags_outside_what_is_shown_are_left_out() -> None:
     assert "▲" not in draw(Plot((RISING,), flags=flags), view=view)
 
 
-def test_several_lines_in_ascii_are_told_apart_by_their_characters() -> None:
+def test_several_lines_in_ascii_differ_by_their_characters() -> None:
     plot = Plot((RISING, line([1.0] * 10, "series-2")))
     drawn = draw(plot, ascii_only=True)
     assert "*" in drawn and "+" in drawn
@@ -230,7 +230,7 @@ def test_any_values_fit_any_size(
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(2, 6))
-def test_ticks_are_inside_the_range_and_told_apart(low: float, size: float, count: int) -> None:
+def test_ticks_are_inside_the_range_and_distinct(low: float, size: float, count: int) -> None:
     span = Range(low, low + size)
     values = ticks(span, count)
     assert 1 <= len(values) <= count

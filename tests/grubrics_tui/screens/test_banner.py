@@ -39,7 +39,7 @@ async def test_a_log_from_elsewhere_has_its_banner_and_its_flags(
         assert flagged.texts == ("Gradients grew to 939", "GPU out of memory in training")
 
 
-async def test_trouble_in_a_log_from_elsewhere_is_told_as_it_comes(
+async def test_findings_in_an_external_log_are_shown_as_they_appear(
     tmp_path: Path, runs: Path, quick: list[bool]
 ) -> None:
     log = tmp_path / "night.log"
@@ -104,7 +104,7 @@ async def test_opening_a_run_that_failed_long_ago_rings_nothing(
     assert quick == []
 
 
-def test_who_left_is_told_nothing_more(sick: SampleRun) -> None:
+def test_a_closed_screen_gets_no_more_messages(sick: SampleRun) -> None:
     doctor = RunDoctor(sick.run)
     doctor.close()
     assert list(doctor.findings()) == []

@@ -70,7 +70,7 @@ async def test_the_selected_failure_shows_its_fix(project: Path, runs: Path) -> 
         await driver.shows("fix", selected.fix.split()[0])
 
 
-async def test_a_warning_is_told_in_full_beside_the_way_on(project: Path, runs: Path) -> None:
+async def test_a_warning_is_shown_in_full_beside_its_fix(project: Path, runs: Path) -> None:
     async with running(runs, SMALL, "small") as driver:
         await driver.until(lambda: bool(driver.app.screen.query(CheckList)))
         checks = driver.app.screen.query_one(CheckList)
@@ -110,7 +110,7 @@ async def test_launching_is_refused_with_the_reason_while_a_check_fails(
     assert not runs.exists()
 
 
-async def test_a_missing_config_is_said_in_one_line(project: Path, runs: Path) -> None:
+async def test_a_missing_config_is_one_line(project: Path, runs: Path) -> None:
     async with running(runs, config="smal") as driver:
         await driver.message(ChecklistScreen.Refused)
         await driver.shows("config 'smal' does not exist; did you mean 'small'?")

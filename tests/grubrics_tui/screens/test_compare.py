@@ -48,7 +48,7 @@ async def test_marked_runs_are_drawn_in_the_colors_of_their_marks(
         await driver.shows("reward/mean", "◆ growing", "━ long", "each run at its last step")
 
 
-async def test_what_differs_is_told_with_its_origin(
+async def test_differences_are_shown_with_their_origin(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
     async with running(runs) as driver:

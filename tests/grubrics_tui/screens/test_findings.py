@@ -45,7 +45,7 @@ def on(driver: Driver, screen: type) -> Any:
 
 
 @pytest.mark.parametrize("size", [LARGE, SMALL])
-async def test_the_root_is_listed_and_told_with_its_evidence_and_remedies(
+async def test_the_root_cause_is_shown_with_its_evidence_and_fixes(
     sick: SampleRun, runs: Path, size: tuple[int, int]
 ) -> None:
     async with running(runs, size) as driver:
@@ -102,13 +102,13 @@ async def test_f_opens_them_from_the_list_and_from_the_live_screen_and_back(
         await driver.shows(TITLE, "cuda_oom_training.oom")
 
 
-async def test_nothing_wrong_is_said(run: SampleRun, runs: Path) -> None:
+async def test_a_healthy_run_has_no_findings(run: SampleRun, runs: Path) -> None:
     async with running(runs) as driver:
         screen = await findings(driver, run.run, "No findings.")
         assert "a fix" not in screen and "l log line" not in screen
 
 
-async def test_what_cannot_be_looked_at_is_said(runs: Path, tmp_path: Path) -> None:
+async def test_a_run_that_cannot_be_examined_is_named(runs: Path, tmp_path: Path) -> None:
     run = SampleRun.create(runs, "gone")
     log = tmp_path / "night.log"
     log.write_text("step:1 - critic/score/mean:0.5\n")
@@ -177,9 +177,7 @@ async def test_y_takes_the_first_remedy_as_it_takes_the_repro(curable: RunDir, r
         await driver.shows("grpo-sick-remedy")
 
 
-async def test_a_remedy_that_was_applied_before_is_said_with_the_run_that_has_it(
-    curable: RunDir, runs: Path
-) -> None:
+async def test_a_fix_applied_before_names_the_run_that_has_it(curable: RunDir, runs: Path) -> None:
     launch_rerun(check_rerun(curable, _first_remedy(curable).changes))
     async with running(runs) as driver:
         await findings(driver, curable, TITLE, "a fix")
@@ -265,7 +263,7 @@ async def test_what_a_log_says_is_inert(runs: Path) -> None:
         assert "\x1b" not in screen and "owned" not in screen
 
 
-async def test_without_unicode_it_is_told_in_ascii(
+async def test_without_unicode_findings_are_ascii(
     sick: SampleRun, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")

@@ -41,7 +41,7 @@ def straggler(runs: Path) -> Iterator[subprocess.Popen[str]]:
     process.wait()
 
 
-async def test_nothing_left_behind_is_said_in_words(run: SampleRun, runs: Path) -> None:
+async def test_without_orphans_the_screen_says_so(run: SampleRun, runs: Path) -> None:
     async with running(runs) as driver:
         await driver.press("r", "p")
         screen = await driver.shows("No orphaned processes from runs in")

@@ -64,7 +64,7 @@ async def test_a_log_opens_at_its_end_and_then_knows_what_it_holds(
             await driver.shows("1,202 lines", "2 errors", "line 1,202", "step 300")
 
 
-async def test_a_reading_process_that_ends_early_is_told(
+async def test_a_reading_process_that_ends_early_is_reported(
     log: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", shutil.which("false"))

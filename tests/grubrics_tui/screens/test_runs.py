@@ -171,7 +171,7 @@ async def test_an_empty_list_offers_no_key_that_needs_a_run(runs: Path) -> None:
         assert all(help not in title for title, help in palette.items())
 
 
-async def test_a_folder_that_cannot_be_read_is_said_and_the_screen_lives(tmp_path: Path) -> None:
+async def test_an_unreadable_folder_is_named_and_the_screen_stays(tmp_path: Path) -> None:
     not_a_folder = tmp_path / "runs"
     not_a_folder.write_text("")
     async with running(not_a_folder) as driver:

@@ -198,7 +198,7 @@ def test_an_axis_of_zeros_goes_from_zero_to_one() -> None:
     ("metrics", "key"),
     [({"train/loss": 0.5}, "data.val_file"), ({"reward/mean": 0.5}, "trainer.test_freq")],
 )
-def test_a_run_that_was_not_validated_is_told_what_asks_for_it(
+def test_a_run_without_validation_names_the_key_that_enables_it(
     tmp_path: Path, metrics: dict[str, Any], key: str
 ) -> None:
     history = history_of(tmp_path, (1, metrics))
@@ -207,7 +207,7 @@ def test_a_run_that_was_not_validated_is_told_what_asks_for_it(
     assert hint == f"no validation logged: set {key}"
 
 
-def test_a_run_with_steps_is_not_said_to_have_ended_before_its_first(tmp_path: Path) -> None:
+def test_a_run_with_steps_did_not_end_before_its_first(tmp_path: Path) -> None:
     history = history_of(tmp_path, (1, {"train/loss": 0.5}))
     history.state = RunState("finished")
     assert waiting_hint(history) == "not logged"
