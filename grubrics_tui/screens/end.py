@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Footer
 from textual.worker import get_current_worker
 
 from engine.base.jsonl import line
@@ -24,6 +23,7 @@ from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.formats import memory
 from grubrics_tui.widgets.chart_panels import LossPanel, RewardPanel
 from grubrics_tui.widgets.facts import Fact, Facts, format_state
+from grubrics_tui.widgets.key_footer import KeyFooter
 from grubrics_tui.widgets.panel import Panel
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class EndScreen(ScrolledScreen):
             yield Facts("Run summary", id="summary")
             yield Facts("Checkpoint", id="checkpoint")
         yield LossPanel() if self._kind == SFT else RewardPanel()
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         panel = self.query_one(Panel)

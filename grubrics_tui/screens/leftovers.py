@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from engine.base import jsonl
 from engine.runs.processes import alive
@@ -22,6 +22,7 @@ from grubrics_tui.screens.base import ScrolledScreen
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.formats import memory
+from grubrics_tui.widgets.key_footer import KeyFooter
 
 _POLL_S = 3.0
 _PID = 9
@@ -88,7 +89,7 @@ class LeftoversScreen(ScrolledScreen):
         box = VerticalScroll(Static("", markup=False))
         box.border_title = "Orphaned processes"
         yield box
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self._draw()

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Footer, Input, Static, TextArea
+from textual.widgets import Input, Static, TextArea
 from textual.worker import get_current_worker
 
 from engine.base.errors import UsageError
@@ -19,6 +19,7 @@ from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.dialogs.trust import when_trusted
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import inert
+from grubrics_tui.widgets.key_footer import KeyFooter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +94,7 @@ class LogEntryScreen(CockpitScreen):
                 area.border_title = title
                 yield area
         yield Static("", id="outcome", markup=False)
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self._say(f"Drafting from {self.run.path} ...", "quiet")

@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.suggester import SuggestFromList
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input, Static
 from textual.widgets.option_list import Option
 
 from engine.base.errors import UsageError
@@ -21,6 +21,7 @@ from grubrics_tui.screens.dialogs.choices import Choices
 from grubrics_tui.screens.navigation import OpenChecklist, OpenLog, OpenRun
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import inert
+from grubrics_tui.widgets.key_footer import KeyFooter
 
 
 def _find_logs(folder: Path) -> Iterable[Path]:
@@ -117,7 +118,7 @@ class StartScreen(CockpitScreen):
             yield Choices("How to begin")
             yield Input()
             yield Static(id="status", markup=False)
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         super().on_mount()

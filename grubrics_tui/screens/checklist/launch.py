@@ -12,13 +12,13 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Footer
 
 from engine.base.errors import UsageError
 from grubrics_tui.screens.base import ScrolledScreen
 from grubrics_tui.screens.navigation import OpenRun
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import Fact, Facts
+from grubrics_tui.widgets.key_footer import KeyFooter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,7 +62,7 @@ class LaunchScreen(ScrolledScreen):
             yield Facts("Command", id="command")
             yield Facts("Overrides", id="changes")
             yield Facts("Plan", id="plan")
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one("#changes", Facts).show(change_facts(self._recipe))

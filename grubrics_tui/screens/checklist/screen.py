@@ -9,7 +9,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Footer
 from textual.worker import get_current_worker
 
 from engine.base.errors import UsageError
@@ -18,6 +17,7 @@ from grubrics_tui.screens.checklist.check_list import CheckList
 from grubrics_tui.screens.checklist.edit_launch import ConfigsScreen, OverridesScreen
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import Fact, Facts
+from grubrics_tui.widgets.key_footer import KeyFooter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +76,7 @@ class ChecklistScreen(CockpitScreen):
         yield Facts("Run to launch", id="run")
         yield CheckList()
         yield Facts("Details", id="detail")
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self._start()

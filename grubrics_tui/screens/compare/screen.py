@@ -11,7 +11,6 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
-from textual.widgets import Footer
 
 from engine.history import metrics
 from engine.reports.compare import Comparer, Comparison, metric_names
@@ -26,6 +25,7 @@ from grubrics_tui.settings.actions import bindings
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.chart_base import ChartBase
+from grubrics_tui.widgets.key_footer import KeyFooter
 
 _POLL_S, _BEHIND_S = 1.0, 0.05
 """Pauses of the thread, and while it is still reading long histories."""
@@ -87,7 +87,7 @@ class CompareScreen(ChartScreen):
             yield Chart()
         with Vertical(id="figures", classes="box"):
             yield CompareTable(self.inks)
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one("#figures").border_title = "Results and differences"

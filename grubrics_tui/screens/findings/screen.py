@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from engine.base.errors import UsageError
 from engine.findings.finding import Finding, Remedy, launchable
@@ -29,6 +29,7 @@ from grubrics_tui.screens.findings.questions import remedy_dialog, reproduce_dia
 from grubrics_tui.screens.navigation import OpenLog, OpenRun, ShowNotice
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import clean_text
+from grubrics_tui.widgets.key_footer import KeyFooter
 from grubrics_tui.widgets.scroll_text import ScrollText
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class FindingsScreen(CockpitScreen):
             yield FindingList()
             yield ScrollText(id="detail")
         yield Static("", id="kin", markup=False)
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self._say("Diagnosing ...")

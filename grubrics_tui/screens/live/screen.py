@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.reactive import reactive
 from textual.timer import Timer
-from textual.widgets import Footer
 
 from engine.findings.finding import Finding
 from engine.history.live import Update
@@ -49,6 +48,7 @@ from grubrics_tui.settings.layout import Layout, LayoutFile, Slot, room_for
 from grubrics_tui.settings.settings import Settings, panels_for
 from grubrics_tui.widgets.chart_base import ChartBase
 from grubrics_tui.widgets.chart_panels import JudgePanel
+from grubrics_tui.widgets.key_footer import KeyFooter
 from grubrics_tui.widgets.log_view import LogView
 from grubrics_tui.widgets.panel import Panel
 
@@ -119,7 +119,7 @@ class LiveScreen(ChartScreen):
         yield Banner()
         yield PanelTabs()
         yield PanelGrid(self.panels, self._dress)
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def _dress(self, panel: Panel) -> None:
         if isinstance(panel, JudgePanel):

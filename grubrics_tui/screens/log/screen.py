@@ -9,7 +9,7 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
 from engine.base.errors import UsageError
@@ -21,6 +21,7 @@ from grubrics_tui.model.run_source import AttemptLogs
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.log.log_status import clean, format_facts, format_position, format_status
 from grubrics_tui.settings.actions import bindings
+from grubrics_tui.widgets.key_footer import KeyFooter
 from grubrics_tui.widgets.log_view import LogView, Way
 
 _PLACE = re.compile(
@@ -77,7 +78,7 @@ class LogScreen(CockpitScreen):
         yield LogView(self.path, surveyed=True)
         yield Static("", id="status", markup=False)
         yield Input(id="prompt")
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     @property
     def view(self) -> LogView:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from textual import on
 from textual.app import ComposeResult
-from textual.widgets import Footer, Input
+from textual.widgets import Input
 
 from engine.base.errors import UsageError
 from engine.history.reward_records import Split
@@ -29,6 +29,7 @@ from grubrics_tui.screens.rollouts.reader import (
 )
 from grubrics_tui.screens.rollouts.search import RolloutSearch
 from grubrics_tui.settings.actions import bindings
+from grubrics_tui.widgets.key_footer import KeyFooter
 
 _WIDTHS = [(0, "-narrow"), (100, "-wide"), (180, "-pair")]
 _HEIGHTS = [(0, "-tiny"), (16, "-short"), (32, "-tall")]
@@ -82,7 +83,7 @@ class RolloutsScreen(CockpitScreen):
     def compose(self) -> ComposeResult:
         yield RolloutBody(self.run.id)
         yield Input(id="ask")
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.reader.start()

@@ -8,7 +8,6 @@ from pathlib import Path
 from textual import on, work
 from textual.app import ComposeResult
 from textual.message import Message
-from textual.widgets import Footer
 
 from engine.base.errors import UsageError
 from engine.runs.columns import RunInfo
@@ -46,6 +45,7 @@ from grubrics_tui.settings.actions import bindings
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
 from grubrics_tui.text.formats import memory
 from grubrics_tui.widgets.facts import Fact, Facts, run_facts
+from grubrics_tui.widgets.key_footer import KeyFooter
 
 _KEYS = "   / filter   space select   x compare   n notes"
 """Shown in the frame, because the footer has no room for them at 80 columns."""
@@ -92,7 +92,7 @@ class RunsScreen(CockpitScreen):
         yield RunList(self.marks, self._health.health)
         yield FilterBar()
         yield Facts("Details", id="about")
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one("#about", Facts).show([("", f"reading {self._root} ...")])
