@@ -54,7 +54,7 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 def harmful(text: str, *, allowed: str = "") -> set[str]:
     """The characters of ``text`` that a terminal would obey or not show, by their code."""
-    found = {char for char in text if unicodedata.category(char) in _INVISIBLE}
+    found = {char for char in set(text) if unicodedata.category(char) in _INVISIBLE}
     return {f"U+{ord(char):04X}" for char in found.difference(allowed)}
 
 

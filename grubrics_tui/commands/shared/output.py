@@ -64,8 +64,9 @@ def print_json(value: dict[str, Any]) -> None:
     Every non-printable character is escaped; JSON itself asks for that only in part.
     """
     text = json.dumps(mask_data(value), ensure_ascii=False)
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    for char in () if text.isprintable() else set(text):
+        if not char.isprintable():
+            text = text.replace(char, json.dumps(char)[1:-1])
     print(text, flush=True)
 
 
