@@ -272,7 +272,7 @@ async def confirm_trust(driver: Driver, world: World) -> None:
     driver.app.push_screen(
         Confirm(trust_question(Case(subject, world.day.path, reasons, facts, "")))
     )
-    await arrive(driver, Confirm, "Trust run 'grpo-day'?")
+    await arrive(driver, Confirm, "Trust run '")
 
 
 async def confirm_repro(driver: Driver, world: World) -> None:
