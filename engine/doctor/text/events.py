@@ -1,4 +1,4 @@
-"""What was read in a log, in order, before anybody has decided what it means."""
+"""The events of a log in their order, before they are interpreted."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from engine.doctor.text.rules import Role, Rule
 from engine.doctor.text.tracebacks import Raised
 
 MANY_RETRIES = 5
-"""What is tried again so often is no passing trouble."""
+"""From this many retries on, a problem is not a passing one."""
 MOST_PER_RULE = 20
-"""Events kept of one rule; further ones are only counted."""
+"""Events recorded per rule; further ones are only counted."""
 _MOST_KINDS = 2000
-_MOST_TRIED_AGAIN = 20
+_MOST_RETRIES = 20
 LINES_OF_A_FRAME = 3
-"""At most: where it is, its text, and marks below the text."""
+"""At most: its place, its source line, and the markers below it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A rule that matched, or an exception that no rule knows (``rule`` is None)."""
+    """A match of a rule, or an exception that no rule matches (``rule`` is None)."""
 
     line: Line
     rule: Rule | None
@@ -31,7 +31,7 @@ class Event:
     raised: Raised | None
     mark: Mark
     is_quoted: bool = False
-    """Only the program text was seen that raises it: the log ends before the exception."""
+    """The log ends with the source line that raises the exception, before the exception itself."""
 
     @property
     def role(self) -> Role:
@@ -39,79 +39,76 @@ class Event:
 
     @property
     def family(self) -> str:
-        """Empty for an exception that no rule knows."""
+        """Empty for an exception that no rule matches."""
         return self.rule.family if self.rule else ""
 
     @property
     def frames(self) -> tuple[str, ...]:
         return self.raised.frames if self.raised else ()
 
-    @property
-    def is_hopeless(self) -> bool:
-        return self.rule is not None and self.rule.hopeless
-
 
 @dataclass
 class Events:
-    """Bounded: the first of each rule are kept, all are counted."""
+    """Events in bounded memory: the first of each rule are recorded, all are counted."""
 
-    kept: list[Event] = field(default_factory=list)
+    recorded: list[Event] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    retried: Counter[str] = field(default_factory=Counter)
-    tried_again: list[Event] = field(default_factory=list)
-    """What a program says it tries again: no trouble, unless it ends of it."""
-
+    retry_counts: Counter[str] = field(default_factory=Counter)
+    retries: list[Event] = field(default_factory=list)
+    """Problems that the program retried: harmless, unless they ended the run."""
     substitutes: list[Line] = field(default_factory=list)
-    """Lines in which a program says what it uses instead."""
+    """Lines that name what the program uses instead of what failed."""
 
     def copied(self) -> Events:
         return Events(
-            list(self.kept),
+            list(self.recorded),
             Counter(self.counts),
-            Counter(self.retried),
-            list(self.tried_again),
+            Counter(self.retry_counts),
+            list(self.retries),
             list(self.substitutes),
         )
 
-    def held_back(self, event: Event) -> None:
-        self.tried_again = [*self.tried_again[-_MOST_TRIED_AGAIN:], event]
+    def add_retry(self, event: Event) -> None:
+        self.retries = [*self.retries[-_MOST_RETRIES:], event]
 
-    def substituted(self, line: Line) -> None:
-        self.substitutes = [*self.substitutes[-_MOST_TRIED_AGAIN:], line]
+    def add_substitute(self, line: Line) -> None:
+        self.substitutes = [*self.substitutes[-_MOST_RETRIES:], line]
 
     def has_substitute(self, event: Event) -> bool:
-        """Whether just above the traceback, or just below it, stands what is used instead."""
+        """Whether a substitute is named just above the event's traceback, or just below it."""
         above = 2 + LINES_OF_A_FRAME * len(event.frames)
         return any(
             line.source == event.line.source and -2 <= event.line.number - line.number <= above
             for line in self.substitutes
         )
 
-    def saw(self, rule: Rule | None, line: Line) -> bool:
-        """Count what was seen; whether it is one of those to keep."""
+    def admit(self, rule: Rule | None, line: Line) -> bool:
+        """Count an event, and return whether it is one to record."""
         key = _key(rule, line)
         if key not in self.counts and len(self.counts) >= _MOST_KINDS:
             return False
         self.counts[key] += 1
         return self.counts[key] <= MOST_PER_RULE
 
-    def take_back(self, line: Line) -> None:
-        """The line says that what was just seen is tried again; often enough it stays seen."""
-        last = self.kept[-1] if self.kept else None
-        if last is None or not _is_just_after(line, last.line) or last.is_hopeless:
+    def retry_last(self, line: Line) -> None:
+        """Turn the event just above ``line``, which says so, into a retry.
+
+        From ``MANY_RETRIES`` on, and if its rule is hopeless, the event stays recorded.
+        """
+        last = self.recorded[-1] if self.recorded else None
+        if last is None or last.line.source != line.source:
+            return
+        is_just_above = 0 < line.number - last.line.number <= 2
+        if not is_just_above or (last.rule is not None and last.rule.hopeless):
             return
         key = _key(last.rule, last.line)
-        self.retried[key] += 1
-        if self.retried[key] < MANY_RETRIES:
-            self.held_back(self.kept.pop())
+        self.retry_counts[key] += 1
+        if self.retry_counts[key] < MANY_RETRIES:
+            self.add_retry(self.recorded.pop())
             self.counts[key] -= 1
 
     def count(self, event: Event) -> int:
         return self.counts[_key(event.rule, event.line)]
-
-
-def _is_just_after(line: Line, other: Line) -> bool:
-    return line.source == other.source and 0 < line.number - other.number <= 2
 
 
 def _key(rule: Rule | None, line: Line) -> str:
@@ -119,5 +116,5 @@ def _key(rule: Rule | None, line: Line) -> str:
 
 
 def shape(text: str) -> str:
-    """The line without its numbers, so that repetitions are known as such."""
+    """Return the line with every number as 0, to recognize repetitions."""
     return re.sub(r"\d+", "0", text[:200])

@@ -12,7 +12,7 @@ from engine.base.holes import chunks
 from engine.doctor.text.events import Event
 from engine.doctor.text.reader import LogReader
 from engine.doctor.text.rules import Role, Rule
-from engine.doctor.text.story import NEAR_END, Story, tell
+from engine.doctor.text.story import NEAR_END, Story, build_story
 from engine.doctor.text.tracebacks import Raised
 from engine.doctor.text.unknown import kind_of
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
@@ -40,7 +40,7 @@ def findings(reader: LogReader, path: str | None = None, *, ended: bool = True) 
     once it has ``ended``.
     """
     torn = reader.torn() if ended else ()
-    story = tell(reader.events, reader.progress, torn, ended=ended)
+    story = build_story(reader.events, reader.progress, torn, ended=ended)
     found = [_finding(event, reader, path) for event in story.lasting]
     if story.root is not None:
         found.insert(0, _root_finding(story, reader, path))
@@ -61,7 +61,9 @@ def _got_over(story: Story, reader: LogReader, path: str | None) -> Iterator[Fin
 
 def _root_finding(story: Story, reader: LogReader, path: str | None) -> Finding:
     assert story.root is not None
-    folded = tuple(_finding(event, reader, path) for event in _distinct(story.root, story.then))
+    folded = tuple(
+        _finding(event, reader, path) for event in _distinct(story.root, story.consequences)
+    )
     return _finding(story.root, reader, path, folded)
 
 

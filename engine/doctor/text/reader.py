@@ -108,7 +108,7 @@ class LogReader:
         if any(one >= self._rules for one in needles):
             self._hear(line)
         if is_retry(line.text):
-            self.events.take_back(line)
+            self.events.retry_last(line)
         shows_code = is_code(line.text)
         if not shows_code or self._is_last_word(line):
             self._note(line, needles, raised, shows_code)
@@ -117,7 +117,7 @@ class LogReader:
         """What the program says of its own course."""
         self.progress.hear(line.text, self._mark)
         if is_handled(line.text):
-            self.events.substituted(line)
+            self.events.add_substitute(line)
 
     def _is_last_word(self, line: Line) -> bool:
         """The program text that raises: all there is of a log that ends before the exception."""
@@ -138,9 +138,9 @@ class LogReader:
             return
         rule, groups = (best.rule, best.groups) if best else (None, {})
         if best is not None and best.is_retried:
-            self.events.held_back(Event(line, rule, groups, raised, self._mark(), quoted))
-        elif self.events.saw(rule, line):
-            self.events.kept.append(Event(line, rule, groups, raised, self._mark(), quoted))
+            self.events.add_retry(Event(line, rule, groups, raised, self._mark(), quoted))
+        elif self.events.admit(rule, line):
+            self.events.recorded.append(Event(line, rule, groups, raised, self._mark(), quoted))
 
     def _read(self, raw: bytes, offset: int, needles: Sequence[int]) -> Line:
         number = self._lines_before + self._scanner.lines_above()

@@ -65,7 +65,7 @@ def test_an_example_alone_in_a_log_is_found_as_its_rule(rule: Rule) -> None:
     for text in rule.examples:
         reader = LogReader()
         reader.feed(text.encode() + b"\n")
-        assert [event.rule.id for event in reader.events.kept if event.rule] == [rule.id], text
+        assert [event.rule.id for event in reader.events.recorded if event.rule] == [rule.id], text
 
 
 def test_no_text_that_is_looked_for_stands_in_a_line_of_metrics() -> None:
