@@ -20,7 +20,7 @@ from engine.data.adapters import get_adapter
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.metrics import metric_findings
 from engine.doctor.rewards import reward_findings
-from engine.doctor.text.matching import book
+from engine.doctor.text.matching import rule_index
 from engine.doctor.text.progress import step_counters
 from engine.doctor.text.rules import all_rules, load_rules
 from engine.formats.detect import load_formats
@@ -80,7 +80,7 @@ def forget() -> None:
     """Programs read their plugins once; the tests of a process have different ones."""
     load_formats.cache_clear()
     step_counters.cache_clear()
-    book.cache_clear()
+    rule_index.cache_clear()
 
 
 def test_the_metric_rule_finds_a_leak_and_is_silent_on_a_healthy_run() -> None:

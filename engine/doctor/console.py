@@ -42,5 +42,5 @@ class ConsoleDiagnosis:
             if stopped():
                 break
             self._reader.feed(data)
-        reader = self._reader.ended() if ended and not file.behind() else self._reader
+        reader = self._reader.as_ended() if ended and not file.behind() else self._reader
         return findings(reader, str(self.path), ended=ended)

@@ -1,4 +1,4 @@
-"""Which rule speaks of a line: patterns, the level it was said at, the frames above it."""
+"""Finds the rule that matches a line, by its patterns, its log level and the frames above it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from engine.doctor.text.wording import (
 LOUD = ("ERROR", "CRITICAL", "FATAL")
 
 
-class Book(NamedTuple):
-    """All rules, and for every needle the patterns that need it.
+class RuleIndex(NamedTuple):
+    """All rules, and for each needle the rules with the index of the pattern that needs it.
 
-    ``last`` are those without a needle: they are looked for in the last line only.
+    ``last`` are the patterns without a needle: they are applied to the last line only.
     """
 
     needles: tuple[bytes, ...]
@@ -45,55 +45,67 @@ class Match(NamedTuple):
 
 
 @cache
-def book() -> Book:
-    """The rules of this project and of other packages."""
-    return bound(all_rules())
+def rule_index() -> RuleIndex:
+    """Return the index of the rules of this project and of plugins."""
+    return index_rules(all_rules())
 
 
-def bound(rules: Sequence[Rule]) -> Book:
+def index_rules(rules: Sequence[Rule]) -> RuleIndex:
     by_needle: dict[str, list[tuple[Rule, int]]] = {}
     last = []
     for rule in rules:
-        for place, literals in enumerate(rule.literals):
+        for pattern, literals in enumerate(rule.literals):
             if not literals:
-                last.append((rule, place))
+                last.append((rule, pattern))
             for literal in literals:
-                by_needle.setdefault(literal, []).append((rule, place))
+                by_needle.setdefault(literal, []).append((rule, pattern))
     needles = tuple(needle.encode() for needle in by_needle)
-    return Book(needles, tuple(tuple(users) for users in by_needle.values()), tuple(last))
+    return RuleIndex(needles, tuple(tuple(users) for users in by_needle.values()), tuple(last))
 
 
 class Matcher:
-    """Remembers only how often programs said that they try again."""
+    """Matches lines; its only state is how often each rule's problem was retried."""
 
-    def __init__(self, rules: Book) -> None:
+    def __init__(self, rules: RuleIndex) -> None:
         self._users, self._last = rules.users, rules.last
         self._retries: Counter[str] = Counter()
 
     def copied(self) -> Matcher:
-        other = copy(self)
-        other._retries = Counter(self._retries)
-        return other
+        matcher = copy(self)
+        matcher._retries = Counter(self._retries)
+        return matcher
 
-    def matches(self, line: Line, needles: Sequence[int]) -> list[Match]:
-        """Every rule one of whose patterns is found, the most telling first."""
-        found = []
-        for rule, place in dict.fromkeys(user for one in needles for user in self._users[one]):
-            match = rule.search(place, line.text)
-            if match is not None and not _is_said(line, match):
+    def find_matches(self, line: Line, needles: Sequence[int]) -> list[Match]:
+        """Return every rule of which a pattern matches, the most specific first."""
+        matches = []
+        users = dict.fromkeys(user for needle in needles for user in self._users[needle])
+        for rule, pattern in users:
+            match = rule.search(pattern, line.text)
+            if match is not None and not _is_quoted(line, match):
                 groups = {key: value for key, value in match.groupdict().items() if value}
-                found.append(Match(rule, groups))
-        return sorted(found, key=_order)
+                matches.append(Match(rule, groups))
+        return sorted(
+            matches,
+            key=lambda match: (
+                -match.rule.weight,
+                match.rule.role is not Role.CAUSE,
+                match.rule.id,
+                -len(match.groups),
+            ),
+        )
 
-    def last_words(self, line: Line) -> Rule | None:
-        """The rule of which a log's last line tells, though its words are common elsewhere."""
-        return next((rule for rule, place in self._last if rule.search(place, line.text)), None)
+    def match_last_line(self, line: Line) -> Rule | None:
+        """Return the rule whose words, though common elsewhere, explain the end of a log."""
+        return next((rule for rule, pattern in self._last if rule.search(pattern, line.text)), None)
 
-    def believed(
-        self, found: Sequence[Match], line: Line, above: Callable[[], str]
+    def choose(
+        self, matches: Sequence[Match], line: Line, above: Callable[[], str]
     ) -> Match | None:
-        """The first match whose surroundings fit, unless the program says what it does instead."""
-        best = next((one for one in found if _fits(one.rule, line, above)), None)
+        """Return the first match whose context fits.
+
+        A problem that the program handles or retries counts only for some rules.
+        """
+        best = next((match for match in matches if _fits_context(match.rule, line, above)), None)
         if best is None or not (is_retry(line.text) or is_handled(line.text)):
             return best
         if best.rule.instead:
@@ -106,16 +118,12 @@ class Matcher:
         return best._replace(is_retried=self._retries[best.rule.id] < MANY_RETRIES)
 
 
-def is_boilerplate(found: Sequence[Match]) -> bool:
-    return any(one.rule.role is Role.NOISE for one in found)
+def is_boilerplate(matches: Sequence[Match]) -> bool:
+    return any(match.rule.role is Role.NOISE for match in matches)
 
 
-def _order(one: Match) -> tuple[int, bool, str, int]:
-    return (-one.rule.weight, one.rule.role is not Role.CAUSE, one.rule.id, -len(one.groups))
-
-
-def _is_said(line: Line, match: re.Match[str]) -> bool:
-    """In prompts and answers that are printed anything may be said, and sums count what was not."""
+def _is_quoted(line: Line, match: re.Match[str]) -> bool:
+    """Whether the match is part of a printed prompt or answer, or of a sum that counts none."""
     if line.level in LOUD or exception_in(line.text):
         return False
     if is_verdict(match):
@@ -124,8 +132,8 @@ def _is_said(line: Line, match: re.Match[str]) -> bool:
     return is_prose(before) or is_conversation(line.text) or is_tally(match)
 
 
-def _fits(rule: Rule, line: Line, above: Callable[[], str]) -> bool:
+def _fits_context(rule: Rule, line: Line, above: Callable[[], str]) -> bool:
     if line.is_quiet and not rule.quiet and not (rule.lasting and is_retry(line.text)):
         return False
     needs_frames = rule.above is not None or rule.not_above is not None
-    return not needs_frames or rule.stands_below(above())
+    return not needs_frames or rule.fits_below(above())

@@ -185,17 +185,20 @@ class Progress:
         self.mark = Mark()
         self._at_starts: tuple[Mark, ...] = ()
 
-    def read(self, block: bytes, offset: int) -> None:
+    def read_block(self, block: bytes, offset: int) -> None:
         self.mark = advanced(self.mark, block, offset)
 
-    def hear(self, text: str, here: Callable[[], Mark]) -> None:
-        """Take in what a line says of beginning and end; ``here`` makes the mark above it."""
+    def read_line(self, text: str, mark_above: Callable[[], Mark]) -> None:
+        """Read a line that may say that training begins or is over.
+
+        ``mark_above`` returns the mark of the lines above it.
+        """
         if _START.search(text):
             if not _SHARDS.match(text):
-                self._at_starts = (*self._at_starts[-_MOST_STARTS:], here())
+                self._at_starts = (*self._at_starts[-_MOST_STARTS:], mark_above())
             self.mark = replace(self.mark, starts=self.mark.starts + 1)
         elif _OVER.search(text):
-            self.mark = replace(self.mark, over=here().at_its_end().over)
+            self.mark = replace(self.mark, over=mark_above().at_its_end().over)
 
     def began_since(self, then: Mark) -> bool:
         """Whether a program began after ``then``."""

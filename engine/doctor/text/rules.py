@@ -106,7 +106,7 @@ class Rule:
             return None
         return found
 
-    def stands_below(self, above: str) -> bool:
+    def fits_below(self, above: str) -> bool:
         """Whether the lines above fit: frames the rule asks for, none that it excludes."""
         if self.above and not re.search(self.above, above, re.IGNORECASE):
             return False

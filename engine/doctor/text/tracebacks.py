@@ -1,4 +1,4 @@
-"""Tracebacks, while they go by: frames of one process until the line that names the exception."""
+"""Reads tracebacks line by line: frames of a process up to the line that names the exception."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from engine.doctor.text.line import Line, frame
 _HEADER = "Traceback (most recent call last)"
 _HEADER_OF_GROUP = f"Exception Group {_HEADER}"
 _IGNORED = ("Exception ignored in", "--- Logging error ---")
-"""What follows was raised where nobody could handle it, and harmed nobody."""
+"""The traceback that follows did no harm: it was raised where it cannot be handled."""
 _WORDS = ("Error", "Exception", "Warning", "Timeout", "Failed", "Invalid", "NotFound", "Abort")
-"""Names that anybody may begin a line with."""
+"""Words that may begin a line of any text."""
 _UNDERLINES = " ^~"
 _MOST_CODE = 10
-"""Lines of program text that are kept of a frame; the text of one ends at ``_WIDEST_CODE``."""
+"""Source lines per frame, each of at most ``_WIDEST_CODE`` characters."""
 _WIDEST_CODE = 500
 _MOST_LINES = 400
 _MOST_FRAMES = 200
 _LAST_LINES = 8
-"""A traceback that so few lines follow is where the log ends."""
+"""If at most this many lines follow a traceback, the log ends in it."""
 _MOST_OPEN = 64
 TASK = "ray:task"
-"""Stands for a frame where Ray names the exception of a task."""
+"""Replaces a frame where Ray names the exception of a task."""
 _EXCEPTION = re.compile(
     r"^(?:E\s+|\| )?(?P<type>(?:[A-Za-z_]\w*\.)*(?:_?[A-Z]\w*|timeout|gaierror))"
     r"(?::\s*(?P<message>.*))?$"
 )
-_NAMED_SO = re.compile(
+_USUAL_NAME = re.compile(
     r"(?:Error|Exception|Exit|Interrupt|Timeout|Iteration|Warning|Failure|Found|Died|Empty|Full|Killed"
     r"|Abort|Denied|Refused|Expired|Unavailable|Violation|Invalid|InvalidURL|Overflow|timeout|gaierror"
     r"|NotFound|Misuse|Failed|Fault|Duplicate|Closed|Missing\w*|Unsupported\w*|Unserializable|Cancelled"
@@ -46,9 +46,11 @@ _IMPLIED = re.compile(r"RayTaskError\((?P<type>\w+)\)|\x1b?ray::")
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An exception and where it came from: ``frames`` are ``file:function``, outermost first;
-    ``code`` is the source of the innermost one, where the traceback shows it, in one line.
-    ``is_ignored`` is what harms nobody, and a group of exceptions: those in it follow.
+    """An exception and its origin.
+
+    ``frames`` are ``file:function``, outermost first. ``code`` is the source of the innermost one
+    in one line, if the traceback shows it. ``is_ignored`` marks exceptions without consequences,
+    and groups of exceptions: their members follow.
     """
 
     line: Line
@@ -65,101 +67,113 @@ class Raised:
 
 @dataclass
 class _Open:
+    """A traceback whose exception has not been read yet."""
+
     has_header: bool = False
     is_group: bool = False
-    """Whether it is a group's, and what the group holds is still to come."""
+    """Whether it is that of an exception group whose members follow."""
     is_ignored: bool = False
     frames: list[str] = field(default_factory=list)
     depth: int = 0
-    """Blanks before the last frame."""
+    """Indentation of the last frame."""
     code: list[str] = field(default_factory=list)
     is_cut: bool = False
-    """Whether something else was printed below the last frame."""
+    """Whether other output follows the last frame."""
     type: str = ""
     last: Line | None = None
     lines: int = 0
     since: int = 0
-    """Lines after the last frame, of any process."""
+    """Lines of all processes after the last frame."""
 
-    def go_down(self, line: Line, named: str) -> None:
-        self.frames.append(named)
+    @property
+    def last_frames(self) -> tuple[str, ...]:
+        return tuple(self.frames[-_MOST_FRAMES:])
+
+    def add_frame(self, line: Line, name: str) -> None:
+        self.frames.append(name)
         self.depth, self.code, self.is_cut = _depth(line.text), [], False
         self.last, self.since = line, 0
-        self.type = _implied(line.text) or self.type
+        # Ray may name the type above the frames.
+        implied = _IMPLIED.search(line.text[:400])
+        self.type = (implied["type"] if implied else "") or self.type
 
-    def go_into_group(self, line: Line, type_: str) -> None:
-        """The group only wraps what follows, and is named where the log ends here."""
+    def enter_group(self, line: Line, type_: str) -> None:
+        """Expect the members of the group. Its own type counts only if the log ends here."""
         self.is_group, self.is_cut = False, True
         self.last, self.since, self.type = line, 0, type_
 
-    def take(self, text: str) -> None:
-        """A line that is no frame and no exception: program text, or printed by somebody."""
+    def add_text(self, text: str) -> None:
+        """Add a line that is neither frame nor exception: source code, or other output."""
         depth = _depth(text)
         may_begin = not self.code and (depth > self.depth or not self.depth)
-        goes_on = depth > self.depth and not self.is_cut and len(self.code) < _MOST_CODE
-        if (may_begin or goes_on) and text.strip(_UNDERLINES):
+        may_continue = depth > self.depth and not self.is_cut and len(self.code) < _MOST_CODE
+        if (may_begin or may_continue) and text.strip(_UNDERLINES):
             self.code.append(text.strip()[:_WIDEST_CODE])
         self.is_cut = self.is_cut or depth < self.depth
 
-    def raises(self, text: str) -> tuple[str, str] | None:
-        """Type and message of an exception by whatever name that stands right below the frames.
+    def odd_exception(self, text: str) -> tuple[str, str] | None:
+        """Return type and message of an exception of any name directly below the frames.
 
-        The program text that raises it tells the name; where it does not the name is of two words
-        and a message follows, since anybody may print ``Epoch: 3`` between.
+        The name must be that of the raise statement. Without a raise statement, it must consist of
+        two words with a message after it: other output such as ``Epoch: 3`` may come between.
         """
-        found = _ODD_NAME.fullmatch(text)
-        if found is None or not self.has_header or self.is_cut or not self.depth:
+        match = _ODD_NAME.fullmatch(text)
+        if match is None or not self.has_header or self.is_cut or not self.depth:
             return None
-        type_, message = found["type"], found["message"] or ""
+        type_, message = match["type"], match["message"] or ""
         raised = _raised_by(" ".join(self.code)).rpartition(".")[2]
         fits = type_ == raised if raised else message and _TWO_WORDS.match(type_)
         return (type_, message) if fits else None
 
 
 class Tracebacks:
-    """Feed lines in order; an exception comes back with the line that names it."""
+    """Reads lines in order; returns an exception with the line that names it."""
 
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {"": _Open()}
         """The log may begin in the middle of a traceback."""
         self._ignored: dict[str, int] = {}
-        """Of a process the lines for which a traceback that begins is an ignored one."""
+        """Lines for which a new traceback of a process is an ignored one."""
 
     @property
     def any_open(self) -> bool:
         return bool(self._open)
 
     def is_open(self, source: str) -> bool:
-        """Whether frames of that process have gone by without the exception."""
+        """Whether frames of that process were read, but not yet their exception."""
         block = self._open.get(source)
         return block is not None and bool(block.frames)
 
     def read(self, line: Line) -> Raised | None:
-        self._age()
+        self._expire()
         if line.text.startswith(_IGNORED):
             self._ignored[line.source] = 3
             self._open.setdefault(line.source, _Open())
         if _HEADER in line.text:
             self._begin(line.source, line.text)
             return None
-        named = _frame_or_implied(line.text)
+        name = frame(line.text)
+        if name is None and _names_task(line.text):
+            name = TASK
         block = self._open.get(line.source)
-        if named is not None:
+        if name is not None:
             if block is None:
                 block = self._begin(line.source)
-            block.go_down(line, named)
+            block.add_frame(line, name)
             return None
         if block is None or not block.frames:
             return None
         return self._close(line, block)
 
     def torn(self) -> list[Raised]:
-        """Tracebacks at which the log ends, before their exceptions."""
-        return [
-            _torn(block, block.last)
-            for block in self._open.values()
-            if block.last and block.since <= _LAST_LINES
-        ]
+        """Return the tracebacks in which the log ends, before their exceptions."""
+        torn = []
+        for block in self._open.values():
+            if block.last and block.since <= _LAST_LINES:
+                code = " ".join(block.code)
+                type_ = block.type or _raised_by(code)
+                torn.append(Raised(block.last, type_, "", block.last_frames, code=code))
+        return torn
 
     def _begin(self, source: str, header: str = "") -> _Open:
         if len(self._open) >= _MOST_OPEN:
@@ -169,20 +183,23 @@ class Tracebacks:
         return self._open[source]
 
     def _close(self, line: Line, block: _Open) -> Raised | None:
-        found = exception_in(line.text, below_frames=True) or block.raises(line.text[:2000])
-        if found is None:
-            block.take(line.text)
+        """Return the exception that ends the traceback, if the line names it."""
+        exception = exception_in(line.text, below_frames=True)
+        exception = exception or block.odd_exception(line.text[:2000])
+        if exception is None:
+            block.add_text(line.text)
             return None
-        passes = block.is_group or block.is_ignored
-        raised = Raised(line, *found, _told(block), passes, " ".join(block.code))
+        is_ignored = block.is_group or block.is_ignored
+        raised = Raised(line, *exception, block.last_frames, is_ignored, " ".join(block.code))
         if block.is_group:
-            block.go_into_group(line, found[0])
+            block.enter_group(line, exception[0])
         else:
             del self._open[line.source]
         return raised
 
-    def _age(self) -> None:
-        self._ignored = {source: left - 1 for source, left in self._ignored.items() if left > 1}
+    def _expire(self) -> None:
+        """Count one more line, and drop tracebacks that are too long."""
+        self._ignored = {source: lines - 1 for source, lines in self._ignored.items() if lines > 1}
         for source, block in list(self._open.items()):
             block.lines += 1
             block.since += 1
@@ -191,61 +208,44 @@ class Tracebacks:
 
 
 def exception_in(text: str, *, below_frames: bool = False) -> tuple[str, str] | None:
-    """Type and message of a line such as ``ValueError: too long``; None for other lines.
+    """Return type and message of a line such as ``ValueError: too long``; None for other lines.
 
-    Below frames a class is an exception by whatever name, where its module is named with it.
+    Below frames, a class with its module is an exception whatever its name.
     """
-    found = _EXCEPTION.match(text[:2000])
-    if found is None:
+    match = _EXCEPTION.match(text[:2000])
+    if match is None:
         return None
-    is_named_so = _NAMED_SO.search(found["type"]) is not None
-    if not is_named_so and not (below_frames and _OF_A_MODULE.match(text)):
+    has_usual_name = _USUAL_NAME.search(match["type"]) is not None
+    if not has_usual_name and not (below_frames and _OF_A_MODULE.match(text)):
         return None
-    return _once(found["type"]), (found["message"] or "").removeprefix(": ")
-
-
-def _torn(block: _Open, last: Line) -> Raised:
-    code = " ".join(block.code)
-    return Raised(last, block.type or _raised_by(code), "", _told(block), code=code)
-
-
-def _told(block: _Open) -> tuple[str, ...]:
-    return tuple(block.frames[-_MOST_FRAMES:])
+    name = match["type"]
+    # Two ranks may have written the name into one line at the same time.
+    half = len(name) // 2
+    name = name[:half] if name[:half] == name[half:] else name
+    return name, (match["message"] or "").removeprefix(": ")
 
 
 def _depth(text: str) -> int:
     return len(text) - len(text.lstrip())
 
 
-def _once(name: str) -> str:
-    """The name, which two ranks may have written into one line at the same time."""
-    half = len(name) // 2
-    return name[:half] if name[:half] == name[half:] else name
+def without_traceback(line: Line) -> Raised | None:
+    """Return the exception that a line names if its traceback is not in the log."""
+    exception = exception_in(line.text)
+    # pytest marks with E what the test itself has raised.
+    if exception is None or exception[0] in _WORDS or line.text.startswith("E "):
+        return None
+    return Raised(line, *exception, ())
 
 
-def lone(line: Line) -> Raised | None:
-    """An exception whose traceback is not in the log."""
-    found = exception_in(line.text)
-    if found is None or found[0] in _WORDS or line.text.startswith("E "):
-        return None  # Behind the E of a test's report stands what the test has tried out.
-    return Raised(line, *found, ())
-
-
-def _frame_or_implied(text: str) -> str | None:
-    named = frame(text)
-    if named is not None:
-        return named
-    starts_task = _OF_A_TASK.match(text) or (_IMPLIED.search(text[:400]) and exception_in(text))
-    return TASK if starts_task else None
+def _names_task(text: str) -> bool:
+    """Whether Ray names the exception of a task."""
+    if _OF_A_TASK.match(text):
+        return True
+    return _IMPLIED.search(text[:400]) is not None and exception_in(text) is not None
 
 
 def _raised_by(code: str) -> str:
-    """The type that a line of program text raises."""
-    found = _RAISES.match(code)
-    return found["type"] if found else ""
-
-
-def _implied(text: str) -> str:
-    """The type that Ray names ahead of the frames."""
-    found = _IMPLIED.search(text[:400])
-    return (found["type"] or "") if found else ""
+    """Return the type that a source line raises."""
+    match = _RAISES.match(code)
+    return match["type"] if match else ""

@@ -8,7 +8,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.doctor.text.line import read_line
-from engine.doctor.text.matching import book, bound
+from engine.doctor.text.matching import index_rules, rule_index
 from engine.doctor.text.reader import LogReader
 from engine.doctor.text.rules import Role, Rule, load_rules
 from tests.engine.doctor.text.reading import STEPS, alarms, read
@@ -71,7 +71,7 @@ def test_an_example_alone_in_a_log_is_found_as_its_rule(rule: Rule) -> None:
 def test_no_text_that_is_looked_for_stands_in_a_line_of_metrics() -> None:
     """Else every such line of a log of gigabytes is read on its own, which takes twice as long."""
     names = " - ".join(f"{name}:0.5" for name in _METRICS.split()).encode()
-    assert [needle for needle in book().needles if needle in names] == []
+    assert [needle for needle in rule_index().needles if needle in names] == []
 
 
 def test_every_id_is_used_once() -> None:
@@ -93,8 +93,8 @@ def test_every_rule_that_explains_offers_a_remedy() -> None:
 
 
 def test_a_needle_leads_to_every_pattern() -> None:
-    book = bound(RULES)
-    reached = {(rule.id, place) for users in (*book.users, book.last) for rule, place in users}
+    index = index_rules(RULES)
+    reached = {(rule.id, place) for users in (*index.users, index.last) for rule, place in users}
     assert reached == {(rule.id, place) for rule in RULES for place in range(len(rule.patterns))}
 
 
