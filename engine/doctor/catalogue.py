@@ -19,7 +19,7 @@ from typing import Any
 
 import engine.doctor
 from engine.doctor.text.rules import RULES, Role, load_rules, read_yaml
-from engine.findings.families import IDS
+from engine.findings.categories import IDS
 from engine.findings.finding import Severity
 from engine.findings.symptom import HOLE, Case, Symptom
 from engine.preflight import values
@@ -54,14 +54,14 @@ class Entry:
     source: str = ""
 
     @property
-    def family(self) -> str:
+    def category(self) -> str:
         return self.id.split(".", 1)[0]
 
 
 def entries() -> list[Entry]:
     """Every finding, by category, then by severity, then by id."""
     findings = [*_of_text_rules(), *_of_exceptions(), *map(_of_symptom, declared_symptoms())]
-    return sorted(findings, key=lambda entry: (entry.family, _rank(entry), entry.id))
+    return sorted(findings, key=lambda entry: (entry.category, _rank(entry), entry.id))
 
 
 def declared_symptoms() -> list[Symptom]:
@@ -158,8 +158,8 @@ def id_list() -> str:
 
 
 def _categories(findings: Iterable[Entry]) -> Iterator[str]:
-    for family, group in groupby(findings, key=lambda entry: entry.family):
-        yield f"\n## {family}"
+    for category, group in groupby(findings, key=lambda entry: entry.category):
+        yield f"\n## {category}"
         for entry in group:
             yield from _section(entry)
 

@@ -28,9 +28,9 @@ def merge_findings(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[
         index = _find_explanation(text[0], findings) or 0
         findings[index] = findings[index].with_consequences([text[0]])
         return findings
-    categories = {finding.family for finding in text}
-    same = [finding for finding in numbers if finding.family in categories]
-    others = [finding for finding in numbers if finding.family not in categories]
+    categories = {finding.category for finding in text}
+    same = [finding for finding in numbers if finding.category in categories]
+    others = [finding for finding in numbers if finding.category not in categories]
     console = _merge_same(text, same)
     if not console:
         return alarms_first(others)
@@ -38,7 +38,7 @@ def merge_findings(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[
     if console[0].confidence < _NAMES_A_CAUSE and has_alerts:
         return alarms_first([*others, *console])
     roots, rest = _fold_consequences(console, others)
-    if roots[0].family == _CANCELLED:
+    if roots[0].category == _CANCELLED:
         critical = [finding for finding in rest if finding.severity is Severity.CRITICAL]
         rest = [finding for finding in rest if finding not in critical]
         roots = [*critical, *roots]
@@ -57,13 +57,13 @@ def grade_by_records(text: Sequence[Finding], numbers: Sequence[Finding]) -> lis
     finding of that category in the records it is a warning.
     """
     recorded = {
-        finding.family: finding.severity for finding in reversed(numbers) if _is_recorded(finding)
+        finding.category: finding.severity for finding in reversed(numbers) if _is_recorded(finding)
     }
 
     def grade(finding: Finding) -> Finding:
         if not finding.evidence or _OF_ONE_ROLLOUT not in finding.evidence[0].text:
             return finding
-        severities = finding.severity, recorded.get(finding.family, Severity.WARNING)
+        severities = finding.severity, recorded.get(finding.category, Severity.WARNING)
         return replace(finding, severity=max(severities, key=lambda severity: severity.rank))
 
     return [grade(finding) for finding in text]
@@ -73,11 +73,11 @@ def _find_explanation(end: Finding, findings: Sequence[Finding]) -> int | None:
     """Return the index of the finding for which a person stopped the run, or of NaN values that
     ended it."""
     quote = end.evidence[0].text if end.evidence else ""
-    is_by_hand = end.family == _CANCELLED and _BY_HAND.search(quote) is not None
-    is_by_nan = end.family != _CANCELLED and _NOT_A_NUMBER.search(quote) is not None
+    is_by_hand = end.category == _CANCELLED and _BY_HAND.search(quote) is not None
+    is_by_nan = end.category != _CANCELLED and _NOT_A_NUMBER.search(quote) is not None
     for index, finding in enumerate(findings):
         is_grave = finding.severity in (Severity.CRITICAL, Severity.ERROR)
-        if is_grave and (is_by_hand or (is_by_nan and finding.family == "loss_nan")):
+        if is_grave and (is_by_hand or (is_by_nan and finding.category == "loss_nan")):
             return index
     return None
 
@@ -91,7 +91,7 @@ def _merge_same(text: Sequence[Finding], same: Sequence[Finding]) -> list[Findin
     if not text:
         return []
     recorded = next((finding for finding in same if _is_recorded(finding)), None)
-    if recorded is None or recorded.family != text[0].family:
+    if recorded is None or recorded.category != text[0].category:
         return [text[0].with_consequences(same), *text[1:]]
     others = [finding for finding in same if finding is not recorded]
     return [recorded.with_consequences([text[0], *others]), *text[1:]]

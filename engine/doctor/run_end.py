@@ -42,10 +42,13 @@ def adjust_to_end(
     """
     reason = state.reason or ""
     if reason.startswith("stopped by ") or (stop_is_asked and not state.has_ended):
-        return [_quiet(finding) if finding.family == _INTERRUPTED else finding for finding in text]
+        return [
+            _quiet(finding) if finding.category == _INTERRUPTED else finding for finding in text
+        ]
     if state.went_well:
         return [
-            finding if finding.family.startswith(_LASTING) else _quiet(finding) for finding in text
+            finding if finding.category.startswith(_LASTING) else _quiet(finding)
+            for finding in text
         ]
     if _KILLED in reason and not any(finding.severity.is_alarm for finding in text):
         evidence = Evidence(reason, step=state.step)
@@ -69,7 +72,7 @@ def offer_resume(findings: Sequence[Finding], run: RunDir, state: RunState) -> l
 
 
 def _is_from_outside(finding: Finding) -> bool:
-    return finding.severity.is_alarm and finding.family.startswith(_OUTSIDE)
+    return finding.severity.is_alarm and finding.category.startswith(_OUTSIDE)
 
 
 def _quiet(finding: Finding) -> Finding:

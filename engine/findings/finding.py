@@ -140,7 +140,7 @@ class Finding:
         return "" if self.onset_step is None else f"{self.counted} {self.onset_step}"
 
     @property
-    def family(self) -> str:
+    def category(self) -> str:
         """The category: the ID up to the first dot."""
         return self.id.split(".", 1)[0]
 

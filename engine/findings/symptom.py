@@ -83,7 +83,7 @@ class Symptom:
         )
 
     @property
-    def family(self) -> str:
+    def category(self) -> str:
         """The category: the id up to the first dot."""
         return self.id.split(".", 1)[0]
 

@@ -79,13 +79,13 @@ def _effect_of_fix(
     if root is None:
         return "that run has no alerts so far"
     alerts = _alerts(findings)
-    if root.family in alerts:
-        return f"it did not help: {root.family} occurred again"
+    if root.category in alerts:
+        return f"it did not help: {root.category} occurred again"
     onset, step = root.onset_step or parent_state.step or 0, state.step or 0
     if step <= onset and not state.went_well:
-        return f"it is too early to say (step {step}; {root.family} came at {onset})"
+        return f"it is too early to say (step {step}; {root.category} came at {onset})"
     new = f", but now there is {', '.join(alerts)}" if alerts else ""
-    return f"it helped: {root.family} is gone at step {step}{new}"
+    return f"it helped: {root.category} is gone at step {step}{new}"
 
 
 Outcome = Literal[
@@ -129,8 +129,8 @@ def verdict(
         text = f"the small run did not run to its end ({describe(repro_state)}): no verdict"
         return Verdict("undecided", text)
     run_alerts, repro_alerts = _alerts(run), _alerts(repro)
-    shared = tuple(family for family in repro_alerts if family in run_alerts)
-    others = tuple(family for family in repro_alerts if family not in run_alerts)
+    shared = tuple(category for category in repro_alerts if category in run_alerts)
+    others = tuple(category for category in repro_alerts if category not in run_alerts)
     if shared:
         outcome, text = _shared_verdict(run, repro, shared)
         return Verdict(outcome, text, shared, others)
@@ -167,7 +167,7 @@ def _shared_verdict(
     """Judge runs with the same alerts: an unchanged value is the cause if both name it."""
     root = shared[0]
     in_run, in_repro = (
-        named_values(finding for finding in findings if finding.family == root)
+        named_values(finding for finding in findings if finding.category == root)
         for findings in (run, repro)
     )
     values = {key: value for key, value in in_repro.items() if in_run.get(key, _ABSENT) == value}
@@ -182,8 +182,8 @@ def _shared_verdict(
     )
 
 
-def _part(family: str) -> str:
-    return _PARTS.get(family.split("_", 1)[0], "the engine")
+def _part(category: str) -> str:
+    return _PARTS.get(category.split("_", 1)[0], "the engine")
 
 
 def named_values(findings: Iterable[Finding]) -> dict[str, object]:
@@ -222,7 +222,7 @@ def _with_consequences(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 def _alerts(findings: Sequence[Finding]) -> tuple[str, ...]:
     """The categories of the alerts, root cause first."""
-    alerts = [finding.family for finding in findings if finding.severity.is_alarm]
+    alerts = [finding.category for finding in findings if finding.severity.is_alarm]
     return tuple(dict.fromkeys(alerts))
 
 
@@ -253,18 +253,18 @@ _SAMPLES, _BYTES = 20, 1 << 20
 
 
 def outside_cause(
-    state: RunState, families: Sequence[str], attempt: Attempt | None = None
+    state: RunState, categories: Sequence[str], attempt: Attempt | None = None
 ) -> str | None:
     """The cause of a failure that has nothing to do with the config; None if the config may be it.
 
-    ``families`` are the categories of the run's alerts. Only the first one, the root cause, counts,
-    since the others may follow from it. Memory counts as outside if other processes held most of
-    it, by the samples of ``attempt``.
+    ``categories`` are those of the run's alerts. Only the first one, the root cause, counts, since
+    the others may follow from it. Memory counts as outside if other processes held most of it, by
+    the samples of ``attempt``.
     """
-    if not families:
+    if not categories:
         reason = state.reason or ""
         return next((cause for pattern, cause in _REASONS if pattern.search(reason)), None)
-    root = families[0]
+    root = categories[0]
     if root in _MEMORY:
         return _memory_of_others(attempt, "gpu" if root.startswith("cuda") else "host")
     return next((cause for start, cause in _OUTSIDE.items() if root.startswith(start)), "") or None

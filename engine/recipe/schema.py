@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from engine.base.errors import nearest
 from engine.base.masking import is_secret_name
-from engine.findings.families import ALARMS, instead_of
+from engine.findings.categories import ALARMS, instead_of
 from engine.judge.settings import JudgeSettings
 from engine.reward.formula import RewardSettings
 from engine.runs.kinds import GRPO, ByKind, Kind

@@ -214,8 +214,8 @@ def grade_by_length(run: Run, findings: list[Finding]) -> list[Finding]:
     where a level shifts.
     """
     if run.context.is_whole and 0 < run.records < FEW:
-        categories = {finding.family for finding in findings if finding.severity.is_alarm}
-        added = (finding for finding in check(run) if finding.family not in categories)
+        categories = {finding.category for finding in findings if finding.severity.is_alarm}
+        added = (finding for finding in check(run) if finding.category not in categories)
         return [_lower(run.records, finding) for finding in (*findings, *added)]
     return [
         replace(finding, severity=Severity.WARNING)

@@ -325,7 +325,7 @@ def _retries_of(kind: str) -> Symptom:
     """Return the symptom of repeated calls; its category is that of the error that repeats."""
     failure = FAILURES.get(kind, FAILURES["other"])
     return Symptom(
-        id=f"{failure.family}.retries",
+        id=f"{failure.category}.retries",
         severity=Severity.WARNING,
         title="{share} of judge calls needed retries",
         cause=f"{failure.cause} {{count}} of the last {{tries}} attempts failed with this error. "

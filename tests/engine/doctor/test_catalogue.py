@@ -18,7 +18,7 @@ from engine.doctor.metrics import MetricContext, metric_findings, rules
 from engine.doctor.metrics.apply_rules import own_rules
 from engine.doctor.rewards.failures import FAILURES, RETRIES
 from engine.doctor.text.rules import Role, Rule, load_rules
-from engine.findings.families import FAMILIES, IDS
+from engine.findings.categories import CATEGORIES, IDS
 from engine.findings.finding import Finding
 from engine.findings.symptom import HOLE, Case, Symptom
 from engine.judge.api import RETRYABLE
@@ -51,7 +51,7 @@ def test_the_committed_ids_are_those_of_the_rules() -> None:
 
 @pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda symptom: symptom.id)
 def test_every_symptom_is_complete(symptom: Symptom) -> None:
-    assert symptom.family in FAMILIES, f"{symptom.id}: add its category to FAMILIES"
+    assert symptom.category in CATEGORIES, f"{symptom.id}: add its category to CATEGORIES"
     for field in ("title", "cause", "shape", "source"):
         assert getattr(symptom, field).strip(), f"{symptom.id}: {field} is empty"
     for remedy in symptom.remedies(Case()):
@@ -119,7 +119,7 @@ def test_what_a_person_reads_begins_as_a_sentence() -> None:
 
 
 def test_every_id_begins_with_a_class_and_every_class_has_a_rule() -> None:
-    assert {row.family for row in ROWS} == set(FAMILIES)
+    assert {row.category for row in ROWS} == set(CATEGORIES)
 
 
 def test_text_rules_and_classes_of_failed_rewards_are_in_it() -> None:
@@ -143,12 +143,12 @@ def _is_row_of(id: str, symptom: str, one: Finding) -> bool:
 
 def test_the_findings_that_the_list_of_defects_names_exist() -> None:
     text = (TABLE.parent / "defects.md").read_text(encoding="utf-8")
-    families = {one.family for one in ROWS}
+    categories = {one.category for one in ROWS}
     named = set(re.findall(r"`([a-z_]+(?:\.[a-z_]+)?)`", text))
-    meant = {one for one in named if one.partition(".")[0] in families}
+    meant = {one for one in named if one.partition(".")[0] in categories}
     assert len(meant) > 20
     for id in meant:
-        assert any(fnmatch(id, row.id) or row.family == id for row in ROWS), id
+        assert any(fnmatch(id, row.id) or row.category == id for row in ROWS), id
 
 
 def test_help_of_the_catalogue_writes_no_file(

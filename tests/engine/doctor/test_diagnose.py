@@ -153,7 +153,7 @@ def test_a_log_that_grows_flat_is_found_by_its_numbers(tmp_path: Path) -> None:
     log = tmp_path / "out.log"
     line = "{{'loss': 0.0, 'grad_norm': 0.0, 'reward': 0.0, 'reward_std': 0.0, 'epoch': {}}}\n"
     log.write_text("".join(line.format(n / 10) for n in range(12)))
-    assert diagnose_file(log)[0].family == "reward_zero_or_flat"
+    assert diagnose_file(log)[0].category == "reward_zero_or_flat"
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00" * 5000, b"\xff\xfe", b"{" * 3000, b"\r" * 3000])

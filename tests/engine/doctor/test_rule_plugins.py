@@ -9,7 +9,7 @@ import pytest
 from engine.doctor.metrics import metric_findings
 from engine.doctor.rewards import reward_findings
 from engine.doctor.text.rules import all_rules, load_rules
-from engine.findings.families import instead_of
+from engine.findings.categories import instead_of
 from tests.engine.doctor.metrics.curves import columns
 from tests.engine.doctor.rewards.records import scored, write
 from tests.plugins import InstallPlugin

@@ -126,7 +126,7 @@ def test_a_run_that_ends_is_looked_at_at_once(
             found = pool.submit(next, looks).result(timeout=PATIENCE_S)
         finally:
             doctor.close()
-    assert found[0].family == "cuda_oom_training"
+    assert found[0].category == "cuda_oom_training"
 
 
 @pytest.mark.parametrize("state", ["running", "stopping"])

@@ -115,7 +115,7 @@ def test_a_share_at_the_longest_counts_only_where_that_is_the_limit(
         "response_length/clip_ratio": np.full(30, 0.58),
     }
     findings = metric_findings(columns(curves), MetricContext({"data.max_response_length": limit}))
-    ids = [finding.id for finding in findings if finding.family == "collapse_entropy_or_length"]
+    ids = [finding.id for finding in findings if finding.category == "collapse_entropy_or_length"]
     assert bool(ids) == believed
 
 

@@ -138,7 +138,7 @@ def test_one_and_the_same_reward_for_every_prompt_points_at_the_judge() -> None:
 def test_rewards_that_are_equal_in_groups_only_point_at_sampling() -> None:
     rewards = np.random.default_rng(3).uniform(0, 1, 30)
     curves = {"reward/mean": rewards, "reward/std": np.zeros(30)}
-    (one,) = [x for x in metric_findings(columns(curves)) if x.family == "reward_zero_or_flat"]
+    (one,) = [x for x in metric_findings(columns(curves)) if x.category == "reward_zero_or_flat"]
     assert not any("judge" in remedy.title for remedy in one.remedies)
 
 

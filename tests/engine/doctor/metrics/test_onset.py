@@ -179,8 +179,8 @@ def test_what_follows_is_folded_below_what_came_first() -> None:
     (root,) = [
         finding for finding in metric_findings(columns(curves)) if finding.severity != "info"
     ]
-    assert root.family in ("kl_or_grad_blowup", "collapse_entropy_or_length")
-    assert any(consequence.family == "reward_zero_or_flat" for consequence in root.followed_by)
+    assert root.category in ("kl_or_grad_blowup", "collapse_entropy_or_length")
+    assert any(consequence.category == "reward_zero_or_flat" for consequence in root.followed_by)
 
 
 def test_a_nan_reward_explains_the_nan_loss() -> None:

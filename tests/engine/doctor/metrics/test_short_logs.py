@@ -120,17 +120,17 @@ def alarms(path: Path, text: str) -> list[Finding]:
 
 
 @pytest.mark.parametrize(
-    ("family", "text"),
+    ("category", "text"),
     [
-        pytest.param(family, text, id=f"{family}-{name}")
-        for family, texts in SICK.items()
+        pytest.param(category, text, id=f"{category}-{name}")
+        for category, texts in SICK.items()
         for name, text in texts.items()
     ],
 )
-def test_a_few_sick_records_are_named(tmp_path: Path, family: str, text: str) -> None:
+def test_a_few_sick_records_are_named(tmp_path: Path, category: str, text: str) -> None:
     first = alarms(tmp_path / "console.log", text)[0]
 
-    assert first.family == family
+    assert first.category == category
 
 
 @pytest.mark.parametrize("text", HEALTHY.values(), ids=HEALTHY)

@@ -21,7 +21,7 @@ TIMING = (
 
 
 def slow(found: list[Finding]) -> list[Finding]:
-    return [one for one in found if one.family == "slow_step"]
+    return [one for one in found if one.category == "slow_step"]
 
 
 def timed(tmp_path: Path, **values: float) -> list[Finding]:

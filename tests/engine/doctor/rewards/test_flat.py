@@ -157,7 +157,7 @@ def test_what_the_curves_say_of_the_same_is_folded_below(tmp_path: Path) -> None
     curves = columns({"reward/mean": [-0.3] * 5, "reward/zero_std_share": [1.0] * 5})
     both = merge_numbers(reward_findings(path, CONTEXT), metric_findings(curves, CONTEXT))
     assert [one.id for one in both] == ["judge_parse_failure.constant"]
-    assert [consequence.family for consequence in both[0].followed_by] == ["reward_zero_or_flat"]
+    assert [consequence.category for consequence in both[0].followed_by] == ["reward_zero_or_flat"]
 
 
 def test_a_value_of_the_recipe_is_the_root_of_what_it_does(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ HEALTHY = "healthy_noise"
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[set[str], list[str]]]:
-    """Of every case the classes that would be right, and the families of the alarms."""
+    """Of every case the classes that would be right, and the categories of the alarms."""
     if not CORPUS.is_file():
         pytest.skip("no corpus beside the project")
     log = tmp_path_factory.mktemp("corpus") / "console.log"
@@ -26,7 +26,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[set[str], li
     for line in CORPUS.read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
         log.write_text(case["log"], encoding="utf-8")
-        alarms = [finding.family for finding in diagnose_file(log) if finding.severity.is_alarm]
+        alarms = [finding.category for finding in diagnose_file(log) if finding.severity.is_alarm]
         result.append(({case["label"], *case.get("secondary", [])}, alarms))
     return result
 
@@ -62,11 +62,11 @@ FAILED = {
 }
 
 
-@pytest.mark.parametrize(("name", "family"), FAILED.items())
-def test_a_failed_verl_run_gets_its_cause(name: str, family: str) -> None:
+@pytest.mark.parametrize(("name", "category"), FAILED.items())
+def test_a_failed_verl_run_gets_its_cause(name: str, category: str) -> None:
     if not (VERL / name).is_file():
         pytest.skip("no logs beside the project")
-    assert diagnose_file(VERL / name)[0].family == family
+    assert diagnose_file(VERL / name)[0].category == category
 
 
 def healthy_logs() -> list[Path]:

@@ -13,8 +13,8 @@ REFUSED = "requests.exceptions.HTTPError: 401 Client Error: Unauthorized\n"
 BROKEN = "requests.exceptions.HTTPError: 502 Server Error: Bad Gateway\n"
 
 
-def family(place: str, said: str) -> str:
-    return read(HEADER, frames("/w/mine/train.py:main", place, REQUESTS), said)[0].family
+def category(place: str, said: str) -> str:
+    return read(HEADER, frames("/w/mine/train.py:main", place, REQUESTS), said)[0].category
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def family(place: str, said: str) -> str:
     ],
 )
 def test_the_frames_decide_whose_http_error_it_is(place: str, refused: str, broken: str) -> None:
-    assert (family(place, REFUSED), family(place, BROKEN)) == (refused, broken)
+    assert (category(place, REFUSED), category(place, BROKEN)) == (refused, broken)
 
 
 def test_a_judge_that_is_called_while_data_are_mapped_stays_the_judge() -> None:
@@ -49,7 +49,7 @@ def test_a_judge_that_is_called_while_data_are_mapped_stays_the_judge() -> None:
     [finding] = read(
         HEADER, frames(mapped, client), "openai.AuthenticationError: Error code: 401\n"
     )
-    assert finding.family == "judge_auth"
+    assert finding.category == "judge_auth"
 
 
 @pytest.mark.parametrize(
@@ -63,45 +63,45 @@ def test_a_judge_that_is_called_while_data_are_mapped_stays_the_judge() -> None:
 def test_a_setting_of_zero_that_is_divided_by_is_a_settings_error(divides: str) -> None:
     place = f'  File "/w/reward_fn.py", line 3, in go\n    {divides}\n'
     [finding] = read(HEADER, place, "ZeroDivisionError: integer modulo by zero\n")
-    assert finding.family == "config_error"
+    assert finding.category == "config_error"
 
 
 def test_a_division_by_another_number_is_the_functions() -> None:
     place = '  File "/w/x.py", line 3, in compute_score\n    return args.weight * hits / total\n'
     [finding] = read(HEADER, place, "ZeroDivisionError: division by zero\n")
-    assert finding.family == "reward_function_error"
+    assert finding.category == "reward_function_error"
 
 
 @pytest.mark.parametrize("name", ["my_reward", "reward_fn", "rewards", "reward_math"])
 def test_a_module_that_scores_has_raised_the_error(name: str) -> None:
     [finding] = read(HEADER, frames(f"/w/{name}.py:go"), "RuntimeError: nope\n")
-    assert finding.family == "reward_function_error"
+    assert finding.category == "reward_function_error"
 
 
 @pytest.mark.parametrize("name", ["main_reward", "train_reward_model", "reward_trainer"])
 def test_a_program_that_trains_a_reward_model_scores_nothing(name: str) -> None:
     line = "RuntimeError: This trainer does not support multi GPU setups yet\n"
     [finding] = read(HEADER, frames(f"/w/{name}.py:main"), line)
-    assert finding.family == "training_setup_error"
+    assert finding.category == "training_setup_error"
 
 
 def test_a_pad_token_that_is_not_set_explains_a_crash_right_after() -> None:
     unset = "ERROR - tokenization_utils -   Using pad_token, but it is not set yet.\n"
     crash = HEADER + frames("/w/mine/train.py:collate")
-    assert [finding.family for finding in read(unset, crash)] == ["tokenizer_or_chat_template"]
+    assert [finding.category for finding in read(unset, crash)] == ["tokenizer_or_chat_template"]
 
 
 def test_scoring_that_fails_for_one_sample_after_the_other_is_the_reward_functions() -> None:
     failed = "Error executing sandbox code: 'result'\n"
     assert read(failed) == []
-    assert [finding.family for finding in read(failed, failed)] == ["reward_function_error"]
+    assert [finding.category for finding in read(failed, failed)] == ["reward_function_error"]
 
 
 def test_attempts_of_wandb_explain_the_name_that_cannot_be_resolved_below() -> None:
     below = frames(f"{PACKAGES}/urllib3/connection.py:_new_conn")
     line = "socket.gaierror: [Errno -3] Temporary failure in name resolution\n"
     [finding] = read("Retry attempt failed:\n", HEADER, below, line)
-    assert finding.family == "wandb_network"
+    assert finding.category == "wandb_network"
 
 
 @pytest.mark.parametrize("above", ["", "{'loss': 1.4, 'epoch': 0.1}\n" * 10])
@@ -132,15 +132,17 @@ def test_an_exception_without_frames_is_told_as_the_last_words_of_a_log() -> Non
 
 
 @pytest.mark.parametrize(
-    ("entry", "family"),
+    ("entry", "category"),
     [
         ("/v/lib/python3.11/site-packages/trainkit/cli/main.py:cli_main", "config_error"),
         ("/v/lib/python3.11/site-packages/trainkit/data/load.py:rows", "data_missing_or_schema"),
     ],
 )
-def test_an_unknown_key_of_the_command_line_is_no_key_of_the_data(entry: str, family: str) -> None:
+def test_an_unknown_key_of_the_command_line_is_no_key_of_the_data(
+    entry: str, category: str
+) -> None:
     starter = "/v/bin/trainkit:<module>"
-    assert read(HEADER, frames(starter, entry), "KeyError: 'ppoo'\n")[0].family == family
+    assert read(HEADER, frames(starter, entry), "KeyError: 'ppoo'\n")[0].category == category
 
 
 @pytest.mark.parametrize(
@@ -151,4 +153,4 @@ def test_an_unknown_key_of_the_command_line_is_no_key_of_the_data(entry: str, fa
     ],
 )
 def test_a_message_about_columns_of_a_data_set_is_about_the_data(message: str) -> None:
-    assert read(message + "\n")[0].family == "data_missing_or_schema"
+    assert read(message + "\n")[0].category == "data_missing_or_schema"

@@ -145,16 +145,20 @@ ALL = {**CLIENTS, **MACHINES, **SETTINGS}
 
 
 @pytest.mark.parametrize(
-    ("family", "said"),
-    [(family, line.strip()) for family, text in ALL.items() for line in text.strip().splitlines()],
+    ("category", "said"),
+    [
+        (category, line.strip())
+        for category, text in ALL.items()
+        for line in text.strip().splitlines()
+    ],
 )
-def test_a_message_that_ends_a_traceback_is_sorted(family: str, said: str) -> None:
+def test_a_message_that_ends_a_traceback_is_sorted(category: str, said: str) -> None:
     result = read(HEADER, frames("/w/mine/train.py:main"), f"{said}\n")
-    assert [one.family for one in result][:1] == [family]
+    assert [one.category for one in result][:1] == [category]
 
 
 @pytest.mark.parametrize(
-    ("family", "said"),
+    ("category", "said"),
     [
         (
             "ray_start_or_worker_died",
@@ -216,5 +220,5 @@ def test_a_message_that_ends_a_traceback_is_sorted(family: str, said: str) -> No
         ("python_env_import", "/usr/bin/python: No module named torch.distributed.run"),
     ],
 )
-def test_what_launchers_and_daemons_say_is_sorted(family: str, said: str) -> None:
-    assert [finding.family for finding in read(f"{said}\n")] == [family]
+def test_what_launchers_and_daemons_say_is_sorted(category: str, said: str) -> None:
+    assert [finding.category for finding in read(f"{said}\n")] == [category]

@@ -9,8 +9,8 @@ from tests.engine.doctor.text.reading import HEADER, frames, read
 PACKAGES = "/v/lib/python3.11/site-packages"
 
 
-def family(*texts: str) -> str:
-    return read(*texts)[0].family
+def category(*texts: str) -> str:
+    return read(*texts)[0].category
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ def family(*texts: str) -> str:
 )
 def test_the_library_that_raises_names_the_class(place: str, said: str, expected: str) -> None:
     above = frames("/w/mine/train.py:main", f"{PACKAGES}/{place}")
-    assert family(HEADER, above, said + "\n").startswith(expected)
+    assert category(HEADER, above, said + "\n").startswith(expected)
 
 
 def test_what_the_message_says_outweighs_the_library() -> None:
     above = frames("/w/mine/train.py:main", f"{PACKAGES}/torch/nn/kit.py:forward")
     line = "NotImplementedError: this layer takes no packed sequences in bf16\n"
-    assert family(HEADER, above, line) == "dtype_or_attention_error"
+    assert category(HEADER, above, line) == "dtype_or_attention_error"
 
 
 @pytest.mark.parametrize(
@@ -69,18 +69,18 @@ def test_what_the_message_says_outweighs_the_library() -> None:
     ],
 )
 def test_an_exception_of_the_program_itself_is_sorted(said: str, expected: str) -> None:
-    assert family(HEADER, frames("/w/mine/train.py:main"), said + "\n").startswith(expected)
+    assert category(HEADER, frames("/w/mine/train.py:main"), said + "\n").startswith(expected)
 
 
 @pytest.mark.parametrize("place", ["/w/mine/judge.py:read", "/w/mine/rewards/kit.py:score"])
 def test_json_that_a_judge_wrote_is_no_data_file(place: str) -> None:
     line = "json.decoder.JSONDecodeError: Extra data: line 2 column 1 (char 9)\n"
-    assert not family(HEADER, frames("/w/mine/train.py:main", place), line).startswith("data")
+    assert not category(HEADER, frames("/w/mine/train.py:main", place), line).startswith("data")
 
 
 def test_a_step_of_an_environment_belongs_to_the_reward() -> None:
     above = frames("/w/mine/train.py:main", "/w/mine/envs/kitchen.py:step")
-    assert family(HEADER, above, "ValueError: no such pan\n") == "reward_function_error"
+    assert category(HEADER, above, "ValueError: no such pan\n") == "reward_function_error"
 
 
 @pytest.mark.parametrize(
@@ -113,4 +113,4 @@ def test_a_step_of_an_environment_belongs_to_the_reward() -> None:
     ],
 )
 def test_the_last_words_of_shells_and_schedulers_are_read(said: str, expected: str) -> None:
-    assert family("loading the model\n", said + "\n") == expected
+    assert category("loading the model\n", said + "\n") == expected

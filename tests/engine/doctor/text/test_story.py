@@ -44,7 +44,7 @@ def test_out_of_memory_on_one_rank_explains_the_time_out_of_the_others() -> None
         f"[rank0]: {OOM}",
     )
     assert root.id == "cuda_oom_training.oom"
-    assert [consequence.family for consequence in root.followed_by] == ["nccl_timeout_or_error"]
+    assert [consequence.category for consequence in root.followed_by] == ["nccl_timeout_or_error"]
 
 
 def test_a_judge_that_refuses_many_lines_apart_is_named_once() -> None:
@@ -86,7 +86,7 @@ def test_of_a_chain_of_exceptions_the_first_is_the_root() -> None:
         '  File "/w/save.py", line 9, in close\n',
         "RuntimeError: no adapter found, adapter_config.json is missing\n",
     )
-    assert root.family == "checkpoint_disk_full"
+    assert root.category == "checkpoint_disk_full"
 
 
 def test_memory_asked_for_below_the_engines_frames_is_the_rollouts() -> None:

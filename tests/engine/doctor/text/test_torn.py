@@ -24,10 +24,12 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize(("family", "end"), ENDS.items())
-def test_a_log_that_ends_among_frames_is_sorted_by_the_last_of_them(family: str, end: str) -> None:
+@pytest.mark.parametrize(("category", "end"), ENDS.items())
+def test_a_log_that_ends_among_frames_is_sorted_by_the_last_of_them(
+    category: str, end: str
+) -> None:
     [finding] = read("starting\n", HEADER, frames("/w/mine/train.py:main", end))
-    assert (finding.family, finding.severity) == (family, Severity.ERROR)
+    assert (finding.category, finding.severity) == (category, Severity.ERROR)
 
 
 def test_a_log_that_ends_below_the_call_of_a_template_names_the_template() -> None:
@@ -46,7 +48,7 @@ def test_frames_of_those_who_started_the_program_tell_of_nothing() -> None:
 
 def test_a_known_error_above_explains_a_traceback_that_ends_in_the_middle() -> None:
     [root] = read("OSError: [Errno 28] No space left on device\n", HEADER, frames("/w/a.py:go"))
-    assert root.family == "checkpoint_disk_full"
+    assert root.category == "checkpoint_disk_full"
 
 
 def test_frames_that_a_program_prints_and_goes_on_after_are_no_finding() -> None:

@@ -178,7 +178,7 @@ def test_lines_that_name_none(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "family"),
+    ("file", "text", "category"),
     [
         ("/w/my_reward.py:compute_score", "OddError: x", "reward_function_error"),
         ("/x/site-packages/datasets/load.py:go", "OddError: x", "data_missing_or_schema"),
@@ -196,11 +196,11 @@ def test_lines_that_name_none(text: str) -> None:
         ("/w/x.py:go", "wandb.old_name.OddError: x", "wandb_teardown_or_crash"),
     ],
 )
-def test_an_unknown_exception_is_sorted_by_its_frames(file: str, text: str, family: str) -> None:
+def test_an_unknown_exception_is_sorted_by_its_frames(file: str, text: str, category: str) -> None:
     place, function = file.rsplit(":", 1)
     [one] = raised(HEADER, f'  File "{place}", line 1, in {function}', text)
     kind = kind_of(one)
-    assert kind is not None and kind.id.startswith(family)
+    assert kind is not None and kind.id.startswith(category)
 
 
 def test_a_special_token_that_is_none_is_the_tokenizers() -> None:

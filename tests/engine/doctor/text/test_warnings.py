@@ -61,7 +61,7 @@ def test_an_estimate_just_below_zero_is_chance(estimates: list[str]) -> None:
 def test_estimates_that_stay_just_below_zero_are_worth_knowing() -> None:
     (one,) = read(negative("-0.04", "-0.11", "-0.36"))
 
-    assert (one.family, one.severity) == ("kl_or_grad_blowup", Severity.INFO)
+    assert (one.category, one.severity) == ("kl_or_grad_blowup", Severity.INFO)
 
 
 def test_an_error_stands_before_a_kl_that_was_warned_of() -> None:

@@ -10,8 +10,8 @@ PLACE = frames("/w/mine/train.py:main", "/w/mine/kit.py:go")
 RAISED = "/v/lib/python3.11/site-packages/ray/_private/worker.py"
 
 
-def family(*texts: str) -> str:
-    return read(*texts)[0].family
+def category(*texts: str) -> str:
+    return read(*texts)[0].category
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def family(*texts: str) -> str:
     ],
 )
 def test_the_nouns_of_a_message_name_the_class(said: str, expected: str) -> None:
-    assert family(HEADER, PLACE, said + "\n") == expected
+    assert category(HEADER, PLACE, said + "\n") == expected
 
 
 @pytest.mark.parametrize(
@@ -61,29 +61,29 @@ def test_a_message_without_such_nouns_names_no_class(said: str) -> None:
 )
 def test_an_assertion_without_a_message_is_sorted_by_its_code(code: str, expected: str) -> None:
     place = f'  File "/w/mine/kit.py", line 3, in go\n    {code}\n'
-    assert family(HEADER, place, "AssertionError\n") == expected
+    assert category(HEADER, place, "AssertionError\n") == expected
 
 
 def test_frames_that_name_the_trouble_outweigh_the_words() -> None:
     place = frames("/v/lib/python3.11/site-packages/wandb/sdk/kit.py:go")
-    assert family(HEADER, place, "RuntimeError: bad checkpoint\n").startswith("wandb")
+    assert category(HEADER, place, "RuntimeError: bad checkpoint\n").startswith("wandb")
 
 
 def test_the_driver_that_waits_for_a_task_of_ray_does_not_explain_its_exception() -> None:
     place = f'  File "{RAISED}", line 9, in get_objects\n    raise value.as_instanceof_cause()\n'
-    assert family(HEADER, place, "AssertionError: 7 is not divisible by 2\n") == "config_error"
+    assert category(HEADER, place, "AssertionError: 7 is not divisible by 2\n") == "config_error"
 
 
 def test_the_type_that_ray_names_is_told_where_the_log_ends_there() -> None:
     place = f'  File "{RAISED}", line 9, in get_objects\n    raise value.as_instanceof_cause()\n'
     line = "ray.exceptions.RayTaskError(TimeoutError): ray::Maker.go() (pid=7, ip=1.2.3.4, act\n"
-    assert family(HEADER, place, line) == "judge_timeout_or_connection"
+    assert category(HEADER, place, line) == "judge_timeout_or_connection"
 
 
 def test_a_console_script_that_a_log_ends_in_does_not_hide_the_exception_above() -> None:
     line = "Exception: WorkerProc initialization failed, see above\n"
     entry = '  File "/v/bin/kit", line 3, in <module>\n    sys.exit(main())\n'
-    assert family(HEADER, PLACE, line, HEADER, entry) == "vllm_init_failure"
+    assert category(HEADER, PLACE, line, HEADER, entry) == "vllm_init_failure"
 
 
 def test_a_list_of_common_causes_is_no_cause() -> None:
@@ -115,9 +115,9 @@ def test_a_list_of_common_causes_is_no_cause() -> None:
     ],
 )
 def test_lines_without_a_traceback_are_read(said: str, expected: str) -> None:
-    assert family(said + "\n") == expected
+    assert category(said + "\n") == expected
 
 
 def test_weights_of_one_class_are_added_up() -> None:
     line = "ValueError: gradients of the second half: infinite\n"
-    assert family(HEADER, PLACE, line) == "loss_nan"
+    assert category(HEADER, PLACE, line) == "loss_nan"

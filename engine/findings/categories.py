@@ -29,15 +29,15 @@ WITHOUT_FAILURE = (
 )  # fmt: skip
 """For runs that do not fail: without effect, slow, stalled, or with misleading metrics."""
 
-FAMILIES = (*FAILURES, *WITHOUT_FAILURE)
+CATEGORIES = (*FAILURES, *WITHOUT_FAILURE)
 
 
 def instead_of(name: str) -> tuple[str, ...]:
     """Return the names to choose from if no finding has this name; empty if one does."""
-    if name in ALARMS or name in FAMILIES:
+    if name in ALARMS or name in CATEGORIES:
         return ()
-    if name.partition(".")[0] not in FAMILIES:
-        return (*ALARMS, *FAMILIES)
+    if name.partition(".")[0] not in CATEGORIES:
+        return (*ALARMS, *CATEGORIES)
     ids = finding_ids()
     return () if name in ids or name in _plugin_ids() else ids
 
