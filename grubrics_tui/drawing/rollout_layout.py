@@ -30,7 +30,7 @@ class Shown:
     ``whole`` adds the origin of the numbers, and the prompt.
     """
 
-    answer: Rollout
+    rollout: Rollout
     group: Group
     text: str | None
     prompt: str = ""
@@ -44,17 +44,17 @@ class Shown:
     colorless: bool = False
 
 
-def answer_rows(shown: Shown, width: int) -> list[Row]:
+def rollout_rows(shown: Shown, width: int) -> list[Row]:
     """Return the rows of a rollout for a width in cells."""
-    answer = shown.answer
-    rows = wrapped(score_row(answer, shown.group, width), width)
-    if parts := parts_row(answer, shown.weights, width):
+    rollout = shown.rollout
+    rows = wrapped(score_row(rollout, shown.group, width), width)
+    if parts := parts_row(rollout, shown.weights, width):
         rows += wrapped(parts, width)
     if truth := truth_row(shown.truth, width):
         rows += wrapped(truth, width)
     if reason := _why(shown):
         rows += wrapped(reason, width)
-    if judged := judge_rows(answer, width, shown.ascii_only):
+    if judged := judge_rows(rollout, width, shown.ascii_only):
         rows += [[], *(row for line in judged for row in wrapped(line, width))]
     rows += [[], *_text(shown, width)]
     if shown.whole:
@@ -69,13 +69,13 @@ def answer_rows(shown: Shown, width: int) -> list[Row]:
 
 def _why(shown: Shown) -> Row:
     """Return why there is no reward, or no advantage."""
-    answer = shown.answer
-    if answer.error is not None:
-        kind = answer.error.kind.replace("_", " ")
-        return [Span(clean_text(f"{kind}: {answer.error.message}"), "error")]
-    if answer.failed:
+    rollout = shown.rollout
+    if rollout.error is not None:
+        kind = rollout.error.kind.replace("_", " ")
+        return [Span(clean_text(f"{kind}: {rollout.error.message}"), "error")]
+    if rollout.failed:
         return [Span("no record with the reason", "quiet")]
-    if answer.advantage is None and answer.trained and shown.formula.startswith("not computed"):
+    if rollout.advantage is None and rollout.trained and shown.formula.startswith("not computed"):
         return [Span(f"advantage {shown.formula}", "quiet")]
     return []
 

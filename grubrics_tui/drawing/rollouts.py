@@ -40,7 +40,7 @@ def signed(value: float | None, decimals: int = 2) -> str:
 
 
 def list_row(
-    answer: Rollout,
+    rollout: Rollout,
     group: Group,
     width: int,
     *,
@@ -54,25 +54,25 @@ def list_row(
     ``widest`` is the largest absolute advantage of the group; it fills half the bar.
     """
     paper = "panel" if chosen else ""
-    mark, ink = mark_of(answer, group, ascii_only)
+    mark, ink = mark_of(rollout, group, ascii_only)
     pointer = (">" if ascii_only else "▌") if chosen else " "
     head = [
         Span(pointer, "primary", paper, chosen),
         Span(mark, ink, paper, True),
-        Span(f"{answer.number:>4}", "foreground" if chosen else "quiet", paper, chosen),
+        Span(f"{rollout.number:>4}", "foreground" if chosen else "quiet", paper, chosen),
         Span((":" if ascii_only else "•") if hit else " ", "mark", paper, True),
     ]
-    if answer.failed:
-        reason = answer.error.kind.replace("_", " ") if answer.error else "no reward"
+    if rollout.failed:
+        reason = rollout.error.kind.replace("_", " ") if rollout.error else "no reward"
         row = [*head, Span(f" {reason}"[: max(0, width - 8)], "error", paper)]
         return [*row, Span(" " * max(0, width - width_of(row)), "", paper)]
-    score = Span(f"{fixed(answer.score, 2):>6}", "foreground", paper, group.wins(answer))
+    score = Span(f"{fixed(rollout.score, 2):>6}", "foreground", paper, group.wins(rollout))
     tail = [
-        Span(f"{signed(answer.advantage):>7}", _sign_ink(answer.advantage), paper),
-        Span(f"{answer.length:>7,}", "quiet", paper),
+        Span(f"{signed(rollout.advantage):>7}", _sign_ink(rollout.advantage), paper),
+        Span(f"{rollout.length:>7,}", "quiet", paper),
     ]
     room = width - width_of([*head, score, *tail]) - 2
-    bar = diverging(answer.advantage, widest, room, paper, ascii_only)
+    bar = diverging(rollout.advantage, widest, room, paper, ascii_only)
     return [*head, score, Span("  ", "", paper), *bar, *tail]
 
 
@@ -83,13 +83,13 @@ def list_head(width: int) -> Row:
     return [Span(text + tail.rjust(max(0, width - len(text))), "axis")]
 
 
-def mark_of(answer: Rollout, group: Group, ascii_only: bool) -> tuple[str, str]:
+def mark_of(rollout: Rollout, group: Group, ascii_only: bool) -> tuple[str, str]:
     """Return sign and color: the best rollout, a failed one, one that was not trained on."""
-    if answer.failed:
+    if rollout.failed:
         return ("x" if ascii_only else "✗"), "error"
-    if group.wins(answer):
+    if group.wins(rollout):
         return ("*" if ascii_only else "★"), "mark"
-    return (("-" if ascii_only else "·"), "quiet") if not answer.trained else (" ", "")
+    return (("-" if ascii_only else "·"), "quiet") if not rollout.trained else (" ", "")
 
 
 def diverging(
@@ -115,33 +115,33 @@ def diverging(
     ]  # fmt: skip
 
 
-def score_row(answer: Rollout, group: Group, width: int) -> Row:
+def score_row(rollout: Rollout, group: Group, width: int) -> Row:
     """Draw the reward and the advantage."""
-    if answer.failed:
+    if rollout.failed:
         return [Span("no reward", "error", bold=True)]
-    row = [Span("reward ", "quiet"), Span(fixed(answer.score), "foreground", bold=True)]
-    if answer.advantage is not None:
-        row += [Span("   advantage ", "quiet"),
-                Span(signed(answer.advantage), _sign_ink(answer.advantage), bold=True)]  # fmt: skip
-    row.append(Span(f"   {answer.length:,} characters", "quiet"))
+    row = [Span("reward ", "quiet"), Span(fixed(rollout.score), "foreground", bold=True)]
+    if rollout.advantage is not None:
+        ink = _sign_ink(rollout.advantage)
+        row += [Span("   advantage ", "quiet"), Span(signed(rollout.advantage), ink, bold=True)]
+    row.append(Span(f"   {rollout.length:,} characters", "quiet"))
     wins = Span("   best of its group", "mark")
-    if group.wins(answer) and width_of([*row, wins]) <= width:
+    if group.wins(rollout) and width_of([*row, wins]) <= width:
         row.append(wins)
     return row
 
 
-def parts_row(answer: Rollout, weights: Mapping[str, float] | None, width: int) -> Row:
+def parts_row(rollout: Rollout, weights: Mapping[str, float] | None, width: int) -> Row:
     """Draw the reward as the sum of its weighted components.
 
     If the weights do not yield the score, or are not known, the components are listed instead. If
     the sum is too wide, zero terms are left out.
     """
-    if answer.parts is None:
+    if rollout.parts is None:
         return []
-    if not answer.parts.keys() >= _TERMS:
-        return _components(answer.parts)
-    parts = {key: answer.parts[key] for key in NAMES if key in answer.parts}
-    if weights is None or answer.score is None or not _explains(answer, weights):
+    if not rollout.parts.keys() >= _TERMS:
+        return _components(rollout.parts)
+    parts = {key: rollout.parts[key] for key in NAMES if key in rollout.parts}
+    if weights is None or rollout.score is None or not _explains(rollout, weights):
         return _components({NAMES[key]: value for key, value in parts.items()})
     counts = {OVERLONG: 1.0, **weights}
     terms = [(counts[key] * part, counts[key] < 0, NAMES[key]) for key, part in parts.items()]
@@ -174,20 +174,20 @@ def _sum(terms: Sequence[tuple[float, bool, str]]) -> Row:
     return row
 
 
-def _explains(answer: Rollout, weights: Mapping[str, float]) -> bool:
-    parts = answer.parts or {}
+def _explains(rollout: Rollout, weights: Mapping[str, float]) -> bool:
+    parts = rollout.parts or {}
     if not all(key in parts for key in weights):
         return False
     total = parts.get(OVERLONG, 0.0) + sum(weight * parts[key] for key, weight in weights.items())
-    return abs(total - (answer.score or 0.0)) < 1e-3
+    return abs(total - (rollout.score or 0.0)) < 1e-3
 
 
-def judge_rows(answer: Rollout, width: int, ascii_only: bool = False) -> list[Row]:
+def judge_rows(rollout: Rollout, width: int, ascii_only: bool = False) -> list[Row]:
     """Draw gold and judge scores by falling gold: if the judge agrees, both fall to the right."""
-    pairs = list(zip(answer.gold, answer.judge, strict=False))
+    pairs = list(zip(rollout.gold, rollout.judge, strict=False))
     if not pairs:
         return []
-    wrong = out_of_order(answer.judge, answer.gold)
+    wrong = out_of_order(rollout.judge, rollout.gold)
     order = sorted(range(len(pairs)), key=lambda i: (pairs[i][0] is None, -(pairs[i][0] or 0.0)))
     shown = order[: max(1, (width - _LABEL) // _CELL)]
     top = max((abs(value) for pair in pairs for value in pair if value is not None), default=1.0)
@@ -200,7 +200,7 @@ def judge_rows(answer: Rollout, width: int, ascii_only: bool = False) -> list[Ro
     return [
         gold,
         judge,
-        _agreement_row(agreement(answer.judge, answer.gold), len(order) - len(shown)),
+        _agreement_row(agreement(rollout.judge, rollout.gold), len(order) - len(shown)),
     ]
 
 
@@ -271,20 +271,19 @@ def group_row(group: Group, shown: Sequence[Rollout]) -> Row:
             row += [Span(name, "quiet"), Span(fixed(value, 3))]
     if group.is_flat:
         row.append(Span("   all scores are equal: no advantage", "warning"))
-    failed = sum(answer.failed for answer in group.rollouts)
+    failed = sum(rollout.failed for rollout in group.rollouts)
     if failed:
         row.append(Span(f"   {failed} failed", "error"))
-    left_out = sum(not answer.trained and not answer.failed for answer in group.rollouts)
+    left_out = sum(not rollout.trained and not rollout.failed for rollout in group.rollouts)
     if left_out and left_out + failed < len(group.rollouts):
         row.append(Span(f"   {left_out} left out of the step", "warning"))
     return row
 
 
-def widest(answers: Iterable[Rollout]) -> float:
+def widest(rollouts: Iterable[Rollout]) -> float:
     """Return the largest absolute advantage; it fills half a bar."""
-    return max(
-        (abs(answer.advantage) for answer in answers if answer.advantage is not None), default=0.0
-    )
+    advantages = (r.advantage for r in rollouts if r.advantage is not None)
+    return max(map(abs, advantages), default=0.0)
 
 
 def common_tail(prompts: Collection[str]) -> str:

@@ -16,28 +16,28 @@ Hit = tuple[str, int]
 """Group and rollout of a response that contains the searched text."""
 
 
-def holds(answer: Rollout, wanted: str) -> bool:
+def holds(rollout: Rollout, wanted: str) -> bool:
     """Whether a response, as it is shown, contains ``wanted``, which is casefolded."""
-    return wanted in clean_text(answer.text()).casefold()
+    return wanted in clean_text(rollout.text()).casefold()
 
 
 def in_order(groups: Sequence[Group], sort: str, only: Filter) -> Iterator[tuple[Group, Rollout]]:
     """The rollouts in the order of the screen."""
     for group in groups:
-        for answer in chosen(group, sort, only):
-            yield group, answer
+        for rollout in chosen(group, sort, only):
+            yield group, rollout
 
 
 def first_hit(
     groups: Sequence[Group], wanted: str, sort: str, only: Filter, way: int, cancelled: Cancelled
 ) -> Hit | None:
     """The first rollout that contains the text, or the last one if ``way`` is negative."""
-    answers = list(in_order(groups, sort, only))
-    for group, answer in answers[:: 1 if way > 0 else -1]:
+    rollouts = list(in_order(groups, sort, only))
+    for group, rollout in rollouts[:: 1 if way > 0 else -1]:
         if cancelled():
             return None
-        if holds(answer, wanted):
-            return group.id, answer.number
+        if holds(rollout, wanted):
+            return group.id, rollout.number
     return None
 
 
@@ -86,7 +86,7 @@ class RolloutView:
     @property
     def groups(self) -> tuple[Group, ...]:
         groups = self.read.groups if self.read else ()
-        return tuple(g for g in groups if any(self.only.keeps(answer, g) for answer in g.rollouts))
+        return tuple(g for g in groups if any(self.only.keeps(r, g) for r in g.rollouts))
 
     @property
     def group(self) -> Group | None:
@@ -100,26 +100,28 @@ class RolloutView:
         return self.groups.index(group) + 1 if group else 0
 
     @property
-    def answers(self) -> tuple[Rollout, ...]:
+    def rollouts(self) -> tuple[Rollout, ...]:
+        """The rollouts of the group that pass the filter, in the sort order."""
         group = self.group
         return chosen(group, self.sort, self.only) if group else ()
 
     @property
-    def answer(self) -> Rollout | None:
-        answers = self.answers
+    def selected(self) -> Rollout | None:
+        """The rollout with the number ``rollout``, or the first one of the list."""
+        rollouts = self.rollouts
         return next(
-            (a for a in answers if a.number == self.rollout), answers[0] if answers else None
+            (r for r in rollouts if r.number == self.rollout), rollouts[0] if rollouts else None
         )
 
     @property
     def rival(self) -> Rollout | None:
         """The best rollout of the group; for the best one, the second best."""
-        group, answer = self.group, self.answer
-        if group is None or answer is None:
+        group, selected = self.group, self.selected
+        if group is None or selected is None:
             return None
-        if group.best is not None and group.best.number != answer.number:
+        if group.best is not None and group.best.number != selected.number:
             return group.best
-        rivals = [a for a in chosen(group, "score", EVERYTHING) if a.number != answer.number]
+        rivals = [r for r in chosen(group, "score", EVERYTHING) if r.number != selected.number]
         return rivals[0] if rivals else None
 
     def loaded(self, read: StepRollouts) -> RolloutView:
@@ -139,11 +141,11 @@ class RolloutView:
 
     def moved(self, count: int) -> RolloutView:
         """The view ``count`` rollouts further down the list; stops at its ends."""
-        answers, answer = self.answers, self.answer
-        if answer is None:
+        rollouts, selected = self.rollouts, self.selected
+        if selected is None:
             return self
-        index = min(max(answers.index(answer) + count, 0), len(answers) - 1)
-        return replace(self, group_id=self._id, rollout=answers[index].number)
+        index = min(max(rollouts.index(selected) + count, 0), len(rollouts) - 1)
+        return replace(self, group_id=self._id, rollout=rollouts[index].number)
 
     def to_group(self, count: int) -> RolloutView:
         groups, group = self.groups, self.group
@@ -155,9 +157,9 @@ class RolloutView:
 
     def hit_beside(self, way: int) -> RolloutView | None:
         """The view at the next hit of the search; None after the last hit of the step."""
-        order = [(group.id, answer.number) for group, answer in self._in_order()]
+        order = self._order
         hits = [index for index, hit in enumerate(order) if hit in self.hits]
-        current = order.index((self._id, self.answer.number)) if self.answer else 0
+        current = order.index((self._id, self.selected.number)) if self.selected else 0
         beside = [index for index in hits if (index > current if way > 0 else index < current)]
         if not beside:
             return None
@@ -168,14 +170,17 @@ class RolloutView:
         """The view at the next hit of the search; after the last one, at the first."""
         if (beside := self.hit_beside(way)) is not None:
             return beside
-        hits = [(g.id, a.number) for g, a in self._in_order() if (g.id, a.number) in self.hits]
+        hits = [hit for hit in self._order if hit in self.hits]
         if not hits:
             return self
         group, rollout = hits[0 if way > 0 else -1]
         return replace(self, group_id=group, rollout=rollout)
 
-    def _in_order(self) -> Iterator[tuple[Group, Rollout]]:
-        return in_order(self.groups, self.sort, self.only)
+    @property
+    def _order(self) -> list[Hit]:
+        """Group and number of all rollouts in the order of the screen."""
+        in_screen_order = in_order(self.groups, self.sort, self.only)
+        return [(group.id, rollout.number) for group, rollout in in_screen_order]
 
     def sorted_next(self) -> RolloutView:
         sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
@@ -188,8 +193,8 @@ class RolloutView:
             return (self.steps[-1], "") if self.steps else None
         if self.visits is not None:
             return self._visit_beside(count)
-        earlier = [other for other in self.steps if other < step]
-        later = [other for other in self.steps if other > step]
+        earlier = [number for number in self.steps if number < step]
+        later = [number for number in self.steps if number > step]
         if count > 0:
             return (later[min(count, len(later)) - 1], "") if later else None
         return (earlier[-min(-count, len(earlier))], "") if earlier else None

@@ -13,7 +13,7 @@ from textual.content import Content
 from engine.history.rollouts import Rollout, Visit
 from grubrics_tui.drawing.chart_data import Line, Marks, Plot, View
 from grubrics_tui.drawing.plot import render
-from grubrics_tui.drawing.rollout_layout import Shown, answer_rows
+from grubrics_tui.drawing.rollout_layout import Shown, rollout_rows
 from grubrics_tui.drawing.rollouts import group_row, list_head, list_row, mark_of, widest
 from grubrics_tui.drawing.spans import Row, Span, justify, width_of
 from grubrics_tui.drawing.wrap import clipped, wrapped
@@ -41,14 +41,14 @@ class Scene:
     weights: Mapping[str, float] | None = None
     formula: str = ""
 
-    def shown(self, answer: Rollout | None) -> Shown | None:
+    def shown(self, rollout: Rollout | None) -> Shown | None:
         group, texts = self.view.group, self.texts
-        if answer is None or group is None:
+        if rollout is None or group is None:
             return None
         return Shown(
-            answer=answer,
+            rollout=rollout,
             group=group,
-            text=texts.texts.get(answer.number, "") if texts else None,
+            text=texts.texts.get(rollout.number, "") if texts else None,
             prompt=texts.prompt if texts else "",
             truth=texts.truth if texts else "",
             whole=self.whole,
@@ -82,7 +82,7 @@ class RolloutHead(SpanWidget):
             Span("  rollouts", "quiet"),
         ]
         group = view.group
-        facts = group_row(group, view.answers) if group else [Span(self._empty_text(), "quiet")]
+        facts = group_row(group, view.rollouts) if group else [Span(self._empty_text(), "quiet")]
         if view.read is not None and view.read.groups and not view.read.dumped:
             facts.append(Span("   verl has not dumped this step yet: no advantages", "warning"))
         return [justify(title, position, width), self._beside(facts, width)]
@@ -162,11 +162,11 @@ class PromptPanel(SpanWidget):
         return rows
 
 
-class AnswerList(SpanWidget):
+class RolloutList(SpanWidget):
     """The rollouts of a group; scrolls to the selected one."""
 
     DEFAULT_CSS = """
-    AnswerList {
+    RolloutList {
         width: 44; padding: 0 1; height: 1fr;
         border: round $line; border-title-color: $quiet; border-subtitle-color: $quiet;
     }
@@ -182,16 +182,16 @@ class AnswerList(SpanWidget):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
-        view, group, answer = self._view, self._view.group, self._view.answer
-        if group is None or answer is None or height < 2:
+        view, group, selected = self._view, self._view.group, self._view.selected
+        if group is None or selected is None or height < 2:
             return []
-        answers, room = view.answers, height - 1
-        index, width_of_scores = answers.index(answer), widest(group.rollouts)
-        self._top = max(min(self._top, index, max(0, len(answers) - room)), index - room + 1)
+        rollouts, room = view.rollouts, height - 1
+        index, largest = rollouts.index(selected), widest(group.rollouts)
+        self._top = max(min(self._top, index, max(0, len(rollouts) - room)), index - room + 1)
         return [list_head(width)] + [
-            list_row(rollout, group, width, widest=width_of_scores, chosen=rollout is answer,
+            list_row(rollout, group, width, widest=largest, chosen=rollout is selected,
                      hit=(group.id, rollout.number) in view.hits, ascii_only=self.ascii_only)
-            for rollout in answers[self._top : self._top + room]
+            for rollout in rollouts[self._top : self._top + room]
         ]  # fmt: skip
 
 
@@ -212,12 +212,12 @@ class PromptTrend(SpanWidget):
 
     def show(self, visits: tuple[Visit, ...], step: int, hint: str = "") -> None:
         self._visits, self._step = visits, step
-        visit_here = next((visit for visit in visits if visit.step == step), None)
+        current = next((visit for visit in visits if visit.step == step), None)
         dot = "o" if self.ascii_only else "◆"
         self.border_title = f"this prompt across steps: line mean, {dot} best"
         self.border_subtitle = (
-            f"step {step}: mean {fixed(visit_here.mean, 3)}, best {fixed(visit_here.best, 3)}"
-            if visit_here
+            f"step {step}: mean {fixed(current.mean, 3)}, best {fixed(current.best, 3)}"
+            if current
             else ""
         )
         self.redraw(hint)
@@ -237,10 +237,10 @@ class PromptTrend(SpanWidget):
                       ascii_only=self.ascii_only)  # fmt: skip
 
 
-class AnswerBox(ScrollText):
+class RolloutBox(ScrollText):
     """The text of one rollout with its numbers, search hits and differences marked."""
 
-    def show_answer(
+    def show_rollout(
         self,
         shown: Shown | None,
         *,
@@ -255,11 +255,11 @@ class AnswerBox(ScrollText):
             return
         ascii_only = bool(getattr(self.app, "ascii_only", False))
         drawn = replace(shown, ascii_only=ascii_only, colorless=self.app.no_color)
-        mark = mark_of(drawn.answer, drawn.group, ascii_only)[0].strip()
-        self.border_title = f"rollout {drawn.answer.number} {mark}".rstrip() + position
+        mark = mark_of(drawn.rollout, drawn.group, ascii_only)[0].strip()
+        self.border_title = f"rollout {drawn.rollout.number} {mark}".rstrip() + position
         is_diff = drawn.pieces and rival is not None
         self.border_subtitle = f"diff against rollout {rival}" if is_diff else ""
-        self.show(lambda width: answer_rows(drawn, width), keep_scroll=keep_scroll)
+        self.show(lambda width: rollout_rows(drawn, width), keep_scroll=keep_scroll)
 
 
 class RolloutBody(Vertical):
@@ -267,7 +267,7 @@ class RolloutBody(Vertical):
 
     DEFAULT_CSS = """
     RolloutBody {
-        #answers { height: 1fr; margin: 0 1; }
+        #rollouts { height: 1fr; margin: 0 1; }
         #rival { display: none; }
         PromptTrend.-open { display: block; }
     }
@@ -280,51 +280,47 @@ class RolloutBody(Vertical):
     def compose(self) -> ComposeResult:
         yield RolloutHead(self._run_id)
         yield PromptPanel()
-        with Horizontal(id="answers"):
-            yield AnswerList()
-            yield AnswerBox(id="answer", classes="-current")
-            yield AnswerBox(id="rival")
+        with Horizontal(id="rollouts"):
+            yield RolloutList()
+            yield RolloutBox(id="selected", classes="-current")
+            yield RolloutBox(id="rival")
         yield PromptTrend()
 
     def on_mount(self) -> None:
-        self.query_one(AnswerList).border_title = "Rollouts"
+        self.query_one(RolloutList).border_title = "Rollouts"
         self.query_one(PromptPanel).border_title = "Prompt"
 
     @property
-    def answer(self) -> AnswerBox:
-        return self.query_one("#answer", AnswerBox)
+    def text_box(self) -> RolloutBox:
+        """The box of the selected rollout."""
+        return self.query_one("#selected", RolloutBox)
 
     def show(self, scene: Scene, *, keep_scroll: bool = False) -> None:
         view = scene.view
         self.query_one(RolloutHead).show(view, scene.note)
-        answers = self.query_one(AnswerList)
-        answers.show(view)
+        rollouts = self.query_one(RolloutList)
+        rollouts.show(view)
+        has_advantages = view.split == "train" and view.read is not None and view.read.dumped
         formula = scene.formula.partition(" within")[0]
-        answers.border_subtitle = f"adv = {formula}" if _is_train(view) else ""
+        rollouts.border_subtitle = f"adv = {formula}" if has_advantages else ""
         question = view.group.question_id if view.group else ""
         prompt = scene.texts.prompt if scene.texts else None
         self.query_one(PromptPanel).show(prompt, scene.prompt_suffix, question)
-        self._show_answers(scene, keep_scroll)
-        self._show_trend(scene)
-
-    def _show_answers(self, scene: Scene, keep_scroll: bool) -> None:
-        view, position = scene.view, ""
-        if view.answer is not None:
-            position = f" · {view.answers.index(view.answer) + 1} of {len(view.answers)}"
-        shown, pair = scene.shown(view.answer), scene.pair
-        if shown is not None and pair is not None and scene.texts is not None:
-            shown = replace(shown, pieces=scene.texts.diffs.get(pair))
-        rival = pair[1] if pair else None
-        self.answer.show_answer(shown, position=position, rival=rival, keep_scroll=keep_scroll)
-        beside = self.query_one("#rival", AnswerBox)
-        beside.show_answer(scene.shown(view.rival), keep_scroll=keep_scroll)
-
-    def _show_trend(self, scene: Scene) -> None:
-        view, trend = scene.view, self.query_one(PromptTrend)
+        self._show_texts(scene, keep_scroll)
+        trend = self.query_one(PromptTrend)
         trend.set_class(view.visits is not None, "-open")
         hint = "searching ..." if scene.follows else "this step is the only one with this prompt"
         trend.show(view.visits or (), view.read.step if view.read else 0, hint)
 
-
-def _is_train(view: RolloutView) -> bool:
-    return view.split == "train" and view.read is not None and view.read.dumped
+    def _show_texts(self, scene: Scene, keep_scroll: bool) -> None:
+        """Show the selected rollout, or its diff against the rival, and beside it the rival."""
+        view, position = scene.view, ""
+        if view.selected is not None:
+            position = f" · {view.rollouts.index(view.selected) + 1} of {len(view.rollouts)}"
+        shown, pair = scene.shown(view.selected), scene.pair
+        if shown is not None and pair is not None and scene.texts is not None:
+            shown = replace(shown, pieces=scene.texts.diffs.get(pair))
+        rival = pair[1] if pair else None
+        self.text_box.show_rollout(shown, position=position, rival=rival, keep_scroll=keep_scroll)
+        beside = self.query_one("#rival", RolloutBox)
+        beside.show_rollout(scene.shown(view.rival), keep_scroll=keep_scroll)

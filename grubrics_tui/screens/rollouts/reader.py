@@ -205,10 +205,10 @@ class RolloutReader:
 
     def _read_texts(self, group: Group, key: GroupKey) -> None:
         worker, texts = get_current_worker(), dict[int, str]()
-        for answer in group.rollouts:
+        for rollout in group.rollouts:
             if worker.is_cancelled:
                 return
-            texts[answer.number] = answer.text()
+            texts[rollout.number] = rollout.text()
         truth = group.rollouts[0].ground_truth() if group.rollouts else ""
         self._screen.post_message(TextsRead(GroupTexts(key, group.prompt(), texts, truth)))
 
@@ -221,11 +221,11 @@ class RolloutReader:
     def _search_step(self, request: SearchRequest, groups: Sequence[Group]) -> None:
         worker, hits, wanted = get_current_worker(), set[Hit](), request.text.casefold()
         for done, group in enumerate(groups, 1):
-            for answer in group.rollouts:
+            for rollout in group.rollouts:
                 if worker.is_cancelled:
                     return
-                if holds(answer, wanted):
-                    hits.add((group.id, answer.number))
+                if holds(rollout, wanted):
+                    hits.add((group.id, rollout.number))
             if done == len(groups) or done % _PROGRESS_GROUPS == 0:
                 self._screen.post_message(StepSearched(request, frozenset(hits), done, len(groups)))
 

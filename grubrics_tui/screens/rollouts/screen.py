@@ -51,8 +51,8 @@ class RolloutsScreen(CockpitScreen):
         }
         Input.-open, Input.-open:focus { display: block; }
         &.-pair #rival { display: block; }
-        &.-pair AnswerList { width: 48; }
-        &.-narrow AnswerList { display: none; }
+        &.-pair RolloutList { width: 48; }
+        &.-narrow RolloutList { display: none; }
         &.-narrow, &.-short {
             PromptPanel { height: 5; }
             PromptTrend { height: 7; }
@@ -63,7 +63,7 @@ class RolloutsScreen(CockpitScreen):
             PromptTrend { height: 5; }
         }
         &.-reading {
-            AnswerList, PromptPanel, PromptTrend, PromptTrend.-open, #rival { display: none; }
+            RolloutList, PromptPanel, PromptTrend, PromptTrend.-open, #rival { display: none; }
         }
     }
     """
@@ -215,9 +215,11 @@ class RolloutsScreen(CockpitScreen):
 
     def show(self, *, keep_scroll: bool = False) -> None:
         view, has_texts = self.view, self.texts.key == self._group_key
-        pair = self._pair if has_texts and self._shows_diff else None
-        if pair is not None and pair not in self.texts.diffs:
-            self.reader.diff(self.texts, pair)
+        pair: Pair | None = None
+        if has_texts and self._shows_diff and view.selected and view.rival:
+            pair = view.selected.number, view.rival.number
+            if pair not in self.texts.diffs:
+                self.reader.diff(self.texts, pair)
         self.set_class(view.visits is not None, "-following")
         scene = Scene(
             view,
@@ -234,17 +236,12 @@ class RolloutsScreen(CockpitScreen):
         self._body.show(scene, keep_scroll=keep_scroll)
 
     @property
-    def _pair(self) -> Pair | None:
-        answer, rival = self.view.answer, self.view.rival
-        return (answer.number, rival.number) if answer and rival else None
-
-    @property
     def _body(self) -> RolloutBody:
         return self.query_one(RolloutBody)
 
     def action_answer(self, count: int) -> None:
         if self.has_class("-reading"):
-            self._body.answer.move(count)
+            self._body.text_box.move(count)
             return
         self.view = self.view.moved(count)
         self._show_group()
@@ -300,7 +297,7 @@ class RolloutsScreen(CockpitScreen):
         self.show()
 
     def action_scroll_text(self, pages: int) -> None:
-        box = self._body.answer
+        box = self._body.text_box
         box.move(pages * max(1, box.size.height - 2))
 
     def action_filter(self) -> None:

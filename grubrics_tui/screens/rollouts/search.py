@@ -79,7 +79,7 @@ class RolloutSearch:
         elif not message.hits and len(view.steps) > 1:
             status += ": n searches other steps"
         self._say(status)
-        current = (view.group.id, view.answer.number) if view.group and view.answer else None
+        current = (view.group.id, view.selected.number) if view.group and view.selected else None
         view = replace(view, hits=message.hits)
         if not self._searches_step and message.hits and current not in message.hits:
             return view.to_hit(1)
