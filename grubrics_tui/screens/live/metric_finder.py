@@ -51,7 +51,7 @@ class MetricFinder(ModalScreen[Slot | None]):
         super().__init__()
         self._history, self._layout = history, layout
         self._titles = {panel.TITLE: name for name, panel in PANELS.items()}
-        self._found: list[str] = []
+        self._matches: list[str] = []
         self._marked: list[str] = []
         self._selected = 0
 
@@ -66,29 +66,29 @@ class MetricFinder(ModalScreen[Slot | None]):
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
-        self._find("")
+        self._filter("")
         self.set_interval(_REFRESH_S, self._update_metrics)
 
     @on(Input.Changed)
     def _type(self, message: Input.Changed) -> None:
-        self._find(message.value)
+        self._filter(message.value)
 
     @on(Input.Submitted)
     def _submit(self) -> None:
         if self._marked:
             self.dismiss(Slot(metrics=tuple(self._marked)))
-        elif self._found:
-            name = self._found[self._selected]
+        elif self._matches:
+            name = self._matches[self._selected]
             panel = self._panels.get(name)
             self.dismiss(Slot(panel) if panel else Slot(metrics=(name,)))
 
     def action_pick(self, rows: int) -> None:
-        self._selected = min(max(0, self._selected + rows), max(0, len(self._found) - 1))
+        self._selected = min(max(0, self._selected + rows), max(0, len(self._matches) - 1))
         self._refresh()
 
     def action_mark(self) -> None:
         """Add the selected metric to the pinned panel, or remove it."""
-        name = self._found[self._selected] if self._found else ""
+        name = self._matches[self._selected] if self._matches else ""
         if name in self._marked:
             self._marked.remove(name)
         elif name and name not in self._panels and len(self._marked) < len(INKS):
@@ -105,25 +105,26 @@ class MetricFinder(ModalScreen[Slot | None]):
         metrics = set(self._history.columns.names)
         return {t: n for t, n in self._titles.items() if n in built_in and t not in metrics}
 
-    def _find(self, query: str) -> None:
-        self._found = ranked(query, [*self._panels, *self._history.columns.names])
+    def _filter(self, query: str) -> None:
+        self._matches = ranked(query, [*self._panels, *self._history.columns.names])
         self._selected = 0
         self._refresh()
 
     def _update_metrics(self) -> None:
         """Add metrics that the run has logged since this was opened."""
-        chosen = self._found[self._selected : self._selected + 1]
+        selected = self._matches[self._selected : self._selected + 1]
         query = self.query_one(Input).value
-        self._found = ranked(query, [*self._panels, *self._history.columns.names])
-        self._selected = self._found.index(chosen[0]) if chosen and chosen[0] in self._found else 0
+        self._matches = ranked(query, [*self._panels, *self._history.columns.names])
+        names = [name for name in selected if name in self._matches]
+        self._selected = self._matches.index(names[0]) if names else 0
         self._refresh()
 
     def _refresh(self) -> None:
-        choices = [self._choice(name) for name in self._found]
+        choices = [self._choice(name) for name in self._matches]
         self.query_one(MetricList).show(choices, self._selected, "no match")
         total = len(self._panels) + len(self._history.columns.names)
-        self.query_one("#box").border_subtitle = f"{len(self._found)} of {total}"
-        names = tuple(self._marked) or tuple(self._found[self._selected : self._selected + 1])
+        self.query_one("#box").border_subtitle = f"{len(self._matches)} of {total}"
+        names = tuple(self._marked) or tuple(self._matches[self._selected : self._selected + 1])
         shown = tuple(name for name in names if name not in self._panels)
         self.query_one(Chart).show(
             lambda: metrics_plot(self._history, shown) if shown else Plot(),

@@ -98,13 +98,13 @@ PANELS: Mapping[str, type[Panel]] = {
 
 def external_layout(run: ExternalRun) -> Layout:
     """The panels that an external log has metrics for; all of them before its first step."""
-    names = [name for name in run.kind.panels if _has_metrics_for(run, PANELS[name])]
+
+    def has_metrics(panel: type[Panel]) -> bool:
+        if panel is LogPanel:
+            return run.console is not None
+        if not run.metrics:
+            return bool(panel.NEEDS)
+        return any(name.startswith(panel.NEEDS) for name in run.metrics)
+
+    names = [name for name in run.kind.panels if has_metrics(PANELS[name])]
     return first_layout(run.kind.name, names)
-
-
-def _has_metrics_for(run: ExternalRun, panel: type[Panel]) -> bool:
-    if panel is LogPanel:
-        return run.console is not None
-    if not run.metrics:
-        return bool(panel.NEEDS)
-    return any(name.startswith(panel.NEEDS) for name in run.metrics)

@@ -76,7 +76,7 @@ class RunHeader(SpanWidget):
         """Time spent and left; for an external run, its format and an ETA while it grows."""
         state, remaining = history.state, history.remaining()
         if state is None or state.state != "foreign":
-            return [] if state is None else _times(state, remaining)
+            return [] if state is None else _elapsed(state, remaining)
         if history.read_share < 1:
             return [Span(f"{self._source}, reading: {percent(history.read_share)}", "quiet")]
         ahead = [Span("   ETA ", "quiet"), Span(duration(remaining))] if remaining else []
@@ -88,16 +88,20 @@ def _title(history: History, state: RunState, run_id: str, width: int) -> Row:
     word = describe(state) if state.state == "foreign" else state.word
     room = max(12, width - len(word) - 34)
     name = run_id if len(run_id) <= room else f"{run_id[: room - 1]}…"
-    again = [Span(f"  attempt {state.attempt}", "warning")] if state.attempt > 1 else []
-    return [Span(f"{glyph} {word}", ink, bold=True), Span(f"  {name}", bold=True), *again]
+    attempt = [Span(f"  attempt {state.attempt}", "warning")] if state.attempt > 1 else []
+    return [Span(f"{glyph} {word}", ink, bold=True), Span(f"  {name}", bold=True), *attempt]
 
 
-def _times(state: RunState, left: float | None) -> Row:
+def _elapsed(state: RunState, remaining: float | None) -> Row:
+    """Time since the start, and the ETA of a run that makes progress."""
     took = duration(state.elapsed(time.time()))
     row = [Span("took " if state.has_ended else "elapsed ", "quiet"), Span(took)]
     # A stalled run has no ETA.
     if not state.has_ended and state.state != "stalled":
-        row += [Span("   ETA ", "quiet"), Span(MISSING if left is None else duration(left))]
+        row += [
+            Span("   ETA ", "quiet"),
+            Span(MISSING if remaining is None else duration(remaining)),
+        ]
     return row
 
 

@@ -98,7 +98,7 @@ class LiveScreen(ChartScreen):
         self._settings = settings or Settings()
         self._kind = kind_of(run)
         self._layout_kind = layout_of(run)
-        self._wanted = panels_for(self._settings, self._kind.name if self._kind else "")
+        self._default_panels = panels_for(self._settings, self._kind.name if self._kind else "")
         self._layouts = layouts or LayoutFile()
         self._poller: Poller[None] = Poller()
         self._doctor = RunDoctor(run)
@@ -110,7 +110,7 @@ class LiveScreen(ChartScreen):
             LiveScreen.panels,
             external_layout(run)
             if not isinstance(run, RunDir)
-            else self._layouts.load(self._layout_kind, self._wanted),
+            else self._layouts.load(self._layout_kind, self._default_panels),
         )
         self.set_reactive(LiveScreen.view, replace(self.view, smoothing=self._settings.smoothing))
 
@@ -118,10 +118,10 @@ class LiveScreen(ChartScreen):
         yield RunHeader(self.run.id, self._layout_kind, source_of(self.run))
         yield Banner()
         yield PanelTabs()
-        yield PanelGrid(self.panels, self._dress)
+        yield PanelGrid(self.panels, self._set_price)
         yield KeyFooter()
 
-    def _dress(self, panel: Panel) -> None:
+    def _set_price(self, panel: Panel) -> None:
         if isinstance(panel, JudgePanel):
             panel.price = self._settings.judge_price
 
@@ -233,16 +233,16 @@ class LiveScreen(ChartScreen):
     def watch_panels(self, before: Layout, now: Layout) -> None:
         if self.is_mounted:
             self.query_one(PanelGrid).apply(now, zoomed=self.zoomed)
-            self._keep(now)
+            self._save_layout(now)
 
     def watch_zoomed(self, zoomed: bool) -> None:
         if self.is_mounted:
             self.query_one(PanelGrid).apply(self.panels, zoomed=zoomed)
 
     @work(thread=True, exclusive=True, group="layout", exit_on_error=False)
-    def _keep(self, layout: Layout) -> None:
+    def _save_layout(self, layout: Layout) -> None:
         if isinstance(self.run, RunDir):
-            self._layouts.save(self._layout_kind, layout, self._wanted)
+            self._layouts.save(self._layout_kind, layout, self._default_panels)
 
     def action_panel(self, index: int) -> None:
         self.panels = self.panels.select(index)
@@ -265,11 +265,11 @@ class LiveScreen(ChartScreen):
     def action_find_metric(self) -> None:
         from grubrics_tui.screens.live.metric_finder import MetricFinder
 
-        self.app.push_screen(MetricFinder(self.history, self.panels), self._add_panel)
+        def add_panel(slot: Slot | None) -> None:
+            if slot is not None:
+                self.panels = self.panels.with_slot(slot)
 
-    def _add_panel(self, slot: Slot | None) -> None:
-        if slot is not None:
-            self.panels = self.panels.with_slot(slot)
+        self.app.push_screen(MetricFinder(self.history, self.panels), add_panel)
 
     def action_scroll_log(self, lines: int) -> None:
         self.query_one(LogView).move(lines)

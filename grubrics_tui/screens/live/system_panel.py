@@ -58,7 +58,7 @@ class SystemPanel(Panel):
 
 def headline(sample: Sample, state: RunState | None = None) -> str:
     """GPU name and free disk space; for an ended run, also the time of the last sample."""
-    sampled = _when(sample, state)
+    sampled = _format_moment(sample, state)
     gpus = gpus_of(sample)
     free = number(sample.get("disk_free"))
     disk = "" if free is None else f"   disk {memory(free)} free"
@@ -68,7 +68,8 @@ def headline(sample: Sample, state: RunState | None = None) -> str:
     return sampled + (name if len(gpus) == 1 else f"{len(gpus)} x {name}") + disk
 
 
-def _when(sample: Sample, state: RunState | None) -> str:
+def _format_moment(sample: Sample, state: RunState | None) -> str:
+    """When the last sample of an ended run was taken; empty for an active run."""
     taken = moment(sample.get("t"))
     if state is None or not state.has_ended or taken is None:
         return ""
@@ -183,10 +184,12 @@ class Gauges(SpanWidget):
     def draw(self, width: int, height: int) -> list[Row]:
         detail = max((len(gauge.detail) for gauge in self._gauges), default=0)
         room = max(_SMALLEST_BAR, width - _LABEL - _PERCENT - detail - 2)
-        return [self._row(gauge, room) for gauge in self._gauges]
-
-    def _row(self, gauge: Gauge, room: int) -> Row:
-        label = Span(gauge.label[: _LABEL - 1].ljust(_LABEL), "quiet")
-        filled = bar(gauge.share or 0.0, room, gauge.ink, ascii_only=self.ascii_only)
-        share = percent(gauge.share).rjust(_PERCENT)
-        return [label, *filled, Span(share), Span(f"  {gauge.detail}", "quiet")]
+        return [
+            [
+                Span(gauge.label[: _LABEL - 1].ljust(_LABEL), "quiet"),
+                *bar(gauge.share or 0.0, room, gauge.ink, ascii_only=self.ascii_only),
+                Span(percent(gauge.share).rjust(_PERCENT)),
+                Span(f"  {gauge.detail}", "quiet"),
+            ]
+            for gauge in self._gauges
+        ]
