@@ -1,10 +1,10 @@
-"""The story of a log as findings: the root with its evidence, what followed folded below it."""
+"""Findings of a log: the root cause with its evidence, and its consequences folded below it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from engine.base import files
@@ -18,13 +18,13 @@ from engine.doctor.text.unknown import kind_of
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
 
 _READ = 4 * 1024 * 1024
-_MOST_FOLDED = 12
-_WIDEST = 400
-_FAINT = 0.3
+_MOST_CONSEQUENCES = 12
+_LONGEST_EVIDENCE = 400
+_LOW_CONFIDENCE = 0.3
 
 
 def read_log(path: Path) -> LogReader:
-    """A whole file, read. Memory does not grow with it."""
+    """Read a whole file. Memory does not grow with its size."""
     reader = LogReader()
     with files.open_regular(path) as log:
         for _, data in chunks(log.fileno(), 0, _READ):
@@ -34,81 +34,69 @@ def read_log(path: Path) -> LogReader:
 
 
 def findings(reader: LogReader, path: str | None = None, *, ended: bool = True) -> list[Finding]:
-    """Of what has been read until now; may be asked again when there is more.
+    """Return the findings of what was read so far.
 
-    What the log ends in, a traceback without its exception or attempts that all failed, counts only
-    once it has ``ended``.
+    The end of the log (a traceback without its exception, retries that all failed) counts only once
+    the log has ``ended``.
     """
     torn = reader.torn() if ended else ()
     story = build_story(reader.events, reader.progress, torn, ended=ended)
-    found = [_finding(event, reader, path) for event in story.lasting]
+    result = [_finding(event, reader, path) for event in story.lasting]
     if story.root is not None:
-        found.insert(0, _root_finding(story, reader, path))
-    return found or [*_got_over(story, reader, path)]
+        consequences: dict[str, Event] = {}
+        for event in story.consequences:
+            consequences.setdefault(_id(event), event)
+        consequences.pop(_id(story.root), None)
+        listed = islice(consequences.values(), _MOST_CONSEQUENCES)
+        followed_by = tuple(_finding(event, reader, path) for event in listed)
+        result.insert(0, _finding(story.root, reader, path, followed_by))
+    return result or _handled_findings(story, reader, path)
 
 
-def _got_over(story: Story, reader: LogReader, path: str | None) -> Iterator[Finding]:
-    """What a run met again and again and did not end of: told, but no alarm."""
-    first: dict[str, Event] = {}
+def _handled_findings(story: Story, reader: LogReader, path: str | None) -> list[Finding]:
+    """Return, as information, the problems that came back but did not end the run."""
+    repeated: dict[str, Event] = {}
     for event in story.handled:
-        again = reader.events.count(event) > 1 or (event.rule and event.rule.lasting)
-        if event.rule and event.role is Role.CAUSE and again:
-            first.setdefault(event.rule.id, event)
-    for event in first.values():
-        one = _finding(event, reader, path)
-        yield replace(one, severity=Severity.INFO, confidence=_FAINT)
-
-
-def _root_finding(story: Story, reader: LogReader, path: str | None) -> Finding:
-    assert story.root is not None
-    folded = tuple(
-        _finding(event, reader, path) for event in _distinct(story.root, story.consequences)
-    )
-    return _finding(story.root, reader, path, folded)
-
-
-def _distinct(root: Event, then: Sequence[Event]) -> Iterator[Event]:
-    """One event of every id that is not the root's, in order."""
-    seen = {_id(root)}
-    for event in then:
-        if _id(event) not in seen and len(seen) <= _MOST_FOLDED:
-            seen.add(_id(event))
-            yield event
+        if event.rule is None or event.role is not Role.CAUSE:
+            continue
+        if event.rule.lasting or reader.events.count(event) > 1:
+            repeated.setdefault(event.rule.id, event)
+    return [
+        replace(_finding(event, reader, path), severity=Severity.INFO, confidence=_LOW_CONFIDENCE)
+        for event in repeated.values()
+    ]
 
 
 def _finding(
-    event: Event, reader: LogReader, path: str | None, folded: tuple[Finding, ...] = ()
+    event: Event, reader: LogReader, path: str | None, followed_by: tuple[Finding, ...] = ()
 ) -> Finding:
     evidence = _evidence(event, reader.events.count(event), path)
     if event.rule is None:
-        return _unknown(event, evidence, folded, _is_last(event, reader))
+        is_last = reader.progress.mark.offset - event.line.offset <= NEAR_END
+        return _unknown_exception(event, evidence, followed_by, is_last)
     return Finding(
         id=event.rule.id,
         severity=event.rule.severity,
-        title=_filled(event.rule.title, event),
-        cause=_filled(event.rule.cause, event),
+        title=_fill(event.rule.title, event),
+        cause=_fill(event.rule.cause, event),
         evidence=evidence,
-        remedies=tuple(_filled_remedy(one, event) for one in event.rule.remedies),
+        remedies=tuple(_fill_remedy(remedy, event) for remedy in event.rule.remedies),
         onset_step=event.mark.step,
         confidence=_confidence(event.rule),
-        followed_by=folded,
+        followed_by=followed_by,
         source=event.rule.source,
     )
 
 
 def _confidence(rule: Rule) -> float:
-    """What only warns, and may be the consequence of something else, explains no error."""
+    """A warning that may be the consequence of something else does not explain an error."""
     if rule.role in (Role.CAUSE, Role.END):
         return 0.9
-    return 0.5 if rule.severity in (Severity.CRITICAL, Severity.ERROR) else _FAINT
+    return 0.5 if rule.severity in (Severity.CRITICAL, Severity.ERROR) else _LOW_CONFIDENCE
 
 
-def _is_last(event: Event, reader: LogReader) -> bool:
-    return reader.progress.mark.offset - event.line.offset <= NEAR_END
-
-
-def _unknown(
-    event: Event, evidence: tuple[Evidence, ...], folded: tuple[Finding, ...], is_last: bool
+def _unknown_exception(
+    event: Event, evidence: tuple[Evidence, ...], followed_by: tuple[Finding, ...], is_last: bool
 ) -> Finding:
     assert event.raised is not None
     kind = kind_of(event.raised)
@@ -116,17 +104,17 @@ def _unknown(
         id=_id(event),
         severity=_severity(event.raised, is_last),
         title=kind.title if kind else "An exception ended the run",
-        cause=kind.cause if kind else "No rule knows this exception; its frames are the best lead.",
+        cause=kind.cause if kind else "No rule matches this exception; see its frames.",
         evidence=evidence,
         onset_step=event.mark.step,
         confidence=kind.confidence if kind else 0.2,
-        followed_by=folded,
+        followed_by=followed_by,
     )
 
 
 def _severity(raised: Raised, is_last: bool) -> Severity:
-    """A line without frames may as well be what a tested program or a model has printed; a
-    traceback of no known kind that a log ends in has ended the run."""
+    """A line without frames may be output of a tested program or a model. A traceback of unknown
+    kind at the end of a log has ended the run."""
     if not raised.frames:
         return Severity.WARNING if is_last else Severity.INFO
     return Severity.ERROR if is_last or kind_of(raised) is not None else Severity.WARNING
@@ -144,28 +132,32 @@ def _evidence(event: Event, count: int, path: str | None) -> tuple[Evidence, ...
     values: dict[str, float | int | str | None] = {"line": line.number, **event.groups}
     if count > 1:
         values["seen"] = count
-    said = Evidence(line.text.strip()[:_WIDEST], path, line.offset, event.mark.step, values)
-    frames = event.raised.frames[-2:] if event.raised else ()
-    raised = dict.fromkeys(reversed(frames))
-    return (said, *(Evidence(f"raised in {name}", path) for name in raised))
+    text = line.text.strip()[:_LONGEST_EVIDENCE]
+    frames = dict.fromkeys(reversed(event.frames[-2:]))
+    return (
+        Evidence(text, path, line.offset, event.mark.step, values),
+        *(Evidence(f"raised in {frame}", path) for frame in frames),
+    )
 
 
-def _filled(text: str, event: Event) -> str:
-    """The rule's text with the values that the line names; what it does not name is left out."""
+def _fill(text: str, event: Event) -> str:
+    """Fill the placeholders of a rule's text, ``{name}`` or ``{name|default}``, from the line."""
     groups = dict(event.groups)
     if module := groups.get("module"):
         groups["package"] = package_of(module)
-    return re.sub(r"\{(\w+)(?:\|([^}]*))?\}", lambda m: groups.get(m[1]) or m[2] or "?", text)
+    return re.sub(
+        r"\{(\w+)(?:\|([^}]*))?\}", lambda name: groups.get(name[1]) or name[2] or "?", text
+    )
 
 
-def _filled_remedy(remedy: Remedy, event: Event) -> Remedy:
+def _fill_remedy(remedy: Remedy, event: Event) -> Remedy:
     changes = (
-        replace(change, after=_filled(change.after, event))
+        replace(change, after=_fill(change.after, event))
         if isinstance(change.after, str)
         else change
         for change in remedy.changes
     )
-    return replace(remedy, title=_filled(remedy.title, event), changes=tuple(changes))
+    return replace(remedy, title=_fill(remedy.title, event), changes=tuple(changes))
 
 
 _PACKAGES = {
@@ -181,5 +173,5 @@ _PACKAGES = {
 
 
 def package_of(module: str) -> str:
-    """The package that holds a top-level module, as pip calls it."""
+    """Return the name on PyPI of the package with a top-level module."""
     return _PACKAGES.get(module, module)

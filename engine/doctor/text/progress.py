@@ -1,4 +1,4 @@
-"""Signs that training goes on: without them an error would be taken for the end of the run."""
+"""Finds signs of progress in a log: training that continues has survived the errors above."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COUNT = re.compile(
     rb"[^\n\r]{0,200}?(?:loss|reward|score|ppl|\blr\b)",
     re.IGNORECASE,
 )
-"""A counter with a number of training behind it, as any program may print it."""
+"""A counter followed by a metric of training, in the layout of any program."""
 _LAYOUTS = (
     (b"[batch=", re.compile(rb"\[batch=(\d+)/\d+\]:")),  # Composer
     (b"== Step ", re.compile(rb"={5,} Step (\d+)/\d+ ={5,}")),  # NeMo-RL
@@ -28,20 +28,20 @@ _LAYOUTS = (
         re.compile(rb"^ {0,9}(\d+) \| {1,4}(?:\w+[ /]){0,2}loss[ :=]{1,3}-?\d", re.MULTILINE),
     ),
 )
-"""Counters of trainers without a log format that are apart from their numbers or have no name, each
-with a text of such lines. Those of log formats are their ``step_pattern``."""
+"""Counters of trainers without a log format that stand far from their metrics or have no name, each
+with a text that its lines contain. Log formats declare theirs as ``step_pattern``."""
 _REACH = 16 * 1024
-"""Bytes before a place in which counters are looked for."""
+"""Bytes above a line in which counters are searched."""
 _LONGEST_NUMBER = 15
 """Digits; a longer number is not a step, and slow to parse."""
 _FROM_THE_START = 3
-"""So many numbers in a row, from the first one on, are those of a training that begins."""
+"""Consecutive numbers, from the first step on, that show a new start of training."""
 _MOST_STARTS = 64
-"""Of which the marks are kept."""
+"""Starts whose marks are stored."""
 _SHARDS = re.compile(r"loading", re.IGNORECASE)
-"""A start goes on there, but engines load a model beside a training, too."""
+"""Part of a start-up, but inference engines also load models during training."""
 _DONE = (b"'train_runtime'", b"pplication startup complete", b"`Trainer.fit` stopped: `max")
-"""Said by programs that have come through what they were started for."""
+"""Printed by programs that have completed their task."""
 _START = re.compile(
     r"^\W{0,9}(?:re-?queued|resum(?:ing|ed) (?:training )?from|resuming training"
     r"|restart(?:ed|ing)\b(?! (?:the |a )?(?:worker|actor|process|replica|engine|server)))"
@@ -66,13 +66,13 @@ SIGNS = (
     *(b"training complete", b"training finished", b"training done"),
     *(b"training is ", b"training was ", b"training has "),
 )
-"""Texts, in lower case, of lines that tell where a run begins and where its training is over."""
+"""Texts, in lower case, of lines that mark the start of a run or the end of its training."""
 _PASSED = re.compile(rb"=+ \d+ passed(?:, \d+ (?:skipped|warnings?|deselected))* in [\d.]+s")
 
 
 @cache
 def step_counters() -> tuple[re.Pattern[bytes], ...]:
-    """The step patterns of all log formats, those of other packages included."""
+    """Return the step patterns of all log formats, including those of plugins."""
     patterns = (log_format.step_pattern for log_format in formats())
     return tuple(re.compile(pattern) for pattern in patterns if pattern)
 
@@ -84,9 +84,9 @@ class Steps:
     last: int | None = None
     """Number of the last step; None where the format prints none."""
     row: int = 0
-    """Numbers in a row, since the step fell back to the first one."""
+    """Consecutive numbers since the step fell back to the first one."""
     again: int = 0
-    """How often steps were counted from the first one again."""
+    """How often the count restarted at the first step."""
     unnumbered: int = 0
 
     @property
@@ -113,31 +113,27 @@ class Steps:
         return Steps(last, row, again)
 
     def went_on_since(self, then: Steps) -> bool:
-        """Whether two further steps are complete: one may have been on its way already."""
+        """Whether two more steps are complete: the first may have been in progress already."""
         if self.last is not None and then.last is not None and self.last > then.last + 1:
             return True
         return self.again > then.again or self.unnumbered > then.unnumbered + 1
 
 
-def _no_steps() -> tuple[Steps, ...]:
-    return (Steps(),) * len(step_counters())
-
-
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a run had come at a byte of its log: the last number of each kind that was seen."""
+    """Progress of a run at a byte of its log: the last value of each counter."""
 
     offset: int = -1
     bar: tuple[int, int] | None = None
-    steps: tuple[Steps, ...] = field(default_factory=_no_steps)
+    steps: tuple[Steps, ...] = field(default_factory=lambda: (Steps(),) * len(step_counters()))
     """For each of ``step_counters()``."""
     counts: tuple[int, int] | None = None
-    """The last two different numbers of a counter that a program prints with its loss."""
+    """The last two different values of a counter that a program prints with its loss."""
     done: int = 0
     starts: int = 0
-    """How often a program began, or began again."""
+    """How often a program was started or restarted."""
     over: tuple[object, ...] | None = None
-    """How far the run had come when it said that training is over."""
+    """``trained`` when the program last reported the end of training."""
 
     @property
     def step(self) -> int | None:
@@ -146,12 +142,12 @@ class Mark:
 
     @property
     def is_over(self) -> bool:
-        """Whether training had come to its end, and none has begun since."""
+        """Whether training is over, and nothing was started since."""
         return self.over == self.trained
 
     @property
     def trained(self) -> tuple[object, ...]:
-        """How far training had come, in whatever it counts."""
+        """All counters of training, and the number of starts."""
         return (self._steps_trained, self.counts, self.starts)
 
     @property
@@ -159,8 +155,8 @@ class Mark:
         return tuple(steps.trained for steps in self.steps)
 
     def has_trained_since(self, then: Mark) -> bool:
-        """Whether training had come further than ``then``. Counters are looked for in ``_REACH``
-        bytes only: one that is out of reach is no progress."""
+        """Whether a counter changed since ``then``. Counters are searched in ``_REACH`` bytes only:
+        one that is further away does not count as progress."""
         counted = self.counts is not None and self.counts != then.counts
         return counted or (self._steps_trained, self.starts) != (then._steps_trained, then.starts)
 
@@ -170,16 +166,12 @@ class Mark:
 
     @property
     def has_come_through(self) -> bool:
-        """Whether training had come to its end; something else may have been started since."""
+        """Whether training is over; another program may have been started since."""
         return self.over is not None and self.over[:-1] == self.trained[:-1]
-
-    def at_its_end(self) -> Mark:
-        """With the word of the program that training is over here."""
-        return replace(self, over=self.trained)
 
 
 class Progress:
-    """Reads blocks of whole lines in order; remembers only the last of each sign."""
+    """Reads blocks of whole lines in order; stores only the last of each sign."""
 
     def __init__(self) -> None:
         self.mark = Mark()
@@ -198,14 +190,14 @@ class Progress:
                 self._at_starts = (*self._at_starts[-_MOST_STARTS:], mark_above())
             self.mark = replace(self.mark, starts=self.mark.starts + 1)
         elif _OVER.search(text):
-            self.mark = replace(self.mark, over=mark_above().at_its_end().over)
+            self.mark = replace(self.mark, over=mark_above().trained)
 
     def began_since(self, then: Mark) -> bool:
-        """Whether a program began after ``then``."""
+        """Whether a program was started after ``then``."""
         return self.mark.starts > then.starts
 
     def went_on_since(self, then: Mark) -> bool:
-        """Whether the run got further after ``then``; a bar drawn again is no progress."""
+        """Whether the run progressed after ``then``; a redrawn bar is not progress."""
         now = self.mark
         if then.bar and now.bar and now.bar[1] == then.bar[1] and now.bar[0] > then.bar[0] + 1:
             return True
@@ -213,17 +205,17 @@ class Progress:
             return True
         if any(new.went_on_since(old) for new, old in zip(now.steps, then.steps, strict=True)):
             return True
-        return _counted_on(then.counts, now.counts) or self._trained_again_since(then)
-
-    def _trained_again_since(self, then: Mark) -> bool:
-        """Whether a program that began after ``then`` has trained, whatever it counts from."""
-        later = [mark for mark in self._at_starts if mark.starts >= then.starts]
-        return any(_trained(*ends, then.bar) for ends in pairwise((*later, self.mark)))
+        if _counted_on(then.counts, now.counts):
+            return True
+        # A program that was restarted after ``then`` may count from any number.
+        starts = [mark for mark in self._at_starts if mark.starts >= then.starts]
+        return any(_trained_between(*marks, then.bar) for marks in pairwise((*starts, now)))
 
 
 def advanced(mark: Mark, block: bytes, offset: int) -> Mark:
+    """Return the mark at the end of a block that follows ``mark``."""
     bar = mark.bar
-    match = _last(_BAR, block, (b"it/s", b"s/it")) if b"<" in block else None
+    match = _last_match(_BAR, block, (b"it/s", b"s/it")) if b"<" in block else None
     if match:
         bar = (int(match[1]), int(match[2]))
     counters = zip(mark.steps, step_counters(), strict=True)
@@ -232,13 +224,13 @@ def advanced(mark: Mark, block: bytes, offset: int) -> Mark:
         offset=offset + len(block),
         bar=bar,
         steps=tuple(steps.after(counter, block) for steps, counter in counters),
-        counts=_counts(mark.counts, block),
-        done=mark.done + _done(block),
+        counts=_last_counts(mark.counts, block),
+        done=mark.done + _count_completions(block),
     )
 
 
-def _trained(start: Mark, end: Mark, bar: tuple[int, int] | None) -> bool:
-    """Whether a training was counted between two marks, maybe by a ``bar`` that was further."""
+def _trained_between(start: Mark, end: Mark, bar: tuple[int, int] | None) -> bool:
+    """Whether steps were counted between two marks, possibly by an earlier ``bar`` redone."""
     for before, after in zip(start.steps, end.steps, strict=True):
         if after.last not in (None, 0, 1, before.last):
             return True
@@ -255,39 +247,40 @@ def _trained(start: Mark, end: Mark, bar: tuple[int, int] | None) -> bool:
 
 
 def _counted_on(then: tuple[int, int] | None, now: tuple[int, int] | None) -> bool:
-    """Two further numbers: one may have been on its way already."""
+    """Whether there are two more values: the first may have been in progress already."""
     if now is None or now == then or not 0 <= now[0] < now[1]:
         return False
     return then is None or now[0] > then[1]
 
 
-def _counts(known: tuple[int, int] | None, block: bytes) -> tuple[int, int] | None:
+def _last_counts(counts: tuple[int, int] | None, block: bytes) -> tuple[int, int] | None:
+    """Return the last two different numbers of ``counts`` and the end of the block."""
     start = max(0, len(block) - _REACH)
-    numbers = [int(one[one.lastindex or 0]) for one in _COUNT.finditer(block, start)]
+    numbers = [int(match[match.lastindex or 0]) for match in _COUNT.finditer(block, start)]
     for sign, layout in _LAYOUTS:
         if block.find(sign, start) >= 0:
             numbers += map(int, layout.findall(block, start))
     for number in numbers:
-        if known is None or number != known[1]:
-            known = (known[1] if known else -1, number)
-    return known
+        if counts is None or number != counts[1]:
+            counts = (counts[1] if counts else -1, number)
+    return counts
 
 
-def _done(block: bytes) -> int:
-    """How often the block says that all is well."""
-    said = sum(block.count(text) for text in _DONE)
-    return said + len(_PASSED.findall(block)) if b" passed" in block else said
+def _count_completions(block: bytes) -> int:
+    """Return how often the block reports success."""
+    count = sum(block.count(text) for text in _DONE)
+    return count + len(_PASSED.findall(block)) if b" passed" in block else count
 
 
-def _last(
+def _last_match(
     pattern: re.Pattern[bytes], block: bytes, ends: tuple[bytes, ...]
 ) -> re.Match[bytes] | None:
-    """The last match, found from the block's end: bars redraw themselves thousands of times."""
-    at = max(block.rfind(end) for end in ends)
-    while at >= 0:
-        start = max(block.rfind(b"\n", 0, at), block.rfind(b"\r", 0, at)) + 1
-        matches = list(pattern.finditer(block, start, at + 400))
+    """Search the last match from the block's end: bars are redrawn thousands of times."""
+    index = max(block.rfind(end) for end in ends)
+    while index >= 0:
+        start = max(block.rfind(b"\n", 0, index), block.rfind(b"\r", 0, index)) + 1
+        matches = list(pattern.finditer(block, start, index + 400))
         if matches:
             return matches[-1]
-        at = max(block.rfind(end, 0, start) for end in ends)
+        index = max(block.rfind(end, 0, start) for end in ends)
     return None

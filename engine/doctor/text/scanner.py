@@ -1,7 +1,7 @@
-"""Finds, in a stream of bytes, the few lines that are worth reading.
+"""Finds in a stream of bytes the few lines that are worth reading.
 
-Only whole lines are looked at, so it does not matter how the stream was cut; memory is bounded by
-the longest line that is read and by what is kept for context.
+Only whole lines are searched, so it does not matter how the stream was cut. Memory is bounded by
+the longest line that is read and by the context before it.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 BLOCK = 1024 * 1024
 LONGEST_LINE = 128 * 1024
-"""Bytes of a line that are read; what follows up to its end is passed over."""
+"""Bytes of a line that are read; the rest up to its end is skipped."""
 _LONG = BLOCK // 2
-"""A block of this size comes of a long log: it pays to get ready for more."""
-KEPT = 64 * 1024
-"""Bytes before the current place that stay readable."""
+"""A block of this size comes from a long log: a faster search repays its preparation."""
+CONTEXT = 64 * 1024
+"""Bytes before the current line that stay readable."""
 
 
 class Scanner:
     """Calls ``on_line(raw, offset, needles)`` for lines that hold a needle.
 
-    While ``wants_all()`` holds, for every line. Lines end at ``\\n`` or ``\\r``: a progress bar's
-    states are lines of their own.
+    While ``wants_all()`` is true, it is called for all lines. Lines end at ``\\n`` or ``\\r``: each
+    state of a progress bar is a line.
     """
 
     def __init__(
@@ -39,26 +39,26 @@ class Scanner:
         self._on_line, self._wants_all, self._on_block = on_line, wants_all, on_block
         self._pending = b""
         self._skipping = False
-        """Inside the rest of a line that was too long."""
+        """Whether the stream is in the rest of a line that was too long."""
         self.offset = 0
-        """Byte of the stream at which ``_pending`` begins."""
+        """First byte of ``_pending`` in the stream."""
         self._before = b""
-        self._block, self._at = b"", 0
+        self._block, self._line_start = b"", 0
         self._counted = self._counted_to = 0
 
     def feed(self, data: bytes) -> None:
         for start in range(0, len(data), BLOCK):
-            self._take(data[start : start + BLOCK])
+            self._feed_block(data[start : start + BLOCK])
 
     def finish(self) -> None:
-        """Read what is left as a line, though its end has not been seen."""
+        """Read the rest as a line, even without a line end."""
         if self._pending:
-            rest, self._pending = self._pending, b""
-            self._scan(rest)
+            block, self._pending = self._pending, b""
+            self._scan(block)
 
     @property
     def is_inside_line(self) -> bool:
-        """Whether the stream has come to a place that is no line's end."""
+        """Whether the stream has stopped before the end of a line."""
         return bool(self._pending)
 
     def calling(
@@ -67,70 +67,63 @@ class Scanner:
         wants_all: Callable[[], bool],
         on_block: Callable[[bytes, int], None],
     ) -> Scanner:
-        """One at the same place of the stream, for somebody else."""
-        other = copy(self)
-        other._on_line, other._wants_all, other._on_block = on_line, wants_all, on_block
-        return other
+        """Return a scanner at the same position that calls other functions."""
+        scanner = copy(self)
+        scanner._on_line, scanner._wants_all, scanner._on_block = on_line, wants_all, on_block
+        return scanner
 
-    def before(self, size: int = KEPT) -> bytes:
-        """What came before the line that ``on_line`` is called with, whole lines mostly."""
-        here = self._block[max(0, self._at - size) : self._at]
-        missing = size - len(here)
-        return self._before[max(0, len(self._before) - missing) :] + here if missing else here
+    def before(self, size: int = CONTEXT) -> bytes:
+        """Return the bytes before the current line; the first line may be cut."""
+        above = self._block[max(0, self._line_start - size) : self._line_start]
+        missing = size - len(above)
+        return self._before[max(0, len(self._before) - missing) :] + above if missing else above
 
     def above(self) -> bytes:
-        """The present block above the line; earlier blocks have gone to ``on_block``."""
-        return self._block[: self._at]
+        """Return the current block above the line; ``on_block`` has received the earlier ones."""
+        return self._block[: self._line_start]
 
     def lines_above(self) -> int:
-        """Line ends in ``above``; counted on from the last question."""
-        self._counted += self._block.count(b"\n", self._counted_to, self._at)
-        self._counted_to = self._at
+        """Return the number of line ends in ``above``, counted incrementally."""
+        self._counted += self._block.count(b"\n", self._counted_to, self._line_start)
+        self._counted_to = self._line_start
         return self._counted
 
-    def _take(self, data: bytes) -> None:
+    def _feed_block(self, data: bytes) -> None:
         if self._skipping:
-            data = self._skip(data)
+            ends = [index for index in (data.find(b"\n"), data.find(b"\r")) if index >= 0]
+            end = min(ends) + 1 if ends else len(data)
+            self.offset += end
+            self._skipping = not ends
+            data = data[end:]
         self._pending += data
         end = max(self._pending.rfind(b"\n"), self._pending.rfind(b"\r")) + 1
-        whole, self._pending = self._pending[:end], self._pending[end:]
-        for part in _without_long_lines(whole):
-            self._scan_part(part)
+        lines, self._pending = self._pending[:end], self._pending[end:]
+        for part, dropped in _without_long_lines(lines):
+            self._scan(part)
+            self.offset += dropped
         if len(self._pending) > LONGEST_LINE:
-            kept, dropped = self._pending[:LONGEST_LINE], len(self._pending) - LONGEST_LINE
+            part, dropped = self._pending[:LONGEST_LINE], len(self._pending) - LONGEST_LINE
             self._pending = b""
-            self._scan(kept)
+            self._scan(part)
             self.offset += dropped
             self._skipping = True
-
-    def _skip(self, data: bytes) -> bytes:
-        """Pass over the rest of a line, its end included."""
-        ends = [at for at in (data.find(b"\n"), data.find(b"\r")) if at >= 0]
-        end = min(ends) + 1 if ends else len(data)
-        self.offset += end
-        self._skipping = not ends
-        return data[end:]
-
-    def _scan_part(self, part: tuple[bytes, int]) -> None:
-        block, dropped = part
-        self._scan(block)
-        self.offset += dropped
 
     def _scan(self, block: bytes) -> None:
         if not block:
             return
-        self._block, self._at = block, 0
+        self._block, self._line_start = block, 0
         self._counted = self._counted_to = 0
-        for start, end, needles in self._interesting(block):
-            self._at = start
+        for start, end, needles in self._find_lines(block):
+            self._line_start = start
             self._on_line(block[start:end], self.offset + start, needles)
         self._on_block(block, self.offset)
         self.offset += len(block)
-        self._before = (self._before + block)[-KEPT:]
-        self._block, self._at = b"", 0
+        self._before = (self._before + block)[-CONTEXT:]
+        self._block, self._line_start = b"", 0
 
-    def _interesting(self, block: bytes) -> Iterator[tuple[int, int, Sequence[int]]]:
-        search = _search(self._needles, len(block) >= _LONG)
+    def _find_lines(self, block: bytes) -> Iterator[tuple[int, int, Sequence[int]]]:
+        """Yield start, end and needles of each line to read."""
+        search = _automaton(self._needles, len(block) >= _LONG)
         hits = iter(search.find_matches_as_indexes(block.lower(), overlapping=True))
         hit = next(hits, None)
         start = 0
@@ -149,20 +142,20 @@ class Scanner:
 
 
 @lru_cache(maxsize=8)
-def _search(needles: tuple[bytes, ...], quick: bool) -> BytesAhoCorasick:
-    """Quick searches twice as fast, and takes ten times as long and as much memory to make."""
-    kind = Implementation.DFA if quick else Implementation.ContiguousNFA
+def _automaton(needles: tuple[bytes, ...], is_fast: bool) -> BytesAhoCorasick:
+    """Build a search. The fast one takes half as long, but ten times the memory and set-up time."""
+    kind = Implementation.DFA if is_fast else Implementation.ContiguousNFA
     return BytesAhoCorasick(list(needles), implementation=kind)
 
 
-def line_start(block: bytes, at: int) -> int:
-    """Where the line begins that holds byte ``at``."""
-    start = block.rfind(b"\n", 0, at) + 1
-    return max(start, block.rfind(b"\r", start, at) + 1)
+def line_start(block: bytes, index: int) -> int:
+    """Return the start of the line that contains byte ``index``."""
+    start = block.rfind(b"\n", 0, index) + 1
+    return max(start, block.rfind(b"\r", start, index) + 1)
 
 
 def line_end(block: bytes, start: int) -> int:
-    """Where the next line begins, looking from within a line."""
+    """Return the start of the next line."""
     end = block.find(b"\n", start)
     end = len(block) if end < 0 else end + 1
     inner = block.find(b"\r", start, end)
@@ -170,27 +163,25 @@ def line_end(block: bytes, start: int) -> int:
 
 
 def _without_long_lines(block: bytes) -> Iterable[tuple[bytes, int]]:
-    """Parts of the block without what lies beyond a line's limit, and how much that was."""
-    if len(block) <= LONGEST_LINE or not _may_hold_long_line(block):
+    """Split the block after the limit of each long line; return parts and skipped bytes."""
+    if len(block) <= LONGEST_LINE:
         return [(block, 0)]
-    return _cut(block)
-
-
-def _may_hold_long_line(block: bytes) -> bool:
+    # Without a line end in half the limit, there may be a long line.
     half = LONGEST_LINE // 2
-    return any(
-        block.find(b"\n", at, at + half) < 0 and block.find(b"\r", at, at + half) < 0
-        for at in range(0, len(block) - half + 1, half)
+    may_have_long_line = any(
+        block.find(b"\n", start, start + half) < 0 and block.find(b"\r", start, start + half) < 0
+        for start in range(0, len(block) - half + 1, half)
     )
+    return _split_at_long_lines(block) if may_have_long_line else [(block, 0)]
 
 
-def _cut(block: bytes) -> Iterator[tuple[bytes, int]]:
-    start = at = 0
-    while at < len(block):
-        end = line_end(block, at)
-        if end - at > LONGEST_LINE:
-            limit = at + LONGEST_LINE
-            yield block[start:limit], end - limit
-            start = end
-        at = end
-    yield block[start:], 0
+def _split_at_long_lines(block: bytes) -> Iterator[tuple[bytes, int]]:
+    part_start = start = 0
+    while start < len(block):
+        end = line_end(block, start)
+        if end - start > LONGEST_LINE:
+            limit = start + LONGEST_LINE
+            yield block[part_start:limit], end - limit
+            part_start = end
+        start = end
+    yield block[part_start:], 0

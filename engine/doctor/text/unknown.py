@@ -1,4 +1,4 @@
-"""Exceptions that no rule knows: what kind of trouble their type and frames speak of."""
+"""Classifies exceptions that no rule matches, by their type, frames and words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.doctor.text.tracebacks import TASK, Raised
 
 @dataclass(frozen=True)
 class Kind:
-    """The first kind whose every given pattern is found names the trouble."""
+    """A kind of exception: the first one of which every given pattern matches applies."""
 
     id: str
     title: str
@@ -27,14 +27,14 @@ class Kind:
     code: str = ""
 
     def fits(self, raised: Raised) -> bool:
-        looked_at = (
+        texts = (
             (self.type, raised.type),
             (self.message, raised.message),
             (self.frames, within("\n".join(raised.frames))),
             (self.innermost, within("\n".join(raised.frames[-3:]))),
             (self.code, raised.code),
         )
-        return all(re.search(pattern, text) for pattern, text in looked_at if pattern)
+        return all(re.search(pattern, text) for pattern, text in texts if pattern)
 
 
 @cache
@@ -48,16 +48,14 @@ _WRAPPERS = re.compile(
     r"|accelerate/commands|/hydra/(?:main|_internal/utils)\.py|/ray/_private/(?:worker|client_mode_hook|auto_init_hook)\.py|/ray/_raylet|^ray:task"
     r"|concurrent/futures|/asyncio/|threading\.py|multiprocessing/process\.py|/tqdm/|contextlib\.py|/bin/[\w.-]+:<module>\Z"
 )
-"""Frames between the program and whoever started it: alone they tell of nothing."""
-
-
+"""Frames between the program and its launcher: alone they explain nothing."""
 _SURE = 0.5
-"""Kinds below this confidence give way to a message whose words weigh ``_OUTWEIGHS``."""
+"""Kinds below this confidence yield to a vocabulary with a weight of ``_OUTWEIGHS``."""
 _OUTWEIGHS = 4
 
 
 def is_telling(raised: Raised) -> bool:
-    """Whether the frames come down to the place of the trouble, or the type alone names it."""
+    """Whether the frames reach the code that failed, or the type alone explains the failure."""
     if not raised.frames or is_noise(raised):
         return False
     if not _WRAPPERS.search(raised.innermost):
@@ -71,7 +69,7 @@ def is_noise(raised: Raised) -> bool:
 
 
 def kind_of(raised: Raised) -> Kind | Vocabulary | None:
-    """By type and frames; by the words of the message where these say little or nothing."""
+    """Classify by type and frames, or by the words of the message if these say little."""
     kind = _first_kind(raised)
     if kind is not None and kind.confidence >= _SURE:
         return kind
@@ -80,22 +78,22 @@ def kind_of(raised: Raised) -> Kind | Vocabulary | None:
 
 def _first_kind(raised: Raised) -> Kind | None:
     if raised.innermost == TASK:
-        # Above stand the frames of the driver that waited, and those of the task are not shown.
+        # The frames are those of the waiting driver; the task's own are not shown.
         raised = replace(raised, frames=())
     return next((kind for kind in _kinds() if kind.fits(raised)), None)
 
 
 ENOUGH = 2
-"""The least sum of weights that names a class."""
+"""Minimum sum of weights for a class."""
 _CONFIDENCE = 0.3
-_WIDEST = 1000
-"""Characters of a message that are looked at."""
+_LONGEST_MESSAGE = 1000
+"""Characters of a message that are searched."""
 _FRAMES = 3
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What an exception of one class may say: patterns with their weights, by where they stand."""
+    """The words of one class of exceptions: weights of patterns in the message, code and frames."""
 
     id: str
     title: str
@@ -106,9 +104,9 @@ class Vocabulary:
     innermost: dict[str, int] = field(default_factory=dict)
 
     def weigh(self, raised: Raised) -> int:
-        """The sum of the weights of all patterns that are found."""
+        """Return the sum of the weights of all patterns that match."""
         texts = (
-            (self.message, raised.message[:_WIDEST]),
+            (self.message, raised.message[:_LONGEST_MESSAGE]),
             (self.code, raised.code),
             (self.innermost, within("\n".join(raised.frames[-_FRAMES:]))),
         )
@@ -121,7 +119,7 @@ class Vocabulary:
 
 
 def best_vocabulary(raised: Raised, enough: int = ENOUGH) -> Vocabulary | None:
-    """The class with the highest sum of weights, the first of equals; None below ``enough``."""
+    """Return the first class with the highest sum of weights, or None if it is below ``enough``."""
     best = max(_vocabularies(), key=lambda vocabulary: vocabulary.weigh(raised))
     return best if best.weigh(raised) >= enough else None
 

@@ -1,4 +1,4 @@
-"""Kinds of text that hold the words of errors and tell of none."""
+"""Recognizes text that contains the words of an error without reporting one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _PROGRAM = (
     r"\s{4,}(?:[frb]?[\"'`#@]|[\w.\[\]]+ ?=|[\w.]+: \w+[^:]*[=,]|[\w.]+\()",
     r"\s{4,}(?:(?:else|try|finally):$|.*[,({\[]$)",
     r"-+> ?\d+ |\s+\d+ {3,}\S",  # numbered lines of a notebook
-    r"\s*(?:-\w, )?--[\w-]+(?: \S+)?\s{2,}[a-z]",  # an option's help
-    r"\s+[\^~]+\s*$",  # marks below a frame
+    r"\s*(?:-\w, )?--[\w-]+(?: \S+)?\s{2,}[a-z]",  # help text of an option
+    r"\s+[\^~]+\s*$",  # markers below a frame
     r"\s*File \"[^\"]*\", line \d+",
 )
 _TABLE = r"[^│┃]*[│┃][^│┃]*[│┃]"
@@ -19,7 +19,7 @@ _REPLY = (
     r"(?!(?:inner)?error|code|(?:finish|stop|block)_?reason"
     r"|(?:object|type)[\"']: ?[\"'](?:\w+_)?error\b)"
 )
-"""What a service answers when it refuses: printed as a config is, and no config."""
+"""Keys of a service's error response, which is printed like a config."""
 _CONFIG = (rf"\s*[\[{{(]*'{_REPLY}[\w./-]+': ", rf"\s+\"{_REPLY}[\w./-]+\": ")
 _METRICS = r"\s*step:\d+ - [^\s:]+:\S+ - "
 _MESSAGE = r"(?!\s*[\"'](?:message|detail)[\"']: )"
@@ -54,7 +54,7 @@ _ASKED = re.compile(
     r"|solution|prediction|pred)(?:_text)?(?:\]|:))",
 )
 _PLACE = r"(?:rank|gpu|cuda|device|node|worker|process|pid|code|index|line|step|epoch|socket|layer)"
-"""What is numbered from 0 on: a 0 behind it counts nothing."""
+"""Words for what is numbered from 0: a 0 after them is an index, not a count."""
 _NONE = rf"(?:^|[,;(]\s?|(?<!\w):\s|(?!{_PLACE}\b)\b\w+:\s)(?:0|zero) (?:\w+ )?"
 _NONE_BEFORE = re.compile(_NONE + r"$", re.IGNORECASE)
 _NONE_WITHIN = re.compile(_NONE + r"\w+$", re.IGNORECASE)
@@ -65,16 +65,16 @@ _NONE_AFTER = re.compile(
 )
 _PROSE = re.compile(r"(?:\b[A-Za-z']{1,14},? ){5}")
 _QUOTED = re.compile(r"[\w.?!)]['`’”]: $")
-"""A quotation has ended, maybe one of several lines. JSON quotes its keys with a double quote."""
-_OF_DATA = re.compile(r"\W*(?:prompt|question|query|issue|title|example|answer)\b", re.IGNORECASE)
-_TELLS = re.compile(
+"""The end of a quotation, which may span several lines. JSON keys have double quotes instead."""
+_SAMPLE_FIELD = re.compile(
+    r"\W*(?:prompt|question|query|issue|title|example|answer)\b", re.IGNORECASE
+)
+_PROGRAM_WORDS = re.compile(
     r"error|exception|fail|fatal|wandb|raylet|killed|warn|==|::|died|unable|exit|worker|process"
     r"|actor|detected|raise|rank|device|launch|terminate called|terminated by",
     re.IGNORECASE,
 )
-
-
-_COMPLAINS = re.compile(
+_COMPLAINT = re.compile(
     r"error|exception|fail|fatal|cannot|can't|could ?n.t|could not|unable|refus|denied|kill|abort"
     r"|death|died|dead|exceed|exhaust|out of|time(?:d )?-?out|lost|crash|corrupt|invalid|unhandled"
     r"|unauthorized|forbidden|missing|stuck|terminat|cancel|interrupt|caught|\b[45]\d\d\b"
@@ -85,50 +85,50 @@ _COMPLAINS = re.compile(
 
 
 def is_complaint(text: str) -> bool:
-    """Whether the words are those of trouble; what a rule knows may be said in passing, too."""
-    return _COMPLAINS.search(text) is not None
+    """Whether the text contains words of an error: a rule may also match harmless lines."""
+    return _COMPLAINT.search(text) is not None
 
 
 def is_retry(text: str) -> bool:
-    """Whether the program says that it will try again, or goes on without."""
+    """Whether the program says that it will try again, or continue without."""
     return _RETRY.search(text) is not None and not _GAVE_UP.search(text)
 
 
 def is_handled(text: str) -> bool:
-    """Whether the program says what it does instead."""
+    """Whether the program says what it does instead of what failed."""
     return _HANDLED.search(text) is not None and not _GAVE_UP.search(text)
 
 
 def is_conversation(text: str) -> bool:
-    """Whether somebody asks, is told or is tested: programs do not speak of themselves as I."""
+    """Whether the text is a question, a prompt or a chat: programs do not write as ``I``."""
     return _ASKED.search(text) is not None
 
 
-def is_tally(said: re.Match[str]) -> bool:
-    """Whether what was found is counted on its line, and is counted as none."""
-    found, text = said.group(), said.string
-    none_before = _NONE_BEFORE.search(text[: said.start()]) or _NONE_WITHIN.search(found)
-    return none_before is not None or _NONE_AFTER.match(text, said.end()) is not None
+def is_tally(match: re.Match[str]) -> bool:
+    """Whether the line counts what was matched, and the count is zero."""
+    text = match.string
+    none_before = _NONE_BEFORE.search(text[: match.start()]) or _NONE_WITHIN.search(match.group())
+    return none_before is not None or _NONE_AFTER.match(text, match.end()) is not None
 
 
 def is_code(text: str) -> bool:
-    """Whether the line shows program text as below a traceback's frame, a config, a table or a
-    step's metrics."""
+    """Whether the line is source code as below a frame, or part of a config, a table or a step's
+    metrics."""
     return _CODE.match(text) is not None
 
 
 def is_raise(text: str) -> bool:
-    """Whether the program text raises an exception, and so may hold its message."""
+    """Whether the source code raises an exception, and so may contain its message."""
     return _RAISE.match(text) is not None
 
 
 def is_prose(before: str) -> bool:
-    """Whether what stands before a match on its line is somebody's sentence, not a program's."""
-    return _PROSE.search(before) is not None and not _TELLS.search(before)
+    """Whether the text before a match is natural language, not a program's message."""
+    return _PROSE.search(before) is not None and not _PROGRAM_WORDS.search(before)
 
 
-def is_verdict(said: re.Match[str]) -> bool:
-    """Whether a program says nothing but this of a text that it quotes, whatever that holds."""
-    before, after = said.string[: said.start()], said.string[said.end() :]
-    quotes = _QUOTED.search(before) is not None and not _OF_DATA.match(before)
-    return quotes and not after.strip(" .!")
+def is_verdict(match: re.Match[str]) -> bool:
+    """Whether the match is all that a program says about a text that it quotes."""
+    before, after = match.string[: match.start()], match.string[match.end() :]
+    is_quotation = _QUOTED.search(before) is not None and not _SAMPLE_FIELD.match(before)
+    return is_quotation and not after.strip(" .!")
