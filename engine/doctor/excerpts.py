@@ -1,7 +1,7 @@
-"""Records of training steps in a text of any layout.
+"""Reads records of training steps from text of any layout.
 
-A record is what is said until the same name comes again: so it may fill one line or many, lie in
-braces or without them, and lack its beginning or its end.
+A record ends where one of its names comes again. It may take one line or several, with or without
+braces, and may lack its beginning or its end.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ if TYPE_CHECKING:
 _WIDE = re.compile(r"\t+| {2,}")
 _COMMAS = re.compile(r"[^\s,]*(?:, ?[^\s,]*)+")
 _RULE = re.compile(r"[\s.\u2026:+|=\u2500-\u257f-]*")
-"""A line drawn below the names or between rows, and an ellipsis for rows left out."""
+"""A line drawn below the header or between rows, and an ellipsis for omitted rows."""
 _NO_NUMBER = re.compile(r"|-|n/a|no log|none|\d+(?:\.\d+)? ?%|\d+ ?/ ?\d+")
-"""Cells with nothing in them, and shares: of how much is not looked at."""
-_NAMES = 2
-_LASTS = 2
-"""Rows at the end without a number show that it is lost."""
+"""Empty cells, and shares, which are not read."""
+_FEWEST_METRICS = 2
+_LAST_ROWS = 2
+"""A metric without a number in this many final rows has become NaN."""
 
 
 def table_at(lines: Sequence[str], start: int) -> list[tuple[int, list[Pair]]]:
-    """The rows of a table whose names stand in ``lines[start]``, each with its place."""
+    """Return the rows of a table with its header in ``lines[start]``, each with its line index."""
     names = cells(lines[start])
     metrics = [metric_of(name) for name in names]
-    known = {metric for metric in metrics if metric}
-    if len(known) < _NAMES or known <= {STEP} or any(value_of(name) is not None for name in names):
+    distinct = {metric for metric in metrics if metric}
+    if len(distinct) < _FEWEST_METRICS or any(value_of(name) is not None for name in names):
         return []
     rows = []
-    for place in range(start + 1, len(lines)):
-        if _RULE.fullmatch(lines[place]):
+    for index in range(start + 1, len(lines)):
+        if _RULE.fullmatch(lines[index]):
             continue
-        row = _row(names, metrics, cells(lines[place]))
+        row = _parse_row(names, metrics, cells(lines[index]))
         if not row:
             break
-        rows.append((place, row))
+        rows.append((index, row))
     return _without_gaps(rows)
 
 
 def cells(line: str) -> list[str]:
-    """What stands between lines, commas or wide gaps; between any gaps where there are none."""
+    """Split a row at vertical lines, commas or wide gaps, or else at every gap."""
     line = line.strip()
     if "|" in line:
         parts = line.strip("|").split("|")
@@ -68,27 +68,29 @@ def cells(line: str) -> list[str]:
 
 
 def _without_gaps(rows: list[tuple[int, list[Pair]]]) -> list[tuple[int, list[Pair]]]:
-    """NaN is how tables write what was not measured, unless nothing is measured any more."""
-    known = {pair.name: place for place, row in rows for pair in row if not math.isnan(pair.value)}
-    end = min((place for place, _ in rows[-_LASTS:]), default=0)
+    """Remove NaN before the last number of a column, or after one in the final rows."""
+    last = {pair.name: index for index, row in rows for pair in row if not math.isnan(pair.value)}
+    end = min((index for index, _ in rows[-_LAST_ROWS:]), default=0)
 
-    def is_told(pair: Pair, place: int) -> bool:
-        return not math.isnan(pair.value) or known.get(pair.name, -1) < min(place, end)
+    def is_value(pair: Pair, index: int) -> bool:
+        return not math.isnan(pair.value) or last.get(pair.name, -1) < min(index, end)
 
-    return [(place, [pair for pair in row if is_told(pair, place)]) for place, row in rows]
+    return [(index, [pair for pair in row if is_value(pair, index)]) for index, row in rows]
 
 
-def _row(names: Sequence[str], metrics: Sequence[str | None], texts: Sequence[str]) -> list[Pair]:
+def _parse_row(
+    names: Sequence[str], metrics: Sequence[str | None], texts: Sequence[str]
+) -> list[Pair]:
     if len(texts) != len(names):
         return []
     if any(value_of(text) is None and not _NO_NUMBER.fullmatch(text.lower()) for text in texts):
         return []
-    found = (
+    pairs = (
         pair_of(name, metric, text)
         for name, metric, text in zip(names, metrics, texts, strict=True)
         if metric
     )
-    return [pair for pair in found if pair is not None]
+    return [pair for pair in pairs if pair is not None]
 
 
 _NUMBER = (
@@ -103,7 +105,7 @@ _PAIR = re.compile(
     re.IGNORECASE,
 )
 _SPELLED = re.compile(r"\d\.\d|e|n", re.IGNORECASE)
-"""What a number looks like that may follow a name without any sign between them."""
+"""Signs of a number that may follow a name without a separator."""
 _PROGRAM = re.compile(
     r"\bself\.|\breturn \w|\bdef \w|\bfloat\(|\bargs\.|\bf['\"]|\{[a-z_.]+[:}]|^\s*File \"",
 )
@@ -111,7 +113,7 @@ _NUMBER_ALONE = re.compile(_NUMBER, re.IGNORECASE)
 
 
 class Pair(NamedTuple):
-    """``name`` as it was written, ``metric`` what it means; ``value`` may be NaN or infinite."""
+    """``name`` as written, ``metric`` in our terms; ``value`` may be NaN or infinite."""
 
     name: str
     metric: str
@@ -119,17 +121,17 @@ class Pair(NamedTuple):
 
 
 def pairs_of(line: str) -> Iterator[Pair]:
-    """The known quantities of a line, from left to right; none of a line of a program's text."""
+    """Yield the known metrics of a line from left to right; none of a line of source code."""
     if _PROGRAM.search(line):
         return
-    for found in _PAIR.finditer(line):
-        metric = metric_of(found["name"])
+    for match in _PAIR.finditer(line):
+        metric = metric_of(match["name"])
         if metric is None:
             continue
-        bare = found["between"].isspace()
-        if metric != STEP and bare and not _SPELLED.search(found["value"]):
+        has_separator = not match["between"].isspace()
+        if metric != STEP and not has_separator and not _SPELLED.search(match["value"]):
             continue
-        if (pair := pair_of(found["name"], metric, found["value"])) is not None:
+        if (pair := pair_of(match["name"], metric, match["value"])) is not None:
             yield pair
 
 
@@ -138,98 +140,96 @@ def pair_of(name: str, metric: str, text: str) -> Pair | None:
     if value is None or (metric == STEP and not (value >= 0 and value.is_integer())):
         return None
     if metric.endswith("/lr") and value == 0 and len(text) > len("0.0"):
-        return None  # A small rate reads 0.0000 where few decimals are printed.
+        return None  # With few decimals, a small learning rate is printed as 0.0000.
     return Pair(name, metric, value)
 
 
 def value_of(text: str) -> float | None:
-    """A number with or without thousands separators; None for anything else."""
+    """Parse a number with or without thousands separators; None for other text."""
     text = text.strip()
     return float(text.replace(",", "")) if _NUMBER_ALONE.fullmatch(text) else None
 
 
 ENOUGH = 6
-"""Steps of a known format from which on nobody looks for more."""
+"""With this many steps of a known format, the text is not searched for more."""
 _END = 256 * 1024
 """Bytes of either end of a long text that are read."""
 _LONGEST = 20_000
 _APART = 40
-"""Lines between two numbers that belong to no one record any more."""
-_TELLING = re.compile(
+"""Lines without a metric that end a record."""
+_METRIC_WORD = re.compile(
     r"loss|norm|grad|reward|score/|entropy|kl|clipp|length|step|iter", re.IGNORECASE
 )
 _SIBLINGS = frozenset(name for names in metrics.SIBLINGS.values() for name in names)
 _COLORS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _EDGES = str.maketrans(dict.fromkeys("\u2502\u2503\u2551", "|"))
-"""A table's lines, however they are drawn."""
+"""Vertical lines of tables."""
 _ENDS = re.compile(r"\r\n|[\r\n]")
 _NARROWEST = 70
 _ALIKE = 6
-"""A line that begins as the one above it is a record of its own."""
+"""A line that begins with the same characters as the one above it is a new record."""
 _LISTED = re.compile(r"\S:\S+ - \S+:|['\"]: [^,]+, ['\"]")
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """``is_counted`` says that the text does not number its steps."""
+    """``is_counted``: the text does not number its steps, so records are counted."""
 
     columns: Columns
     is_counted: bool
 
 
 def fuller(columns: Columns | None, path: Path) -> Excerpt | None:
-    """What the file's text tells, where that is more than was read by its trainer's own format.
+    """Read metrics from the file's text; None unless there are more than in its trainer's format.
 
     Raises OSError when the file cannot be read.
     """
     if columns is not None and len(columns.times.steps) >= ENOUGH:
         return None
-    found = read_excerpt(path)
-    if found is None or (columns is not None and not _tells_more(found.columns, columns)):
-        return None
-    return found
+    excerpt = read_excerpt(path)
+    if excerpt is None or columns is None:
+        return excerpt
+    # The last record may have been cut.
+    has_more_records = _records_of(excerpt.columns) > _records_of(columns) > 0
+    has_more_numbers = size(excerpt.columns) > size(columns)
+    return excerpt if has_more_records or has_more_numbers else None
 
 
 def with_meanings(columns: Columns) -> Columns:
-    """The columns by the names that the rules know: ``train_loss`` becomes ``train/loss``.
+    """Rename columns to the names that the rules use: ``train_loss`` becomes ``train/loss``.
 
     A column that has such a name already keeps it; of several candidates the first one counts.
     """
-    meant: dict[str, str] = {}
+    new_names: dict[str, str] = {}
     for name in columns.names:
         metric = None if name in _SIBLINGS else metric_of(name)
-        if metric and metric != STEP and metric not in {*columns.names, *meant.values()}:
-            meant[name] = metric
-    if metrics.REWARD_MEAN in meant.values():
-        meant = {name: _of_rewards(metric) for name, metric in meant.items()}
+        if metric and metric != STEP and metric not in {*columns.names, *new_names.values()}:
+            new_names[name] = metric
+    if metrics.REWARD_MEAN in new_names.values():
+        new_names = {name: _name_in_rl(metric) for name, metric in new_names.items()}
         if metrics.TRAIN_LOSS in columns.names:
-            meant[metrics.TRAIN_LOSS] = _of_rewards(metrics.TRAIN_LOSS)
-    return columns.renamed(meant) if meant else columns
+            new_names[metrics.TRAIN_LOSS] = _name_in_rl(metrics.TRAIN_LOSS)
+    return columns.renamed(new_names) if new_names else columns
 
 
-def _of_rewards(metric: str) -> str:
-    """The loss of a run that learns from rewards has no level: rules know it by its own name."""
+def _name_in_rl(metric: str) -> str:
+    """The loss of an RL run has no meaningful level: rules use another name for it."""
     return "actor/loss" if metric == metrics.TRAIN_LOSS else metric
 
 
-def _tells_more(found: Columns, known: Columns) -> bool:
-    """Whether there are more numbers, or a record more: the last one may have been cut."""
-    return _records_of(found) > _records_of(known) > 0 or size(found) > size(known)
-
-
 def _records_of(columns: Columns) -> int:
-    """Steps with a gradient norm, which is printed once for each and not again in a summary."""
+    """Count steps by their gradient norm: it is printed once per step, and not in a summary."""
     names = "actor/grad_norm", *metrics.SIBLINGS["actor/grad_norm"]
     return max(len(columns.get(name)) for name in names)
 
 
 def size(columns: Columns) -> int:
-    """How many numbers there are."""
+    """Return the number of values in all columns."""
     return sum(len(columns.get(name)) for name in columns.names)
 
 
 def read_excerpt(path: Path) -> Excerpt | None:
-    """What both ends of a file tell; None where no number of training is found.
+    """Read both ends of a file; None if there is no metric of training.
 
     Raises OSError when the file cannot be read.
     """
@@ -242,27 +242,34 @@ def read_excerpt(path: Path) -> Excerpt | None:
 
 def excerpt_of(text: str) -> Excerpt | None:
     plain = _COLORS.sub("", text).translate(_EDGES)
-    found = list(_records(unwrapped(_ENDS.split(plain))))
-    if not found:
+    records = list(_records(unwrapped(_ENDS.split(plain))))
+    if not records:
         return None
-    # numpy: a log without numbers is diagnosed without it.
+    # Imported here: a log without metrics is diagnosed without numpy.
     from engine.history.columns import Batch, Columns
     from engine.history.train_log import Step
 
-    rewarded = any(metrics.REWARD_MEAN in values for _, values in found)
-    said = [step for step, _ in found]
-    numbered = None not in said and all(a <= b for a, b in pairwise(map(int, filter(None, said))))
-    steps = [
-        Step((step or 0) if numbered else place, 1, 0.0, _named(values, rewarded))
-        for place, (step, values) in enumerate(found, 1)
-    ]
+    if any(metrics.REWARD_MEAN in values for _, values in records):
+        records = [
+            (step, {_name_in_rl(name): value for name, value in values.items()})
+            for step, values in records
+        ]
+    steps = [step for step, _ in records]
+    numbered = None not in steps and all(a <= b for a, b in pairwise(map(int, filter(None, steps))))
     columns = Columns()
-    columns.merge(Batch.from_steps(steps))
+    columns.merge(
+        Batch.from_steps(
+            [
+                Step((step or 0) if numbered else number, 1, 0.0, values)
+                for number, (step, values) in enumerate(records, 1)
+            ]
+        )
+    )
     return Excerpt(columns, not numbered)
 
 
 def unwrapped(lines: Sequence[str]) -> list[str]:
-    """Lists of numbers that a terminal cut into lines of one width, in one line again."""
+    """Join lists of metrics that a terminal has wrapped into lines of equal width."""
     widths = Counter(len(line) for line in lines if len(line) >= _NARROWEST)
     cut = {width for width, count in widths.items() if count > 1}
     joined: list[str] = []
@@ -279,14 +286,14 @@ def unwrapped(lines: Sequence[str]) -> list[str]:
 
 def _records(lines: Sequence[str]) -> Iterator[tuple[int | None, Metrics]]:
     record, last = _Record(), 0
-    for place, pairs in _told(lines):
+    for index, pairs in _pairs_by_line(lines):
         for pair in pairs:
-            if record.names and (pair.name in record.names or place - last > _APART):
-                yield from record.whole()
+            if record.names and (pair.name in record.names or index - last > _APART):
+                yield from record.finish()
                 record = _Record()
             record.add(pair)
-            last = place
-    yield from record.whole()
+            last = index
+    yield from record.finish()
 
 
 class _Record:
@@ -303,28 +310,23 @@ class _Record:
             value = None if math.isnan(pair.value) else bounded(pair.value)
             self._values.setdefault(pair.metric, value)
 
-    def whole(self) -> Iterable[tuple[int | None, Metrics]]:
+    def finish(self) -> Iterable[tuple[int | None, Metrics]]:
+        """Return the record, or nothing if it has no metric but the learning rate."""
         return [(self._step, with_scores(self._values))] if {*self._values} - {"train/lr"} else []
 
 
-def _told(lines: Sequence[str]) -> Iterator[tuple[int, list[Pair]]]:
-    """The pairs of each line that has any, and the rows of tables in their places."""
+def _pairs_by_line(lines: Sequence[str]) -> Iterator[tuple[int, list[Pair]]]:
+    """Yield the index and pairs of each line with a metric, rows of tables included."""
     rows: dict[int, list[Pair]] = {}
-    for place, line in enumerate(lines):
-        if place in rows:
-            yield place, rows.pop(place)
+    for index, line in enumerate(lines):
+        if index in rows:
+            yield index, rows.pop(index)
             continue
-        if not _TELLING.search(line):
+        if not _METRIC_WORD.search(line):
             continue
         line = line[:_LONGEST]
         pairs = list(pairs_of(line))
         if pairs:
-            yield place, pairs
+            yield index, pairs
         else:
-            rows.update(table_at(lines, place))
-
-
-def _named(values: Metrics, rewarded: bool) -> Metrics:
-    if not rewarded:
-        return values
-    return {_of_rewards(name): value for name, value in values.items()}
+            rows.update(table_at(lines, index))

@@ -1,4 +1,4 @@
-"""Tests the judge of a run: whether it answers, how fast, and else which class of error it is.
+"""Tests the judge of a run: whether it answers, how fast, or with which class of error it fails.
 
 The calls use the run's effective provider, model, address and limits, so what fails here fails in
 the run.
@@ -115,11 +115,11 @@ class JudgeTest:
 
 
 def run_test(
-    recipe: Recipe, env: Mapping[str, str], calls: int, own: Probe | None = None
+    recipe: Recipe, env: Mapping[str, str], calls: int, probe: Probe | None = None
 ) -> JudgeTest:
     """Make one call that is scored, then ``calls`` more at the run's concurrency.
 
-    ``env`` holds the credentials; ``own`` replaces the built-in question. UsageError for a config
+    ``env`` holds the credentials; ``probe`` replaces the built-in question. UsageError for a config
     without a judge.
     """
     if not recipe.kind.has_rollouts:
@@ -133,27 +133,25 @@ def run_test(
     except UsageError as error:
         missing = _finding("no_credentials", str(error), 1.0, context)
         return JudgeTest(settings, None, None, (missing,), None)
-    trial = try_judge(settings, env, calls, own)
+    trial = try_judge(settings, env, calls, probe)
     advice = _advice(recipe, trial)
-    found = tuple(_agreeing(finding, advice) for finding in _findings(trial, context))
-    return JudgeTest(settings, endpoint, trial, found, advice)
+    findings = _findings(trial, context)
+    if advice is not None:
+        findings = [_with_concurrency(finding, advice.recommended) for finding in findings]
+    return JudgeTest(settings, endpoint, trial, tuple(findings), advice)
 
 
-def _agreeing(finding: Finding, advice: Advice | None) -> Finding:
-    """The finding with the recommended concurrency, which was measured here: a run's own records
-    only allow an estimate."""
-    if advice is None:
-        return finding
+def _with_concurrency(finding: Finding, recommended: int) -> Finding:
+    """Replace an estimate from the run's records by the concurrency that was measured here."""
+
+    def adjust(change: Change) -> Change:
+        is_limit = change.key == "judge.max_concurrent"
+        return replace(change, after=recommended) if is_limit else change
+
     remedies = tuple(
-        replace(remedy, changes=tuple(_advised(change, advice) for change in remedy.changes))
-        for remedy in finding.remedies
+        replace(remedy, changes=tuple(map(adjust, remedy.changes))) for remedy in finding.remedies
     )
     return replace(finding, remedies=remedies)
-
-
-def _advised(change: Change, advice: Advice) -> Change:
-    is_limit = change.key == "judge.max_concurrent"
-    return replace(change, after=advice.recommended) if is_limit else change
 
 
 def _endpoint(settings: JudgeSettings, env: Mapping[str, str]) -> str | None:
@@ -166,41 +164,45 @@ def _endpoint(settings: JudgeSettings, env: Mapping[str, str]) -> str | None:
 
 
 def _findings(trial: Trial, context: MetricContext) -> list[Finding]:
-    """One for each class of error, the commonest first."""
-    errors = [call.error for call in trial.failed if call.error is not None]
-    made = 1 + len(trial.more)
+    """Return a finding per class of error, the most frequent first, or else a wrong judgment."""
+    calls = 1 + len(trial.more)
     by_kind: dict[str, list[ScoringError]] = {}
-    for error in errors:
-        by_kind.setdefault(_kind(error), []).append(error)
-    ordered = sorted(by_kind.items(), key=lambda item: -len(item[1]))
-    found = [_finding(kind, same[0].message, len(same) / made, context) for kind, same in ordered]
-    return found or _misjudged(trial)
+    for call in trial.failed:
+        if call.error is not None:
+            by_kind.setdefault(_kind(call.error), []).append(call.error)
+    by_frequency = sorted(by_kind.items(), key=lambda item: -len(item[1]))
+    findings = [
+        _finding(kind, errors[0].message, len(errors) / calls, context)
+        for kind, errors in by_frequency
+    ]
+    return findings or _misjudged(trial)
 
 
 def _kind(error: ScoringError) -> str:
-    """As for reward records, but there is no reward function here that could have raised."""
+    """Classify as for reward records, except that no reward function can have raised."""
     kind = refine_kind(error.kind, error.message)
     return "client" if kind == "other" else kind
 
 
 def _finding(kind: str, message: str, share: float, context: MetricContext) -> Finding:
     symptom = replace(FAILURES[kind], source="one call with the run's own settings")
-    remedies = remedies_of(kind, context, share)
+    # The advice to run this test does not help here.
+    remedies = [
+        remedy
+        for remedy in remedies_of(kind, context, share)
+        if not any("judge-test" in str(change.after) for change in remedy.changes)
+    ]
     return symptom.finding(
         Case(context),
         Evidence(message, values={"kind": kind, "share": share}),
         severity=Severity.CRITICAL if share == 1 else Severity.WARNING,
-        remedies=[remedy for remedy in remedies if not _is_this_test(remedy)],
+        remedies=remedies,
         detail="" if share == 1 else f"{percent(share)} of the calls failed with this error.",
     )
 
 
-def _is_this_test(remedy: Remedy) -> bool:
-    return any("judge-test" in str(change.after) for change in remedy.changes)
-
-
 def _misjudged(trial: Trial) -> list[Finding]:
-    """A right answer must be scored above a wrong one, in every call and in any order."""
+    """Check that a right answer is scored above a wrong one, in every call and order."""
     margins = trial.margins
     if not margins.wrong:
         return []
@@ -225,18 +227,16 @@ def _misjudged(trial: Trial) -> list[Finding]:
 
 
 def _advice(recipe: Recipe, trial: Trial) -> Advice | None:
-    calls, latency = _calls(recipe), trial.p50
-    if calls is None or latency is None:
+    prompts = recipe.get("data.train_batch_size")
+    rollouts = recipe.get("actor_rollout_ref.rollout.n")
+    latency = trial.p50
+    if not isinstance(prompts, int) or not isinstance(rollouts, int) or latency is None:
         return None
+    calls = prompts * rollouts
     limit = int(recipe.get("judge.max_concurrent"))
     served = allowed(trial.at_once, trial.refused) if trial.refused else None
-    # A sufficient limit is kept, unless the server refuses calls within it.
+    # A sufficient limit does not change, unless the server refuses calls within it.
     wanted = max(limit, in_flight(calls, latency, SLOW_S))
     recommended = wanted if served is None else min(wanted, served)
     seconds = pace(calls, recommended, latency)
     return Advice(calls, latency, limit, recommended, seconds, served)
-
-
-def _calls(recipe: Recipe) -> int | None:
-    sizes = [recipe.get(key) for key in ("data.train_batch_size", "actor_rollout_ref.rollout.n")]
-    return sizes[0] * sizes[1] if all(isinstance(size, int) for size in sizes) else None

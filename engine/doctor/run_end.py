@@ -11,7 +11,7 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 
 _KILLED = "killed by SIGKILL"
-_LASTING = ("judge_", "context_length", "reward_")
+_MATTERS_ANYWAY = ("judge_", "context_length", "reward_")
 """Problems with rewards matter even in a run that finished."""
 _INTERRUPTED = "job_cancelled_or_interrupted"
 _OUTSIDE = (
@@ -43,11 +43,11 @@ def adjust_to_end(
     reason = state.reason or ""
     if reason.startswith("stopped by ") or (stop_is_asked and not state.has_ended):
         return [
-            _quiet(finding) if finding.category == _INTERRUPTED else finding for finding in text
+            _as_info(finding) if finding.category == _INTERRUPTED else finding for finding in text
         ]
     if state.went_well:
         return [
-            finding if finding.category.startswith(_LASTING) else _quiet(finding)
+            finding if finding.category.startswith(_MATTERS_ANYWAY) else _as_info(finding)
             for finding in text
         ]
     if _KILLED in reason and not any(finding.severity.is_alarm for finding in text):
@@ -58,7 +58,9 @@ def adjust_to_end(
 
 def offer_resume(findings: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:
     """Add the resume command to the root cause of a run that failed for an external reason."""
-    if state.state not in ("failed", "lost") or not findings or not _is_from_outside(findings[0]):
+    if state.state not in ("failed", "lost") or not findings:
+        return list(findings)
+    if not findings[0].severity.is_alarm or not findings[0].category.startswith(_OUTSIDE):
         return list(findings)
     from engine.checkpoints.find import check_checkpoint
 
@@ -71,9 +73,5 @@ def offer_resume(findings: Sequence[Finding], run: RunDir, state: RunState) -> l
     return [root, *findings[1:]]
 
 
-def _is_from_outside(finding: Finding) -> bool:
-    return finding.severity.is_alarm and finding.category.startswith(_OUTSIDE)
-
-
-def _quiet(finding: Finding) -> Finding:
+def _as_info(finding: Finding) -> Finding:
     return replace(finding, severity=Severity.INFO)
