@@ -38,9 +38,9 @@ class Event:
         return self.rule.role if self.rule else Role.CAUSE
 
     @property
-    def family(self) -> str:
+    def category(self) -> str:
         """Empty for an exception that no rule matches."""
-        return self.rule.family if self.rule else ""
+        return self.rule.category if self.rule else ""
 
     @property
     def frames(self) -> tuple[str, ...]:

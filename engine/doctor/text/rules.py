@@ -1,7 +1,7 @@
-"""Text rules: data that a person can read and add to, in ``engine/doctor/rules/*.yaml``.
+"""Text rules: readable data in ``engine/doctor/rules/*.yaml``.
 
-A log of gigabytes is not searched with regular expressions but for texts that each pattern cannot
-match without: only a line that holds one is shown to the pattern it belongs to.
+A log of gigabytes is not searched with regular expressions, but for literal texts without which a
+pattern cannot match. A pattern is applied only to lines that contain one of its texts.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ RULES = Path(__file__).parent.parent / "rules"
 
 
 class Role(StrEnum):
-    """What a matching line is in the story of a failure.
+    """The role of a matching line in a failure.
 
     A ``cause`` explains what follows it. An ``end`` stopped the run from outside. A ``hint`` and a
-    ``consequence`` count where no cause is seen, an ``echo`` (something died) only where nothing
-    else is. ``noise`` is boilerplate.
+    ``consequence`` count if no cause matches, an ``echo`` (something died) only if nothing else
+    does. ``noise`` is boilerplate.
     """
 
     CAUSE = "cause"
@@ -42,15 +42,15 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """One cause of trouble and the lines by which programs tell of it.
+    """A problem and the lines in which programs report it.
 
-    ``above`` must be found in the frames above the line, ``not_above`` must not; ``unless`` rules
-    the line itself out. ``quiet`` rules also believe lines of level INFO. ``times`` is how often it
-    must be seen. ``lasting`` trouble is worth a finding although the run goes on, where it is seen
-    ``often``. ``hopeless`` trouble stays although it is tried again. With ``instead`` what the
-    program says that it does instead is the trouble itself. ``at_end`` counts only among the last
-    words of a log. ``weight`` decides between rules that match the same line.
-    ``yields_to`` names families that explain more when they are seen as well, also later.
+    ``above`` must match the frames above the line, ``not_above`` must not; ``unless`` excludes the
+    line itself. ``quiet`` rules also match lines of level INFO. The line must occur ``times``
+    times. A ``lasting`` problem that occurs ``often`` is a finding even if the run continues. A
+    ``hopeless`` problem counts even if it is retried. With ``instead``, what the program does
+    instead is the problem itself. ``at_end`` counts only among the last words of a log. ``weight``
+    decides between rules that match the same line. ``yields_to`` names categories that explain more
+    if they match as well, also later.
     """
 
     id: str
@@ -79,9 +79,9 @@ class Rule:
 
     @cached_property
     def literals(self) -> tuple[tuple[str, ...], ...]:
-        """Of each pattern the texts of which one is in every line it matches.
+        """For each pattern the texts of which every matching line contains one.
 
-        None where they are too common to be looked for, and only last words count.
+        Empty if they are too common to search for, and only last words count.
         """
         return tuple(self._literals(pattern) for pattern in self.patterns)
 
@@ -98,32 +98,32 @@ class Rule:
         return {}
 
     def search(self, pattern: int, text: str) -> re.Match[str] | None:
-        """The match of one pattern; patterns are compiled when they are first needed."""
+        """Return the match of one pattern; patterns are compiled at their first use."""
         if pattern not in self.compiled:
             self.compiled[pattern] = re.compile(self.patterns[pattern], re.IGNORECASE)
-        found = self.compiled[pattern].search(text)
-        if found and self.unless and re.search(self.unless, text, re.IGNORECASE):
+        match = self.compiled[pattern].search(text)
+        if match and self.unless and re.search(self.unless, text, re.IGNORECASE):
             return None
-        return found
+        return match
 
     def fits_below(self, above: str) -> bool:
-        """Whether the lines above fit: frames the rule asks for, none that it excludes."""
+        """Whether the lines above match ``above`` and do not match ``not_above``."""
         if self.above and not re.search(self.above, above, re.IGNORECASE):
             return False
         return not (self.not_above and re.search(self.not_above, above, re.IGNORECASE))
 
     @property
-    def family(self) -> str:
+    def category(self) -> str:
         return self.id.split(".", 1)[0]
 
 
 def load_rules(folder: Path = RULES) -> list[Rule]:
-    """Every rule of the folder's files. Raises UsageError that names the file and the rule."""
+    """Read every rule of a folder. Raises UsageError that names the file and the rule."""
     return [rule for path in sorted(folder.glob("*.yaml")) for rule in _read_file(path)]
 
 
 def all_rules() -> list[Rule]:
-    """The rules of this project and of other packages; a broken file of theirs is skipped."""
+    """Return the rules of this project and of plugins; a broken plugin file is skipped."""
     rules = load_rules()
     for path in rule_plugins.text_rule_files():
         try:
@@ -160,36 +160,31 @@ _KEYS = (
 
 
 def _rule(entry: Mapping[str, Any], file: str) -> Rule:
-    where = f"{file}: rule '{entry['id']}'"
+    origin = f"{file}: rule '{entry['id']}'"
     for key in entry:
         if key not in _KEYS:
-            raise unknown_name(f"{where}: key", key, _KEYS)
+            raise unknown_name(f"{origin}: key", key, _KEYS)
     for key in ("title", "cause", "patterns", "examples"):
         if not entry.get(key):
-            raise UsageError(f"{where}: needs '{key}'")
+            raise UsageError(f"{origin}: needs '{key}'")
     try:
-        return _checked(
-            Rule(
-                **{
-                    **entry,
-                    "patterns": tuple(entry["patterns"]),
-                    "yields_to": tuple(entry.get("yields_to", ())),
-                    "role": Role(entry.get("role", "cause")),
-                    "severity": Severity(entry.get("severity", "critical")),
-                    "remedies": tuple(_remedy(one) for one in entry.get("remedies", ())),
-                    "examples": tuple(entry["examples"]),
-                    "counterexamples": tuple(entry.get("counterexamples", ())),
-                },
-                file=file,
-            )
+        rule = Rule(
+            **{
+                **entry,
+                "patterns": tuple(entry["patterns"]),
+                "yields_to": tuple(entry.get("yields_to", ())),
+                "role": Role(entry.get("role", "cause")),
+                "severity": Severity(entry.get("severity", "critical")),
+                "remedies": tuple(_remedy(remedy) for remedy in entry.get("remedies", ())),
+                "examples": tuple(entry["examples"]),
+                "counterexamples": tuple(entry.get("counterexamples", ())),
+            },
+            file=file,
         )
+        # Raises for a pattern without a text to search for.
+        _ = rule.literals
     except (ValueError, TypeError) as error:
-        raise UsageError(f"{where}: {error}") from error
-
-
-def _checked(rule: Rule) -> Rule:
-    """Refuse what could never match, or could only be found by reading every line."""
-    assert rule.literals is not None
+        raise UsageError(f"{origin}: {error}") from error
     return rule
 
 
@@ -217,19 +212,19 @@ requests response reward rewards score server size start state step target_modul
 terminat terminated text token tokens training using valid validation wandb worker world zero
 """
 _COMMON = frozenset(_WORDS.split())
-"""Words of healthy logs: too many lines contain one of them."""
+"""Words of healthy logs, on too many lines to search for."""
 _BEFORE_MESSAGE = re.compile(r"(?<=error)(?=: )|(?<=exception)(?=: )", re.IGNORECASE)
 """Notebooks and consoles color the name of an exception: escape codes follow it."""
 
 
 class NoLiteralError(ValueError):
-    """The pattern can match without any text that could be searched for."""
+    """The pattern can match without any text to search for."""
 
 
 def pattern_literals(pattern: str) -> tuple[str, ...]:
-    """Texts in lower case of which every match of a rule's pattern contains at least one.
+    """Return texts in lower case of which every match of a pattern contains at least one.
 
-    Raises NoLiteralError when a match needs no text of ``_SHORTEST`` characters, or only a common
+    Raises NoLiteralError if a match needs no text of ``_SHORTEST`` characters, or only a common
     word.
     """
     # An empty group separates the texts before and after it.

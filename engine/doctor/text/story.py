@@ -43,7 +43,7 @@ _SHELL = re.compile(
 )
 """Messages of the script that starts the program."""
 _SILENT_DEATH = re.compile("cuda_oom|host_oom|nccl|driver|ray_start")
-"""Families that end one of many processes in a single line, while the others run for a while."""
+"""Categories that end one of many processes in a single line, while the others run for a while."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _is_lasting(event: Event, events: Events) -> bool:
 
 def _is_unrelated_judge_problem(event: Event, fatal: Sequence[Event]) -> bool:
     """Whether it is a problem with the judge, and training failed later for another reason."""
-    if event.rule is None or not event.rule.lasting or not event.family.startswith("judge_"):
+    if event.rule is None or not event.rule.lasting or not event.category.startswith("judge_"):
         return False
     return any(_is_unrelated_crash(crash, event) for crash in fatal)
 
@@ -166,7 +166,7 @@ def _is_unrelated_crash(crash: Event, judge_problem: Event) -> bool:
         has_trained = crash.mark.has_trained_since(judge_problem.mark)
         if not has_trained or crash.raised is None or not is_telling(crash.raised):
             return False
-    if _JUDGE.search(" ".join((crash.family, crash.line.text, *crash.frames))):
+    if _JUDGE.search(" ".join((crash.category, crash.line.text, *crash.frames))):
         return False
     return not _is_chained(crash, judge_problem)
 
@@ -209,16 +209,16 @@ def _is_overcome(event: Event, fatal: Sequence[Event]) -> bool:
     """Whether a start-up message did no harm: the program failed later for another reason."""
     if event.role not in (Role.CAUSE, Role.HINT) or event.frames or event.mark.has_trained:
         return False
-    if _SILENT_DEATH.match(event.family):
+    if _SILENT_DEATH.match(event.category):
         return False
     return any(_failed_later(other, event) for other in fatal)
 
 
 def _failed_later(event: Event, first: Event) -> bool:
-    """Whether ``event`` was raised well below ``first``, and is a cause of another family."""
+    """Whether ``event`` was raised well below ``first``, and is a cause of another category."""
     if event.role is not Role.CAUSE or event.raised is None or not is_telling(event.raised):
         return False
-    if event.family == first.family:
+    if event.category == first.category:
         return False
     between = event.line.number - first.line.number - LINES_OF_A_FRAME * len(event.frames)
     if _SHELL.match(first.line.text) and between > _LINES_OF_A_BURST:
@@ -254,10 +254,10 @@ def _find_root(fatal: Sequence[Event]) -> Event | None:
 
 
 def _yield_root(root: Event | None, fatal: Sequence[Event]) -> Event | None:
-    """Return the first event of a family to which the root's rule yields, or else the root."""
+    """Return the first event of a category to which the root's rule yields, or else the root."""
     if root is None or root.rule is None or not root.rule.yields_to:
         return root
-    better = (event for event in fatal if event.rule and event.rule.family in root.rule.yields_to)
+    better = (event for event in fatal if event.rule and event.rule.category in root.rule.yields_to)
     return next(better, root)
 
 

@@ -1,4 +1,4 @@
-"""Logs made up in a few words, and what is found in them."""
+"""Builds short logs and returns their findings."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ def alarms(*texts: str) -> list[str]:
 
 
 def frames(*places: str) -> str:
-    """Lines of a traceback for places such as ``/w/train.py:main``."""
+    """Return the lines of a traceback for places such as ``/w/train.py:main``."""
     split = (place.rsplit(":", 1) for place in places)
     return "".join(f'  File "{file}", line 7, in {name}\n    x = y(z)\n' for file, name in split)

@@ -80,7 +80,7 @@ def test_every_id_is_used_once() -> None:
 
 
 def test_a_file_is_named_after_the_class_of_its_rules() -> None:
-    assert [rule.id for rule in RULES if rule.file != f"{rule.family}.yaml"] == []
+    assert [rule.id for rule in RULES if rule.file != f"{rule.category}.yaml"] == []
 
 
 def test_every_rule_says_where_its_messages_come_from() -> None:

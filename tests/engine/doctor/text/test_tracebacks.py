@@ -162,7 +162,7 @@ def test_a_traceback_that_is_cut_off_is_named_by_the_line_that_raises() -> None:
     tracebacks = Tracebacks()
     for text in (HEADER, '  File "/a.py", line 1, in go', "    raise ConnectTimeout(error)"):
         tracebacks.read(read_line(text.encode()))
-    assert [one.type for one in tracebacks.torn()] == ["ConnectTimeout"]
+    assert [raised.type for raised in tracebacks.torn()] == ["ConnectTimeout"]
 
 
 def test_frames_of_windows_have_slashes() -> None:
