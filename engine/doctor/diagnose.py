@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from engine.doctor.log_doctor import LogDoctor, source_of
 from engine.doctor.merge import grade_by_records, merge_findings
 from engine.doctor.text.findings import findings, read_log
 from engine.findings.finding import Finding
 from engine.runs.rundir import RunDir
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["diagnose_file", "diagnose_run", "merge_findings"]
 
