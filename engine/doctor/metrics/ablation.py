@@ -13,7 +13,7 @@ from engine.history import metrics
 from engine.history.columns import Columns
 
 _STEPS = 3
-_TELLING = (
+_COMPARED = (
     metrics.REWARD_MEAN,
     "actor/pg_loss",
     "actor/loss",
@@ -29,7 +29,7 @@ _NAMES = frozenset(
         "grubrics.description",
     }
 )
-_OUTSIDE = (
+_WITHOUT_EFFECT = (
     "trainer.total_", "trainer.save_freq", "trainer.test_freq", "trainer.logger", "trainer.val_",
     "trainer.log_val", "trainer.rollout_data_dir", "trainer.max_", "trainer.resume_",
     "supervision.", "guard.", "judge.max_", "judge.timeout_s", "judge.usd_", "logging.",
@@ -39,8 +39,7 @@ _OUTSIDE = (
     "actor_rollout_ref.model.enable_gradient_checkpointing", "data.dataloader_num_workers",
     "actor_rollout_ref.rollout.gpu_memory_utilization", "ray_kwargs.",
 )  # fmt: skip
-"""Beginnings of keys about how long, how often, where to and with how much memory: with them the
-common steps may be equal."""
+"""Prefixes of keys that leave common steps equal: duration, intervals, output paths and memory."""
 
 SAME_NUMBERS = Symptom(
     id="ablation_no_effect.same_numbers",
@@ -84,45 +83,47 @@ def ablation_findings(
     first_recipe: Mapping[str, Any],
     second_recipe: Mapping[str, Any],
 ) -> list[Finding]:
-    """Whether a change between two runs had any effect; empty if it had, or if that is unknown.
+    """Find a change between two runs that had no effect; empty if it had one, or if unknown.
 
     The recipes hold effective values by dotted key, not the overrides.
     """
-    changed = _differences(first_recipe, second_recipe)
-    same, steps = _identical(first, second)
+    changed = sorted(
+        key
+        for key in (first_recipe.keys() | second_recipe.keys()) - _NAMES
+        if first_recipe.get(key) != second_recipe.get(key)
+    )
+    same, steps = _find_identical(first, second)
     if first_recipe and second_recipe and not changed:
         return [SAME_RECIPE.finding(Case(), Evidence("no effective value differs"))]
-    meant = [key for key in changed if not key.startswith(_OUTSIDE)]
-    if same and (meant or not changed):
+    effective = [key for key in changed if not key.startswith(_WITHOUT_EFFECT)]
+    if same and (effective or not changed):
         return [
             SAME_NUMBERS.finding(
                 Case(),
                 Evidence("equal series", values={"metrics": len(same), "steps": steps}),
                 metrics=", ".join(same),
                 steps=steps,
-                changed=", ".join(meant[:4]) if meant else "nothing that has an effect",
+                changed=", ".join(effective[:4]) if effective else "nothing that has an effect",
             )
         ]
     return []
 
 
-def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    keys = (first.keys() | second.keys()) - _NAMES
-    return sorted(key for key in keys if first.get(key) != second.get(key))
+def _find_identical(first: Columns, second: Columns) -> tuple[list[str], int]:
+    """Return the metrics with equal values in all common steps, and the number of those steps.
 
-
-def _identical(first: Columns, second: Columns) -> tuple[list[str], int]:
-    """The telling metrics that are equal in all common steps, where none differs."""
+    Empty if any compared metric differs. Metrics that never change are left out.
+    """
     same, steps = [], 0
-    for name in _TELLING:
+    for name in _COMPARED:
         left, right = first.get(name), second.get(name)
         common = np.intersect1d(left.steps, right.steps)
         if common.size < _STEPS:
             continue
-        a, b = left.at(common), right.at(common)
-        if not np.array_equal(a, b, equal_nan=True):
+        values = left.at(common)
+        if not np.array_equal(values, right.at(common), equal_nan=True):
             return [], 0
-        if np.ptp(np.nan_to_num(a)) > 0:
+        if np.ptp(np.nan_to_num(values)) > 0:
             same.append(name)
             steps = max(steps, int(common.size))
     return same, steps

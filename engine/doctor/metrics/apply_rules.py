@@ -68,8 +68,8 @@ def last_beginning(columns: Columns) -> float:
 def _epoch_falls(columns: Columns) -> float:
     for name in _EPOCHS:
         epoch = columns.get(name)
-        known = ~np.isnan(epoch.values)
-        steps, values = epoch.steps[known], epoch.values[known]
+        is_logged = ~np.isnan(epoch.values)
+        steps, values = epoch.steps[is_logged], epoch.values[is_logged]
         falls = np.flatnonzero(values[1:] < _FALL * values[:-1])
         if falls.size:
             return float(steps[falls[-1] + 1])

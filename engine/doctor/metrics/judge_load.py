@@ -63,7 +63,7 @@ def more_calls(run: Run) -> Remedy:
         "the rest of a step takes"
     )
     if wanted > limit:
-        before, after = (figure(pace(load.calls, n, load.latency)) for n in (limit, wanted))
+        before, after = (figure(pace(load.calls, calls, load.latency)) for calls in (limit, wanted))
         return Remedy(
             f"Raise judge.max_concurrent from {limit} to {wanted}",
             (Change("config", _LIMIT, wanted, limit),),
@@ -95,6 +95,6 @@ def _read_load(run: Run) -> _Load | None:
     if not calls or not latency:
         return None
     step, rewards = newest(run, metrics.STEP_TIME), newest(run, metrics.REWARD_DURATION)
-    rest = (step or 0.0) - (rewards or 0.0)
+    other_phases = (step or 0.0) - (rewards or 0.0)
     refused = (newest(run, metrics.JUDGE_RATE_LIMITS) or 0.0) / calls
-    return _Load(calls, latency, max(rest, latency), min(1.0, refused))
+    return _Load(calls, latency, max(other_phases, latency), min(1.0, refused))

@@ -20,15 +20,16 @@ _CHARS_A_TOKEN = 12
 
 
 def read_context(run: RunDir, state: RunState, columns: Columns) -> MetricContext:
-    """The context of a run that was launched here. A missing manifest leaves it nearly empty."""
+    """Return the context of a run of this project; nearly empty without a manifest."""
     manifest = run.read_manifest()
     recipe = {key: entry["value"] for key, entry in manifest.get("config", {}).items()}
+    requested = jsonl.integer(recipe.get("trainer.total_training_steps"))
     return MetricContext(
         recipe=recipe,
         in_file=in_file(manifest),
         kind=find_kind(manifest.get("kind")),
         total_steps=state.total_steps or jsonl.integer(manifest.get("total_steps")),
-        asked_steps=_asked(recipe),
+        asked_steps=requested if requested is not None and requested > 0 else None,
         has_ended=state.has_ended,
         starts=tuple(_starts(manifest, recipe, columns)),
         reward_range=reward_range(recipe),
@@ -36,32 +37,28 @@ def read_context(run: RunDir, state: RunState, columns: Columns) -> MetricContex
     )
 
 
-def _asked(recipe: Mapping[str, Any]) -> int | None:
-    asked = jsonl.integer(recipe.get("trainer.total_training_steps"))
-    return asked if asked is not None and asked > 0 else None
-
-
 def _starts(
     manifest: Mapping[str, Any], recipe: Mapping[str, Any], columns: Columns
 ) -> Iterator[Start]:
-    """The first attempt by its metrics, and later ones by what was requested."""
+    """Yield the start of each attempt: the first from its metrics, later ones from the manifest."""
     first = next((columns.get(name) for name in _TRAINED if len(columns.get(name))), None)
     for attempt in manifest.get("attempts", []):
         number, step = attempt["number"], jsonl.integer(attempt.get("from_step"))
         if number > 1:
             yield Start(number, (step or 0) + 1, step, asked=True)
         elif first is not None:
-            began = int(first.steps[0])
-            asked = bool(attempt.get("from")) or recipe.get("trainer.resume_mode") == "resume_path"
-            yield Start(1, began, began - 1 if began > 1 else None, asked)
+            step = int(first.steps[0])
+            is_path_set = recipe.get("trainer.resume_mode") == "resume_path"
+            is_requested = bool(attempt.get("from")) or is_path_set
+            yield Start(1, step, step - 1 if step > 1 else None, is_requested)
 
 
 def reward_range(recipe: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The lowest and highest reward that a config's own arithmetic allows.
+    """Return the lowest and highest reward that the reward formula allows with a config's weights.
 
-    None where another reward function is used or the weights are not known. Best: alignment 1 and
-    all of the information bonus. Worst: alignment -1, no spread, and a rubric as long as a response
-    may be (see ``engine.reward.reward``).
+    None if the config uses another reward function or lacks a weight. Best: alignment 1 and the
+    whole information bonus. Worst: alignment -1, no spread, and a rubric of the maximum response
+    length (see ``engine.reward.reward``).
     """
     if recipe.get("reward.custom_reward_function.path"):
         return None
@@ -72,16 +69,18 @@ def reward_range(recipe: Mapping[str, Any]) -> tuple[float, float] | None:
         return None
     by_length, by_info, by_defense, threshold = (float(value or 0) for value in values)
     longest = max(0.0, _CHARS_A_TOKEN * float(tokens or 0) - threshold) / max(threshold, 1.0)
-    overlong = _overlong(recipe, float(tokens or 0))
+    overlong = _overlong_penalty(recipe, float(tokens or 0))
     return -1.0 - by_defense - by_length * longest - overlong, 1.0 + by_info
 
 
-def _overlong(recipe: Mapping[str, Any], tokens: float) -> float:
-    """What the longest response loses by its length (see ``engine.train.reward_entry``)."""
+def _overlong_penalty(recipe: Mapping[str, Any], tokens: float) -> float:
+    """Return the length penalty of the longest response (see ``engine.train.reward_entry``)."""
     section = "reward.reward_kwargs.overlong_buffer_cfg"
     names = (f"{section}.len", f"{section}.penalty_factor", "reward.reward_kwargs.max_resp_len")
     values = [recipe.get(name) for name in names]
-    if not recipe.get(f"{section}.enable") or not all(isinstance(v, int | float) for v in values):
+    if not recipe.get(f"{section}.enable") or not all(
+        isinstance(value, int | float) for value in values
+    ):
         return 0.0
     buffer, factor, limit = (float(value or 0) for value in values)
     return max(0.0, (tokens - limit + buffer) / max(buffer, 1.0) * factor)

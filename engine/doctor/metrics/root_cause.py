@@ -57,7 +57,7 @@ _EXPLAINS_ONLY: Mapping[str, tuple[str, ...]] = {
     "kl_or_grad_blowup.spikes": (),
     "collapse_entropy_or_length.cap_from_start": ("reward_zero_or_flat",),
 }
-"""Early signs, and what was so from the start: they cause nothing else."""
+"""The only consequences of these findings, which are early signs or states from the start."""
 
 
 def fold_consequences(findings: Iterable[Finding]) -> list[Finding]:

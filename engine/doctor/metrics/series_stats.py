@@ -160,7 +160,7 @@ def find_decline(values: Floats, blocks: int = 12) -> Fall | None:
     peak, low = int(np.argmax(means)), float(means[-2:].mean())
     high = float(means[peak])
     error = float(values.std()) * float(np.sqrt(1.5 / width))
-    after = values[start + width * peak :] - (high + low) / 2
-    bottom = start + width * peak + int(np.argmax(np.cumsum(after))) + 1
+    above_middle = values[start + width * peak :] - (high + low) / 2
+    bottom = start + width * peak + int(np.argmax(np.cumsum(above_middle))) + 1
     bottom = min(bottom, values.size - 1)
     return Fall(start + width * peak, bottom, high, low, (high - low) / (4 * error))

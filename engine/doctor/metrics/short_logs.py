@@ -249,20 +249,20 @@ def _no_reward(run: Run) -> Iterator[Finding]:
 def _no_number(run: Run) -> Iterator[Finding]:
     names = [*LOSSES, metrics.VALIDATION_LOSS, "actor/kl_loss", "actor/grad_norm", *_OF_PAIRS]
     last = {series.name: series for series in map(run.raw, names) if len(series)}
-    bad = [name for name, series in last.items() if np.isnan(series.values[-1])]
+    nan_names = [name for name, series in last.items() if np.isnan(series.values[-1])]
     losses = {name: series.values[-1] for name, series in last.items() if name in LOSSES}
     # A validation loss alone may be that of no rows.
     validated = {metrics.VALIDATION_LOSS, run.raw("actor/grad_norm").name}
     # AMP overflows beside a healthy loss; without one, it is no explanation.
     is_healthy = any(abs(loss) < _LOSS for loss in losses.values())
-    is_gradient = not is_healthy and run.raw("actor/grad_norm").name in bad
-    is_loss = not losses.keys().isdisjoint(bad)
-    is_nan = is_loss or is_gradient or validated <= {*bad}
+    is_gradient = not is_healthy and run.raw("actor/grad_norm").name in nan_names
+    is_loss = not losses.keys().isdisjoint(nan_names)
+    is_nan = is_loss or is_gradient or validated <= {*nan_names}
     # HF's Trainer prints 0 for the mean of losses that are NaN.
-    is_filtered = bool(bad and losses) and not any(losses.values())
+    is_filtered = bool(nan_names and losses) and not any(losses.values())
     if not is_nan and not is_filtered:
         return
-    onset, metric_names = last[bad[0]].step(-1), ", ".join(bad)
+    onset, metric_names = last[nan_names[0]].step(-1), ", ".join(nan_names)
     case = run.case(onset)
     overflow = (
         "numbers overflowed, or something was divided by zero. An update computed from them ruins "
@@ -274,28 +274,25 @@ def _no_number(run: Run) -> Iterator[Finding]:
         remedies=None if is_nan else label_remedies(case),
         metric="loss" if is_loss else "gradient",
         onset=onset,
-        bad=f"{metric_names} {'is' if len(bad) == 1 else 'are'} not a number",
+        bad=f"{metric_names} {'is' if len(nan_names) == 1 else 'are'} not a number",
         why=overflow if is_nan else f"the loss reads 0, {NO_LABELS}",
     )
 
 
 def _too_large(run: Run) -> Iterator[Finding]:
     norm, loss = run.series("actor/grad_norm"), _supervised_loss(run)
-    kl = next((series for series in _kls(run) if _is_far_off(series)), None)
-    if kl is not None:
-        yield _large(run, kl, "kl", "the policy is far from the model it started from")
-    elif _all(norm, lambda values: values >= _NORM) and (
+    for kl in _kls(run):
+        limit = _UPDATE_KL if kl.name == "actor/ppo_kl" and len(kl) > 1 else _KL
+        if np.all(np.abs(kl.values) > limit) and len(kl):
+            yield _large(run, kl, "kl", "the policy is far from the model it started from")
+            return
+    if _all(norm, lambda values: values >= _NORM) and (
         len(norm) > 1 if not len(loss) else _all(loss, lambda values: np.abs(values) >= _LOSS)
     ):
         beside = f"the loss is {figure(_last(loss))}" if len(loss) else "no loss is logged"
         yield _large(run, norm, "huge", beside)
     elif len(norm) and _last(norm) >= _LOST_NORM:
         yield _large(run, norm, "huge", "no healthy update has such a gradient")
-
-
-def _is_far_off(kl: Series) -> bool:
-    limit = _UPDATE_KL if kl.name == "actor/ppo_kl" and len(kl) > 1 else _KL
-    return _all(kl, lambda values: np.abs(values) > limit)
 
 
 def _supervised_loss(run: Run) -> Series:
@@ -335,13 +332,10 @@ def _collapsed(run: Run) -> Iterator[Finding]:
     is_random = _all(entropy, lambda values: values >= _RANDOM_NATS)
     earns = _all(run.series(metrics.REWARD_MEAN), lambda values: values > 0) and not _equal(run)
     useless = len(entropy) > 0 and entropy.step(0) >= _BEGUN and _is_capped(run) and not earns
-    if is_random and (useless or _is_far(run)):
+    # The policy is far from its starting model.
+    has_drifted = any(_all(kl, lambda values: values >= _FAR_KL) for kl in _kls(run))
+    if is_random and (useless or has_drifted):
         yield _fallen(run, "entropy_explosion", entropy, "it writes nearly random text")
-
-
-def _is_far(run: Run) -> bool:
-    """Return whether the policy is far from its starting model."""
-    return any(_all(kl, lambda values: values >= _FAR_KL) for kl in _kls(run))
 
 
 def _fell(series: Series, least: float, share: float, records: int) -> bool:
@@ -367,9 +361,13 @@ def _fallen(run: Run, kind: str, series: Series, sign: str) -> Finding:
 def _no_spread(run: Run) -> Iterator[Finding]:
     reward = run.series(metrics.REWARD_MEAN)
     all_zero = _all(reward, lambda values: values == 0)
-    if _has_critic(run) or is_distilled(run):
+    # A critic's advantages are not 0 even if rewards are equal.
+    has_critic = _all(run.series("critic/advantages/max"), lambda values: values > _SPREAD)
+    if has_critic or is_distilled(run):
         return
-    if not _equal(run) and not (all_zero and len(reward) > 1 and _is_idle(run)):
+    no_gradient = _all(run.series("actor/grad_norm"), lambda values: values == 0)
+    is_idle = all_zero and len(reward) > 1 and (_is_capped(run) or no_gradient)
+    if not is_idle and not _equal(run):
         return
     names = metrics.ZERO_STD_SHARE, metrics.REWARD_STD, metrics.REWARD_MEAN, metrics.REWARD_MAX
     onset = run.first(*names).step(0)
@@ -379,12 +377,6 @@ def _no_spread(run: Run) -> Iterator[Finding]:
         *_context(run),
         level=f" (mean reward {_span(reward)})" if len(reward) else "",
     )
-
-
-def _has_critic(run: Run) -> bool:
-    """Return whether a critic learns: its advantages are not 0 even if rewards are equal."""
-    top = run.series("critic/advantages/max")
-    return _all(top, lambda values: values > _SPREAD)
 
 
 def _equal(run: Run) -> bool:
@@ -433,10 +425,6 @@ def _without_gradient(run: Run) -> tuple[str, str] | None:
     return ("still", reason) if len(loss) > 1 or not loss.values.any() else None
 
 
-def _is_idle(run: Run) -> bool:
-    return _is_capped(run) or _all(run.series("actor/grad_norm"), lambda values: values == 0)
-
-
 def _is_capped(run: Run) -> bool:
     return _all(cut_share(run), lambda values: values >= _CAP)
 
@@ -451,9 +439,9 @@ def _context(run: Run) -> Iterator[Evidence]:
         yield run.evidence(f"gradient norm {_span(norm)}", norm.step(0))
 
 
-def _all(series: Series, bad: Callable[[Floats], np.ndarray]) -> bool:
-    """Return whether there are values and all of them are bad."""
-    return len(series) > 0 and bool(np.all(bad(series.values)))
+def _all(series: Series, condition: Callable[[Floats], np.ndarray]) -> bool:
+    """Return whether there are values and all of them meet the condition."""
+    return len(series) > 0 and bool(np.all(condition(series.values)))
 
 
 def _last(series: Series) -> float:

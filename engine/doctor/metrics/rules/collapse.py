@@ -45,7 +45,7 @@ LENGTH_COLLAPSE = Symptom(
     id="collapse_entropy_or_length.length",
     severity=Severity.CRITICAL,
     also=(Severity.WARNING,),
-    title="Responses collapsed to {now} tokens",
+    title="Responses collapsed to {length}",
     cause="Responses had {first} tokens at first and have {now} (median of the last 3 steps) since "
     "about step {onset}: the shortest response gets the best reward, or training broke the model. "
     "Texts this short hardly differ, so runs seldom recover.",
@@ -163,13 +163,15 @@ def _short_responses(run: Run) -> Iterator[Finding]:
     pays = min(before.size, after.size) >= _STEPS and (
         float(np.median(after[-10:])) > float(before.mean() + 2 * before.std())
     )
+    now = figure(float(values[-1]))
     yield LENGTH_COLLAPSE.finding(
         run.case(onset),
         run.change(length, onset, "fell"),
         *_other_changes(run, onset),
         severity=Severity.WARNING if pays else None,
         first=figure(first),
-        now=figure(float(values[-1])),
+        now=now,
+        length="1 token" if now == "1" else f"{now} tokens",
         onset=onset,
     )
 

@@ -288,8 +288,8 @@ def _usual_step(run: Run) -> float | None:
     if (step := _usual(run.series(metrics.STEP_TIME))) is not None:
         return step
     phases = [_usual(run.series(name)) for name in (metrics.GPU_PHASE, metrics.REWARD_DURATION)]
-    known = [phase for phase in phases if phase is not None]
-    return sum(known) if known else None
+    logged = [phase for phase in phases if phase is not None]
+    return sum(logged) if logged else None
 
 
 def _largest_phase(run: Run) -> tuple[str, float]:

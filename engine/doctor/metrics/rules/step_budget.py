@@ -57,22 +57,22 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _capped_by_epochs(run: Run) -> Iterator[Finding]:
-    asked, reachable = run.context.asked_steps, run.context.total_steps
-    if asked is None or reachable is None or reachable >= asked:
+    requested, reachable = run.context.asked_steps, run.context.total_steps
+    if requested is None or reachable is None or reachable >= requested:
         return
     if run.context.get("trainer.val_only"):
         return  # Such a run only validates.
     epochs, size, remedies = run.context.get("trainer.total_epochs"), "", None
     if isinstance(epochs, int) and epochs > 0 and reachable > 0:
         size = f" ({epochs} epochs of {reachable / epochs:g} steps)"
-        needed = math.ceil(asked / (reachable / epochs))
-        key, effect = "trainer.total_epochs", f"all {asked} steps can be reached"
+        needed = math.ceil(requested / (reachable / epochs))
+        key, effect = "trainer.total_epochs", f"all {requested} steps can be reached"
         remedies = [fixes.setting(run.context, key, needed, f"Train {needed} epochs", effect)]
     yield EPOCHS_CAP.finding(
         run.case(),
-        run.evidence("steps", None, asked=asked, reachable=reachable),
+        run.evidence("steps", None, asked=requested, reachable=reachable),
         remedies=remedies,
-        asked=asked,
+        asked=requested,
         reachable=reachable,
         size=size,
     )

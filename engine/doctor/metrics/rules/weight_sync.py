@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.doctor.metrics.run import Run, Series, figure
-from engine.doctor.metrics.series_stats import Mask, tail_start
+from engine.doctor.metrics.series_stats import tail_start
 from engine.findings.finding import Finding, Remedy, Severity
 from engine.findings.symptom import Rule, Symptom
 
@@ -54,9 +54,8 @@ def check(run: Run) -> Iterator[Finding]:
     difference = run.series(DIFFERENCE)
     if not len(difference) or not _compares_like_with_like(run):
         return
-    exact = run.context.get(f"{_ROLLOUT}.dtype") == "float32"
-    cut = _explained_by_cut(run)
-    onset = _exact(difference, cut) if exact else _rounded(difference, cut)
+    is_float32 = run.context.get(f"{_ROLLOUT}.dtype") == "float32"
+    onset = _find_onset(difference, _top_p_margin(run), is_float32=is_float32)
     if onset is None:
         return
     first, now = float(difference.values[0]), float(difference.values[-1])
@@ -76,27 +75,22 @@ def _compares_like_with_like(run: Run) -> bool:
     return mode in (None, "sync") and not bypass and top_k in (None, -1, 0)
 
 
-def _explained_by_cut(run: Run) -> float:
+def _top_p_margin(run: Run) -> float:
     """Return the most that top_p can add to a probability; assumes a usual top_p if unknown."""
     top_p = run.context.get(f"{_ROLLOUT}.top_p", _USUAL_TOP_P)
     return 1.0 - float(top_p) if isinstance(top_p, int | float) else 0.0
 
 
-def _exact(difference: Series, cut: float) -> int | None:
-    """Return the onset if both sides compute in float32."""
-    values = difference.values
-    if values[0] > _EXACT_START:
-        return None if cut else difference.step(0)
-    return _find_onset(difference, values > max(_EXACT_GROWTH * values[0], _EXACT_FLOOR) + cut, 1)
-
-
-def _rounded(difference: Series, cut: float) -> int | None:
-    values = difference.values
-    return _find_onset(difference, values > max(_GROWTH * values[0], _FLOOR) + cut, _STEPS)
-
-
-def _find_onset(difference: Series, bad: Mask, steps: int) -> int | None:
-    index = tail_start(bad, steps)
+def _find_onset(difference: Series, margin: float, *, is_float32: bool) -> int | None:
+    """Return the step since which rounding does not explain the difference; None if it does."""
+    values, first = difference.values, difference.values[0]
+    if is_float32 and first > _EXACT_START:
+        return None if margin else difference.step(0)
+    if is_float32:
+        limit, steps = max(_EXACT_GROWTH * first, _EXACT_FLOOR), 1
+    else:
+        limit, steps = max(_GROWTH * first, _FLOOR), _STEPS
+    index = tail_start(values > limit + margin, steps)
     return None if index is None else difference.step(index)
 
 

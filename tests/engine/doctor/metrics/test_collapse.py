@@ -77,6 +77,13 @@ def test_short_answers_that_are_paid_better_may_be_right(reward: float, severity
     assert one.severity == severity
 
 
+@pytest.mark.parametrize(("length", "text"), [(1.0, "1 token"), (2.0, "2 tokens")])
+def test_the_title_of_a_length_collapse_counts_tokens(length: float, text: str) -> None:
+    lengths = np.concatenate([np.full(20, 200.0), np.full(20, length)])
+    collapse = find(metric_findings(columns({"response_length/mean": lengths})), "collapse")
+    assert collapse.title.endswith(f" {text}")
+
+
 def test_a_cap_that_is_hit_soon_is_not_hit_from_the_start() -> None:
     """Half of what counts as early is capped already."""
     curves = {
