@@ -1,4 +1,4 @@
-"""Finds out what was already reported before a resume, which the guard must ignore."""
+"""Finds the findings that were reported before a resume, which the guard ignores."""
 
 from __future__ import annotations
 

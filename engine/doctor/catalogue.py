@@ -59,13 +59,13 @@ class Entry:
 
 
 def entries() -> list[Entry]:
-    """Every finding, by category, then by severity, then by id."""
+    """Return all findings by category, severity and ID."""
     findings = [*_of_text_rules(), *_of_exceptions(), *map(_of_symptom, declared_symptoms())]
     return sorted(findings, key=lambda entry: (entry.category, _rank(entry), entry.id))
 
 
 def declared_symptoms() -> list[Symptom]:
-    """Every ``Symptom`` that a module of the doctor or the rules on values declares."""
+    """Return every ``Symptom`` that a module of the doctor or the rules on values declares."""
     names = [
         module.name for module in pkgutil.walk_packages(engine.doctor.__path__, "engine.doctor.")
     ]
@@ -75,7 +75,7 @@ def declared_symptoms() -> list[Symptom]:
 
 
 def symptoms_in(module: ModuleType) -> Iterator[Symptom]:
-    """The symptoms at the top level of a module, alone or as the values of a mapping."""
+    """Yield the symptoms at the top level of a module, also those in mappings."""
     for value in vars(module).values():
         if isinstance(value, Symptom):
             yield value
@@ -121,7 +121,7 @@ def _of_text_rules() -> Iterator[Entry]:
 
 
 def _filled(text: str) -> str:
-    """A rule's text with the words for what a line does not name."""
+    """Fill a rule's template with its default words, or with the placeholder."""
     return re.sub(r"\{\w+(?:\|([^}]*))?\}", lambda match: match[1] or HOLE, text)
 
 
@@ -148,12 +148,12 @@ def _rank(entry: Entry) -> int:
 
 
 def markdown() -> str:
-    """The whole page."""
+    """Return the page."""
     return "\n".join([_HEAD, *_categories(entries())]) + "\n"
 
 
 def id_list() -> str:
-    """The ids of all findings, one a line."""
+    """Return the IDs of all findings, one per line."""
     return "".join(f"{id}\n" for id in sorted({entry.id for entry in entries()}))
 
 
@@ -178,13 +178,13 @@ def _section(entry: Entry) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Prose on one line; outside of code an angle bracket must not begin HTML."""
+    """Return prose on one line, with ``<`` escaped outside of code."""
     line = " ".join(text.split())
     return re.sub(r"`[^`]*`|<", lambda match: "&lt;" if match[0] == "<" else match[0], line)
 
 
 def _line(text: str) -> str:
-    """A line of a log, as code."""
+    """Return a log line as code, shortened."""
     shown = " ".join(text.replace("`", "'").split())
     shown = shown if len(shown) <= _LONGEST_LINE else f"{shown[: _LONGEST_LINE - 1]}…"
     return f"`{shown}`"

@@ -1,4 +1,4 @@
-"""Diagnose the console log of a run as it grows. Memory is bounded."""
+"""Diagnoses the console log of a run as it grows. Memory is bounded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.findings.finding import Finding
 _CHUNK = 4 * 1024 * 1024
 
 Stopped = Callable[[], bool]
-"""Called between two parts of a long log: whether nobody waits for the result any more."""
+"""Called between two parts of a long log; True if the result is no longer needed."""
 
 
 def never() -> bool:
@@ -29,9 +29,9 @@ class ConsoleDiagnosis:
         self._reader = LogReader()
 
     def findings(self, *, ended: bool, stopped: Stopped = never) -> list[Finding]:
-        """The findings so far; ``ended`` means that the last line is complete.
+        """Return the current findings; none for a missing file.
 
-        A missing file has none.
+        ``ended`` means that the last line is complete.
         """
         if self._follower.poll() in RESTARTS:
             self._reader = LogReader()

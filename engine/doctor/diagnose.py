@@ -14,15 +14,15 @@ __all__ = ["diagnose_file", "diagnose_run", "merge_findings"]
 
 
 def diagnose_file(path: Path) -> list[Finding]:
-    """Findings of any program's console log, of a file of numbers, or of a folder with one run.
+    """Return the findings of any program's console log, a metrics file, or a folder with one run.
 
-    Raises OSError when it cannot be read, UsageError when it is neither.
+    Raises OSError if it cannot be read, UsageError if it is none of these.
     """
     return LogDoctor(source_of(path)).diagnose(ended=True)
 
 
 def diagnose_run(run: RunDir) -> list[Finding]:
-    """Findings of a run's newest attempt: its console, its series, its rewards."""
+    """Return the findings of a run's newest attempt: console, metrics and reward records."""
     from engine.doctor.fit_remedies import fit_remedies
     from engine.doctor.numbers import number_findings
     from engine.doctor.run_end import adjust_to_end, offer_resume

@@ -26,7 +26,7 @@ Stopped = Callable[[], bool]
 
 _SEVERE = (Severity.CRITICAL, Severity.ERROR)
 _EXAMINED = ("finished", "running")
-"""States that do not tell whether metrics are healthy; any other is itself a warning or error."""
+"""States in which metrics may be unhealthy; every other state is itself a warning or an error."""
 EXAMINE_AGAIN_S = 10.0
 """Seconds between two examinations of a running run that has logged new steps."""
 _RULES = Path(__file__).parent
@@ -80,7 +80,7 @@ def health_of(
 
 
 def is_examined(state: RunState) -> bool:
-    """Whether the doctor examines a run in that state."""
+    """Return whether the doctor examines a run in that state."""
     return state.state in _EXAMINED
 
 
@@ -94,8 +94,10 @@ def _examined(run: RunDir, stopped: Stopped) -> Health:
 
 
 def health_from(findings: Iterable[Finding]) -> Health:
-    """The health of a run with these findings."""
-    return Health(finding=next((item for item in findings if item.severity in _SEVERE), None))
+    """Return the health of a run with these findings."""
+    return Health(
+        finding=next((finding for finding in findings if finding.severity in _SEVERE), None)
+    )
 
 
 class HealthBook:
@@ -105,35 +107,35 @@ class HealthBook:
         self._root, self._folder = root, str(root)
         self._index = Index(root, path or index_path().with_name("health-1.sqlite"))
         self._rules = _rules_stamp()
-        self._known: dict[str, tuple[str, Row]] | None = None
+        self._rows: dict[str, tuple[str, Row]] | None = None
 
     def of(self, info: RunInfo) -> Health | None:
-        """The cached health of a run; None for one that has not finished."""
+        """Return the cached health of a run; None for one that has not finished."""
         if info.state.state != "finished":
             return None
-        if self._known is None:
-            self._known = self._index.read()
-        cached, row = self._known.get(info.id, ("", {}))
+        if self._rows is None:
+            self._rows = self._index.read()
+        cached, row = self._rows.get(info.id, ("", {}))
         return _from_row(row) if cached and cached == self._stamp(info) else UNKNOWN
 
     def examine(self, info: RunInfo, stopped: Stopped = lambda: False) -> Health | None:
-        """The cached health, else the doctor's result, which is then cached."""
+        """Return the cached health, else the doctor's result, which is then cached."""
         if info.state.state == "running":  # Its files change: no entry is valid.
             return health_of(RunDir(self._root / info.id), info.state, stopped)
-        known = self.of(info)
-        if known is None or known.is_known:
-            return known
+        cached = self.of(info)
+        if cached is None or cached.is_known:
+            return cached
         # Taken before reading: a change in between is noticed next time.
         before = self._stamp(info)
         health = health_of(RunDir(self._root / info.id), info.state, stopped)
         if health is not None and health.is_known:
             entry = (before, {"finding": _row_of(health.finding)})
-            self._known = {**(self._known or {}), info.id: entry}
+            self._rows = {**(self._rows or {}), info.id: entry}
             self._index.update({info.id: entry}, gone=set())
         return health
 
     def examine_all(self, runs: Iterable[RunInfo], budget_s: float) -> Mapping[str, Health | None]:
-        """The health by run id. Unexamined runs are examined, running ones first, until
+        """Return the health by run ID. Unexamined runs are examined, running ones first, until
         ``budget_s`` seconds of CPU time are spent; the others stay unknown. CPU time, so that a
         busy machine examines as many runs as an idle one."""
         infos = list(runs)
@@ -169,7 +171,7 @@ def _stamp(file: str) -> str:
 
 
 def _rules_stamp() -> str:
-    """Changes with the doctor's code and rules, which invalidates the cache."""
+    """Return a stamp of the doctor's code and rules: a new one invalidates the cache."""
     size, newest = 0, 0
     for folder, _, names in os.walk(_RULES):
         for name in names:
@@ -191,7 +193,7 @@ def _row_of(finding: Finding | None) -> Row | None:
 
 
 def _from_row(row: Row) -> Health:
-    """UNKNOWN for a row in an unknown format."""
+    """Return the health of a cached row; UNKNOWN for an unknown format."""
     try:
         raw = row["finding"]
         if raw is None:

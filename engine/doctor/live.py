@@ -21,7 +21,7 @@ from engine.runs.state import RunState
 
 
 class LiveDoctor:
-    """Diagnoses the newest attempt of one run, call by call."""
+    """Diagnoses the newest attempt of a run; each call reads only new data."""
 
     def __init__(self, run: RunDir) -> None:
         self._run = run
@@ -35,7 +35,7 @@ class LiveDoctor:
         stopped: Stopped = never,
         data: Sequence[Finding] = (),
     ) -> list[Finding]:
-        """The findings now, root causes first.
+        """Return the current findings, root causes first.
 
         ``columns`` hold the run's metrics so far, ``data`` the findings about its training data.
         """
@@ -47,15 +47,15 @@ class LiveDoctor:
         stop_is_asked = pending_stop(self._run) is not None
         text = adjust_to_end(fit_remedies(reported, self._run), state, stop_is_asked=stop_is_asked)
         numbers = self._numbers.findings(state, columns)
-        found = merge_findings(
+        merged = merge_findings(
             grade_by_records(text, numbers),
             fold_consequences([*numbers, *data]) if data else numbers,
         )
-        return [*stall_findings(self._run, state), *offer_resume(found, self._run, state)]
+        return [*stall_findings(self._run, state), *offer_resume(merged, self._run, state)]
 
 
 class RunFollower:
-    """Reads a run's files and gives the findings of ``diagnose``, call by call.
+    """Reads a run's files and diagnoses the run; each call reads only new data.
 
     With ``since_attempt``, steps of earlier attempts that were repeated are left out: their
     findings are not those of that attempt.
@@ -71,7 +71,7 @@ class RunFollower:
         self._data: list[Finding] | None = None
 
     def diagnose(self, stopped: Stopped = never) -> tuple[RunState, list[Finding]]:
-        """The state, and the findings at that time. OSError where files cannot be read."""
+        """Return the state and the current findings. Raises OSError if files cannot be read."""
         state = self._read(stopped)
         if self._data is None:
             # The preflight checks are imported only when needed: start-up time.
@@ -83,12 +83,12 @@ class RunFollower:
     def _read(self, stopped: Stopped) -> RunState:
         while True:
             update = self._watch.poll()
-            batch = self._counted(update.batch)
+            batch = self._without_repeated(update.batch)
             self._columns.update(batch, update.events, restarted=update.restarted)
             self._columns.thin()
             if update.read_share >= 1 or stopped():
                 return update.state
 
-    def _counted(self, batch: Batch) -> Batch:
-        """The batch without steps that an earlier attempt trained and this one trains again."""
+    def _without_repeated(self, batch: Batch) -> Batch:
+        """Return the batch without steps of earlier attempts that this attempt trained again."""
         return batch.only((batch.attempts >= self._attempt) | (batch.steps <= self._begin))

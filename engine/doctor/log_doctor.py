@@ -1,4 +1,4 @@
-"""Diagnose what another program writes: a console log, a file of metrics, or both."""
+"""Diagnoses the output of other programs: a console log, a metrics file, or both."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _OVER_S = 600.0
 class LogSource:
     """``path`` is what the user named, or the file found there; ``console`` is the text.
 
-    ``numbers`` are the logs whose steps are read. A text in no known format is read as each of the
-    console formats.
+    ``numbers`` are the logs whose steps are read: a text of unknown format is read in every console
+    format.
     """
 
     path: Path
@@ -44,9 +44,9 @@ class LogSource:
 
 
 def source_of(path: Path) -> LogSource:
-    """The source in a file of any kind, or in a folder with one known run in it.
+    """Return the source of a file, or of a folder that holds one run of a known format.
 
-    Raises OSError, or UsageError for what is no file and for a folder that holds no run.
+    Raises OSError, and UsageError for a folder without such a run or a path that is no file.
     """
     from engine.formats.detect import Detected, formats
     from engine.formats.external_run import open_external
@@ -79,7 +79,7 @@ class _Activity:
 
 
 class LogDoctor:
-    """Diagnoses a log again and again; each call reads only what is new. Memory is bounded."""
+    """Diagnoses a growing log; each call reads only new data. Memory is bounded."""
 
     def __init__(self, source: LogSource) -> None:
         self._source = source
@@ -90,7 +90,7 @@ class LogDoctor:
 
     @property
     def columns(self) -> Columns | None:
-        """Every metric until the last call of ``diagnose``; None before the first step."""
+        """Return all metrics that ``diagnose`` has read; None before the first step."""
         return self._richest.columns
 
     @property
@@ -98,10 +98,10 @@ class LogDoctor:
         return max(self._numbers, key=_Numbers.count)
 
     def diagnose(self, stopped: Stopped = never, *, ended: bool = False) -> list[Finding]:
-        """The findings now, root causes first; OSError when nothing can be read.
+        """Return the current findings, root causes first. Raises OSError if nothing can be read.
 
-        ``ended`` means that no more will come. Else a last line without an end is read once
-        nothing was added to it for a while, and the log counts as ended after a longer while.
+        ``ended`` means that the log is complete. Otherwise an incomplete last line is read after
+        5 s without new output, and the log counts as ended after 10 minutes.
         """
         activity = self._read_activity(ended)
         if activity == self._activity:
@@ -155,7 +155,7 @@ class LogDoctor:
 
 
 class _Numbers:
-    """Follows the steps of a log, or of a folder whose newest file counts."""
+    """Follows the steps of a log, or of the newest file of a folder."""
 
     def __init__(self, log: Detected) -> None:
         self._log = log
@@ -173,11 +173,11 @@ class _Numbers:
         return self._reader.about().total_steps
 
     def count(self) -> int:
-        """How many numbers were read."""
+        """Return the number of values that were read."""
         return 0 if self.columns is None else size(self.columns)
 
     def read(self, *, ended: bool, stopped: Stopped) -> None:
-        """Read what is new; with ``ended`` also a last line without an end."""
+        """Read new lines; with ``ended`` also an incomplete last line."""
         # Steps of a truncated or replaced file are void, and so is the state of its reader.
         if self._follower.poll() in RESTARTS:
             self._begin()
@@ -189,7 +189,7 @@ class _Numbers:
         if (file := self._follower.file) is not None:
             file.read_to(file.size())
         torn = self._reader.rest() if ended else []
-        # What the torn line holds may change: it stays out of the history.
+        # An incomplete line may still grow: its values stay out of the history.
         history = self._history.frozen() if self._history is not None and torn else self._history
         self.columns = _with_steps(history, torn)
 

@@ -21,15 +21,17 @@ __all__ = ["METRIC_RULES", "REWARD_RULES", "findings", "text_rule_files", "warn_
 TEXT_RULES = "grubrics.text_rules"
 
 
-def findings(group: str, seen: object) -> list[Finding]:
-    """The findings of every rule of the group; a rule that fails is named once and skipped."""
-    every: list[Finding] = []
+def findings(group: str, evidence: object) -> list[Finding]:
+    """Return the findings of a group's rules; a rule that fails is skipped with one warning."""
+    reported: list[Finding] = []
     for name, rule in _rules(group, tuple(sys.path)):
         try:
-            every += [finding for finding in rule.check(seen) if isinstance(finding, Finding)]
+            reported += [
+                finding for finding in rule.check(evidence) if isinstance(finding, Finding)
+            ]
         except Exception as error:
             warn_once(f"rule {name} failed and is skipped: {type(error).__name__}: {error}")
-    return every
+    return reported
 
 
 @cache
@@ -41,7 +43,7 @@ def _rules(group: str, path: tuple[str, ...]) -> tuple[tuple[str, Rule[Any]], ..
 
 
 def text_rule_files() -> tuple[Path, ...]:
-    """The YAML files with text rules of other packages."""
+    """Return the YAML files with text rules of other packages."""
     plugins = load(TEXT_RULES, Path)
     for problem in plugins.problems:
         warn_once(problem)
@@ -51,5 +53,5 @@ def text_rule_files() -> tuple[Path, ...]:
 
 @cache
 def warn_once(problem: str) -> None:
-    """Name a problem on stderr, once: stdout may hold JSON."""
+    """Print a problem once, on stderr: stdout may hold JSON."""
     print(f"warning: {mask_text(' '.join(problem.split()))[:300]}", file=sys.stderr)

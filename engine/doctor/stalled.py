@@ -16,7 +16,7 @@ _LINES, _BYTES = 400, 1 << 20
 
 
 def stall_findings(run: RunDir, state: RunState) -> list[Finding]:
-    """Where a run is stalled, or was when it ended; empty for a run that makes progress."""
+    """Return where a run is stalled, or was when it ended; empty for a run that makes progress."""
     if state.state != "stalled" and (not state.has_ended or state.went_well):
         return []
     event = _last_stall(run, state)
@@ -35,7 +35,7 @@ def stall_findings(run: RunDir, state: RunState) -> list[Finding]:
     symptom, case = STALLED[kind], Case(onset=state.step)
     advice: Iterable[Remedy] = symptom.remedies(case)
     if kind == "stopped":
-        advice = _continue(pid) if pid is not None and not state.has_ended else ()
+        advice = _continue_process(pid) if pid is not None and not state.has_ended else ()
     finding = symptom.finding(
         case,
         Evidence(reason, str(run.events), step=state.step, values=values),
@@ -47,7 +47,7 @@ def stall_findings(run: RunDir, state: RunState) -> list[Finding]:
     return [finding]
 
 
-def _continue(pid: int) -> tuple[Remedy, ...]:
+def _continue_process(pid: int) -> tuple[Remedy, ...]:
     command = Change("command", "signal", f"kill -CONT {pid}")
     return (Remedy("Let the process continue", (command,), "the run continues where it was"),)
 
@@ -119,7 +119,7 @@ STALLED = {
 
 
 def _last_stall(run: RunDir, state: RunState) -> Mapping[str, Any] | None:
-    """The last stall of the newest attempt, unless a step or a continued process followed."""
+    """Return the last stall of the newest attempt, unless a step or a continuation followed."""
     stall = None
     for raw in last_lines(run.events, _LINES, _BYTES):
         event = jsonl.parse_line(raw) or {}

@@ -90,7 +90,7 @@ _OUR_TOOLS = re.compile(r"\bgrubrics\b|\bengine\.")
 
 
 def framework_of(files: Sequence[Path], findings: Iterable[Finding] = ()) -> Framework:
-    """The trainer that wrote the files, by both ends of each and by the findings' evidence."""
+    """Return the trainer that wrote the files, by their first and last bytes and the evidence."""
     if any(map(is_ours, files)):
         return Framework.OURS
     evidence = "\n".join(item.text for finding in findings for item in finding.evidence)
@@ -102,7 +102,7 @@ def framework_of(files: Sequence[Path], findings: Iterable[Finding] = ()) -> Fra
 
 
 def is_ours(path: Path) -> bool:
-    """Whether the file belongs to an attempt of one of our runs."""
+    """Return whether the file belongs to an attempt of a run of this project."""
     attempt = path.parent
     return attempt.name.startswith("attempt_") and (attempt.parent / "manifest.json").is_file()
 
@@ -118,7 +118,7 @@ def _read_ends(path: Path) -> bytes:
 
 
 def in_terms_of(framework: Framework, findings: Iterable[Finding]) -> list[Finding]:
-    """The findings, with fixes that a user of the framework can apply."""
+    """Return the findings with fixes that a user of the framework can apply."""
     if framework is Framework.OURS:
         return list(findings)
     return [_finding(framework, finding) for finding in findings]
@@ -130,12 +130,12 @@ def _finding(framework: Framework, finding: Finding) -> Finding:
         if not _OUR_TOOLS.search(remedy.title) and not any(map(_is_our_command, remedy.changes)):
             # A fix for several kinds of runs appears once for each, under the same title.
             remedies.setdefault(remedy.title, _remedy(framework, remedy))
-    followed = tuple(_finding(framework, other) for other in finding.followed_by)
-    return replace(finding, remedies=tuple(remedies.values()), followed_by=followed)
+    consequences = tuple(_finding(framework, follower) for follower in finding.followed_by)
+    return replace(finding, remedies=tuple(remedies.values()), followed_by=consequences)
 
 
 def _remedy(framework: Framework, remedy: Remedy) -> Remedy:
-    """The remedy with the framework's arguments; those without a value that fits all are named."""
+    """Return the fix with the framework's arguments; relative ones are only named."""
     translated = [(old.key, _change(framework, old)) for old in remedy.changes]
     changes = [(key, new) for key, new in translated if new is not None]
     relative = [new.key for key, new in changes if key in _RELATIVE]
@@ -149,18 +149,18 @@ def _remedy(framework: Framework, remedy: Remedy) -> Remedy:
 
 
 def _arguments_named(framework: Framework, remedy: Remedy) -> list[str]:
-    """The argument of a remedy that is text only."""
+    """Return the argument for a fix without changes."""
     if remedy.changes:
         return []
     keys = [key for beginning, key in _KEY_OF_TITLE.items() if remedy.title.startswith(beginning)]
     if framework is Framework.VERL:  # The prefix depends on the trainer.
         return [key.removeprefix(f"{_ACTOR}.") for key in keys]
-    known = _ARGUMENTS.get(framework, {})
-    return [known[key][0] for key in keys if key in known]
+    arguments = _ARGUMENTS.get(framework, {})
+    return [arguments[key][0] for key in keys if key in arguments]
 
 
 def _change(framework: Framework, change: Change) -> Change | None:
-    """The same change in the framework's terms; None if it has no such argument."""
+    """Return the change with the framework's argument; None if it has none."""
     if change.kind != "config":
         return change
     if framework is Framework.VERL:

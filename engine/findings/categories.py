@@ -32,7 +32,7 @@ WITHOUT_FAILURE = (
 CATEGORIES = (*FAILURES, *WITHOUT_FAILURE)
 
 
-def instead_of(name: str) -> tuple[str, ...]:
+def alternatives_to(name: str) -> tuple[str, ...]:
     """Return the names to choose from if no finding has this name; empty if one does."""
     if name in ALARMS or name in CATEGORIES:
         return ()

@@ -147,7 +147,10 @@ class Finding:
     def with_consequences(self, findings: Iterable[Finding]) -> Finding:
         """Fold findings below this one, which becomes at least as severe as they are."""
         added = tuple(findings)
-        severity = min((self.severity, *(one.severity for one in added)), key=lambda one: one.rank)
+        severity = min(
+            (self.severity, *(finding.severity for finding in added)),
+            key=lambda severity: severity.rank,
+        )
         return replace(self, severity=severity, followed_by=(*self.followed_by, *added))
 
     def to_json(self, choices: Sequence[Remedy] = ()) -> dict[str, Any]:

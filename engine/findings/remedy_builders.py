@@ -27,12 +27,12 @@ def setting(
 def scaled(
     context: MetricContext, key: str | None, factor: float, title: str, effect: str
 ) -> Remedy:
-    """Multiply ``key``; an integer stays one, other numbers get three significant digits."""
+    """Multiply ``key``; an integer stays an integer, other numbers get three significant digits."""
     before = context.get(key)
     if not isinstance(before, int | float) or isinstance(before, bool) or before <= 0:
         return Remedy(title, (), effect)
-    whole = isinstance(before, int)
-    after = max(1, round(before * factor)) if whole else float(f"{before * factor:.3g}")
+    is_integer = isinstance(before, int)
+    after = max(1, round(before * factor)) if is_integer else float(f"{before * factor:.3g}")
     return setting(context, key, after, title, effect)
 
 

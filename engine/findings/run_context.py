@@ -1,4 +1,4 @@
-"""What is known about a run besides its metrics; often nothing for an external log."""
+"""The facts about a run besides its metrics; often empty for an external log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.runs.kinds import Kind
 class Start:
     """One attempt of a run: the first step it logged, and the checkpoint step it resumed from.
 
-    ``asked`` says whether the resume was requested; None if unknown.
+    ``asked``: whether the resume was requested; None if unknown.
     """
 
     attempt: int
@@ -24,13 +24,13 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class MetricContext:
-    """What rules know about a run; unknown values are None or empty.
+    """The facts about a run that rules use; unknown values are None or empty.
 
     ``recipe`` holds the effective config values by dotted key; empty for an external run.
     ``total_steps`` is the number of steps the run can reach, ``asked_steps`` that of its config.
     ``has_ended`` says that no more steps will come. ``reward_range`` is the lowest and highest
     reward that its formula allows. ``is_whole`` says that an external log was read to its end, so a
-    few records are all there is. ``is_counted`` says that a log does not number its steps, which
+    few records are all there is. ``is_counted`` says that a log does not number its steps; they
     may belong to several trainings.
     """
 

@@ -19,7 +19,7 @@ METRIC_RULES = "grubrics.metric_rules"
 REWARD_RULES = "grubrics.reward_rules"
 """Groups of entry points that hold a ``Rule``."""
 
-Seen = TypeVar("Seen")
+Examined = TypeVar("Examined")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +96,12 @@ class _Values(dict[str, object]):
 
 
 @dataclass(frozen=True)
-class Rule(Generic[Seen]):
+class Rule(Generic[Examined]):
     """A function that examines one kind of evidence and yields findings.
 
     ``symptoms`` lists what it can find. Rules of this project may omit it: all symptoms of their
     modules are collected. A plugin must list them, so that a guard can name their IDs.
     """
 
-    check: Callable[[Seen], Iterable[Finding]]
+    check: Callable[[Examined], Iterable[Finding]]
     symptoms: tuple[Symptom, ...] = ()

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from engine.base.errors import nearest
 from engine.base.masking import is_secret_name
-from engine.findings.categories import ALARMS, instead_of
+from engine.findings.categories import ALARMS, alternatives_to
 from engine.judge.settings import JudgeSettings
 from engine.reward.formula import RewardSettings
 from engine.runs.kinds import GRPO, ByKind, Kind
@@ -133,7 +133,7 @@ class GuardSection(Section):
     @classmethod
     def _can_fire(cls, names: list[str]) -> list[str]:
         for name in names:
-            if options := instead_of(name):
+            if options := alternatives_to(name):
                 close = nearest(name, options)
                 hint = f"did you mean '{close}'?" if close else f"severities are {_SEVERITIES}"
                 told = "no finding is called {name}; {hint}"

@@ -1,4 +1,4 @@
-"""Why rewards are zero, missing, not a number or all the same, from every rollout's record."""
+"""Why rewards are zero, missing, not a number or all equal, from every rollout's record."""
 
 from engine.doctor.rewards.diagnosis import RewardDiagnosis, merge_numbers, reward_findings
 

@@ -27,7 +27,7 @@ SEEN_IN_CURVES = (
 
 
 class RewardDiagnosis:
-    """Follows one attempt's ``reward.jsonl``. Memory is bounded; each look reads what is new."""
+    """Follows one attempt's ``reward.jsonl``. Memory is bounded; a call reads only new records."""
 
     def __init__(self, path: Path) -> None:
         self._file = RewardFile(path)
@@ -35,48 +35,48 @@ class RewardDiagnosis:
     def findings(
         self, context: MetricContext | None = None, columns: Columns | None = None
     ) -> list[Finding]:
-        """The findings now. ``columns`` show whether responses were cut at the length limit."""
-        known = context or MetricContext()
-        if known.reward_range is None:
-            known = replace(known, reward_range=reward_range(known.recipe))
+        """Return the current findings. ``columns`` show whether responses were truncated."""
+        context = context or MetricContext()
+        if context.reward_range is None:
+            context = replace(context, reward_range=reward_range(context.recipe))
         self._file.poll()
-        records = RewardSteps(self._file.steps(), known, str(self._file.path))
+        records = RewardSteps(self._file.steps(), context, str(self._file.path))
         if not records.steps:
             return []
         failed = list(failures.check(records))
         if any(finding.severity.is_alarm for finding in failed):
-            others = list(flat.check_gold(records))
+            zero_std = list(flat.check_gold(records))
         else:
-            others = list(flat.check(records, _cut_share(columns)))
-        return [*failed, *others, *rule_plugins.findings(rule_plugins.REWARD_RULES, records)]
+            zero_std = list(flat.check(records, _cut_share(columns)))
+        return [*failed, *zero_std, *rule_plugins.findings(rule_plugins.REWARD_RULES, records)]
 
 
 def reward_findings(
     path: Path, context: MetricContext | None = None, columns: Columns | None = None
 ) -> list[Finding]:
-    """The findings of a ``reward.jsonl``; none where the file is missing or healthy."""
+    """Return the findings of a ``reward.jsonl``; none if the file is missing or healthy."""
     return RewardDiagnosis(path).findings(context, columns)
 
 
 def merge_numbers(
     rewards: Sequence[Finding], series: Sequence[Finding], values: Sequence[Finding] = ()
 ) -> list[Finding]:
-    """The findings of records, metrics and config as one list, root cause first.
+    """Merge the findings of records, metrics and config, root cause first.
 
     Metric findings of a fault that the records explain are folded below it. A collapsed policy
     explains the texts in the records, and a config value explains the collapse.
     """
-    explained = [finding for finding in series if rewards and _is_explained(finding, rewards[0])]
+    explained = [
+        finding
+        for finding in series
+        if rewards and (finding.id == rewards[0].id or finding.id.startswith(SEEN_IN_CURVES))
+    ]
     others = [finding for finding in series if finding not in explained]
     roots = [
         replace(finding, followed_by=(*finding.followed_by, *explained)) if index == 0 else finding
         for index, finding in enumerate(rewards)
     ]
     return fold_consequences([*values, *roots, *others])
-
-
-def _is_explained(finding: Finding, cause: Finding) -> bool:
-    return finding.id == cause.id or finding.id.startswith(SEEN_IN_CURVES)
 
 
 def _cut_share(columns: Columns | None) -> flat.CutShare:

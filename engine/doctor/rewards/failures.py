@@ -49,8 +49,8 @@ def _balance(context: MetricContext) -> Remedies:
 def _request(context: MetricContext) -> Remedies:
     key, title = "judge.temperature", "Leave judge.temperature at 1.0"
     default = fixes.setting(context, key, 1.0, title, "some models refuse other values")
-    other = () if context.get(key) == 1.0 else (default,)
-    return (*other, Remedy("Check judge.model and judge.base_url against the message"), _TEST)
+    temperature = () if context.get(key) == 1.0 else (default,)
+    return (*temperature, Remedy("Check judge.model and judge.base_url against the message"), _TEST)
 
 
 def _connection(context: MetricContext) -> Remedies:
@@ -410,7 +410,7 @@ def _hung(records: RewardSteps) -> Finding:
 
 
 def _examples(kind: str, records: RewardSteps, onset: int) -> tuple[list[Evidence], str]:
-    """Return the first rollouts that failed with it since the onset, and the message of one."""
+    """Return the first rollouts with this error since the onset, and the message of one."""
     for counts in records.steps:
         if counts.step >= onset and (rollouts := counts.failed_examples.get(kind)):
             evidence = [rollout.evidence(records.path) for rollout in rollouts]

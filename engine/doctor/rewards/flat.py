@@ -42,7 +42,7 @@ def _cause_of_zero_std(
     shape: str,
     remedies: Callable[[Case], Iterable[Remedy]],
     source: str = "",
-    **more: Any,
+    **fields: Any,
 ) -> Symptom:
     return Symptom(
         id=id,
@@ -50,10 +50,10 @@ def _cause_of_zero_std(
         cause=f"{cause}{_FLAT}",
         shape="in at least the newest 2 steps, all groups (at least 6) are zero-std, and " + shape,
         ruled_out="zero-std groups that were so frequent before that these may be chance (1 in "
-        "10,000)" + more.pop("ruled_out", ""),
+        "10,000)" + fields.pop("ruled_out", ""),
         remedies=remedies,
         source=f"{_SOURCE}; {source}" if source else _SOURCE,
-        **more,
+        **fields,
     )
 
 
@@ -233,7 +233,7 @@ def check_gold(records: RewardSteps) -> Iterator[Finding]:
 
 
 def _zero_std_stretch(steps: Sequence[StepCounts]) -> list[StepCounts]:
-    """Return the newest consecutive zero-std steps, without steps that have no whole group yet."""
+    """Return the newest consecutive zero-std steps; steps without a complete group are left out."""
     stretch: list[StepCounts] = []
     for counts in reversed([counts for counts in steps if counts.spread()[0]]):
         if not counts.is_flat:
@@ -280,10 +280,10 @@ class _Stretch:
         level = f"{self.low:.3g}" if self.low == self.high else f"{self.low:.3g} to {self.high:.3g}"
         shown = [rollout for rollout in self.examples if show(rollout)] or self.examples
         same = [rollout for rollout in shown if rollout.group == shown[0].group][:2]
-        other = [rollout for rollout in shown if rollout.group != shown[0].group]
+        different = [rollout for rollout in shown if rollout.group != shown[0].group]
         return symptom.finding(
             Case(self.context, self.steps[0].step),
-            *(rollout.evidence(self.path) for rollout in [*same, *other[: 3 - len(same)]]),
+            *(rollout.evidence(self.path) for rollout in [*same, *different[: 3 - len(same)]]),
             severity=severity,
             level=level,
             steps=len(self.steps),

@@ -20,7 +20,7 @@ _CONTEXT = re.compile(r"context_length_exceeded|maximum context length", re.IGNO
 _SCALE = re.compile(r"scores on another scale")
 _PAGE = re.compile(r"answers with a web page, (?:not an|no) API")
 _REQUEST = re.compile(r"^Error code: [34]\d\d\b")
-_FINER: tuple[tuple[re.Pattern[str], str, tuple[str, ...]], ...] = (
+_SPECIFIC: tuple[tuple[re.Pattern[str], str, tuple[str, ...]], ...] = (
     (_FILTER, "content_filter", ()),
     (_QUOTA, "quota", ("rate_limit",)),
     (_BALANCE, "balance", ("auth", "other")),
@@ -37,7 +37,8 @@ _SAME = 1e-9
 
 
 class Rollout(NamedTuple):
-    """One rollout's scores. ``failure`` is why it has none: the recorder's error kind, or finer.
+    """One rollout's scores. ``failure`` is why it has none: the recorder's error kind, or a more
+    specific one.
 
     A tuple: one is made of every record, and a frozen dataclass takes three times as long to make.
     """
@@ -71,9 +72,9 @@ class Rollout(NamedTuple):
         return bool(parse_rubric(self.text))
 
     def evidence(self, path: str) -> Evidence:
-        """The rollout in one line: ids, scores or error, and the beginning of its text."""
+        """Return the rollout in one line: IDs, scores or error, and the beginning of its text."""
         names = (name for name in (*PARTS, OVERLONG) if name in self.parts)
-        known = {name: jsonl.number(self.parts[name]) for name in names}
+        parts = {name: jsonl.number(self.parts[name]) for name in names}
         reward = "none" if self.reward is None else f"{self.reward:.3g}"
         scores = f"reward {reward}, judge {_row(self.judge)}, gold {_row(self.gold)}"
         summary = self.message or scores
@@ -82,16 +83,18 @@ class Rollout(NamedTuple):
             path,
             self.offset,
             self.step,
-            {"group": self.group, "rollout": self.rollout, "reward": self.reward, **known},
+            {"group": self.group, "rollout": self.rollout, "reward": self.reward, **parts},
         )
 
 
 def read_rollout(record: dict[str, Any], offset: int) -> Rollout:
-    """The rollout of a record. Missing fields are empty; nothing is assumed."""
+    """Return the rollout of a record; missing fields are empty."""
     error, text, reward = record.get("error"), text_of(record), record.get("reward")
     parts = record.get("parts")
     tries = record.get("failed_attempts")
-    kind, message = _failure(error, own=is_own(record)) if error is not None else (None, "")
+    kind, message = (
+        _read_failure(error, is_custom=is_own(record)) if error is not None else (None, "")
+    )
     number = jsonl.number(reward)
     if number is None and kind is None:
         kind, message = "nan", "the reward is not a number"
@@ -114,7 +117,7 @@ def read_rollout(record: dict[str, Any], offset: int) -> Rollout:
 
 
 def excerpt(text: str) -> str:
-    """The beginning of a text on one line, quoted; its end too when it is long."""
+    """Return the beginning of a text on one line, quoted, and the end of a long text."""
     lines = (jsonl.line(part) or "" for part in text[:_LONGEST].splitlines())
     line = " / ".join(part.strip() for part in lines if part.strip())
     if not line:
@@ -124,31 +127,33 @@ def excerpt(text: str) -> str:
     return f'"{line}"'
 
 
-def _failure(error: Any, *, own: bool) -> tuple[str, str]:
+def _read_failure(error: Any, *, is_custom: bool) -> tuple[str, str]:
     raw = error if isinstance(error, dict) else {"message": error}
     kind, message = str(raw.get("kind") or "other"), jsonl.line(raw.get("message")) or ""
-    if own:  # A custom function's messages are not those of a judge.
+    if is_custom:  # A custom function's messages are not those of a judge.
         return ("nan" if kind == "other" and _NOT_FINITE.search(message) else kind), message
     return refine_kind(kind, message), message
 
 
 def refine_kind(kind: str, message: str) -> str:
-    """A more specific kind of an error, if its message shows one."""
+    """Return a more specific kind of an error if its message shows one."""
     fitting = (
-        finer for text, finer, of in _FINER if (not of or kind in of) and text.search(message)
+        specific
+        for pattern, specific, kinds in _SPECIFIC
+        if (not kinds or kind in kinds) and pattern.search(message)
     )
     return next(fitting, kind)
 
 
 def _numbers(values: Any) -> tuple[float, ...]:
-    """The numbers of a list, or none of them: a gap must not become a zero."""
+    """Return the numbers of a list; empty if any is missing, since a gap must not become a zero."""
     if not isinstance(values, list) or not values:
         return ()
     if all_bounded(values):
         return tuple(values)
     numbers = [jsonl.number(value) for value in values]
-    known = [value for value in numbers if value is not None]
-    return tuple(known) if len(known) == len(numbers) else ()
+    finite = tuple(number for number in numbers if number is not None)
+    return finite if len(finite) == len(numbers) else ()
 
 
 def _row(values: Sequence[float]) -> str:

@@ -99,7 +99,7 @@ class StepCounts:
                 self.examples.append(rollout)
 
     def spread(self) -> tuple[int, int, int]:
-        """Groups of several rollouts; those without spread; those of one and the same text."""
+        """Count groups of several rollouts: all, zero-std, and those of identical texts."""
         if self.closed is not None:
             return self.closed
         several = [group for group in self.groups.values() if len(group.rewards) > 1]
@@ -107,13 +107,13 @@ class StepCounts:
         return len(several), flat, sum(group.is_one_text for group in several)
 
     def close(self) -> None:
-        """Drop what is only needed of the newest steps; late records are still counted."""
+        """Drop groups and examples, which only new steps need; late records are still counted."""
         if self.closed is None:
             self.closed = self.spread()
         self.groups, self.examples = {}, []
 
     def share(self, kind: str) -> float:
-        """The share of the rollouts that failed with this error class."""
+        """Return the share of the rollouts that failed with this error class."""
         return self.failures[kind] / self.records if self.records else 0.0
 
     @property
@@ -124,7 +124,7 @@ class StepCounts:
 
 @dataclass(frozen=True)
 class RewardSteps:
-    """What reward rules get: the counts by step, oldest first, and what else is known of the run.
+    """What reward rules get: the counts by step, oldest first, and the context of the run.
 
     Validation before step 1 is step 0.
     """
@@ -151,7 +151,7 @@ class RewardFile:
                 self._add(line, offset)
 
     def steps(self) -> list[StepCounts]:
-        """The newest steps, oldest first."""
+        """Return the newest steps, oldest first."""
         return [self._steps[number] for number in sorted(self._steps)]
 
     def _add(self, line: bytes, offset: int) -> None:
@@ -163,11 +163,11 @@ class RewardFile:
         counts = self._steps.get(number)
         if counts is None:
             counts = self._steps[number] = StepCounts(number)
-            self._settle(number)
+            self._close_old_steps(number)
         counts.add(rollout)
 
-    def _settle(self, newest: int) -> None:
-        """Steps that are over keep their counts alone; very old ones are dropped."""
+    def _close_old_steps(self, newest: int) -> None:
+        """Reduce finished steps to their counts, and drop very old ones."""
         for number in list(islice(reversed(self._steps), 2 * _OPEN_STEPS + 2)):
             if number < newest - _OPEN_STEPS:
                 self._steps[number].close()

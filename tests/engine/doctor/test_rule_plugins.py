@@ -9,7 +9,7 @@ import pytest
 from engine.doctor.metrics import metric_findings
 from engine.doctor.rewards import reward_findings
 from engine.doctor.text.rules import all_rules, load_rules
-from engine.findings.categories import instead_of
+from engine.findings.categories import alternatives_to
 from tests.engine.doctor.metrics.curves import columns
 from tests.engine.doctor.rewards.records import scored, write
 from tests.plugins import InstallPlugin
@@ -49,9 +49,9 @@ def test_a_metric_rule_of_a_package_is_asked(install_plugin: InstallPlugin) -> N
 
 
 def test_a_guard_may_name_the_finding_of_a_package(install_plugin: InstallPlugin) -> None:
-    assert instead_of("overfitting.odd")
+    assert alternatives_to("overfitting.odd")
     install_plugin("odd_guard", CODE, "[grubrics.metric_rules]\nodd = odd_guard:METRIC\n")
-    assert instead_of("overfitting.odd") == ()
+    assert alternatives_to("overfitting.odd") == ()
 
 
 def test_a_reward_rule_of_a_package_is_asked(install_plugin: InstallPlugin, tmp_path: Path) -> None:
