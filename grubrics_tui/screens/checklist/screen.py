@@ -177,22 +177,24 @@ class ChecklistScreen(CockpitScreen):
         self._start(tests=True)
 
     def action_choose_config(self) -> None:
-        self.app.push_screen(ConfigsScreen(self._config), self._take_config)
+        def choose(name: str | None) -> None:
+            if name is not None:
+                self._choose(name, self._overrides)
 
-    def _take_config(self, name: str | None) -> None:
-        if name is not None:
-            self._config = name
-            self.post_message(self.Chosen(self._config, self._overrides))
-            self._start()
+        self.app.push_screen(ConfigsScreen(self._config), choose)
 
     def action_edit_overrides(self) -> None:
-        self.app.push_screen(OverridesScreen(self._config, self._overrides), self._take_overrides)
+        def choose(overrides: tuple[str, ...] | None) -> None:
+            if overrides is not None:
+                self._choose(self._config, overrides)
 
-    def _take_overrides(self, overrides: tuple[str, ...] | None) -> None:
-        if overrides is not None:
-            self._overrides = overrides
-            self.post_message(self.Chosen(self._config, self._overrides))
-            self._start()
+        self.app.push_screen(OverridesScreen(self._config, self._overrides), choose)
+
+    def _choose(self, config: str, overrides: tuple[str, ...]) -> None:
+        """Check another config or other overrides."""
+        self._config, self._overrides = config, overrides
+        self.post_message(self.Chosen(config, overrides))
+        self._start()
 
     class Chosen(Message):
         """The user chose another config or other overrides; the app remembers them."""
@@ -210,6 +212,7 @@ class ChecklistScreen(CockpitScreen):
 
 def recipe_facts(recipe: Recipe) -> list[Fact]:
     """What will be trained, with which judge and overrides."""
+    from engine.judge.providers import asks_server
     from engine.recipe.scoring import asks_judge, scorer
 
     model = recipe.get("model.path") or recipe.get("actor_rollout_ref.model.path")
@@ -226,18 +229,13 @@ def recipe_facts(recipe: Recipe) -> list[Fact]:
     if recipe.kind.has_rollouts and not asks_judge(recipe):
         facts.append(("reward", scorer(recipe)))
     elif recipe.kind.has_rollouts:
-        at_once = f"concurrency {recipe.get('judge.max_concurrent')}"
-        facts.append(("judge", f"{_judge(recipe)}, {at_once}"))
+        judge = str(recipe.get("judge.provider"))
+        if asks_server(judge):
+            judge += f", {recipe.get('judge.model')}"
+        facts.append(("judge", f"{judge}, concurrency {recipe.get('judge.max_concurrent')}"))
     changes = ", ".join(f"{c.key}={c.after} ({c.origin})" for c in recipe.changes)
     facts.append(("overrides", changes or "none"))
     return facts
-
-
-def _judge(recipe: Recipe) -> str:
-    from engine.judge.providers import asks_server
-
-    provider = recipe.get("judge.provider")
-    return f"{provider}, {recipe.get('judge.model')}" if asks_server(provider) else str(provider)
 
 
 def _ready_facts(warnings: Sequence[Check]) -> list[Fact]:

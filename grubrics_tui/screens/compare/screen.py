@@ -118,7 +118,7 @@ class CompareScreen(ChartScreen):
             self._poller.next_in(_BEHIND_S if is_behind else _POLL_S)
 
     @on(RunRead)
-    def _take_over(self, message: RunRead) -> None:
+    def _add_update(self, message: RunRead) -> None:
         self.records[message.index].add(message.update)
 
     @on(AllRead)
@@ -153,7 +153,7 @@ class CompareScreen(ChartScreen):
         hint = f"no run has logged {self.metric}" if self.metric else "no run has logged a step"
         self.query_one(Chart).show(self._plot, (self.metric, comparison.until, versions), hint)
         self.query_one(CompareTable).show(comparison, deltas=self.deltas, shell=self.shell)
-        self._say()
+        self._show_titles()
 
     def _plot(self) -> Plot:
         until = self.comparison.until if self.comparison else None
@@ -161,8 +161,8 @@ class CompareScreen(ChartScreen):
         return Plot(tuple(_line(*line, self.metric, until) for line in lines))
 
     @on(CompareTable.Moved)
-    def _say(self) -> None:
-        """Show in the frames what is compared."""
+    def _show_titles(self) -> None:
+        """Show in the frames the metric, the steps and the baseline of the comparison."""
         comparison = self.comparison
         if comparison is None:
             return
@@ -180,7 +180,7 @@ class CompareScreen(ChartScreen):
         curves.border_subtitle = Content(f"{kinds}{ends}{missing}")
         basis = "more than the baseline" if self.deltas else "baseline"
         figures.border_title = Content(f"{basis} {comparison.ids[comparison.baseline]}")
-        figures.border_subtitle = f"{ends}{missing}, {self.query_one(CompareTable).place}"
+        figures.border_subtitle = f"{ends}{missing}, {self.query_one(CompareTable).position}"
 
     def current_chart(self) -> ChartBase | None:
         is_single = any(self.has_class(name) for name in ("-narrow", "-short", "-zoomed"))

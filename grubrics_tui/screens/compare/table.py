@@ -26,14 +26,14 @@ class CompareTable(SpanWidget):
         self._comparison: Comparison | None = None
         self._lines: list[TableLine] = []
         self._cursor, self._top, self._first_run, self._shift = 1, 0, 0, 0
-        self._looks = (False, False)
+        self._options = (False, False)
 
     def show(self, comparison: Comparison, *, deltas: bool, shell: bool = False) -> None:
         """``deltas`` and ``shell`` are as for ``table_lines``."""
-        if (comparison, (deltas, shell)) == (self._comparison, self._looks):
+        if (comparison, (deltas, shell)) == (self._comparison, self._options):
             return
         selected = self.selected
-        self._comparison, self._looks = comparison, (deltas, shell)
+        self._comparison, self._options = comparison, (deltas, shell)
         star = "*" if self.ascii_only else "★"
         self._lines = table_lines(comparison, deltas=deltas, shell=shell, star=star)
         labels = [None if row.is_heading else row.label for row in self._lines]
@@ -47,8 +47,8 @@ class CompareTable(SpanWidget):
         return None if row is None or row.is_heading else row
 
     @property
-    def place(self) -> str:
-        """``row 3 of 40``, and which runs are in sight when not all are."""
+    def position(self) -> str:
+        """``row 3 of 40``, and the visible runs if not all fit."""
         rows = [number for number, row in enumerate(self._lines) if not row.is_heading]
         current = sum(number <= self._cursor for number in rows)
         grid = self._grid(self.size.width)
@@ -87,13 +87,16 @@ class CompareTable(SpanWidget):
         if self._comparison is None or height < 2:
             return []
         grid, ids = self._grid(width), self._comparison.ids
-        keys = [self._key(number) for number in range(len(ids))]
+        keys = [self._glyph(number) for number in range(len(ids))]
         self._scroll(height - 1)
         shown = list(enumerate(self._lines))[self._top : self._top + height - 1]
-        body = [
-            _filled(line(row, grid, chosen=number == self._cursor), width) for number, row in shown
-        ]
-        return [head(ids, self._inks, keys, grid), *body]
+        rows = [head(ids, self._inks, keys, grid)]
+        for number, row in shown:
+            spans = line(row, grid, chosen=number == self._cursor)
+            # The background of the cursor extends to the end of the line.
+            end = Span(" " * max(0, width - width_of(spans)), "", spans[-1].paper)
+            rows.append([*spans, end])
+        return rows
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         self.move(3)
@@ -109,7 +112,7 @@ class CompareTable(SpanWidget):
         self.redraw()
         self.post_message(self.Moved())
 
-    def _key(self, number: int) -> str:
+    def _glyph(self, number: int) -> str:
         """The character that marks a run besides its color; the baseline has a diamond."""
         assert self._comparison is not None
         if number == self._comparison.baseline:
@@ -129,8 +132,3 @@ class CompareTable(SpanWidget):
         last = len(self._lines) - 1 if all(row.is_heading for row in below) else self._cursor
         self._top = max(self._top, min(last - rows + 1, self._cursor), 0)
         self._top = min(self._top, max(0, len(self._lines) - rows))
-
-
-def _filled(row: Row, width: int) -> Row:
-    """Extend the background of the cursor to the end of the line."""
-    return [*row, Span(" " * max(0, width - width_of(row)), "", row[-1].paper)]

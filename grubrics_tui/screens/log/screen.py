@@ -24,7 +24,7 @@ from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.key_footer import KeyFooter
 from grubrics_tui.widgets.log_view import LogView, Way
 
-_PLACE = re.compile(
+_POSITION = re.compile(
     r"\s*(?P<step>s(?:tep)?[ :]*)?(?P<number>\d{1,15}(?:\.\d+)?)\s*(?P<percent>%)?\s*"
 )
 
@@ -72,7 +72,7 @@ class LogScreen(CockpitScreen):
         self.path = path
         self._attempts = AttemptLogs.around(path)
         self._title = title or (f"log of {self._attempts.run.id}" if self._attempts else path.name)
-        self._asked, self._wanted_time = "", ""
+        self._purpose, self._wanted_time = "", ""
 
     def compose(self) -> ComposeResult:
         yield LogView(self.path, surveyed=True)
@@ -91,7 +91,7 @@ class LogScreen(CockpitScreen):
     def go_to_step(self, step: int) -> None:
         """Go to the line that logs the metrics of a step."""
         if not self.view.go_to_step(step):
-            self._say(f"No line for step {step} in this log")
+            self._notify(f"No line for step {step} in this log")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only the log of a run has other attempts."""
@@ -108,7 +108,7 @@ class LogScreen(CockpitScreen):
         view.border_subtitle = Content(format_position(view))
         self.query_one("#status", Static).update(format_status(view, self._wanted_time))
 
-    def _say(self, text: str) -> None:
+    def _notify(self, text: str) -> None:
         self.notify(text, markup=False)
 
     def action_search(self) -> None:
@@ -124,7 +124,7 @@ class LogScreen(CockpitScreen):
         self._ask("go_to_time", "")
 
     def _ask(self, purpose: str, value: str) -> None:
-        self._asked = purpose
+        self._purpose = purpose
         self.add_class("-asking")
         prompt = self.query_one("#prompt", Input)
         prompt.placeholder = ": ".join(PROMPTS[purpose])
@@ -136,29 +136,31 @@ class LogScreen(CockpitScreen):
         self.set_focus(None)
 
     @on(Input.Submitted)
-    def _answer(self, event: Input.Submitted) -> None:
+    def _submit(self, event: Input.Submitted) -> None:
         event.stop()
         self._stop_asking()
+        shown = self._shown_query
         try:
-            if self._asked == "search":
-                self.view.set_search(self._query(event.value))
-            elif self._asked == "filter":
-                source = self.view.filter.query.source if self.view.filter else ""
-                self.view.set_filter(Query((event.value,) if event.value else (), source))
-            elif self._asked == "go_to":
+            if self._purpose == "search":
+                # A search finds only lines that the filter shows.
+                patterns = (event.value, *shown.patterns)
+                self.view.set_search(Query(patterns, shown.source) if event.value else Query())
+            elif self._purpose == "filter":
+                self.view.set_filter(Query((event.value,) if event.value else (), shown.source))
+            elif self._purpose == "go_to":
                 self._go_to(event.value)
             elif event.value.strip():
                 self._go_to_time(event.value.strip())
         except UsageError as error:
             self.notify(str(error), severity="error", markup=False)
 
-    def _query(self, pattern: str) -> Query:
-        """A search finds only lines that the filter shows."""
-        shown = self.view.filter.query if self.view.filter else Query()
-        return Query((pattern, *shown.patterns), shown.source) if pattern else Query()
+    @property
+    def _shown_query(self) -> Query:
+        """The query of the filter; an empty one matches all lines."""
+        return self.view.filter.query if self.view.filter else Query()
 
     def _go_to(self, text: str) -> None:
-        match = _PLACE.fullmatch(text)
+        match = _POSITION.fullmatch(text)
         if match is None:
             raise UsageError(
                 f"'{text}' is not a position; try a line (120), a percentage (50%) or a step (s12)"
@@ -168,7 +170,7 @@ class LogScreen(CockpitScreen):
         elif match["step"]:
             self.go_to_step(int(float(match["number"])))
         elif not self.view.go_to_line(int(float(match["number"]))):
-            self._say("The lines are still being counted")
+            self._notify("The lines are still being counted")
 
     def _go_to_time(self, text: str) -> None:
         wanted = Asked.parse(text)
@@ -198,9 +200,11 @@ class LogScreen(CockpitScreen):
         if message.stamp is not None:
             self.view.go_near(message.stamp.offset)
         elif message.newest is not None:
-            self._say(f"No line at or after that time; the last timestamp is {message.newest.when}")
+            self._notify(
+                f"No line at or after that time; the last timestamp is {message.newest.when}"
+            )
         else:
-            self._say("This log has no timestamps; press : to go to a step, e.g. s12")
+            self._notify("This log has no timestamps; press : to go to a step, e.g. s12")
 
     def _stop_finding_time(self) -> bool:
         was_searching = bool(self._wanted_time)
@@ -228,7 +232,7 @@ class LogScreen(CockpitScreen):
         if not self.view.go_to_hit(way):
             search = self.view.search
             yet = " yet" if search is not None and search.running else ""
-            self._say(f"No hit {_side(way)}{yet}" if search else "No active search; press /")
+            self._notify(f"No hit {_side(way)}{yet}" if search else "No active search; press /")
 
     def action_error(self, way: Way) -> None:
         if not self.view.go_to_error(way):
@@ -238,7 +242,7 @@ class LogScreen(CockpitScreen):
                 if survey.given_up
                 else " found yet (still scanning)"
             )
-            self._say(f"No error {_side(way)}{'' if survey.complete else status}")
+            self._notify(f"No error {_side(way)}{'' if survey.complete else status}")
 
     def action_fold(self) -> None:
         self.view.toggle_fold()
@@ -249,14 +253,17 @@ class LogScreen(CockpitScreen):
     def action_copy(self) -> None:
         if (line := self.view.line_under_cursor()) is not None:
             self.app.copy_to_clipboard(line)
-            self._say(f"Copied {len(line):,} characters")
+            self._notify(f"Copied {len(line):,} characters")
 
     def action_source(self) -> None:
         from grubrics_tui.screens.log.sources import SourcesScreen
 
-        shown = self.view.filter.query if self.view.filter else Query()
-        screen = SourcesScreen(self.view.survey.sources, shown.source)
-        self.app.push_screen(screen, self._show_source)
+        def choose(source: str | None) -> None:
+            if source is not None:
+                self.view.set_filter(Query(self._shown_query.patterns, source))
+
+        screen = SourcesScreen(self.view.survey.sources, self._shown_query.source)
+        self.app.push_screen(screen, choose)
 
     def action_attempt(self, count: int) -> None:
         """Show the log of another attempt with the same search and filter."""
@@ -264,14 +271,9 @@ class LogScreen(CockpitScreen):
             return
         before, self._attempts = self._attempts, self._attempts.beside(count)
         if self._attempts.number == before.number:
-            self._say(f"No {'later' if count > 0 else 'earlier'} attempt")
+            self._notify(f"No {'later' if count > 0 else 'earlier'} attempt")
         self.view.open(self._attempts.console)
         self._show()
-
-    def _show_source(self, source: str | None) -> None:
-        if source is not None:
-            patterns = self.view.filter.query.patterns if self.view.filter else ()
-            self.view.set_filter(Query(patterns, source))
 
     def action_back(self) -> None:
         if self.has_class("-asking"):
@@ -281,7 +283,7 @@ class LogScreen(CockpitScreen):
         elif len(self.app.screen_stack) > 2:
             self.app.pop_screen()
         else:
-            self._say("Press q to quit, r for the list of runs")
+            self._notify("Press q to quit, r for the list of runs")
 
 
 def _first_pattern(search: LogSearch | None) -> str:

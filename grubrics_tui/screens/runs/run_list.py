@@ -185,14 +185,14 @@ def _row(info: RunInfo, width: int, widths: Widths, health: Health | None = None
     cells = "".join(_cells(info, widths, wide))
     room = width - _LEAD - _STATE - 2 - len(cells)
     names = min(widths.id, _LONGEST_ID if wide else max(12, room))
-    trouble = health.phrase if health and health.finding else ""
+    problem = health.phrase if health and health.finding else ""
     detail = state.reason or (f"waiting for {state.waiting_for}" if state.waiting_for else "")
     return [
         Span(f"{glyph} {state.word}".ljust(_STATE), ink, bold=True),
-        Span(_cut(info.id, names).ljust(names + 2)),
+        Span(_cut_middle(info.id, names).ljust(names + 2)),
         Span(cells, "quiet"),
         Span("".join(f"#{tag} " for tag in info.notes.tags), "accent"),
-        Span(f"{trouble}  " if trouble else "", "warning"),
+        Span(f"{problem}  " if problem else "", "warning"),
         Span(detail, "quiet"),
     ]
 
@@ -209,7 +209,7 @@ def _cells(info: RunInfo, widths: Widths, wide: bool) -> Iterator[str]:
         yield (text.rjust(width) if cell.right else text.ljust(width)) + "  "
 
 
-def _cut(name: str, width: int) -> str:
+def _cut_middle(name: str, width: int) -> str:
     """Cut the middle of a name: names start alike, and their ends differ."""
     if len(name) <= width:
         return name

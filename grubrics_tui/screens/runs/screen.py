@@ -80,13 +80,13 @@ class RunsScreen(CockpitScreen):
     def __init__(self, root: Path) -> None:
         super().__init__()
         self._root = root
-        self._described: RunInfo | None = None
+        self._shown_run: RunInfo | None = None
         self._shown: Listing | None = None
         self._feed = RunFeed(root)
         self._health = EndedRunDoctor(root, lambda: self.post_message(self.Examined()))
         self.marks = ComparisonMarks()
-        self._known: dict[str, RunInfo] = {}
-        """Every run as it was last listed: a filter may hide selected ones."""
+        self._listed_runs: dict[str, RunInfo] = {}
+        """Every run as it was last listed: a filter may hide selected runs."""
 
     def compose(self) -> ComposeResult:
         yield RunList(self.marks, self._health.health)
@@ -123,10 +123,10 @@ class RunsScreen(CockpitScreen):
         self._shown = listing = message.listing
         if listing.filter != self.query_one(FilterBar).text:
             return  # Another filter was typed since.
-        self._known |= {run.id: run for run in listing.runs}
+        self._listed_runs |= {run.id: run for run in listing.runs}
         if not listing.filter:
-            self._known = {run.id: run for run in listing.runs}
-            self.marks.keep(self._known)
+            self._listed_runs = {run.id: run for run in listing.runs}
+            self.marks.keep(self._listed_runs)
         self.query_one(RunList).show(listing.runs, self._summary(listing))
         self.query_one(FilterBar).show_remark(listing.remark or "", "warning")
         if self.marks:
@@ -142,8 +142,8 @@ class RunsScreen(CockpitScreen):
         if not listing.filter.strip():
             keys = selected or (_KEYS if listing.total > 1 else "")
             return f"{listing.total} run{'' if listing.total == 1 else 's'}{keys}"
-        still = f", {listing.searched} searched" if listing.searched < listing.total else ""
-        return f"{len(listing.runs)} of {listing.total} runs{still}{selected}"
+        progress = f", {listing.searched} searched" if listing.searched < listing.total else ""
+        return f"{len(listing.runs)} of {listing.total} runs{progress}{selected}"
 
     @on(FilterBar.Changed)
     def _filter(self, message: FilterBar.Changed) -> None:
@@ -155,7 +155,7 @@ class RunsScreen(CockpitScreen):
             self.query_one(FilterBar).show_remark("")
 
     @on(FilterBar.Accepted)
-    def _to_the_list(self) -> None:
+    def _focus_list(self) -> None:
         self.query_one(FilterBar).leave()
         self.query_one(RunList).focus()
 
@@ -191,14 +191,14 @@ class RunsScreen(CockpitScreen):
 
         run, notes = self._run(info), info.notes
 
-        def write() -> None:
-            self.app.push_screen(NotesScreen(run, notes), self._noted)
+        def refresh(saved: Notes | None) -> None:
+            if saved is not None:
+                self._feed.refresh()
 
-        when_trusted(self, [run], write)
+        def ask() -> None:
+            self.app.push_screen(NotesScreen(run, notes), refresh)
 
-    def _noted(self, notes: Notes | None) -> None:
-        if notes is not None:
-            self._feed.refresh()
+        when_trusted(self, [run], ask)
 
     def _listing_changed(self) -> None:
         """Update the frame, which counts the selected runs."""
@@ -216,34 +216,35 @@ class RunsScreen(CockpitScreen):
     def _targets(self) -> list[RunInfo]:
         """What stop, resume and remove act on: the selected runs, else the one under the cursor."""
         if self.marks:
-            return [self._known[run] for run in self.marks.ids]
+            return [self._listed_runs[run] for run in self.marks.ids]
         return [self._selected] if self._selected is not None else []
 
-    def _agreed(self, action: str) -> list[RunInfo]:
+    def _targets_of(self, action: str) -> list[RunInfo]:
         """The targets of an action; none, with a notice, if it does not apply to one of them."""
         targets = self._targets
-        wrong = [info for info in targets if not _allows(action, info)]
-        if wrong:
-            states = ", ".join(f"{info.id} is {info.state.word}" for info in wrong)
+        refused = [info for info in targets if not _allows(action, info)]
+        if refused:
+            states = ", ".join(f"{info.id} is {info.state.word}" for info in refused)
             self.notify(f"{states}; deselect it with space", title="nothing was done", markup=False)
-        return [] if wrong else targets
+        return [] if refused else targets
 
     @on(RunList.Highlighted)
     def _show_selected(self) -> None:
-        before, info = self._described, self._selected
-        self._described = info
+        before, info = self._shown_run, self._selected
+        self._shown_run = info
         if before is None or info is None or _offers(before) != _offers(info):
             self.refresh_bindings()
-        filtered = self.query_one(FilterBar).text.strip()
-        no_match = "No runs match the filter. esc clears it." if filtered else ""
-        nothing = [
-            ("", no_match or f"No runs in {self._root} yet. Press c for the preflight checks.")
-        ]
-        self.query_one("#about", Facts).show(self._facts(info) if info is not None else nothing)
+        if info is not None:
+            facts = self._facts(info)
+        elif self.query_one(FilterBar).text.strip():
+            facts = [("", "No runs match the filter. esc clears it.")]
+        else:
+            facts = [("", f"No runs in {self._root} yet. Press c for the preflight checks.")]
+        self.query_one("#about", Facts).show(facts)
 
     def _tick(self) -> None:
         """Update the clock of a run that has not ended."""
-        info = self._described
+        info = self._shown_run
         if info is not None and not info.state.has_ended:
             self.query_one("#about", Facts).show(self._facts(info))
 
@@ -296,11 +297,11 @@ class RunsScreen(CockpitScreen):
         self.post_message(OpenLeftovers())
 
     def action_stop(self) -> None:
-        if targets := self._agreed("stop"):
+        if targets := self._targets_of("stop"):
             confirm_stop(self, self._with_states(targets))
 
     def action_resume(self) -> None:
-        if not (targets := self._agreed("resume")):
+        if not (targets := self._targets_of("resume")):
             return
         runs = self._with_states(targets)
 
@@ -315,7 +316,7 @@ class RunsScreen(CockpitScreen):
 
         when_trusted(self, [run for run, _ in runs], ask, executes=True)
 
-    @work(thread=True, group="deeds", exit_on_error=False)
+    @work(thread=True, group="changes", exit_on_error=False)
     def _resume(self, points: Sequence[ResumePoint]) -> None:
         from engine.launch.resume import resume
 
@@ -332,7 +333,7 @@ class RunsScreen(CockpitScreen):
         self._feed.refresh()
 
     def action_remove(self) -> None:
-        if not (targets := self._agreed("remove")):
+        if not (targets := self._targets_of("remove")):
             return
         runs = [self._run(info) for info in targets]
 
@@ -345,7 +346,7 @@ class RunsScreen(CockpitScreen):
 
         when_trusted(self, runs, ask, executes=any(has_open_jobs(run) for run in runs))
 
-    @work(thread=True, group="deeds", exit_on_error=False)
+    @work(thread=True, group="changes", exit_on_error=False)
     def _remove(self, runs: Sequence[RunDir], removal: Removal) -> None:
         for run in runs:
             try:
@@ -367,13 +368,14 @@ class RunsScreen(CockpitScreen):
         if len(self.app.screen_stack) > 2:
             self.app.pop_screen()
             return
+
+        async def quit_if_confirmed(is_confirmed: bool | None) -> None:
+            if is_confirmed:
+                await self.run_action("app.leave")
+
         text = "Active runs keep running in the background."
         dialog = Confirm(Question("Quit?", text, [Answer(YES, "quit", True)]))
-        self.app.push_screen(dialog, self._quit)
-
-    async def _quit(self, is_confirmed: bool | None) -> None:
-        if is_confirmed:
-            await self.run_action("app.leave")
+        self.app.push_screen(dialog, quit_if_confirmed)
 
     def action_select(self, index: int) -> None:
         self.query_one(RunList).action_go(index)
