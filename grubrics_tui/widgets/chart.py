@@ -44,8 +44,8 @@ class Chart(ChartBase):
         self._build: Callable[[], Plot] = Plot
         self._built: Plot | None = None
         self._smoother = Smoother()
-        self._picture_of: tuple[object, ...] = ()
-        self._kept: RedrawCheck | None = None
+        self._body_drawn_for: tuple[object, ...] = ()
+        self._redraw_check: RedrawCheck | None = None
         self._body: list[Row] = []
         self._grows_since: object = None
         self._y: Range | None = None
@@ -59,7 +59,7 @@ class Chart(ChartBase):
         *,
         grows_since: object = None,
     ) -> None:
-        """Draw the plot that ``build`` returns, if ``version`` or ``hint`` is another than before.
+        """Draw the plot that ``build`` returns, if ``version`` or ``hint`` has changed.
 
         ``version`` grows with the data, e.g. ``history.version``. While ``grows_since`` stays the
         same, data were only added at the end, so that parts of the drawing are reused; with None
@@ -107,21 +107,25 @@ class Chart(ChartBase):
         head, rows = self._below(legend(plot, view, width, self._legend_style), width, height)
         if plot.is_empty:
             return head + self._hinted(width, rows)
-        return head + self._picture_below(plot, view, width, rows)
+        return head + self._plot_rows(plot, view, width, rows)
 
-    def _picture_below(self, plot: Plot, view: View, width: int, height: int) -> list[Row]:
-        """The plot, drawn again only where it has changed."""
+    def _plot_rows(self, plot: Plot, view: View, width: int, height: int) -> list[Row]:
+        """The rows of the plot; only what changed is drawn again."""
         fixed_y = self._y if view.log_y else plot.y or self._y
         in_ascii = self._legend_style.drawn_in_ascii(len(plot.lines))
         drawn_for = (view, width, height, in_ascii, fixed_y, self._grows_since)
-        if self._kept is not None and drawn_for == self._picture_of and self._kept.holds(plot):
+        if (
+            self._redraw_check is not None
+            and drawn_for == self._body_drawn_for
+            and self._redraw_check.holds(plot)
+        ):
             return self._body
         self._last_y = fixed_y or y_range(plot, view)
         self._body, frame = framed(plot, view, width, height, y=self._last_y, ascii_only=in_ascii)
-        self._kept = None
+        self._redraw_check = None
         if frame is not None and self._grows_since is not None and can_be_reused(view):
-            self._kept = RedrawCheck(plot, view, frame, y_follows=fixed_y is None)
-        self._picture_of = drawn_for
+            self._redraw_check = RedrawCheck(plot, view, frame, y_follows=fixed_y is None)
+        self._body_drawn_for = drawn_for
         return self._body
 
     def _view_changed(self, before: View, now: View) -> None:

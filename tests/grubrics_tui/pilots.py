@@ -23,7 +23,7 @@ LARGE, SMALL = (120, 40), (80, 24)
 _PATIENCE_S, _LOOK_S = 120.0, 0.05
 """Only a failing test waits as long; other programs may keep every core busy."""
 _TOAST_S = 3600.0
-"""What is told stays: a machine that is busy must not miss it."""
+"""Notifications stay: a busy machine must not miss them."""
 _ROUNDS = 20
 """Of messages that answer messages; a screen that is fed by a thread may never be quiet."""
 
@@ -71,10 +71,10 @@ class Driver:
     async def message(self, kind: type[Message]) -> Message:
         """The newest message of ``kind`` that arrived since the last such wait."""
         await self.until(lambda: any(isinstance(message, kind) for message in self._messages))
-        found = [message for message in self._messages if isinstance(message, kind)][-1]
+        newest = [message for message in self._messages if isinstance(message, kind)][-1]
         self._messages.clear()
         await self._pilot.pause()
-        return found
+        return newest
 
     async def shows(self, *texts: str) -> str:
         """Wait until every text stands on the screen, wrapped or not; returns the screen."""
@@ -111,8 +111,8 @@ def screen_text(app: App[None]) -> str:
     return "\n".join(row.rstrip() for row in rows)
 
 
-def told(runs: Path, *argv: str) -> str:
-    """What the command line prints of these runs."""
-    done = CliRunner().invoke(command_line, [*argv, "--runs", str(runs)])
-    assert done.exception is None, done.output
-    return done.output
+def cli_output(runs: Path, *argv: str) -> str:
+    """Return what a command prints about the runs of a folder."""
+    result = CliRunner().invoke(command_line, [*argv, "--runs", str(runs)])
+    assert result.exception is None, result.output
+    return result.output

@@ -36,8 +36,10 @@ _WIDE_BLANK = "\xa0"
 def cells(app: App[None]) -> list[str]:
     """The characters on the screen, row by row."""
     rows = ["" for _ in range(app.size.height)]
-    for _, place, _, row, text in sorted(_TEXT.findall(_svg(app)), key=lambda one: float(one[1])):
-        at = round(float(place) / _CELL)
+    for _, left, _, row, text in sorted(
+        _TEXT.findall(_svg(app)), key=lambda match: float(match[1])
+    ):
+        at = round(float(left) / _CELL)
         rows[int(row)] = rows[int(row)].ljust(at) + unescape(text).replace(_WIDE_BLANK, " ")
     return [row.rstrip() for row in rows]
 
@@ -59,8 +61,8 @@ def _looks(app: App[None]) -> Iterator[str]:
     inks, papers = _inks(svg, names), _papers(svg, names)
     for row in range(app.size.height):
         changes = inks.get(row, []) + papers.get(row, [])
-        if told := ", ".join(f"{at} {look}" for at, look in _merged(changes)):
-            yield f"{row:>3}: {told}"
+        if spans := ", ".join(f"{at} {look}" for at, look in _merged(changes)):
+            yield f"{row:>3}: {spans}"
 
 
 def _inks(svg: str, names: dict[str, str]) -> dict[int, list[tuple[int, str]]]:
@@ -68,27 +70,27 @@ def _inks(svg: str, names: dict[str, str]) -> dict[int, list[tuple[int, str]]]:
         name: names.get(fill, fill) + ("*" if "bold" in more else "")
         for name, fill, more in _STYLE.findall(svg)
     }
-    found: dict[int, list[tuple[int, str]]] = {}
-    for style, place, _, row, text in _TEXT.findall(svg):
+    inks: dict[int, list[tuple[int, str]]] = {}
+    for style, left, _, row, text in _TEXT.findall(svg):
         if unescape(text).strip(f" {_WIDE_BLANK}\n"):
-            found.setdefault(int(row), []).append((round(float(place) / _CELL), styles[style]))
-    return found
+            inks.setdefault(int(row), []).append((round(float(left) / _CELL), styles[style]))
+    return inks
 
 
 def _papers(svg: str, names: dict[str, str]) -> dict[int, list[tuple[int, str]]]:
     """Backgrounds other than the screen's own, each with its first and last column."""
-    found: dict[int, list[tuple[int, int, str]]] = {}
-    for fill, place, height, width in _PAPER.findall(svg):
-        name, start = names.get(fill, fill), round(float(place) / _CELL)
+    rows: dict[int, list[tuple[int, int, str]]] = {}
+    for fill, left, height, width in _PAPER.findall(svg):
+        name, start = names.get(fill, fill), round(float(left) / _CELL)
         end = start + round(float(width) / _CELL)
-        row = found.setdefault(round((float(height) - 1.5) / _LINE), [])
+        row = rows.setdefault(round((float(height) - 1.5) / _LINE), [])
         if row and row[-1][1:] == (start, name):
             start = row.pop()[0]
         if name != "background":
             row.append((start, end, name))
     return {
         row: [(start, f"on {name} to {end - 1}") for start, end, name in stretches]
-        for row, stretches in found.items()
+        for row, stretches in rows.items()
     }
 
 

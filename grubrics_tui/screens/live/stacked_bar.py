@@ -30,8 +30,8 @@ class StackedBar(ChartBase):
         self._build: Callable[[], Stacks] = lambda: EMPTY
         self._built: Stacks | None = None
         self._clock: Column | None = None
-        self._picture_of: tuple[object, ...] = ()
-        self._kept: KeptStacks | None = None
+        self._body_drawn_for: tuple[object, ...] = ()
+        self._reusable: KeptStacks | None = None
         self._body: list[Row] = []
         self._grows_since: object = None
 
@@ -85,19 +85,23 @@ class StackedBar(ChartBase):
             return table(self._plot(), self._step(self.view.cursor), width, height)
         shown = self._shown()
         head, rows = self._below(self._legend(width), width, height)
-        return head + self._picture_below(shown, width, rows)
+        return head + self._plot_rows(shown, width, rows)
 
-    def _picture_below(self, shown: Stacks, width: int, height: int) -> list[Row]:
-        """The picture that was drawn last as long as it is right."""
+    def _plot_rows(self, shown: Stacks, width: int, height: int) -> list[Row]:
+        """The rows of the bars; those of the last drawing while they are right."""
         view, letters = self.view, self.colorless
         drawn_for = (view, width, height, letters, shown.parts, self._grows_since)
-        if self._kept is not None and drawn_for == self._picture_of and self._kept.hold(shown):
+        if (
+            self._reusable is not None
+            and drawn_for == self._body_drawn_for
+            and self._reusable.hold(shown)
+        ):
             return self._body
         self._body, reusable = drawn(
             shown, width, height, axis=view.axis, cursor=view.cursor, letters=letters
         )
-        self._kept = reusable if self._grows_since is not None and can_be_reused(view) else None
-        self._picture_of = drawn_for
+        self._reusable = reusable if self._grows_since is not None and can_be_reused(view) else None
+        self._body_drawn_for = drawn_for
         return self._body
 
     def _on_axis(self) -> Stacks:

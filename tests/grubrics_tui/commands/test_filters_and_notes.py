@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from engine.base.errors import UsageError
 from engine.runs.notes import read_notes, replace_notes
 from grubrics_tui.cli import app
-from tests.grubrics_tui.pilots import running, told
+from tests.grubrics_tui.pilots import cli_output, running
 from tests.grubrics_tui.sample_run import SampleRun
 
 pytestmark = pytest.mark.waits
@@ -73,7 +73,7 @@ async def test_a_wrong_tag_is_refused_and_typed_text_is_not_lost_by_one_escape(
 
 def test_runs_are_filtered_in_the_shell(three: dict[str, SampleRun], runs: Path) -> None:
     replace_notes(three["short"].run, ["best"], "")
-    found = json.loads(told(runs, "runs", "--filter", "tag:best or step>20", "--json"))
+    found = json.loads(cli_output(runs, "runs", "--filter", "tag:best or step>20", "--json"))
     assert [run["id"] for run in found["runs"]] == ["short", "long"]
     assert found["runs"][0]["tags"] == ["best"]
     done = CliRunner().invoke(app, ["runs", "--filter", "stat:x", "--runs", str(runs)])
@@ -81,12 +81,12 @@ def test_runs_are_filtered_in_the_shell(three: dict[str, SampleRun], runs: Path)
 
 
 def test_tags_and_notes_are_written_in_the_shell(three: dict[str, SampleRun], runs: Path) -> None:
-    assert told(runs, "tag", "short", "a", "b") == "a b\n"
-    assert told(runs, "tag", "short", "a", "--remove") == "b\n"
-    assert told(runs, "note", "short", "why") == "why\n"
-    assert json.loads(told(runs, "note", "short", "--json")) == {
+    assert cli_output(runs, "tag", "short", "a", "b") == "a b\n"
+    assert cli_output(runs, "tag", "short", "a", "--remove") == "b\n"
+    assert cli_output(runs, "note", "short", "why") == "why\n"
+    assert json.loads(cli_output(runs, "note", "short", "--json")) == {
         "run": "short",
         "tags": ["b"],
         "note": "why",
     }
-    assert "#b" in told(runs, "runs")
+    assert "#b" in cli_output(runs, "runs")

@@ -15,7 +15,7 @@ from grubrics_tui.screens.compare.screen import CompareScreen, labels
 from grubrics_tui.screens.compare.table import CompareTable
 from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.widgets.chart import Chart
-from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running, told
+from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, cli_output, running
 from tests.grubrics_tui.sample_run import SampleRun
 
 pytestmark = pytest.mark.waits
@@ -162,9 +162,9 @@ async def test_variables_of_the_shell_are_folded(three: dict[str, SampleRun], ru
         assert "CUDA_VISIBLE_DEVICES" in screen and "VIRTUAL_ENV" not in screen
         await driver.press("v", *["pagedown"] * 5)
         await driver.shows("VIRTUAL_ENV", "/venvs/short")
-    told = CliRunner().invoke(app, ["compare", "long", "short", "--runs", str(runs)]).stdout
-    assert "CUDA_VISIBLE_DEVICES" in told and "/venvs" not in told
-    assert "shell: 1 difference without effect on training" in told
+    output = CliRunner().invoke(app, ["compare", "long", "short", "--runs", str(runs)]).stdout
+    assert "CUDA_VISIBLE_DEVICES" in output and "/venvs" not in output
+    assert "shell: 1 difference without effect on training" in output
 
 
 async def test_one_panel_at_a_time_on_a_small_terminal(
@@ -221,10 +221,10 @@ async def test_hostile_text_is_inert(three: dict[str, SampleRun], runs: Path) ->
         assert not set("\x1b\u202e\u200b") & set(shown)
         await driver.press("escape", "escape", "end")
         assert not set("\x1b\u202e\u200b") & set(await driver.shows("#fine"))
-    told = CliRunner().invoke(app, ["compare", "long", "short", "--runs", str(runs)])
-    assert not set("\x1b\u202e\u200b") & set(told.output)
-    told = CliRunner().invoke(app, ["compare", "long", "short", "--json", "--runs", str(runs)])
-    assert not set("\x1b\u202e\u200b") & set(told.output)
+    result = CliRunner().invoke(app, ["compare", "long", "short", "--runs", str(runs)])
+    assert not set("\x1b\u202e\u200b") & set(result.output)
+    result = CliRunner().invoke(app, ["compare", "long", "short", "--json", "--runs", str(runs)])
+    assert not set("\x1b\u202e\u200b") & set(result.output)
 
 
 def test_long_names_stay_apart() -> None:
@@ -233,18 +233,19 @@ def test_long_names_stay_apart() -> None:
 
 
 def test_the_command_prints_what_the_screen_shows(three: dict[str, SampleRun], runs: Path) -> None:
-    text = told(runs, "compare", "long", "short")
+    text = cli_output(runs, "compare", "long", "short")
     assert "deltas to long" in text
     assert "3e-5  (cli)" in text
-    found = json.loads(told(runs, "compare", "long", "short", "--baseline", "short", "--json"))
-    assert (found["runs"], found["baseline"], found["common_step"]) == (
+    command = ("compare", "long", "short", "--baseline", "short", "--json")
+    comparison = json.loads(cli_output(runs, *command))
+    assert (comparison["runs"], comparison["baseline"], comparison["common_step"]) == (
         ["long", "short"],
         "short",
         5,
     )
-    done = next(one for one in found["summary"] if one["name"] == "steps done")
+    done = next(row for row in comparison["summary"] if row["name"] == "steps done")
     assert done["deltas"] == {"long": 25.0, "short": 0.0}
-    assert found["config"][0]["values"]["long"] == {"value": "3e-5", "origin": "cli"}
+    assert comparison["config"][0]["values"]["long"] == {"value": "3e-5", "origin": "cli"}
 
 
 async def test_runs_of_different_kinds_are_said_to_be_with_what_they_share(
@@ -258,27 +259,27 @@ async def test_runs_of_different_kinds_are_said_to_be_with_what_they_share(
         await compare(driver, 4)
         screen = await driver.shows("beside steps and times they share ")
         assert "different kinds: " in screen and "; each run at its last step" in screen
-    assert f"note: {line}" in told(runs, "compare", "long", "tuned")
-    found = json.loads(told(runs, "compare", "long", "tuned", "--json"))
-    assert found["different_kinds"] == ["grpo", "sft"]
-    assert line not in told(runs, "compare", "long", "short")
+    assert f"note: {line}" in cli_output(runs, "compare", "long", "tuned")
+    comparison = json.loads(cli_output(runs, "compare", "long", "tuned", "--json"))
+    assert comparison["different_kinds"] == ["grpo", "sft"]
+    assert line not in cli_output(runs, "compare", "long", "short")
 
 
 async def test_rewards_on_different_scales_are_warned_of_on_the_screen_and_in_the_shell(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
     warning = "rewards are not on one scale: judge.model, reward_config.lambda_len differ"
-    assert "one scale" not in told(runs, "compare", *three)
-    for place, sample in enumerate(three.values()):
+    assert "one scale" not in cli_output(runs, "compare", *three)
+    for index, sample in enumerate(three.values()):
         sample.configure(
             {
-                "reward_config.lambda_len": (0.1 * place, "cli"),
-                "judge.model": (f"judge-{place}", "environment"),
-                "judge.timeout_s": (60 + place, "cli"),
+                "reward_config.lambda_len": (0.1 * index, "cli"),
+                "judge.model": (f"judge-{index}", "environment"),
+                "judge.timeout_s": (60 + index, "cli"),
             }
         )
-    assert f"WARNING: {warning}" in told(runs, "compare", *three)
-    keys = json.loads(told(runs, "compare", *three, "--json"))["reward_scale"]
+    assert f"WARNING: {warning}" in cli_output(runs, "compare", *three)
+    keys = json.loads(cli_output(runs, "compare", *three, "--json"))["reward_scale"]
     assert keys == ["judge.model", "reward_config.lambda_len"]
     async with running(runs, LARGE) as driver:
         await compare(driver)
@@ -286,8 +287,10 @@ async def test_rewards_on_different_scales_are_warned_of_on_the_screen_and_in_th
 
 
 def test_a_metric_is_printed_step_by_step(three: dict[str, SampleRun], runs: Path) -> None:
-    found = json.loads(told(runs, "compare", "long", "short", "--metric", "reward/mean", "--json"))
-    curve = found["series"]["reward/mean"]
+    comparison = json.loads(
+        cli_output(runs, "compare", "long", "short", "--metric", "reward/mean", "--json")
+    )
+    curve = comparison["series"]["reward/mean"]
     assert curve["steps"] == list(range(1, 31))
     assert curve["values"]["short"][5:] == [None] * 25
 
@@ -295,14 +298,14 @@ def test_a_metric_is_printed_step_by_step(three: dict[str, SampleRun], runs: Pat
 @pytest.fixture
 def ablation(runs: Path) -> tuple[SampleRun, SampleRun]:
     """Two runs of the same numbers, although a weight of the reward was changed."""
-    found = []
+    samples = []
     for name, weight in (("base", "0.3"), ("lambda-0", "0.0")):
         sample = SampleRun.create(runs, name)
         sample.grow(6)
         sample.say("finished")
         sample.configure({"reward_config.lambda_info": (weight, "cli")})
-        found.append(sample)
-    return found[0], found[1]
+        samples.append(sample)
+    return samples[0], samples[1]
 
 
 def test_an_ablation_without_effect_is_named_by_the_command(

@@ -281,11 +281,11 @@ async def test_the_screen_says_of_a_log_what_diagnose_says(
         await driver.press("f")
         await driver.shows("cuda_oom_training.oom", "Gradients grew")
         listed = driver.app.screen.query_one(FindingList).findings
-    code, said = call("diagnose", "--json", str(exploding))
-    told = json.loads(said)["findings"]
+    code, output = call("diagnose", "--json", str(exploding))
+    printed = json.loads(output)["findings"]
     assert code == 1
-    assert [one.to_json() for one in seen] == told
-    assert [one.to_json() for one in listed] == told
+    assert [finding.to_json() for finding in seen] == printed
+    assert [finding.to_json() for finding in listed] == printed
 
 
 async def test_remedies_have_the_numbers_that_the_command_takes(
@@ -293,14 +293,14 @@ async def test_remedies_have_the_numbers_that_the_command_takes(
 ) -> None:
     jsonl.write_json(curable.manifest, _sick_rate(curable))
     vouch(curable)
-    said = call("diagnose", curable.id, "--runs", str(runs))[1]
+    output = call("diagnose", curable.id, "--runs", str(runs))[1]
     number = (
-        next(line for line in said.splitlines() if "Set the learning rate to" in line)
+        next(line for line in output.splitlines() if "Set the learning rate to" in line)
         .split(":")[0]
         .split()[1]
     )
     assert int(number) > 1
-    assert "apply a fix: grubrics-tui fix grpo-sick --number N" in said
+    assert "apply a fix: grubrics-tui fix grpo-sick --number N" in output
     dry = call("remedy", curable.id, "--runs", str(runs), "--number", number, "--dry-run")[1]
     assert dry.startswith("Set the learning rate to")
     async with running(runs) as driver:

@@ -175,10 +175,10 @@ async def test_places_are_reached_by_line_share_and_step(log: Path, runs: Path) 
 
 
 async def test_a_link_leads_to_the_line_that_holds_a_byte(log: Path, runs: Path) -> None:
-    place = log.read_bytes().index(b"OutOfMemoryError: rank 100")
+    offset = log.read_bytes().index(b"OutOfMemoryError: rank 100")
     async with running(runs, SMALL, log=log) as driver:
         await driver.shows("step:300")
-        view_of(driver).go_to_offset(place)
+        view_of(driver).go_to_offset(offset)
         await driver.shows("rank 100")
         assert (view_of(driver).line_under_cursor() or "").endswith("rank 100")
 
@@ -303,7 +303,7 @@ async def test_the_live_screen_opens_its_run_s_log_and_esc_leads_back(
 
 def stamped(path: Path, *moments: str) -> None:
     """A line without a time before and after each one that has it."""
-    append(path, *[b"INFO:%s,123:words\nmore of it" % one.encode() for one in moments])
+    append(path, *[b"INFO:%s,123:words\nmore of it" % moment.encode() for moment in moments])
 
 
 async def test_a_time_leads_to_the_first_line_written_at_or_after_it(
@@ -387,7 +387,7 @@ async def test_the_attempts_of_a_run_have_a_key_and_a_search_goes_along(
 async def test_a_log_of_no_run_offers_no_other_attempts(log: Path, runs: Path) -> None:
     async with running(runs, LARGE, log=log) as driver:
         await driver.shows("step:300")
-        offered = {one.binding.action for one in driver.app.screen.active_bindings.values()}
+        offered = {entry.binding.action for entry in driver.app.screen.active_bindings.values()}
         assert "follow" in offered and not offered & {"attempt(1)", "attempt(-1)"}
         await driver.press("question_mark")
         shown = await driver.shows("Inactive")

@@ -357,33 +357,33 @@ async def test_hostile_text_is_inert(run: SampleRun, runs: Path, size: tuple[int
 
 
 def test_the_command_prints_what_the_screen_shows(answered: SampleRun, runs: Path) -> None:
-    told = CliRunner().invoke(
+    result = CliRunner().invoke(
         app, ["rollouts", "grpo-night", "--runs", str(runs), "--json", "--filter", "score>0.5"]
     )
-    value = json.loads(told.stdout)
+    value = json.loads(result.stdout)
     assert (value["step"], value["steps"]) == (2, [1, 2])
     assert [group["flat"] for group in value["groups"]] == [False, True]
-    answer = value["groups"][0]["answers"][0]
-    assert (answer["rollout"], answer["score"], answer["best"]) == (0, 0.8, True)
-    assert answer["advantage"] == pytest.approx(0.7071, abs=1e-4)
-    assert answer["judge_scores"] == [0.9, 0.1]
-    assert answer["text"] == "answer 0 of spread"
+    rollout = value["groups"][0]["answers"][0]
+    assert (rollout["rollout"], rollout["score"], rollout["best"]) == (0, 0.8, True)
+    assert rollout["advantage"] == pytest.approx(0.7071, abs=1e-4)
+    assert rollout["judge_scores"] == [0.9, 0.1]
+    assert rollout["text"] == "answer 0 of spread"
 
 
 def test_the_command_prints_one_group_with_its_texts(answered: SampleRun, runs: Path) -> None:
-    told = CliRunner().invoke(
+    result = CliRunner().invoke(
         app, ["rollouts", "grpo-night", "--runs", str(runs), "--step", "1", "--group", "1"]
     )
-    assert "prompt of early" in told.stdout
-    assert "answer 1 of early" in told.stdout
-    assert "advantage 0.707" in told.stdout
+    assert "prompt of early" in result.stdout
+    assert "answer 1 of early" in result.stdout
+    assert "advantage 0.707" in result.stdout
 
 
 def test_the_command_follows_a_prompt(answered: SampleRun, runs: Path) -> None:
-    told = CliRunner().invoke(
+    result = CliRunner().invoke(
         app, ["rollouts", "grpo-night", "--runs", str(runs), "--group", "spread", "--across-steps"]
     )
-    assert told.stdout.split() == ["step", "2", "mean", "0.500", "best", "0.800", "2", "rollouts"]
+    assert result.stdout.split() == ["step", "2", "mean", "0.500", "best", "0.800", "2", "rollouts"]
 
 
 def test_the_command_says_that_nothing_was_found(answered: SampleRun, runs: Path) -> None:
@@ -397,11 +397,11 @@ def test_the_command_says_that_nothing_was_found(answered: SampleRun, runs: Path
 
 def test_the_command_searches_all_steps(answered: SampleRun, runs: Path) -> None:
     asked = ["rollouts", "grpo-night", "--runs", str(runs), "--search", "0 OF", "--across-steps"]
-    told = CliRunner().invoke(app, [*asked, "--json"])
-    found = [
-        (one["step"], one["group"], one["rollout"]) for one in json.loads(told.stdout)["found"]
+    result = CliRunner().invoke(app, [*asked, "--json"])
+    hits = [
+        (hit["step"], hit["group"], hit["rollout"]) for hit in json.loads(result.stdout)["found"]
     ]
-    assert found == [(1, 1, 0), (2, 1, 0), (2, 2, 0)]
+    assert hits == [(1, 1, 0), (2, 1, 0), (2, 2, 0)]
     assert "step      1  group 1  rollout 0  score 0.100" in CliRunner().invoke(app, asked).stdout
 
 

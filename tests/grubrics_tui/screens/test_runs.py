@@ -158,13 +158,13 @@ async def test_an_empty_list_offers_no_key_that_needs_a_run(runs: Path) -> None:
         await driver.press("r")
         await driver.shows("No runs in")
         below = driver.app.screen
-        offered = {one.binding.action for one in below.active_bindings.values()}
+        offered = {entry.binding.action for entry in below.active_bindings.values()}
         needing = {"open_run", "findings", "notes", "mark", "compare", "select(0)", "cursor_down"}
         assert not offered & needing and {"filter", "back"} <= offered
         await driver.press("question_mark")
         shown = await driver.shows("Inactive")
         assert "f findings" in shown[shown.index("Inactive") :]
-        palette = {one.title: one.help for one in driver.app.get_system_commands(below)}
+        palette = {command.title: command.help for command in driver.app.get_system_commands(below)}
         assert "Edit tags and note" not in palette
         leftovers = "Orphans: Orphaned processes of ended runs"
         assert palette[leftovers] == "key p   $ grubrics-tui reap"
