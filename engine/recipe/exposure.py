@@ -28,7 +28,7 @@ _METRICS = "transfer_queue.metrics.enabled"
 
 
 def exposing(recipe: Recipe) -> Iterator[str]:
-    """``key=value`` of each such value, in a run on this host."""
+    """Yield ``key=value`` of each value that exposes a run on this host to other hosts."""
     for key in _ADDRESSES:
         if recipe.get(key) and not is_loopback(str(recipe.get(key))):
             yield f"{key}={recipe.get(key)}"
@@ -46,13 +46,13 @@ def exposing(recipe: Recipe) -> Iterator[str]:
 
 
 def exposure_complaint(recipe: Recipe) -> str | None:
-    """One line about those values; None where there are none, or where they are meant."""
-    found = list(exposing(recipe))
-    if not found or recipe.get("grubrics.exposed"):
+    """Return one line about those values; None without any, or with ``grubrics.exposed``."""
+    settings = list(exposing(recipe))
+    if not settings or recipe.get("grubrics.exposed"):
         return None
     return (
-        f"{', '.join(found)}: the run would listen where other hosts reach it (docs/security.md); "
-        "set grubrics.exposed=true if that is meant"
+        f"{', '.join(settings)}: the run would listen where other hosts reach it "
+        "(docs/security.md); set grubrics.exposed=true if that is meant"
     )
 
 
@@ -67,7 +67,10 @@ _HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 
 
 def cleartext_complaints(recipe: Recipe, env: Mapping[str, str]) -> Iterator[str]:
-    """One line for each; the judge's key is not among them (``find_credentials`` refuses it)."""
+    """Yield a line for each credential that would travel unencrypted.
+
+    The judge's key is not among them: ``find_credentials`` refuses it.
+    """
     sent = [(name, "HF_ENDPOINT") for name in _HUB_TOKENS]
     loggers = recipe.get("trainer.logger") or recipe.get("logging.report_to") or []
     if "wandb" in loggers and env.get("WANDB_MODE", "online") == "online":
@@ -89,25 +92,24 @@ def require_encrypted(recipe: Recipe, env: Mapping[str, str]) -> None:
 
 
 def into_environment(recipe: Recipe, env: MutableMapping[str, str]) -> Recipe:
-    """Set the kept references' variables in ``env``; ``recipe`` without them.
+    """Set the variables that refer to secrets in ``env``; return ``recipe`` without them.
 
-    Processes that inherit ``env`` have them, and no configuration that is printed holds them.
+    Processes inherit the variables from ``env``, and no printed configuration holds them.
     """
     tree = OmegaConf.create(recipe.tree)
     for key in recipe.secret_references:
         env[key.removeprefix(VARIABLES)] = str(OmegaConf.select(tree, key))
-    rest = {
+    public = {
         key: value for key, value in recipe.values.items() if key not in recipe.secret_references
     }
-    return replace(recipe, values=rest, secret_references=frozenset())
+    return replace(recipe, values=public, secret_references=frozenset())
 
 
 def require_none(recipe: Recipe, where: str) -> None:
-    """Raise UsageError where a secret would have to be sent to a cluster, which shows it."""
+    """Raise UsageError for a reference to a secret: a cluster shows the variables it is sent."""
     for key in sorted(recipe.secret_references):
         name = key.removeprefix(VARIABLES)
         raise UsageError(
-            f"{where}: {key} refers to a secret, and a cluster's dashboard shows the "
-            "environment of "
-            f"its processes; set {name} in its nodes' environment or the project's .env instead"
+            f"{where}: {key} refers to a secret, and a cluster's dashboard shows the environment "
+            f"of its processes; set {name} in its nodes' environment or the project's .env instead"
         )

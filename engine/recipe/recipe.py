@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -40,10 +40,10 @@ CHOSEN: tuple[Origin, ...] = ("file", "cli", "environment")
 """The origins of values that a person set."""
 
 _LARGEST = 1 << 20
-"""Bytes of a recipe; one with every key of verl written out has some 40,000."""
+"""Bytes of a config; one that sets every verl key has some 40,000."""
 
 _VERL_KEYS: ByKind[Callable[[], dict[str, Any]]] = ByKind("config", grpo=verl_defaults, sft=dict)
-"""The keys of verl's own that a config of each kind may set, with their defaults."""
+"""The verl keys that a config of each kind may set, with their defaults."""
 
 _MISTYPED = re.compile(r"(?<=[\w.])(?:[:;,]|=>).*|\s.*", re.DOTALL)
 
@@ -84,9 +84,9 @@ class Recipe:
     origins: Mapping[str, Origin]
     changes: tuple[Change, ...]
     referenced: frozenset[str] = frozenset()
-    """The keys that a value which a person set refers to."""
+    """The keys that values set by a person refer to."""
     secret_references: frozenset[str] = frozenset()
-    """Keys whose values are still ``${...}``, because they stand for secrets."""
+    """Keys whose values are still ``${...}``, because they refer to secrets."""
 
     def is_chosen(self, key: str) -> bool:
         """Whether a person set the value, in the file, on the command line or by a variable."""
@@ -98,13 +98,12 @@ class Recipe:
         return unflatten(self.values)
 
     def get(self, key: str | None, default: Any = None) -> Any:
-        """The value; ``default`` where there is none, as of a key that its kind does not have."""
+        """Return the value, or ``default`` for a key that a config of this kind does not have."""
         return default if key is None else self.values.get(key, default)
 
     def section(self, name: str) -> dict[str, Any]:
-        """One top-level section as a nested dict."""
-        found = self.tree.get(name, {})
-        return cast(dict[str, Any], found)
+        """Return a top-level section as a nested dict."""
+        return cast(dict[str, Any], self.tree.get(name, {}))
 
 
 _PROGRAMS = frozenset((".sh", ".bash", ".zsh", ".py", ".sbatch", ".slurm"))
@@ -119,7 +118,7 @@ def load_recipe(
     overrides: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
 ) -> Recipe:
-    """Load, merge and check a recipe.
+    """Load, merge and check a config.
 
     Later wins: verl's defaults, the file, ``key=value`` overrides, the environment.
     Raises UsageError for a missing file, an unknown key, or a value of the wrong type.
@@ -159,7 +158,7 @@ def _merge(
     values = _resolve(path, merged)
     references = secret_references(str(path), merged, values, os.environ)
     values |= references
-    # What a mapping or a list of the command line holds came from there too.
+    # The elements of a list or mapping have its origin.
     origins |= {key: _origin(key, origins) for key in values if key not in origins}
     _check_allowed(path, values, origins)
     _check_sections(path, kind, values, origins)
@@ -167,25 +166,25 @@ def _merge(
     named = referenced(merged, [key for key in merged if origins[key] in CHOSEN])
     implied: dict[str, Origin] = dict.fromkeys(following(merged, origins), "implied")
     origins = {**origins, **implied}
-    kept = frozenset(references)
-    return Recipe(path.stem, path, kind, overrides, values, origins, changes, named, kept)
+    secrets = frozenset(references)
+    return Recipe(path.stem, path, kind, overrides, values, origins, changes, named, secrets)
 
 
 def _where(path: Path, origin: Origin) -> str:
     return f"{path}: {origin} override" if origin in ("cli", "environment") else f"{path}"
 
 
-def _origin(place: str, origins: Mapping[str, Origin]) -> Origin:
-    """Of the value at ``place``, or of the list that it is an element of."""
-    while place and place not in origins:
-        place = place.rpartition(".")[0]
-    return origins.get(place, "default")
+def _origin(key: str, origins: Mapping[str, Origin]) -> Origin:
+    """Return the origin of ``key``, or of the list or mapping that it is an element of."""
+    while key and key not in origins:
+        key = key.rpartition(".")[0]
+    return origins.get(key, "default")
 
 
 def _put(
     values: dict[str, Any], origins: dict[str, Origin], key: str, value: Any, origin: Origin
 ) -> None:
-    """Set a leaf; a leaf above it or leaves below it give way."""
+    """Set a leaf, and remove the leaf above it or the leaves below it."""
     parts = key.split(".")
     above = {".".join(parts[:depth]) for depth in range(1, len(parts))}
     below = [name for name in values if name.startswith(f"{key}.")]
@@ -197,7 +196,7 @@ def _put(
 
 
 def defaults_of(kind: Kind) -> dict[str, Any]:
-    """The defaults of every key that a config of this kind may set, as a nested dict."""
+    """Return the default of every key that a config of this kind may set, as a nested dict."""
     return {**_VERL_KEYS[kind](), **own_defaults(kind)}
 
 
@@ -218,9 +217,10 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: empty, or not a mapping of sections")
     leaves = list(flatten({str(key): value for key, value in tree.items()}))
     values = dict(leaves)
-    twice = next((key for key in values if [name for name, _ in leaves].count(key) > 1), None)
-    if twice is not None:
-        raise UsageError(f"{path}: {twice} is set twice: in its section and by its dotted name")
+    names = [name for name, _ in leaves]
+    duplicate = next((key for key in values if names.count(key) > 1), None)
+    if duplicate is not None:
+        raise UsageError(f"{path}: {duplicate} is set twice: in its section and by its dotted name")
     return values
 
 
@@ -246,7 +246,7 @@ def _parse_override(text: str) -> tuple[str, Any]:
             "another value"
         )
     if not separator or not key:
-        # Not the whole: what was mistyped may be NAME:secret.
+        # Cut off what follows the key: the text may be a mistyped NAME:secret.
         raise UsageError(f"invalid override '{_MISTYPED.sub('…', text)}': expected key=value")
     require_bounded(f"override '{key}'", raw)
     try:
@@ -260,20 +260,19 @@ def _parse_override(text: str) -> tuple[str, Any]:
 def _environment_values(kind: Kind, env: Mapping[str, str]) -> dict[str, Any]:
     if kind != GRPO:
         return {}
-    given = {key: env[name] for name, key in ENVIRONMENT_KEYS.items() if env.get(name)}
-    values = dict(_parse_override(f"{key}={value}") for key, value in given.items())
+    texts = {key: env[name] for name, key in ENVIRONMENT_KEYS.items() if env.get(name)}
+    values = dict(_parse_override(f"{key}={text}") for key, text in texts.items())
     if "reward_config.use_contrastive" in values:
-        values["reward_config.use_contrastive"] = given["reward_config.use_contrastive"] == "1"
+        values["reward_config.use_contrastive"] = texts["reward_config.use_contrastive"] == "1"
     return values
 
 
 def _check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) -> None:
-    now_called = moved_to(key)
-    if now_called is not None and value is not None and "trainer.v1.trainer_mode" in defaults:
+    new_name = moved_to(key)
+    if new_name is not None and value is not None and "trainer.v1.trainer_mode" in defaults:
         raise UsageError(
-            f"{where}: {key} is a key of earlier versions of verl that the V1 trainer does "
-            "not read; "
-            f"set {now_called}"
+            f"{where}: {key} is a key of earlier versions of verl that the V1 trainer does not "
+            f"read; set {new_name}"
         )
     if key.endswith("._target_") and value != defaults.get(key):
         raise UsageError(
@@ -290,17 +289,13 @@ def _check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) ->
         return
     if any(name.startswith(f"{key}.") for name in defaults):
         raise UsageError(f"{where}: {key} is a section, not a value; set a key below it")
-    raise _unknown_key(where, key, defaults)
-
-
-def _unknown_key(where: str, key: str, known: Iterable[str]) -> UsageError:
-    close = nearest_key(key, known)
+    close = nearest_key(key, defaults)
     hint = f"; did you mean '{close}'?" if close else ""
-    return UsageError(f"{where}: unknown key '{key}'{hint}")
+    raise UsageError(f"{where}: unknown key '{key}'{hint}")
 
 
 def _resolve(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Fill in ``${...}`` references."""
+    """Return ``values`` with their ``${...}`` references resolved."""
     try:
         require_short(str(path), values)
         return resolve(values)
@@ -311,7 +306,7 @@ def _resolve(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_allowed(path: Path, values: Mapping[str, Any], origins: Mapping[str, Origin]) -> None:
-    """Of the values that a person set, with their references filled in."""
+    """Check the resolved values that a person set against verl's choices and ranges."""
     for key, origin in origins.items():
         if origin not in CHOSEN or key not in values:
             continue
@@ -333,12 +328,12 @@ def _check_sections(
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         where = _where(path, _origin(key, origins))
-        given = first["input"]
-        if given is None:
+        value = first["input"]
+        if value is None:
             default = dict(flatten(own_defaults(kind))).get(key)
             hint = "" if default is None else f"; leave it out for the default, {default!r}"
             raise UsageError(f"{where}: {key}=null: {first['msg']}{hint}") from error
-        raise UsageError(f"{where}: {key}={given!r}: {first['msg']}") from error
-    for key, value in flatten(checked.model_dump()):
-        if value == "???":
+        raise UsageError(f"{where}: {key}={value!r}: {first['msg']}") from error
+    for key, checked_value in flatten(checked.model_dump()):
+        if checked_value == "???":
             raise UsageError(f"{path}: {key} is missing")

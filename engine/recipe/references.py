@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import yaml
@@ -17,16 +19,16 @@ MOST_TEXT = 1_000_000
 
 _OPENED = re.compile(r"\$\{([^{}]*)")
 _COMPUTED = re.compile(r"\$\{(?:[^{},]*|[^{}]*[^{},\s]\s*)\$\{")
-"""A reference whose name is made by another one; as a resolver's fallback one may stand there."""
+"""A reference inside the name of a reference. As the fallback of a resolver it is allowed."""
 _INDEX = re.compile(r"""\[\s*["']?([\w-]+)["']?\s*\]""")
 _WORD = re.compile(r"""[^\s,:()"'=]+""")
 
 
 def require_short(where: str, values: Mapping[str, Any]) -> None:
-    """UsageError when references make more of the values than ``MOST_TEXT`` characters.
+    """Raise UsageError when references expand ``values`` to more than ``MOST_TEXT`` characters.
 
     ``values`` have dotted keys. Every word inside ``${...}`` that names a key counts as a reference
-    to it, so a resolver's arguments do too. Circles are left to who resolves them.
+    to it, including the arguments of a resolver. ``resolve`` reports circular references.
     """
     lengths, total = _Lengths(values), 0
     for key in values:
@@ -43,7 +45,7 @@ def require_short(where: str, values: Mapping[str, Any]) -> None:
 
 
 def referenced(values: Mapping[str, Any], keys: Iterable[str]) -> frozenset[str]:
-    """The keys that the ``${...}`` in the values of ``keys`` name, sections as their keys."""
+    """Return the keys that ``${...}`` in the values of ``keys`` name; a section gives its keys."""
     return _referenced(values, sections(values), keys)
 
 
@@ -57,55 +59,50 @@ def _referenced(
 
 
 def following(values: Mapping[str, Any], origins: Mapping[str, str]) -> frozenset[str]:
-    """The defaults whose ``${...}`` lead, in one step or several, to a value that was set."""
+    """Return the defaults that refer to a set value, directly or through other defaults."""
     below = sections(values)
     defaults = {
         key: _referenced(values, below, [key])
         for key, value in values.items()
         if origins[key] == "default" and "${" in str(value)
     }
-    found: set[str] = set()
-    while more := {
+    implied: set[str] = set()
+    while added := {
         key
         for key, names in defaults.items()
-        if key not in found and any(name in found or origins[name] != "default" for name in names)
+        if key not in implied
+        and any(name in implied or origins[name] != "default" for name in names)
     }:
-        found |= more
-    return frozenset(found)
+        implied |= added
+    return frozenset(implied)
 
 
 class _Lengths:
-    """Lengths of values with their references filled in; each is counted once."""
+    """Lengths of values with their references resolved; each value is measured once."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values, self._below = values, sections(values)
-        self._known: dict[str, int] = {}
+        self._lengths: dict[str, int] = {}
 
     def of(self, key: str) -> int:
-        if key not in self._known:
-            self._known[key] = 0  # What it counts as inside itself.
-            self._known[key] = self._length(key)
-        return self._known[key]
+        """Return the length of the value of ``key``."""
+        if key not in self._lengths:
+            self._lengths[key] = 0  # A reference of the value to itself adds nothing.
+            texts = _texts(self._values[key])
+            names = (name for text in texts for name in _names(text, key))
+            self._lengths[key] = sum(map(len, texts)) + sum(map(self._referenced, names))
+        return self._lengths[key]
 
-    def _length(self, key: str) -> int:
-        texts = _texts(self._values[key])
-        named = (name for text in texts for name in _names(text, key))
-        return sum(map(len, texts)) + sum(self._section(name) for name in named)
-
-    def _section(self, name: str) -> int:
-        """A value, or all values of a section; of a list's element the whole list."""
-        if (found := self._holder(name)) is not None:
-            return self.of(found)
-        return sum(self.of(key) for key in self._below.get(name, ()))
-
-    def _holder(self, name: str) -> str | None:
-        while name and name not in self._values:
-            name = name.rpartition(".")[0]
-        return name or None
+    def _referenced(self, name: str) -> int:
+        """Return the length of a value or a section. For a list element: of the whole list."""
+        key = name
+        while key and key not in self._values:
+            key = key.rpartition(".")[0]
+        return self.of(key) if key else sum(map(self.of, self._below.get(name, ())))
 
 
 def _texts(value: Any) -> list[str]:
-    """All strings in a value; anything else counts as one character."""
+    """Return all strings in a value; anything else counts as one character."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, Mapping):
@@ -116,13 +113,13 @@ def _texts(value: Any) -> list[str]:
 
 
 def _names(text: str, key: str) -> list[str]:
-    """The dotted names inside ``${...}``; one that begins with dots is relative to ``key``."""
+    """Return the dotted names inside ``${...}``; leading dots are relative to ``key``."""
     inner = (_INDEX.sub(r".\1", part) for part in _OPENED.findall(text))
     return [absolute(word, key) for part in inner for word in _WORD.findall(part)]
 
 
 def absolute(word: str, key: str) -> str:
-    """The name that a reference in the value of ``key`` means; leading dots are relative to it."""
+    """Return the full name of a reference in the value of ``key``; leading dots are relative."""
     name = word.lstrip(".")
     up = len(word) - len(name)
     if not up:
@@ -134,32 +131,32 @@ _PLAIN = re.compile(
     r"\$\{(?P<select>oc\.select: ?)?(?P<name>\.{0,3}[a-z]\w*(?:\.[a-z]\w*)*)"
     r"(?(select)(?:, ?(?P<default>[^{}$]*))?)\}"
 )
-"""A value that is one reference. ``default`` is for ``oc.select``, where there is no such key."""
+"""A value that is a single reference. ``default`` is the fallback of ``oc.select``."""
 _DEFAULT = re.compile(r"null|true|false|\d{1,9}", re.IGNORECASE)
 _MOST_ROUNDS = 4
-"""References to references; longer chains are left to OmegaConf."""
+"""Length of a chain of references; OmegaConf resolves longer ones."""
 _LIST_INDEX = re.compile(r"""\[\s*["']?([\w-]+)["']?\s*\]""")
 _KEY_WORD = re.compile(r"""[^\s,:()"'=${}]+""")
 
 
 def resolve(values: Mapping[str, Any]) -> dict[str, Any]:
-    """``values``, by dotted keys, with their references filled in.
+    """Return ``values``, by dotted keys, with their references resolved.
 
     Raises what OmegaConf raises: OmegaConfBaseException, and RecursionError for endless chains.
     """
     leaves = _Leaves(flatten(unflatten(values)))
     for _ in range(_MOST_ROUNDS):
         leaves.update({key: value for key in leaves.referring() for value in leaves.plain(key)})
-    left = leaves.referring()
-    if left:
-        tree = OmegaConf.create(unflatten(leaves.needed(left)))
-        resolved = OmegaConf.to_container(tree, resolve=True)
-        leaves.update({key: _at(resolved, key) for key in left})
+    unresolved = leaves.referring()
+    if unresolved:
+        tree = OmegaConf.create(unflatten(leaves.needed(unresolved)))
+        resolved: Any = OmegaConf.to_container(tree, resolve=True)
+        leaves.update({key: reduce(getitem, key.split("."), resolved) for key in unresolved})
     return dict(flatten(unflatten(leaves)))
 
 
 class _Leaves(dict[str, Any]):
-    """Values by dotted key, none of them a mapping that is not empty."""
+    """Values by dotted key; a mapping among them is empty."""
 
     def __init__(self, leaves: Iterable[tuple[str, Any]]) -> None:
         super().__init__(leaves)
@@ -169,7 +166,7 @@ class _Leaves(dict[str, Any]):
         return [key for key, value in self.items() if _refers(value)]
 
     def plain(self, key: str) -> Iterator[Any]:
-        """What the value of ``key`` stands for, where that is a plain value or list."""
+        """Yield what the value of ``key`` refers to, if that is a plain value or list."""
         match = _PLAIN.fullmatch(self[key]) if isinstance(self[key], str) else None
         if match is None:
             return
@@ -182,7 +179,7 @@ class _Leaves(dict[str, Any]):
             yield yaml.safe_load(match["default"])
 
     def needed(self, keys: Iterable[str]) -> dict[str, Any]:
-        """``keys`` and all that their values may refer to, in order. Every word counts."""
+        """Return ``keys`` and all that their values may refer to, in order. Every word counts."""
         needed: set[str] = set()
         waiting = list(keys)
         while waiting:
@@ -193,13 +190,14 @@ class _Leaves(dict[str, Any]):
         return {key: value for key, value in self.items() if key in needed}
 
     def _named(self, key: str) -> list[str]:
+        """Return the leaves that words in the value of ``key`` name."""
         if isinstance(self[key], list):
             return list(self)  # Relative references count from inside the list.
         words = _KEY_WORD.findall(_LIST_INDEX.sub(r".\1", self[key]))
-        return [leaf for word in words for leaf in self._held(absolute(word, key))]
+        return [leaf for word in words for leaf in self._leaves_of(absolute(word, key))]
 
-    def _held(self, name: str) -> list[str]:
-        """The leaves of a section, or the leaf that ``name`` is or is an element of."""
+    def _leaves_of(self, name: str) -> list[str]:
+        """Return the leaves of a section, or the leaf that ``name`` is or is an element of."""
         if name in self._below:
             return self._below[name]
         while name and name not in self:
@@ -207,8 +205,8 @@ class _Leaves(dict[str, Any]):
         return [name] if name else []
 
     def _is_unset(self, name: str) -> bool:
-        """Whether ``name`` is neither a leaf nor a section, in a section that is there."""
-        return not self._held(name) and name.rpartition(".")[0] in self._below
+        """Whether ``name`` is neither a leaf nor a section, in a section that exists."""
+        return not self._leaves_of(name) and name.rpartition(".")[0] in self._below
 
 
 def _refers(value: Any) -> bool:
@@ -217,20 +215,14 @@ def _refers(value: Any) -> bool:
     return isinstance(value, list) and "${" in str(value)
 
 
-def _at(tree: Any, key: str) -> Any:
-    for part in key.split("."):
-        tree = tree[part]
-    return tree
-
-
 MOST_VALUES = 100_000
 """Sequences, mappings, keys and scalars; a whole recipe with every default has some 2,000."""
 
 
 def require_bounded(where: str, text: str) -> None:
-    """UsageError when ``text`` means more than ``MOST_VALUES``, or holds itself.
+    """Raise UsageError when YAML aliases expand ``text`` beyond ``MOST_VALUES``, or endlessly.
 
-    What is no YAML at all is left to who reads it.
+    Invalid YAML passes: the caller reports it when it reads ``text``.
     """
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -240,15 +232,14 @@ def require_bounded(where: str, text: str) -> None:
         raise UsageError(f"{where}: its YAML aliases expand to more than {MOST_VALUES:,} values")
 
 
-def _values(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many values a node stands for; each is counted once, however often it is referred to."""
-    if id(node) not in known:
-        known[id(node)] = MOST_VALUES + 1  # What it counts as inside itself.
-        known[id(node)] = 1 + sum(_values(child, known) for child in _children(node))
-    return known[id(node)]
-
-
-def _children(node: yaml.Node) -> list[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        return [part for pair in node.value for part in pair]
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+def _values(node: yaml.Node, counts: dict[int, int]) -> int:
+    """Return how many values a node expands to; ``counts`` holds those of the nodes visited."""
+    if id(node) not in counts:
+        counts[id(node)] = MOST_VALUES + 1  # An alias to the node inside itself is endless.
+        children: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            children = [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            children = node.value
+        counts[id(node)] = 1 + sum(_values(child, counts) for child in children)
+    return counts[id(node)]

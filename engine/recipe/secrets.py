@@ -16,12 +16,12 @@ _SECRET_NAME = re.compile(
     r"(?i)(api_?key|secret|passw(or)?d|credential|signature|(access|auth|api|hf|wandb|bearer)_?token"
     r"|^token$|_pat$|private_?key|^key$|^sig$|^auth$)"
 )
-# In capitals it is an environment variable, and no token of a vocabulary.
+# Capitals only: an environment variable, not a token of a vocabulary.
 _SECRET_VARIABLE = re.compile(r"[A-Z0-9_]*(TOKEN|PASSPHRASE|PWD)")
 _URL = re.compile(r"://|^//|\?[\w.-]+=")
 _LOGIN = re.compile(r"[^\s/@:]+:[^\s/@]+@[\w.-]+")
 _IN_URLS = re.compile(r"(?i)key$|token$|^(code|pwd|pass|jwt|bearer|session|sid)$")
-# Whoever knows the address of a webhook may post to it.
+# The address of a webhook is its only credential.
 _WEBHOOK = re.compile(
     r"(?i)hooks\.slack\.com/|discord(app)?\.com/api/webhooks|webhook\.office\.com/"
 )
@@ -30,10 +30,13 @@ _WEBHOOK = re.compile(
 def refuse_secret(where: str, key: str, value: Any) -> None:
     """Raise UsageError, without the value, when ``key`` or a URL in ``value`` holds a secret."""
     if isinstance(value, dict):
-        for inner, one in value.items():
-            refuse_secret(where, f"{key}.{inner}", one)
+        for name, item in value.items():
+            refuse_secret(where, f"{key}.{name}", item)
     if isinstance(value, list):
-        _refuse_command(where, key, value)
+        for item in value:
+            refuse_secret(where, key, item)
+        # All words together, too: [curl, --token, abc].
+        refuse_secret(where, key, " ".join(item for item in value if isinstance(item, str)))
     if not isinstance(value, str) or not value:
         return
     name = key.rpartition(".")[2].replace("-", "_")
@@ -43,7 +46,7 @@ def refuse_secret(where: str, key: str, value: Any) -> None:
             f"{where}: the URL of {key} holds a login or a key, and config values are stored "
             "with the run; set it in the environment instead"
         )
-    # What a reference stands for is looked at when it is filled in.
+    # secret_references checks the values that references resolve to.
     if ("${" not in value and is_secret_key(key, value)) or holds_secret(value):
         raise UsageError(
             f"{where}: {key} looks like a secret, and config values are stored with the run; "
@@ -52,17 +55,10 @@ def refuse_secret(where: str, key: str, value: Any) -> None:
 
 
 def is_secret_key(key: str, value: Any) -> bool:
-    """Whether the name of ``key`` says that its value, a text that is not empty, is a secret."""
+    """Whether the name of ``key`` says that its value, a non-empty string, is a secret."""
     name = key.rpartition(".")[2].replace("-", "_")
     named = _SECRET_NAME.search(name) or _SECRET_VARIABLE.fullmatch(name)
     return bool(named and isinstance(value, str) and value)
-
-
-def _refuse_command(where: str, key: str, words: list[Any]) -> None:
-    """Each word by itself, and all together: ``[curl, --token, abc]``."""
-    for word in words:
-        refuse_secret(where, key, word)
-    refuse_secret(where, key, " ".join(word for word in words if isinstance(word, str)))
 
 
 def _url_has_secret(text: str) -> bool:
@@ -75,12 +71,9 @@ def _url_has_secret(text: str) -> bool:
         return True
     settings = (parts.query, parts.fragment, *parts.path.split(";")[1:])
     names = [name for setting in settings for name, _ in parse_qsl(setting)]
-    return any(_is_secret(name.replace("-", "_")) for name in names)
-
-
-def _is_secret(name: str) -> bool:
-    """In a URL every key is one; among a recipe's keys ``prompt_key`` is not."""
-    return bool(_SECRET_NAME.search(name) or _IN_URLS.search(name))
+    names = [name.replace("-", "_") for name in names]
+    # In a URL every ...key holds a secret; among the keys of a config, prompt_key does not.
+    return any(_SECRET_NAME.search(name) or _IN_URLS.search(name) for name in names)
 
 
 VARIABLES = "ray_kwargs.ray_init.runtime_env.env_vars."
@@ -94,28 +87,24 @@ def secret_references(
     values: Mapping[str, Any],
     env: Mapping[str, str],
 ) -> dict[str, str]:
-    """The references that are kept, by key: those of ``VARIABLES``. UsageError for any other.
+    """Return the references to secrets below ``VARIABLES``, by key. UsageError for any other.
 
-    ``written`` are the values as they were given, ``values`` the same with references filled in.
+    ``written`` holds the values before their references were resolved, ``values`` those after.
     """
-    given = dict(flatten(unflatten(written)))
-    is_secret = cache(holds_secret)  # Most of a hundred values are one of a few words.
-    kept = {}
-    for key in sorted(values, key=lambda key: "oc.env" not in str(given.get(key))):
-        value, source = values[key], _source(key, given).replace("\\${", "")
-        if "${" not in source or not _refers_to_secret(key, value, source, env, is_secret):
+    sources = dict(flatten(unflatten(written)))
+    is_secret = cache(holds_secret)  # Many keys share a few values.
+    references = {}
+    for key in sorted(values, key=lambda key: "oc.env" not in str(sources.get(key))):
+        source_key = key
+        while source_key and source_key not in sources:  # A section may be one reference.
+            source_key = source_key.rpartition(".")[0]
+        source = str(sources.get(source_key)).replace("\\${", "")
+        if "${" not in source or not _refers_to_secret(key, values[key], source, env, is_secret):
             continue
-        if not key.startswith(VARIABLES) or not isinstance(given.get(key), str):
+        if not key.startswith(VARIABLES) or not isinstance(sources.get(key), str):
             raise UsageError(_refusal(where, key, source))
-        kept[key] = given[key]
-    return kept
-
-
-def _source(key: str, given: Mapping[str, Any]) -> str:
-    """What was written for ``key``, or for a section above it that a reference stands for."""
-    while key and key not in given:
-        key = key.rpartition(".")[0]
-    return str(given.get(key))
+        references[key] = sources[key]
+    return references
 
 
 def _refers_to_secret(
@@ -123,17 +112,17 @@ def _refers_to_secret(
 ) -> bool:
     if value in (None, ""):
         return False
-    named = (name for name in _VARIABLE.findall(source) if env.get(name))
-    if any(names_secret(name, env[name]) for name in named):
+    variables = (name for name in _VARIABLE.findall(source) if env.get(name))
+    if any(names_secret(name, env[name]) for name in variables):
         return True
     return is_secret_key(key, value) or is_secret(str(value))
 
 
 def _refusal(where: str, key: str, source: str) -> str:
     names = ", ".join(dict.fromkeys(_VARIABLE.findall(source)))
-    what = f" ({names})" if names else ""
+    variables = f" ({names})" if names else ""
     return (
-        f"{where}: {key} stands for a secret{what}, and config values are stored with the run; "
+        f"{where}: {key} refers to a secret{variables}, and config values are stored with the run; "
         f"let the code read the variable itself, or give it to the run's processes with "
         f"{VARIABLES}NAME"
     )

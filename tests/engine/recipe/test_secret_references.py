@@ -47,7 +47,7 @@ def load(*overrides: str) -> Recipe:
 def test_a_reference_to_a_secret_is_refused_in_a_value_that_is_shown(
     key: str, reference: str
 ) -> None:
-    with pytest.raises(UsageError, match=f"{key} stands for a secret") as caught:
+    with pytest.raises(UsageError, match=f"{key} refers to a secret") as caught:
         load(f"{key}={reference}")
     assert SECRET not in str(caught.value)
 
@@ -68,7 +68,7 @@ def test_a_secret_inside_lists_and_mappings_is_found(override: str) -> None:
 
 def test_a_secret_behind_another_key_is_found() -> None:
     overrides = (f"+{VARIABLES}A=${{oc.env:HF_TOKEN}}", f"grubrics.description=${{{VARIABLES}A}}")
-    with pytest.raises(UsageError, match=r"grubrics\.description stands for a secret"):
+    with pytest.raises(UsageError, match=r"grubrics\.description refers to a secret"):
         load(*overrides)
 
 
