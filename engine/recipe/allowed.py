@@ -1,8 +1,8 @@
 """Check values beyond their type: the choices that verl lists, and the ranges of its numbers.
 
-verl checks few of these before its workers are up, and several never: a negative clip or rate
-trains uphill. The choices that verl's code lists are in the snapshot; a range stands with the
-place in verl 0.9.1 or the meaning that it comes from.
+verl checks few of these before its workers are up, and several never: a negative clip ratio or
+learning rate increases the loss. The choices that verl's code lists are in the snapshot; ranges
+come from verl 0.9.1 or from the meaning of the value, as noted beside them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from engine.recipe.keys import verl_choices
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from ``low`` to ``high``; ``open_low`` leaves out ``low`` itself. ``besides`` are
-    single numbers with a meaning of their own."""
+    """Numbers from ``low`` to ``high``; ``open_low`` excludes ``low`` itself.
+
+    ``whole`` requires an integer. ``besides`` holds special values and their meanings.
+    """
 
     low: float
     high: float | None = None
@@ -30,33 +32,28 @@ class Range:
     besides: Mapping[float, str] | None = None
 
     def complaint(self, value: Any) -> str | None:
-        """What the value should have been, or None when it may stand. Null always may."""
+        """Return what the value must be, or None when it is allowed. Null always is."""
         if value is None or value in (self.besides or {}):
             return None
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and self._holds(value) and (not self.whole or value == int(value)):
-            return None
-        return str(self)
-
-    def _holds(self, value: float) -> bool:
-        if not math.isfinite(value):
-            return False
-        above = value > self.low if self.open_low else value >= self.low
-        return above and (self.high is None or value <= self.high)
+        if not is_number or not math.isfinite(value) or (self.whole and value != int(value)):
+            return str(self)
+        is_above = value > self.low if self.open_low else value >= self.low
+        return None if is_above and (self.high is None or value <= self.high) else str(self)
 
     def __str__(self) -> str:
         start = f"above {self.low}" if self.open_low else f"at least {self.low}"
         end = "" if self.high is None else f" and at most {self.high}"
-        what = "an integer of " if self.whole and not self.open_low else ""
-        other = "".join(
+        integer = "an integer of " if self.whole and not self.open_low else ""
+        special = "".join(
             f", or {number:g} ({meaning})" for number, meaning in (self.besides or {}).items()
         )
-        return f"{what}{start}{end}{other}"
+        return f"{integer}{start}{end}{special}"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One of ``names``; with ``several`` or a list of them, with ``listed`` only a list."""
+    """One of ``names``. ``several`` also allows a list of them, ``listed`` refuses a text."""
 
     names: tuple[str, ...]
     several: bool = False
@@ -65,19 +62,19 @@ class Choice:
     def complaint(self, value: Any) -> str | None:
         if self.listed and isinstance(value, str):
             return f"a list, [{value}]"
-        given = value if self.several and isinstance(value, list) else [value]
-        wrong = next((one for one in given if one is not None and one not in self.names), None)
-        if wrong is None:
+        items = value if self.several and isinstance(value, list) else [value]
+        unknown = next((item for item in items if item not in (None, *self.names)), None)
+        if unknown is None:
             return None
-        by_case = {name.lower(): name for name in self.names}
-        close = nearest(str(wrong).lower(), by_case)
-        hint = f"; did you mean '{by_case[close]}'?" if close else ""
+        by_lower = {name.lower(): name for name in self.names}
+        close = nearest(str(unknown).lower(), by_lower)
+        hint = f"; did you mean '{by_lower[close]}'?" if close else ""
         return f"one of {', '.join(self.names)}{hint}"
 
 
 @dataclass(frozen=True)
 class _Listed:
-    """Some of ``names`` in one text, with commas between."""
+    """Some of ``names`` in one text, separated by commas."""
 
     names: tuple[str, ...]
 
@@ -130,7 +127,7 @@ _REJECTIONS = (
 
 
 def complaint(key: str, value: Any) -> str | None:
-    """What a value should have been instead, or None when verl takes it."""
+    """Return what a value must be instead, or None when verl accepts it."""
     rules = (*_choices().items(), *_RANGES.items())
     allowed = next((rule for pattern, rule in rules if re.fullmatch(pattern, key)), None)
     return None if allowed is None else allowed.complaint(value)
@@ -143,7 +140,7 @@ _ROLLOUT = r"actor_rollout_ref\.rollout"
 
 @cache
 def _choices() -> dict[str, Allowed]:
-    """By a pattern of the whole key."""
+    """Return the choices by a pattern of the whole key."""
     listed = {name: tuple(names) for name, names in verl_choices().items()}
     kl = Choice((*listed["kl_penalty"], *(f"{name}+" for name in listed["kl_penalty"])))
     schedules = Choice(listed["lr_scheduler_type"])
@@ -224,7 +221,7 @@ _RANGES: dict[str, Allowed] = {
     r"trainer\.v1\.sampler\.max_off_policy_threshold": _COUNT,
     r"trainer\.v1\.\w+\.num_warmup_batches": _NOT_NEGATIVE,
     r"trainer\.v1\.separate_async\.parameter_sync_step": _COUNT,
-    # Of our SFT sections, whose other limits are in their model.
+    # Keys of our SFT sections; their other limits are in engine.recipe.schema.
     r"training\.max_steps": Range(1, whole=True, besides={-1: "every epoch"}),
     r"training\.save_steps": _EVERY,
     r"training\.weight_decay": _NOT_NEGATIVE,

@@ -17,7 +17,7 @@ CONFIG_DIR = Path("configs")
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """``name`` is what every command takes: the stem of a named config, or a path."""
+    """A config for a list; commands take its ``name``: the stem of the file, or a path."""
 
     name: str
     kind: str
@@ -25,7 +25,7 @@ class ConfigFile:
 
 
 def packaged_configs() -> Path:
-    """The folder of the packaged configs; in a checkout its ``configs/``."""
+    """Return the folder of the packaged configs; in a checkout, its ``configs/``."""
     from importlib.resources import files  # 5 ms, which only commands with a config need.
 
     installed = Path(str(files("engine"))) / CONFIG_DIR
@@ -33,14 +33,14 @@ def packaged_configs() -> Path:
 
 
 def config_folders() -> list[Path]:
-    """Where a config is looked for by its name, in this order."""
+    """Return the folders that are searched for a config by its name, in this order."""
     packaged = packaged_configs()
-    is_here = CONFIG_DIR.is_dir() and packaged.is_dir() and CONFIG_DIR.samefile(packaged)
-    return [CONFIG_DIR] if is_here else [CONFIG_DIR, packaged]
+    is_checkout = CONFIG_DIR.is_dir() and packaged.is_dir() and CONFIG_DIR.samefile(packaged)
+    return [CONFIG_DIR] if is_checkout else [CONFIG_DIR, packaged]
 
 
 def find_config(name_or_path: str) -> Path:
-    """The file of a config: a path, or the stem of a file in one of ``config_folders``."""
+    """Return the file of a config, given its path or its stem in one of ``config_folders``."""
     direct = Path(name_or_path)
     if direct.is_file():
         return direct
@@ -53,7 +53,7 @@ def find_config(name_or_path: str) -> Path:
 
 
 def config_names() -> list[str]:
-    """The names of all configs that are found by their stem."""
+    """Return the names of all configs in ``config_folders``."""
     return sorted(
         {
             path.stem
@@ -64,16 +64,23 @@ def config_names() -> list[str]:
     )
 
 
-def list_configs(here: Path = Path()) -> list[ConfigFile]:
-    """The configs in ``configs/``, those in the folder ``here``, then the packaged ones.
+def list_configs(folder: Path = Path()) -> list[ConfigFile]:
+    """Return the configs in ``configs/``, those in ``folder``, then the packaged ones.
 
-    Other YAML files are not configs, and a packaged one is hidden by one of the same name.
+    Other YAML files are left out. A config in ``configs/`` hides a packaged one of the same name.
     """
-    own, *packaged = ({path.stem: path for path in _yaml_files(each)} for each in config_folders())
-    others = {name: path for more in packaged for name, path in more.items() if name not in own}
-    beside = {str(path): path for path in sorted(here.glob("*.y*ml"))}
-    listed = [_describe(path, name) for name, path in {**own, **beside, **others}.items()]
-    return [config for config in listed if config is not None]
+    local, *packaged = (
+        {path.stem: path for path in _yaml_files(each)} for each in config_folders()
+    )
+    paths = local | {str(path): path for path in sorted(folder.glob("*.y*ml"))}
+    for configs in packaged:
+        paths |= {name: path for name, path in configs.items() if name not in local}
+    sections = {name: _read(path).get("grubrics") for name, path in paths.items()}
+    return [
+        ConfigFile(name, str(section.get("kind", "?")), str(section.get("description", "")))
+        for name, section in sections.items()
+        if isinstance(section, dict)
+    ]
 
 
 def is_config(path: Path) -> bool:
@@ -84,26 +91,19 @@ def _yaml_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.yaml"))
 
 
-def _unknown_config(given: Path) -> UsageError:
-    """An error that says where it was looked for, and the nearest config or those that exist."""
-    beside = sorted(given.parent.glob("*.y*ml")) if given.parent.is_dir() else []
-    known = {path.stem: str(path) for path in beside if is_config(path)}
-    folders = f"{given.parent}/"
-    if given.parent == Path():
-        known |= {name: name for name in config_names()}
+def _unknown_config(path: Path) -> UsageError:
+    """Return an error with the nearest config, or those that exist, and the folders searched."""
+    files = sorted(path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
+    configs = {file.stem: str(file) for file in files if is_config(file)}
+    folders = f"{path.parent}/"
+    if path.parent == Path():
+        configs |= {name: name for name in config_names()}
         folders = ", ".join(["this folder", *(f"{folder}/" for folder in config_folders())])
-    close = nearest(given.stem, known)
-    hint = f"known: {', '.join(sorted(known.values())[:8])}" if known else "there is none"
+    close = nearest(path.stem, configs)
+    hint = f"known: {', '.join(sorted(configs.values())[:8])}" if configs else "there is none"
     if close is not None:
-        hint = f"did you mean '{known[close]}'?"
-    return UsageError(f"config '{given}' does not exist; {hint} (searched {folders})")
-
-
-def _describe(path: Path, name: str) -> ConfigFile | None:
-    section = _read(path).get("grubrics")
-    if not isinstance(section, dict):
-        return None
-    return ConfigFile(name, str(section.get("kind", "?")), str(section.get("description", "")))
+        hint = f"did you mean '{configs[close]}'?"
+    return UsageError(f"config '{path}' does not exist; {hint} (searched {folders})")
 
 
 def _read(path: Path) -> dict[str, Any]:

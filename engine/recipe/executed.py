@@ -1,5 +1,5 @@
-"""The files outside of a run that a launch executes, or that say what it executes and where it
-sends keys; and whether somebody else could have written them."""
+"""Find the files outside of a run that decide what a launch executes and where it sends keys, and
+whether somebody else could have written them."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ _LONGEST_PATH = 4096
 
 
 def require_own_code(recipe: Recipe) -> None:
-    """Raise UntrustedError for a recipe whose code somebody else could have written."""
+    """Raise UntrustedError if somebody else could have written the code of a config."""
     if (case := code_objection(recipe)) is not None:
         raise UntrustedError(case)
 
 
 def code_objection(recipe: Recipe) -> Case | None:
-    """What has to be shown and agreed to before a recipe is launched; None when nothing has."""
+    """Return what a person must see and agree to before a launch, or None for nothing."""
     return files_objection(f"recipe '{recipe.name}'", recipe.path, executed_files(recipe))
 
 
 def executed_files(recipe: Recipe) -> list[Path]:
-    """The recipe, its reward function with what that imports, every other file that a value names,
-    and the code of a model that may bring its own. Not what belongs to a run: that is decided for
-    the run as a whole (``engine.runs.trust.require``)."""
-    found = dict.fromkeys([recipe.path, *_reward_files(recipe), *_named_files(recipe)])
-    return [path for path in [*found, *_model_code(recipe)] if not _is_of_run(path)]
+    """Return the files that decide what a launch of ``recipe`` executes.
 
-
-def _reward_files(recipe: Recipe) -> list[Path]:
-    """Imports are looked for in the function's folder first, and then in the working folder."""
-    if (function := reward_function(recipe)) is None:
-        return []
-    hidden = (*hidden_libraries(function), *libraries_hidden_by(Path()))
-    return [*code_files(function, everywhere=True), *hidden]
+    The config, its reward function with its imports, every other file that a value names, and the
+    code of a model with ``trust_remote_code``. Files of a run are left out:
+    ``engine.runs.trust.require`` decides on the run as a whole.
+    """
+    files = [recipe.path]
+    if (function := reward_function(recipe)) is not None:
+        # Python searches the function's folder for imports, then the working folder.
+        files += code_files(function, everywhere=True)
+        files += [*hidden_libraries(function), *libraries_hidden_by(Path())]
+    paths = [*dict.fromkeys([*files, *_named_files(recipe)]), *_model_code(recipe)]
+    return [path for path in paths if not any(RunDir(f).is_one() for f in path.absolute().parents)]
 
 
 def _named_files(recipe: Recipe) -> Iterator[Path]:
@@ -52,13 +52,13 @@ def _named_files(recipe: Recipe) -> Iterator[Path]:
             continue
         for text in _texts(value):
             is_module = key.endswith("external_lib")
-            path = _source(f"{PACKAGE}{text}" if is_module else text)
+            path = _find_source(f"{PACKAGE}{text}" if is_module else text)
             if path is not None and path.is_file():
                 yield path
 
 
-def _source(text: str) -> Path | None:
-    """The file that a value names, by its path or as a module; nothing is imported."""
+def _find_source(text: str) -> Path | None:
+    """Return the file that a value names by its path or as a module, without importing it."""
     if text.startswith(PACKAGE):
         return RewardFunction(text).find_file()
     return Path(text.removeprefix(FILE)).expanduser()
@@ -73,11 +73,8 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _model_code(recipe: Recipe) -> list[Path]:
-    """The modules in the model's folder, which ``trust_remote_code`` imports."""
-    asked = any(key.endswith("trust_remote_code") and on for key, on in recipe.values.items())
-    folder = local_folder(model_name(recipe), os.environ) if asked else None
+    """Return the modules in the model's folder, which ``trust_remote_code`` imports."""
+    if not any(key.endswith("trust_remote_code") and on for key, on in recipe.values.items()):
+        return []
+    folder = local_folder(model_name(recipe), os.environ)
     return sorted(folder.glob("*.py")) if folder else []
-
-
-def _is_of_run(path: Path) -> bool:
-    return any(RunDir(folder).is_one() for folder in path.absolute().parents)

@@ -36,11 +36,13 @@ State = Literal[
 
 @dataclass(frozen=True)
 class Answer:
-    """``there``; ``gated``: its terms must be accepted; ``denied``: the token is refused;
-    ``refused``: the request is, for a reason that ``detail`` may tell; ``missing``: no such model,
-    or a private one; ``empty``: it has no ``config.json``; ``busy``: the hub limits requests or
-    fails; ``unreachable``; ``invalid``: no http(s) address; ``exposed``: not asked, as the token
-    would travel readable. ``detail`` is one line without credentials.
+    """The state of a model on the hub; ``detail`` is one line without credentials.
+
+    ``there``: it can be loaded. ``gated``: its terms must be accepted. ``denied``: the hub rejects
+    the token. ``refused``: the hub rejects the request; ``detail`` may have the reason.
+    ``missing``: no such model, or a private one. ``empty``: it has no ``config.json``. ``busy``:
+    the hub limits requests or fails. ``unreachable``: no answer. ``invalid``: the endpoint is not
+    an http(s) address. ``exposed``: no request, because it would send the token unencrypted.
     """
 
     state: State
@@ -48,7 +50,7 @@ class Answer:
 
 
 def is_offline(env: Mapping[str, str]) -> str | None:
-    """The variable that forbids to ask the hub."""
+    """Return the variable that forbids requests to the hub, if one is set."""
     names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
     return next((name for name in names if env.get(name, "").lower() in _ON), None)
 
@@ -58,7 +60,7 @@ def endpoint(env: Mapping[str, str]) -> str:
 
 
 def find_token(env: Mapping[str, str]) -> tuple[str, str] | None:
-    """The token and where it was found: a variable, or the file of ``hf auth login``."""
+    """Return the token and its origin: a variable, or the file of ``hf auth login``."""
     if env.get("HF_HUB_DISABLE_IMPLICIT_TOKEN", "").lower() in _ON:
         return None
     for name in _TOKEN_VARIABLES:
@@ -73,13 +75,13 @@ def find_token(env: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def hub_home(env: Mapping[str, str]) -> Path:
-    """Where huggingface_hub keeps its files."""
+    """Return the folder where huggingface_hub stores its files."""
     home = env.get("HF_HOME") or Path(env.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
     return Path(home).expanduser()
 
 
 def ask(name: str, env: Mapping[str, str], patience_s: float = PATIENCE_S) -> Answer:
-    """What the hub says of the model ``name``, within about ``patience_s`` seconds."""
+    """Return the state of the model ``name``, within about ``patience_s`` seconds."""
     base, token = endpoint(env), find_token(env)
     parts = urlsplit(base)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -91,7 +93,7 @@ def ask(name: str, env: Mapping[str, str], patience_s: float = PATIENCE_S) -> An
     if token:
         request.add_unredirected_header("Authorization", f"Bearer {token[0]}")
     answers: SimpleQueue[Answer] = SimpleQueue()
-    # A look-up of the host's address knows no time limit, so that it must not be waited for.
+    # A thread, because DNS resolution has no time limit.
     asking = threading.Thread(
         target=lambda: answers.put(_ask(request, env, patience_s)), daemon=True
     )
@@ -110,7 +112,13 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _ask(request: urllib.request.Request, env: Mapping[str, str], patience_s: float) -> Answer:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler(_proxies(env)), _NoRedirect)
+    # The proxies of the run's environment, which the trainer will use.
+    names = ("http", "https", "all")
+    settings = {
+        name: env.get(f"{name}_proxy") or env.get(f"{name.upper()}_PROXY") for name in names
+    }
+    proxies = {name: address for name, address in settings.items() if address}
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies), _NoRedirect)
     try:
         with opener.open(request, timeout=patience_s):
             return Answer("there")
@@ -126,27 +134,20 @@ def _ask(request: urllib.request.Request, env: Mapping[str, str], patience_s: fl
 
 
 def _answer(status: int, headers: Message, has_token: bool) -> Answer:
-    """What an answer other than 200 means; a redirect leads to the file."""
+    """Return what a status other than 200 means; a redirect leads to the file."""
     if 300 <= status < 400:
         return Answer("there")
     code = str(headers.get("X-Error-Code") or "")
-    said = " ".join(str(headers.get("X-Error-Message") or "").split())[:160]
-    detail = mask_url(jsonl.line(f"{status} {said}".strip()) or str(status))
-    if code == "GatedRepo" or (status == 403 and "gated" in said):
+    message = " ".join(str(headers.get("X-Error-Message") or "").split())[:160]
+    detail = mask_url(jsonl.line(f"{status} {message}".strip()) or str(status))
+    if code == "GatedRepo" or (status == 403 and "gated" in message):
         return Answer("gated", detail)
     if code in ("EntryNotFound", "RevisionNotFound"):
         return Answer("empty", detail)
     if code == "RepoNotFound" or status == 404:
         return Answer("missing", detail)
-    if status == 401:  # the hub says so of a wrong token, and to a stranger of what does not exist
-        return Answer("denied" if has_token and "nvalid" in said else "missing", detail)
+    if status == 401:  # A wrong token or, for a request without a valid one, no such model.
+        return Answer("denied" if has_token and "nvalid" in message else "missing", detail)
     if status == 403:
         return Answer("refused", detail)
     return Answer("busy", detail)
-
-
-def _proxies(env: Mapping[str, str]) -> dict[str, str]:
-    """Of the run's environment, as the trainer will use them."""
-    names = ("http", "https", "all")
-    found = {name: env.get(f"{name}_proxy") or env.get(f"{name.upper()}_PROXY") for name in names}
-    return {name: value for name, value in found.items() if value}

@@ -65,30 +65,30 @@ def _snapshot() -> dict[str, Any]:
 
 
 def verl_version() -> str:
-    """The verl version whose keys the snapshot holds."""
+    """Return the verl version of the snapshot."""
     return str(_snapshot()["verl"])
 
 
 def verl_defaults() -> dict[str, Any]:
-    """verl's ``ppo_trainer`` defaults as a nested dict; interpolations are still text."""
+    """Return verl's ``ppo_trainer`` defaults as a nested dict; references are unresolved."""
     defaults: dict[str, Any] = _snapshot()["ppo"]
     return defaults
 
 
 def verl_sft_defaults() -> dict[str, Any]:
-    """verl's ``sft_trainer_engine`` defaults as a nested dict; interpolations are still text."""
+    """Return verl's ``sft_trainer_engine`` defaults as a nested dict; references are unresolved."""
     defaults: dict[str, Any] = _snapshot()["sft"]
     return defaults
 
 
 def verl_choices() -> dict[str, list[str]]:
-    """The names that verl's code lists for some keys, by the last word of the key."""
+    """Return the choices that verl's code lists, by the last word of the key."""
     choices: dict[str, list[str]] = _snapshot()["choices"]
     return choices
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """``(dotted key, value)`` of every leaf; an empty mapping is a leaf."""
+    """Yield ``(dotted key, value)`` of every leaf; an empty mapping is a leaf."""
     for key, value in tree.items():
         dotted = f"{prefix}{key}"
         if isinstance(value, Mapping) and value:
@@ -98,7 +98,7 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The nested dict of dotted keys; a later key wins over what stands in its way."""
+    """Return the nested dict of dotted keys; a later key replaces a conflicting earlier one."""
     tree: dict[str, Any] = {}
     branches: dict[str, dict[str, Any]] = {"": tree}
     for dotted, value in values.items():
@@ -115,7 +115,7 @@ def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _branch(tree: dict[str, Any], dotted: str) -> dict[str, Any]:
-    """The mapping at a dotted key, made where there is none."""
+    """Return the mapping at a dotted key; create it if it is missing."""
     node = tree
     for name in dotted.split("."):
         if not isinstance(node.get(name), dict):
@@ -125,7 +125,7 @@ def _branch(tree: dict[str, Any], dotted: str) -> dict[str, Any]:
 
 
 def sections(keys: Iterable[str]) -> dict[str, list[str]]:
-    """The keys below every section, by the section's dotted name."""
+    """Return the keys below every section, by the section's dotted name."""
     below: dict[str, list[str]] = {}
     for key in keys:
         end = key.rfind(".")
@@ -136,7 +136,7 @@ def sections(keys: Iterable[str]) -> dict[str, list[str]]:
 
 
 def moved_to(key: str) -> str | None:
-    """Where a key of an earlier version of verl is now; None for any other key."""
+    """Return the present name of a key of earlier verl versions; None for any other key."""
     for old, new in LEGACY.items():
         if key == old or key.startswith(f"{old}."):
             return new + key.removeprefix(old)
@@ -146,7 +146,7 @@ def moved_to(key: str) -> str | None:
 def is_open(key: str, defaults: Mapping[str, Any]) -> bool:
     """Whether verl reads ``key`` though its YAML does not list it.
 
-    It lies below a leaf that accepts any mapping (null, empty, or passed on), or verl asks for it.
+    A key of ``UNLISTED``, or below a leaf that accepts any mapping (null, empty, or passed on).
     """
     if key in UNLISTED:
         return True
@@ -161,7 +161,7 @@ def is_open(key: str, defaults: Mapping[str, Any]) -> bool:
 
 
 TAKES_LISTS = re.compile(r"(?:.+\.)?(?:target_modules|train_files|val_files|logger)")
-"""Keys whose default is one text and that verl takes a list for, too."""
+"""Keys with a text as default for which verl also accepts a list."""
 
 
 NULLABLE = re.compile(
@@ -169,21 +169,25 @@ NULLABLE = re.compile(
     r"|actor_rollout_ref\.model\.target_modules"
     r"|trainer\.v1\.sampler\.max_off_policy_threshold"
 )
-"""Keys with a default of their own for which verl takes null, too."""
+"""Keys with a default other than null for which verl also accepts null."""
 
 
 def type_complaint(key: str, value: Any, default: Any) -> str | None:
-    """What ``value`` should have been to stand in for ``default``, or None when it fits.
+    """Return what ``value`` must be to replace ``default``, or None when its type fits.
 
-    A null default or an interpolation says nothing about the type, so it accepts anything. Null
-    stands in for few other defaults: verl's workers compare and count with them.
+    A null default or a reference says nothing about the type, so it accepts anything. Null can
+    replace few other defaults, because verl's workers compute with them.
     """
     if isinstance(default, str) and isinstance(value, list) and TAKES_LISTS.fullmatch(key):
         fits = value and all(isinstance(item, str) for item in value)
         return None if fits else "a text or a list of texts"
     if default is None or _is_reference(default) or _is_reference(value):
         return None
-    if value is None and (default == {} or NULLABLE.fullmatch(key) or not _is_verls(key)):
+    if value is None and (
+        default == {}
+        or NULLABLE.fullmatch(key)
+        or key.partition(".")[0] not in verl_defaults()  # schema.py checks null for our keys.
+    ):
         return None
     wanted = _wanted(default)
     return None if wanted is None or wanted.fits(value) else wanted.name
@@ -201,7 +205,9 @@ def _wanted(default: Any) -> _Wanted | None:
     if isinstance(default, int) and default not in (0, 1):
         return _Wanted("an integer", lambda value: type(value) is int)
     if isinstance(default, int | float):  # verl writes 0 and 1 for weights and temperatures too
-        return _Wanted("a number", _is_number)
+        return _Wanted(
+            "a number", lambda value: type(value) in (int, float) and math.isfinite(value)
+        )
     if isinstance(default, str):
         return _Wanted("a text", lambda value: type(value) in (str, int, float))
     if isinstance(default, list):
@@ -211,20 +217,11 @@ def _wanted(default: Any) -> _Wanted | None:
     return None
 
 
-def _is_verls(key: str) -> bool:
-    """Whether a key is in a section of verl's; the models of ours say themselves what null is."""
-    return key.partition(".")[0] in verl_defaults()
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
-
-
 def _is_reference(value: Any) -> bool:
     return isinstance(value, str) and ("${" in value or value == "???")
 
 
-# What other trainers call it, and what verl or our SFT sections do.
+# Key names of other trainers, and those of verl or our SFT sections.
 _OTHER_NAMES = {
     "batch_size": ("train_batch_size", "per_device_train_batch_size"),
     "epochs": ("total_epochs", "num_train_epochs"),
@@ -245,19 +242,19 @@ _OTHER_NAMES = {
     "warmup_ratio": ("lr_warmup_steps_ratio",),
 }
 _FIRST = ("actor_rollout_ref.actor.", "actor_rollout_ref.", "data.", "trainer.", "training.")
-"""Sections by how often a person means them; a critic or a reward model is there in few runs."""
+"""Sections in the order of suggestions; few runs have a critic or a reward model."""
 
 
-def nearest_key(key: str, known: Iterable[str]) -> str | None:
-    """A key of which ``key`` is the end, else one of its section, else one spelled alike."""
-    names = sorted((name for name in known if not name.endswith("._target_")), key=_rank)
+def nearest_key(key: str, known_keys: Iterable[str]) -> str | None:
+    """Return a known key that ends with ``key``, else one of its section, else a similar one."""
+    names = sorted((name for name in known_keys if not name.endswith("._target_")), key=_rank)
     section, _, last = key.rpartition(".")
     endings = (key, *_OTHER_NAMES.get(key, ()))
     ending = next((name for end in endings for name in names if name.endswith(f".{end}")), None)
     if ending is not None:
         return ending
     siblings = [name for name in names if name.rpartition(".")[0] == section]
-    renamed = {f"{section}.{other}" for other in _OTHER_NAMES.get(last, ())}
+    renamed = {f"{section}.{alias}" for alias in _OTHER_NAMES.get(last, ())}
     return (
         next((name for name in siblings if name in renamed), None)
         or nearest(key, siblings)
@@ -268,7 +265,7 @@ def nearest_key(key: str, known: Iterable[str]) -> str | None:
 
 
 def _by_end(key: str, names: Sequence[str]) -> str | None:
-    """By the last words of each name, as many as ``key`` has."""
+    """Return the name with the most similar ending of as many words as ``key`` has."""
     words = key.count(".") + 1
     ends: dict[str, str] = {}
     for name in names:
@@ -283,7 +280,7 @@ def _rank(name: str) -> int:
 
 @dataclass(frozen=True)
 class _NotNull:
-    """``types`` a value may have, and the least it may be. ``name`` says both."""
+    """The types and the minimum of a value; ``name`` describes both."""
 
     name: str
     types: tuple[type, ...]
@@ -328,9 +325,9 @@ _BY_NAME = (
 
 
 def null_complaint(key: str, value: Any, default: Any) -> str | None:
-    """What the value of a key with a null default should have been, or None when it may stand.
+    """Return what the value of a key with a null default must be, or None when it is allowed.
 
-    A key that has another default is judged by that, but for those that verl needs.
+    ``type_complaint`` checks a key with another default, except those of ``_BY_KEY``.
     """
     if isinstance(value, str) and "${" in value:
         return None

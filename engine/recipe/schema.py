@@ -22,7 +22,7 @@ class Section(BaseModel):
 
 
 class ProjectSection(Section):
-    """What neither verl nor the judge knows about a run."""
+    """Settings of a run that neither verl nor the judge has."""
 
     kind: str = GRPO.name
     device: Literal["cpu", "cuda"] = "cuda"
@@ -51,7 +51,7 @@ class ModelSection(Section):
 
 class LoraSection(Section):
     r: int = Field(default=0, ge=0)
-    """LoRA rank; 0 trains every weight."""
+    """LoRA rank; 0 is full fine-tuning."""
     alpha: int = 32
     target_modules: str | list[str] = "all-linear"
     dropout: float = Field(default=0.0, ge=0, lt=1)
@@ -87,7 +87,7 @@ class TrainingSection(Section):
     master_port: int = Field(default=0, ge=0, le=65535)
     """Rendezvous port of torch.distributed; 0 takes a free one."""
     resume_from: str | None = None
-    """A ``global_step_<n>`` folder to go on from; null starts from the model."""
+    """A ``global_step_<n>`` folder to resume from; null starts from the model."""
 
 
 class LoggingSection(Section):
@@ -97,7 +97,7 @@ class LoggingSection(Section):
 
 
 class SupervisionSection(Section):
-    """How the run's supervisor treats it."""
+    """Time limits of the run's supervisor."""
 
     interrupt_patience_s: float = Field(default=15.0, ge=0)
     """Seconds between SIGINT and SIGTERM when the run is stopped; verl needs about 5."""
@@ -116,7 +116,7 @@ class SupervisionSection(Section):
 
 
 class GuardSection(Section):
-    """What watches a run that nobody watches. Nothing is guarded unless it is asked for."""
+    """Automatic stop and notification on findings; by default it does neither."""
 
     stop_on: list[str] = []
     """Severities, classes or ids of findings that stop the run, e.g. ``[critical, loss_nan]``."""
@@ -136,8 +136,11 @@ class GuardSection(Section):
             if options := alternatives_to(name):
                 close = nearest(name, options)
                 hint = f"did you mean '{close}'?" if close else f"severities are {_SEVERITIES}"
-                told = "no finding is called {name}; {hint}"
-                raise PydanticCustomError("never_fires", told, {"name": repr(name), "hint": hint})
+                raise PydanticCustomError(
+                    "never_fires",
+                    "no finding is called {name}; {hint}",
+                    {"name": repr(name), "hint": hint},
+                )
         return names
 
     @field_validator("webhook_variable")
