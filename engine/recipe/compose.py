@@ -40,34 +40,34 @@ CPUS_FOR_ACTORS = 9
 
 
 def verl_config(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
-    """verl's configuration tree: the recipe, plus what follows from it.
+    """Return verl's configuration tree: the values of the recipe and those that they imply.
 
-    A value the recipe sets in file, command line or environment is never changed, but for those
-    that ``consequences`` names. Our own sections stay in the tree: verl ignores them and the reward
+    Values set in the file, on the command line or in the environment do not change, except those
+    that ``consequences`` lists. Our sections stay in the tree: verl ignores them, and the reward
     manager reads them.
     """
     return unflatten({**recipe.values, **consequences(recipe, attempt_dir)})
 
 
 def consequences(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
-    """The values that follow from the recipe's own, by dotted key.
+    """Return the values that follow from those of the recipe, by dotted key.
 
-    A person may have set some of them: ``file`` is added to the loggers, our reward manager stands
-    for verl's, and a run that only validates does so before it would train.
+    Some of them replace values that a person set: ``file`` is added to the loggers, our reward
+    manager replaces verl's, and ``val_only`` turns on validation before training.
     """
-    found = recording(recipe, attempt_dir)
-    found[f"{ROLLOUT}.seed"] = recipe.get("grubrics.seed")
+    values = recording(recipe, attempt_dir)
+    values[f"{ROLLOUT}.seed"] = recipe.get("grubrics.seed")
     if recipe.get("grubrics.device") == "cpu":
-        found |= on_cpu(recipe)
-    found = {key: value for key, value in found.items() if not recipe.is_chosen(key)}
-    found |= rewarding(recipe)
-    if recipe.get("trainer.val_only"):  # verl looks at it only while it validates before training
-        found["trainer.val_before_train"] = True
-    return found | {"trainer.logger": with_file_logger(recipe.values["trainer.logger"])}
+        values |= on_cpu(recipe)
+    values = {key: value for key, value in values.items() if not recipe.is_chosen(key)}
+    values |= rewarding(recipe)
+    if recipe.get("trainer.val_only"):  # verl reads it only when it validates before training.
+        values["trainer.val_before_train"] = True
+    return values | {"trainer.logger": with_file_logger(recipe.values["trainer.logger"])}
 
 
 def recording(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
-    """What makes a run watchable: dumps and our sampler.
+    """Return the values that record rollouts and select our sampler.
 
     verl's V1 trainer switches its TransferQueue on by itself.
     """
@@ -83,11 +83,11 @@ def recording(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
 
 
 def rewarding(recipe: Recipe) -> dict[str, Any]:
-    """Our reward manager in the place of verl's ``naive`` and ``dapo``, whose rewards it gives;
-    none for any other manager, which stays as the recipe has it.
+    """Return the values that replace verl's ``naive`` or ``dapo`` by our reward manager.
 
-    Where nobody chose a manager, an overlong buffer has its effect. verl's ``naive`` has none: who
-    chooses it together with a buffer is refused by the checklist.
+    Our manager gives the same rewards. Any other manager stays as the recipe sets it. The default
+    manager applies an overlong buffer. verl's ``naive`` has none: the preflight checks refuse a
+    config that sets it together with a buffer.
     """
     name = recipe.get(f"{MANAGER}.name")
     own_module = recipe.get(f"{MANAGER}.module.path") is not None
@@ -104,10 +104,10 @@ def rewarding(recipe: Recipe) -> dict[str, Any]:
 
 
 def sampling(recipe: Recipe) -> dict[str, Any]:
-    """Our sampler, with what verl tells only its own: whom to filter, and what it may replace."""
+    """Return our sampler with the filter and refill settings that verl gives only to its own."""
     asynchronous = recipe.get("trainer.v1.trainer_mode") != "sync"
     filters = recipe.get(f"{FILTER}.enable")
-    given = {
+    arguments = {
         "rollouts_per_prompt": recipe.get(f"{ROLLOUT}.n"),
         "max_failed_share": recipe.get("grubrics.max_failed_share"),
         "train_batch_size": recipe.get("data.train_batch_size"),
@@ -119,20 +119,22 @@ def sampling(recipe: Recipe) -> dict[str, Any]:
     return {
         f"{SAMPLER}.custom_sampler.path": OWN_SAMPLER,
         f"{SAMPLER}.custom_sampler.name": f"WatchfulReplayBuffer{'Async' if asynchronous else ''}",
-        **{f"{SAMPLER}.sampler_kwargs.{name}": value for name, value in given.items()},
+        **{f"{SAMPLER}.sampler_kwargs.{name}": value for name, value in arguments.items()},
     }
 
 
 def max_refill_batches(recipe: Recipe) -> int:
-    """How many times its batch a step may replace. DAPO's own bound, where the recipe sets it,
-    counts the first generation of the batch too."""
+    """Return how many times its batch a step may replace.
+
+    DAPO's limit, ``max_num_gen_batches``, also counts the first generation of the batch.
+    """
     if bounds_generations(recipe):
         return int(recipe.get(f"{FILTER}.max_num_gen_batches")) - 1
     return int(recipe.get("grubrics.max_refill_batches"))
 
 
 def bounds_generations(recipe: Recipe) -> bool:
-    """Whether DAPO's own bound holds in place of ``grubrics.max_refill_batches``."""
+    """Whether DAPO's limit replaces ``grubrics.max_refill_batches``."""
     generations = int(recipe.get(f"{FILTER}.max_num_gen_batches") or 0)
     return bool(recipe.get(f"{FILTER}.enable")) and generations > 0
 
@@ -179,7 +181,7 @@ def on_cpu(recipe: Recipe) -> dict[str, Any]:
 
 
 def _rollouts_per_step(recipe: Recipe, servers: int) -> int | None:
-    """How many rollouts the server will be asked for at once, where that is certain."""
+    """Return how many rollouts a step requests from a single server, or None if that varies."""
     if servers > 1 or replaces_groups(recipe):
         return None
     prompts, n = recipe.get("data.train_batch_size"), recipe.get(f"{ROLLOUT}.n")
@@ -187,21 +189,21 @@ def _rollouts_per_step(recipe: Recipe, servers: int) -> int | None:
 
 
 def with_file_logger(loggers: str | list[str]) -> list[str]:
-    """verl's ``file`` logger is where the run's numbers are read from, so it is always on."""
+    """Return the loggers with verl's ``file``, which writes the metrics that we read."""
     chosen = [loggers] if isinstance(loggers, str) else list(loggers)
     return chosen if "file" in chosen else [*chosen, "file"]
 
 
 def last_step(config: Mapping[str, Any]) -> int | None:
-    """The step at which the run is complete, where the configuration alone says so."""
+    """Return the last step of the run, or None if the number of rows determines it."""
     steps = config["trainer"]["total_training_steps"]
     return None if steps is None else int(steps)
 
 
 def effective(recipe: Recipe, attempt_dir: Path) -> Recipe:
-    """``recipe`` with the values that, say, ``grubrics.device=cpu`` brings with it.
+    """Return ``recipe`` with its ``consequences``, for example those of ``grubrics.device=cpu``.
 
-    Their origin is ``implied``, unless they are verl's defaults anyway.
+    Their origin is ``implied``, unless they equal the defaults.
     """
     if recipe.kind != GRPO:
         return recipe

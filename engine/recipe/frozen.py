@@ -30,7 +30,7 @@ from engine.runs.rundir import RunDir
 
 Config = Mapping[str, Mapping[str, Any]]
 """Value and origin by dotted key, as in a manifest. ``reference`` is true where the value is a
-``${...}`` that stands for a secret."""
+``${...}`` that refers to a secret."""
 
 _NOT_TRAINING = re.compile(
     r"supervision\."
@@ -51,13 +51,14 @@ _NOT_TRAINING = re.compile(
 
 
 def training_values(recipe: Recipe) -> dict[str, Any]:
-    """The effective values that decide which weights come out.
+    """Return the effective values that determine the trained parameters.
 
-    Left out is what only decides where a run is kept and how it is watched: supervision, loggers
-    and names, output folders, how often is saved and validated and how many are kept, what is
-    resumed, how many processes load data or wait for the judge and how patiently, profilers and
-    Ray's own settings. Two runs that differ there only may share a checkpoint folder. The number
-    of steps stays in: learning rate schedules depend on it.
+    Left out are the values that only determine where a run is stored and how it is monitored:
+    supervision, loggers and names, output folders, the frequency of checkpoints and validation, the
+    number of checkpoints retained, the checkpoint to resume, the processes that load data, the
+    concurrency and timeouts of the judge, profilers, and Ray's settings. Two runs that differ only
+    in these may share a checkpoint folder. The number of steps is included: learning rate schedules
+    depend on it.
     """
     grpo = recipe.kind == GRPO
     values = dict(flatten(verl_config(recipe, Path()))) if grpo else dict(recipe.values)
@@ -65,8 +66,10 @@ def training_values(recipe: Recipe) -> dict[str, Any]:
 
 
 def code_hashes(recipe: Recipe) -> dict[str, str]:
-    """The files of the recipe's own reward function and those it reads, as
-    ``records.own_code.code_values`` names those of a run."""
+    """Return the hashes of the recipe's own reward function and of the files that it reads.
+
+    The keys are those of ``code_fingerprints.code_values``, which reads the hashes of a run.
+    """
     function = reward_function(recipe)
     files = code_files(function)
     names = {path: path.relative_to(files[0].parent) for path in files}
@@ -77,8 +80,10 @@ def code_hashes(recipe: Recipe) -> dict[str, str]:
 
 
 def training_data_hashes(recipe: Recipe) -> dict[str, str]:
-    """The training files, as ``records.own_code.data_values`` names those of a run. Validation
-    decides no weights."""
+    """Return the hashes of the training files; validation does not change the parameters.
+
+    The keys are those of ``code_fingerprints.data_values``, which reads the hashes of a run.
+    """
     value = recipe.get("data.train_files") or recipe.get("data.train_file")
     names = value if isinstance(value, list) else [value]
     paths = [Path(str(name)).expanduser() for name in names if name]
@@ -95,19 +100,19 @@ def training_fingerprint(recipe: Recipe) -> str:
 
 
 def config_of(recipe: Recipe, attempt_dir: Path) -> dict[str, dict[str, Any]]:
-    """Every value that the trainer gets with its origin, as the manifest keeps them.
+    """Return every value that the trainer gets, with its origin, as the manifest stores them.
 
-    verl's SFT trainer has a configuration of its own, which follows from the recipe's: its keys
-    begin with ``verl.``.
+    The keys of verl's SFT trainer, whose configuration follows from the config, begin with
+    ``verl.``.
     """
-    whole = effective(recipe, attempt_dir)
+    complete = effective(recipe, attempt_dir)
     config = {
         key: {
             "value": value,
-            "origin": whole.origins.get(key, "default"),
+            "origin": complete.origins.get(key, "default"),
             **({"reference": True} if key in recipe.secret_references else {}),
         }
-        for key, value in whole.values.items()
+        for key, value in complete.values.items()
     }
     if recipe.kind == SFT:
         for key, value in sft_values(recipe, attempt_dir).items():
@@ -124,21 +129,21 @@ def is_chosen(entry: Mapping[str, Any]) -> bool:
 
 
 def in_file(recipe: Recipe) -> dict[str, Any]:
-    """What the file that a person wrote says of the keys that were overridden since.
+    """Return the values that a person's file had for the keys that were overridden since.
 
-    The kept recipe of a run holds the run's overrides as if a file said so: what a file said is in
-    the manifest beside it.
+    The ``recipe.yaml`` of a run contains the run's overrides; the manifest beside it holds the
+    values that they replaced.
     """
-    own = {change.key: change.before for change in recipe.changes}
+    replaced = {change.key: change.before for change in recipe.changes}
     run = RunDir(recipe.path.parent)
     earlier = manifest.in_file(run.read_manifest()) if run.recipe == recipe.path else {}
-    return {**own, **earlier}
+    return {**replaced, **earlier}
 
 
 def pinned_recipe(config: Config) -> str:
-    """The YAML of a recipe that has the values of ``config``.
+    """Return the YAML of a config with the values of ``config``.
 
-    Those that follow from others are left out: every attempt works them out again.
+    Implied values are left out: every attempt computes them again.
     """
     chosen = {
         key: entry["value"] if entry.get("reference") else _literal(entry["value"])
@@ -150,7 +155,7 @@ def pinned_recipe(config: Config) -> str:
 
 
 def _literal(value: Any) -> Any:
-    """``value`` so that reading it finds no reference in it: all were filled in at the launch."""
+    """Return ``value`` with ``${`` escaped: its references were resolved at the launch."""
     if isinstance(value, str):
         return value.replace("${", "\\${")
     if isinstance(value, dict):
@@ -159,5 +164,5 @@ def _literal(value: Any) -> Any:
 
 
 def pinned_argv(kind: Kind, path: Path) -> list[str]:
-    """The command of a trainer that reads ``path`` and no variable of its environment."""
+    """Return the command of a trainer that reads ``path`` and ignores ``ENVIRONMENT_KEYS``."""
     return [sys.executable, "-m", kind.trainer, "--config", str(path), "--no-env"]

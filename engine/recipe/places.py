@@ -13,12 +13,12 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def model_name(recipe: Recipe) -> str:
-    """The model as the recipe names it: a folder or a hub name."""
+    """Return the model of the recipe: a folder or a hub name."""
     return str(recipe.get(recipe.kind.model_key))
 
 
 def lora_rank(recipe: Recipe) -> int:
-    """LoRA rank; 0 trains every weight. Of verl's two keys the first that is set counts."""
+    """Return the LoRA rank; 0 is full fine-tuning. Of verl's two keys, the first set one counts."""
     model = "actor_rollout_ref.model"
     keys = ("lora.r", f"{model}.lora.rank", f"{model}.lora_rank")
     return next((int(recipe.get(key)) for key in keys if recipe.get(key)), 0)
@@ -31,19 +31,18 @@ def is_hub_name(name: str) -> bool:
 
 
 def local_folder(name: str, env: Mapping[str, str]) -> Path | None:
-    """The folder of a model: itself, or the newest snapshot in the hub's cache."""
+    """Return the folder of a model: itself, or the newest snapshot in the hub's cache."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
     if not is_hub_name(name):
         return None
     snapshots = _hub_cache(env) / f"models--{name.replace('/', '--')}" / "snapshots"
-    found = sorted(snapshots.glob("*/"), key=lambda path: path.stat().st_mtime)
-    return found[-1] if found else None
+    return max(sorted(snapshots.glob("*/")), key=lambda path: path.stat().st_mtime, default=None)
 
 
 def _hub_cache(env: Mapping[str, str]) -> Path:
-    """As huggingface_hub looks for it."""
+    """Return the cache folder of huggingface_hub."""
     if env.get("HF_HUB_CACHE"):
         return Path(env["HF_HUB_CACHE"])
     return hub_home(env) / "hub"
@@ -54,12 +53,12 @@ DATA_KEYS = ("data.train_files", "data.val_files", "data.train_file", "data.val_
 
 
 def data_files(recipe: Recipe) -> list[Path]:
-    """The files a recipe trains and validates on."""
+    """Return the files that a recipe trains and validates on."""
     values = [recipe.get(key) for key in DATA_KEYS]
     names = [name for value in values for name in (value if isinstance(value, list) else [value])]
     return [Path(name) for name in names if name]
 
 
 def checkpoint_dir(recipe: Recipe) -> str:
-    """Where the recipe's checkpoints go."""
+    """Return the checkpoint folder of the recipe."""
     return str(recipe.get(recipe.kind.checkpoint_key))

@@ -16,15 +16,15 @@ from engine.recipe.steps import step_plan
 
 TRAIN_PARQUET = "sft_train.parquet"
 VAL_PARQUET = "sft_val.parquet"
-"""The files of an attempt that verl reads; they are made of the recipe's JSONL."""
+"""The files of an attempt that verl reads, converted from the JSONL files of the recipe."""
 
 _BY_ROWS = ("trainer.total_epochs", "trainer.total_training_steps")
-"""What only the number of conversations tells."""
+"""Keys whose values depend on the number of conversations."""
 
 
 @dataclass(frozen=True)
 class SftPlan:
-    """How many optimizer steps a recipe makes of its data."""
+    """The optimizer steps of a recipe on its data."""
 
     batch: int
     steps_per_epoch: int
@@ -39,7 +39,7 @@ class SftPlan:
 def plan(recipe: Recipe, rows: int) -> SftPlan:
     """``training.max_steps`` overrides the epochs, as in the HF Trainer. Raises UsageError."""
     batch, ranks = _batch(recipe), int(recipe.values["training.n_gpus"])
-    # Every rank drops what does not fill its last batch.
+    # Every rank drops its incomplete last batch.
     steps = rows // ranks // (batch // ranks)
     if steps == 0:
         raise UsageError(
@@ -76,17 +76,17 @@ def verl_config(
 
 
 def sft_values(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
-    """``verl_config`` by dotted key with its references filled in, as the trainer will see it.
+    """Return ``verl_config`` by dotted key with its references resolved, as the trainer gets it.
 
-    How many steps there are is left out while the training file cannot be read.
+    The numbers of steps and epochs are left out while the training file cannot be read.
     """
-    known = step_plan(recipe)
-    enough = known is not None and known.rows >= known.batch
-    steps = plan(recipe, known.rows) if known and enough else SftPlan(_batch(recipe), 1, 1)
+    data = step_plan(recipe)
+    enough = data is not None and data.rows >= data.batch
+    steps = plan(recipe, data.rows) if data and enough else SftPlan(_batch(recipe), 1, 1)
     val = attempt_dir / VAL_PARQUET if recipe.get("data.val_file") else None
-    given = recipe.get("training.resume_from")
-    start = None if given is None else Path(given)
-    tree = verl_config(recipe, steps, attempt_dir / TRAIN_PARQUET, val, start)
+    checkpoint = recipe.get("training.resume_from")
+    resume_from = None if checkpoint is None else Path(checkpoint)
+    tree = verl_config(recipe, steps, attempt_dir / TRAIN_PARQUET, val, resume_from)
     resolved = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
     assert isinstance(resolved, dict)
     values = flatten({str(key): value for key, value in resolved.items()})
@@ -97,7 +97,7 @@ WITHOUT_FLASH_ATTENTION: dict[str, Any] = {
     "model.use_remove_padding": False,
     "model.override_config.attn_implementation": "sdpa",
 }
-"""verl asks for FlashAttention 2 otherwise; sdpa cannot tell packed conversations apart."""
+"""verl requires FlashAttention 2 otherwise; sdpa cannot separate packed conversations."""
 
 ON_CPU: dict[str, Any] = {
     **WITHOUT_FLASH_ATTENTION,

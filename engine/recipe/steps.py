@@ -14,8 +14,9 @@ from engine.runs.kinds import ByKind
 
 @dataclass(frozen=True)
 class StepPlan:
-    """``asked`` is None when only rows and epochs say how long the run is.
+    """The optimizer steps of a config.
 
+    ``asked``: the configured limit; None when only rows and epochs determine the length.
     ``bounded``: whether the run ends with its epochs even when more steps were asked for.
     ``trains``: False for a run that only validates (``trainer.val_only``).
     """
@@ -29,7 +30,7 @@ class StepPlan:
 
     @property
     def reachable(self) -> int:
-        """verl drops the last, incomplete batch of every epoch."""
+        """Steps that the epochs give; verl drops the incomplete last batch of each."""
         return self.rows // self.batch * self.epochs
 
     @property
@@ -41,7 +42,7 @@ class StepPlan:
         return min(self.asked, self.reachable) if self.bounded else self.asked
 
     def arithmetic(self) -> str:
-        """How many steps the epochs give."""
+        """Return how ``reachable`` is computed, in one line."""
         per_epoch = self.rows // self.batch
         return (
             f"{self.rows} rows // batch {self.batch} = {count_of(per_epoch, 'step')}/epoch"
@@ -49,13 +50,13 @@ class StepPlan:
         )
 
 
-def count_of(number: int, what: str) -> str:
-    """``1 step``, ``2 steps``."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def count_of(number: int, noun: str) -> str:
+    """Return, for example, ``1 step`` or ``2 steps``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def step_plan(recipe: Recipe) -> StepPlan | None:
-    """The plan, or None while the training file is missing or unreadable."""
+    """Return the plan, or None while the training file is missing or unreadable."""
     try:
         return _PLANS[recipe.kind](recipe)
     except (PackageError, OSError, ValueError, TypeError, ZeroDivisionError):
