@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import runpy
 import statistics
 import subprocess
 import sys
@@ -100,7 +101,9 @@ def measure(name: str, command: list[str], marker: str, folder: Path) -> Timing:
 
 def make_world(folder: Path) -> tuple[Path, Path]:
     """A 2-layer Qwen2 with its tokenizer, and 64 prompts of one length."""
-    from tests.engine.train.conftest import make_model, write_rows
+    # verl's wheel installs a package ``tests``, which hides the folder of this name.
+    fixtures = runpy.run_path(str(ROOT / "tests/engine/train/conftest.py"))
+    make_model, write_rows = fixtures["make_model"], fixtures["write_rows"]
 
     rows = [(f"What is {x} + {y}?", str(x + y)) for x in range(10, 18) for y in range(10, 18)]
     model = make_model(folder / "model", [text for row in rows for text in row])
