@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "tui"), str(Path(__file__).parent)]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "grubrics_tui"), str(Path(__file__).parent)]
 
 from sample_run import SampleRun  # noqa: E402
 from terminal import Terminal  # noqa: E402
