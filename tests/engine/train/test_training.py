@@ -47,8 +47,7 @@ def compute_score(solution_str, **_):
     with calls.open("ab") as file:
         file.write(b".")
         call = file.tell()
-    while call == 1:
-        pass
+    while call == 1: pass
     if call % 2 == 0 or call > 8:
         raise ValueError("no backend")
     return float(len(solution_str))
@@ -251,7 +250,7 @@ def test_failed_and_hanging_rewards_are_left_out_and_counted_and_too_many_stop_t
     [hung] = [record for record in failed if record["error"]["kind"] == "reward_timeout"]
     assert hung["error"]["message"] == "compute_score gave no score within 2 s (reward.py:9)"
     assert {record["error"]["message"] for record in failed if record is not hung} == {
-        "ValueError: no backend (reward.py:12)"
+        "ValueError: no backend (reward.py:11)"
     }
     [step] = metrics(tmp_path)
     assert step["reward/failed_share"] == pytest.approx(5 / 8)
