@@ -172,7 +172,7 @@ def _section(entry: Entry) -> Iterator[str]:
         yield f"- Ruled out: {_plain(entry.ruled_out)}"
     yield f"- Cause: {_plain(entry.cause)}"
     if entry.fixes:
-        yield f"- Fixes: {'; '.join(map(_plain, entry.fixes))}"
+        yield f"- Fixes: {'; '.join(_plain(fix).rstrip('.') for fix in entry.fixes)}"
     if entry.source:
         yield f"- Source: {_plain(entry.source)}"
 

@@ -30,7 +30,7 @@ from engine.recipe.scoring import asks_judge, scorer
 
 _SOURCE = "calls with the run's own settings"
 _STRONGER = Remedy("Use a stronger model as the judge, or ask it for JSON")
-_SERVER = Remedy("Check the server: a mock or a cache may return scores without reading")
+_SERVER = Remedy("Check the server: a mock or a cache may score without reading the answers")
 
 SAME_SCORE = Symptom(
     id="judge_parse_failure.constant",

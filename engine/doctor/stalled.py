@@ -62,7 +62,7 @@ STALLED = {
         ruled_out="a stall that was followed by steps",
         remedies=lambda _, advice=advice: (Remedy(advice),) if advice else (),  # type: ignore[misc]
         confidence=0.5 if kind == "unknown" else 0.9,
-        source="process states of Linux' proc(5), stacks by py-spy",
+        source="process states of Linux's proc(5), stacks by py-spy",
     )
     for kind, title, cause, advice in (
         (
@@ -104,7 +104,7 @@ STALLED = {
         ),
         (
             "waiting",
-            "its processes are waiting for each other",
+            "the run's processes are waiting for each other",
             "A lost message or a deadlock: every process is waiting for another one.",
             "Stop the run and resume it; set NCCL_DEBUG=INFO if several ranks are involved",
         ),

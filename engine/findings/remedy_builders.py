@@ -117,7 +117,8 @@ def judge_test(context: MetricContext) -> tuple[Remedy, ...]:
         return ()
     effect = "a judge that fails, or that scores everything 0, looks the same"
     if not context.recipe:
-        return (Remedy("Test the judge, if one scores responses: one call by hand", (), effect),)
+        title = "Test the judge (if one scores responses) with one call by hand"
+        return (Remedy(title, (), effect),)
     return (Remedy("Test the judge: grubrics-tui judge-test RUN", (), effect),)
 
 

@@ -90,7 +90,7 @@ def _describe_steps(run: Run, findings: Iterable[Finding]) -> list[Finding]:
     """Say that a finding is about the last training, and call unnumbered steps records."""
     described = list(findings)
     if np.isfinite(run.begin):
-        note = "The log holds several trainings; this is about the last one."
+        note = "The log contains several trainings; this finding is about the last one."
         described = [replace(finding, cause=f"{finding.cause} {note}") for finding in described]
     return [_in_records(finding) for finding in described] if _is_counted(run) else described
 

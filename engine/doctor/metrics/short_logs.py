@@ -118,7 +118,7 @@ COLLAPSED = {
         id=f"collapse_entropy_or_length.{kind}",
         severity=Severity.WARNING,
         title="Policy has collapsed: {sign}",
-        cause="{metric} is {span}: such responses all earn the same, so runs seldom recover.",
+        cause="{metric} is {span}: such responses all get the same reward, so runs seldom recover.",
         shape=f"{_IN_SHORT_LOGS}{shape}",
         remedies=lambda case: (
             fixes.earlier_checkpoint(case.onset),
@@ -232,7 +232,7 @@ def _lower(count: int, finding: Finding) -> Finding:
     return replace(
         finding,
         severity=Severity.WARNING,
-        cause=f"{finding.cause} This rests on "
+        cause=f"{finding.cause} This is based on "
         f"{'one logged step' if count == 1 else f'{count} logged steps'}.",
         confidence=min(finding.confidence, _ONE_RECORD if count == 1 else _CONFIDENCE),
     )

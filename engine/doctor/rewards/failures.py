@@ -237,7 +237,7 @@ FAILURES = {
         (
             "scale",
             "judge_parse_failure.scale",
-            "Judge scores on another scale",
+            "Judge uses another scale for scores",
             "The judge's totals are not between 0 and 1, but for example points of 10 or percent. "
             "They are not used: clipping at 1 would make them all equal.",
             lambda context: (
@@ -249,7 +249,7 @@ FAILURES = {
         (
             "page",
             "config_error.judge_address",
-            "A web page answers instead of the judge",
+            "The judge's address returns a web page",
             "The judge's address is that of a web site, a login page or a proxy instead of an API: "
             "it answers with HTML.",
             lambda context: (

@@ -65,7 +65,7 @@ def _sample_at_1(case: Case, effect: str) -> Remedy:
 EMPTY = _cause_of_zero_std(
     "collapse_entropy_or_length.empty",
     "Responses are empty",
-    "{share} of the responses contain no text: the model ends at once.",
+    "{share} of the responses contain no text: the model stops immediately.",
     "nine of ten responses are empty",
     lambda case: (
         Remedy("Check the prompt and the end token: does the model start a response?"),
@@ -76,8 +76,8 @@ EMPTY = _cause_of_zero_std(
 FLAT_GOLD = _cause_of_zero_std(
     "data_missing_or_schema.flat_gold",
     "Gold scores do not differ",
-    "The gold scores of each question are all equal, so no rubric can rank its answers as gold "
-    "does: alignment is 0 for any response.",
+    "The gold scores of each question are all equal, so no rubric can rank its answers as the "
+    "gold scores do: alignment is 0 for any response.",
     "nine of ten rollouts belong to questions with equal gold scores",
     lambda _: (
         Remedy("Drop questions whose gold scores are equal, or compute the scores again"),
@@ -137,7 +137,7 @@ ONE_TEXT = _cause_of_zero_std(
 ALL_RIGHT = _cause_of_zero_std(
     "reward_zero_or_flat.all_right",
     "Every rollout gets the highest reward",
-    "The task has become too easy: everything is right.",
+    "The task has become too easy: every response is right.",
     "all rewards are the highest possible; info for up to 20 steps, which a run that has learned "
     "its task reaches",
     lambda _: (
@@ -150,11 +150,11 @@ ALL_RIGHT = _cause_of_zero_std(
 ALL_WRONG = _cause_of_zero_std(
     "reward_zero_or_flat.all_wrong",
     "No rollout gets any reward",
-    "Everything is scored, and nothing is right: the task is too hard for this model, or the "
+    "All responses are scored, but none is right: the task is too hard for this model, or the "
     "answers are not recognized.",
     "all rewards are 0, or as low as the penalty for scores without variance",
     lambda case: (
-        Remedy("Compare the three rollouts with their gold by hand: are they really wrong?"),
+        Remedy("Compare the three rollouts with their gold scores by hand: are they really wrong?"),
         Remedy("Start with easier prompts, or from an SFT checkpoint"),
         fixes.scaled(
             case.context,

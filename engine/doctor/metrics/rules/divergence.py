@@ -84,8 +84,7 @@ GRADIENT_GREW = Symptom(
     also=(Severity.WARNING,),
     title="Gradients grew to {now}",
     cause="The gradient norm was {level} {when} and is {now} (median of the last 3 steps) since "
-    "about step {onset}: training diverges. Clipping protects the weights from it only for a "
-    "while.",
+    "about step {onset}: training diverges. Clipping protects the weights only for a while.",
     shape="a gradient norm of ten times its early level for 3 steps to the end, and above 10 (an "
     "error) or 3 (a warning); compared with the first three values and the lowest lasting level "
     "as well, since a run that diverges at once has a high early level",
@@ -133,7 +132,7 @@ LOSS_RISES = Symptom(
         Remedy("Restart from the initial model: every later checkpoint is worse"),
     ),
     confidence=0.8,
-    source="a cross-entropy that is minimized falls",
+    source="a cross-entropy falls if it is minimized",
 )
 POLICY_LOSS_GREW = Symptom(
     id="kl_or_grad_blowup.policy_loss",

@@ -94,7 +94,7 @@ ALL_RIGHT = Symptom(
     severity=Severity.WARNING,
     also=(Severity.INFO,),
     title="All groups are zero-std: no learning signal",
-    cause="The task has become too easy: everything is right. " + _NO_SIGNAL,
+    cause="The task has become too easy: every response is right. " + _NO_SIGNAL,
     shape=f"{_STD_SHAPE}; the rewards are the highest possible",
     ruled_out=f"{_STD_RULED_OUT}. It is info for the first 20 such steps, or up to a quarter of "
     "the run: the task is learned",
@@ -139,8 +139,8 @@ ALWAYS_ZERO = Symptom(
     id="reward_zero_or_flat.zero",
     title="Reward is exactly 0",
     cause="The mean reward is exactly 0 in all of the last {count} steps, since step {onset}: "
-    "either no response is right, or nothing reaches the reward (a judge that fails, a parser that "
-    "finds no answer, rows without gold scores).",
+    "either no response is right, or the reward gets no usable input (a judge that fails, a parser "
+    "that finds no answer, rows without gold scores).",
     shape="a reward of exactly 0 from the start for 10 steps, or at the end for more than chance; "
     "for 3 steps if the highest reward is 0 too",
     ruled_out="means of a single response, which may be 0 by chance",
@@ -156,7 +156,7 @@ MANY_EQUAL = Symptom(
     cause="{share} of the groups of the last 10 steps have equal rewards. Their rollouts are "
     "generated and judged but have zero advantage; the effective batch is {rest} of the "
     "configured one.",
-    shape="more than 80% zero-std groups, over 10 steps; info if everything is right",
+    shape="more than 80% zero-std groups, over 10 steps; info if every response is right",
     remedies=lambda _: (_HARDER, Remedy("Filter zero-std groups before the update (DAPO)")),
     source="DAPO, arXiv 2503.14476",
 )

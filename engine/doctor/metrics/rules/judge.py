@@ -75,8 +75,8 @@ UNPARSED = Symptom(
     also=(Severity.WARNING,),
     title="{share} of judge replies cannot be parsed",
     cause="Since step {onset}, {share} of the judge's replies contain no scores that can be "
-    "parsed. The usual reason is a reply that was cut at its length limit; a reasoning model "
-    "spends its thinking from the same budget.",
+    "parsed. The usual reason is a reply that was cut at its length limit; the "
+    "thinking of a reasoning model counts toward this limit.",
     shape="more than 1% of the replies of the last 5 steps cannot be parsed",
     ruled_out="fewer than 3 replies, or all in one step",
     remedies=lambda case: (

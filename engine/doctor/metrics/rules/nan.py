@@ -74,7 +74,7 @@ NAN_REWARD = Symptom(
 NAN_REWARD_FOR_A_MOMENT = Symptom(
     id="reward_function_error.nan",
     severity=Severity.WARNING,
-    title="Reward was NaN for a moment",
+    title="Reward was briefly NaN",
     cause="The reward function returned NaN or infinity: the mean reward is NaN or infinite in "
     "{steps}, and finite again since. An update computed from it ruins the weights unless the "
     "trainer skips it.",

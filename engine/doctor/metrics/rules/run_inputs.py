@@ -79,7 +79,7 @@ OUTLIER = Symptom(
     ruled_out="rewards that are nearly constant; a rare success",
     remedies=lambda _: (Remedy("Limit each component of the reward, or clip its sum"),),
     confidence=0.7,
-    source="hardening guide's logs: rewards of -10 among 2, from one slow generation",
+    source="hardening guide's logs: rewards of -10 among rewards of 2, from one slow generation",
 )
 
 

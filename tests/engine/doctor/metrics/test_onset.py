@@ -159,7 +159,7 @@ def test_a_reward_that_was_nan_in_one_step_is_not_said_to_be_nan_still() -> None
     curves = healthy(4, STEPS)
     curves["reward/mean"][49] = np.nan
     finding = find(metric_findings(columns(curves)), "reward_function_error.nan")
-    assert (finding.title, finding.severity) == ("Reward was NaN for a moment", "warning")
+    assert (finding.title, finding.severity) == ("Reward was briefly NaN", "warning")
     assert "in step 50, and finite again since" in finding.cause
 
 

@@ -146,7 +146,7 @@ def test_what_rests_on_little_is_a_warning_that_says_so(
         for alert in alarms(tmp_path / "console.log", text):
             assert alert.severity is Severity.WARNING
             assert alert.confidence <= 0.5
-            assert "This rests on" in alert.cause
+            assert "This is based on" in alert.cause
 
 
 def test_several_steps_without_an_update_are_told_and_are_no_alarm(tmp_path: Path) -> None:
@@ -169,8 +169,8 @@ def test_the_number_of_records_is_told(tmp_path: Path) -> None:
         for count in (1, 3)
     )
 
-    assert "rests on one logged step" in one.cause
-    assert "rests on 3 logged steps" in three.cause
+    assert "is based on one logged step" in one.cause
+    assert "is based on 3 logged steps" in three.cause
     assert one.confidence < three.confidence
 
 
