@@ -198,7 +198,7 @@ def duration(steps: int | None, known: StepTimes | None) -> Duration:
     if known is None or steps is None:
         return Duration(steps, None, None, None)
     later = max(0, steps - 1) * known.later_mean
-    kind = "the same recipe" if known.same_recipe else "a recipe of the same size"
+    kind = "the same config" if known.same_recipe else "a config of the same size"
     return Duration(
         steps=steps,
         seconds=(known.start or 0.0) + known.first + later,

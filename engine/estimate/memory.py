@@ -84,7 +84,7 @@ def states(training: Training) -> tuple[Part, Part, Part]:
     return (
         Part("weights", every * training.stored // training.shards, f"{every:,} x {own}"),
         Part("gradients", trained, f"{training.trained:,} x {own}"),
-        Part("Adam moments", 2 * trained, f"2 x {training.trained:,} x {own}"),
+        Part("optimizer states", 2 * trained, f"2 x {training.trained:,} x {own}"),
     )
 
 
@@ -174,7 +174,7 @@ def _copies(training: Training, shape: ModelShape, *, backward: bool) -> Iterato
         share = training.trained / training.weights if training.rank else 1.0
         most = int(max(shape.layer_weights, shape.outer_weights) * share)
         width = training.compute + activations.FP32
-        yield Part("gradients on their way", most * width, f"{most:,} x {width} B")
+        yield Part("gradients being reduced", most * width, f"{most:,} x {width} B")
 
 
 def _contexts(training: Training) -> Part:
@@ -189,16 +189,16 @@ def _host(training: Training, shape: ModelShape) -> Breakdown:
         Part("reference model", training.reference * shape.weights * cards // training.shards,
              "verl keeps it on the host"),
         Part("checkpoint being saved", (weights.bytes + moments.bytes) * cards,
-             "weights and moments of this node's shards"),
+             "weights and optimizer states of this node's shards"),
     ]  # fmt: skip
     if training.param_offload:
         parts.append(Part("offloaded weights", weights.bytes * cards, weights.how))
     if training.optimizer_offload:
-        parts.append(Part("offloaded moments", moments.bytes * cards, moments.how))
+        parts.append(Part("offloaded optimizer states", moments.bytes * cards, moments.how))
     rollout = training.rollout
     if rollout is not None and rollout.name == "vllm" and rollout.sleeps and training.rank:
         asleep = shape.weights * rollout.width * cards // rollout.replica
         parts.append(
-            Part("vLLM's weights in sleep mode", asleep, "with LoRA vLLM sleeps at level 1")
+            Part("vLLM's weights in sleep mode", asleep, "with LoRA, vLLM uses sleep level 1")
         )
     return breakdown("host", parts)

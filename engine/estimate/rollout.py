@@ -85,7 +85,7 @@ def engine_waking(training: Training, shape: ModelShape) -> Iterator[Part]:
     weights = _weights(rollout, shape)
     yield weights
     if training.rank == 0 and rollout.name == "vllm":
-        yield Part("bucket of weights", min(rollout.bucket, weights.bytes), "on their way to vLLM")
+        yield Part("bucket of weights", min(rollout.bucket, weights.bytes), "being sent to vLLM")
 
 
 def _vllm(rollout: Rollout, shape: ModelShape, gpu_bytes: int) -> Iterator[Part]:

@@ -43,7 +43,7 @@ def part(found: Breakdown, name: str) -> int:
 
 def test_fp32_weights_of_8b_are_the_33_gb_of_the_production_notes() -> None:
     rollout = phase(estimated(f"{DTYPE}=fp32"), "rollout")
-    trainer = part(rollout, "weights") + part(rollout, "Adam moments")
+    trainer = part(rollout, "weights") + part(rollout, "optimizer states")
     assert trainer == pytest.approx(34.9e9, rel=0.01)
     update = phase(estimated(f"{DTYPE}=fp32"), "update")
     assert part(update, "weights") == pytest.approx(33e9, rel=0.02)
@@ -70,16 +70,16 @@ def test_twice_the_micro_batch_is_twice_the_activations_and_logits() -> None:
 
 def test_lora_trains_less_than_every_weight() -> None:
     adapters, every = estimated(), estimated(f"{RANK}=0")
-    assert part(phase(every, "update"), "Adam moments") == 2 * 2 * 8_190_735_360
+    assert part(phase(every, "update"), "optimizer states") == 2 * 2 * 8_190_735_360
     assert adapters.peak.total < every.peak.total
 
 
 def test_offloaded_moments_are_on_the_host_while_the_rollout_runs() -> None:
     here, there = estimated(f"{RANK}=0"), estimated(f"{RANK}=0", f"{OFFLOAD}=true")
-    moments = part(phase(here, "rollout"), "Adam moments")
+    moments = part(phase(here, "rollout"), "optimizer states")
     assert phase(here, "rollout").total - phase(there, "rollout").total == moments
-    assert part(there.host, "offloaded moments") == moments
-    assert part(phase(there, "optimizer step"), "Adam moments") == moments
+    assert part(there.host, "offloaded optimizer states") == moments
+    assert part(phase(there, "optimizer step"), "optimizer states") == moments
 
 
 def test_the_reference_of_lora_is_the_same_model() -> None:
