@@ -43,6 +43,6 @@ def cleartext_complaint(credential: str, url: str, env: Mapping[str, str]) -> st
         return None
     host = urlsplit(url.strip()).hostname
     return (
-        f"{credential} would cross the network in the clear to {host}: use https, or, on a network "
+        f"{credential} would be sent unencrypted to {host}: use https, or, on a network "
         f"that you trust, set {ALLOWED_VARIABLE}={host}"
     )

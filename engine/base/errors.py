@@ -97,7 +97,7 @@ def guarded(main: Callable[[], int]) -> int:
         file = f"{error.filename}: " if error.filename else ""
         # The system's text for a link that is not followed on purpose is "too many levels".
         is_link = error.errno == errno.ELOOP and Path(error.filename or "").is_symlink()
-        reason = "is a symbolic link; name the file it leads to" if is_link else error.strerror
+        reason = "is a symbolic link; name its target" if is_link else error.strerror
         return _refuse(f"{file}{reason or error}")
     except UnicodeError as error:
         return _refuse(f"text that cannot be read or written here: {error}")

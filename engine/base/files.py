@@ -200,7 +200,7 @@ def _open_folder_in(above: int, path: Path) -> int:
         if error.errno in (errno.ENOTDIR, errno.ELOOP):
             status = os.stat(path.name, dir_fd=above, follow_symlinks=False)
             if stat.S_ISLNK(status.st_mode):
-                text = "a link where a folder of the run should be"
+                text = "a link instead of a folder of the run"
                 raise OSError(errno.ELOOP, text, str(path)) from error
         raise OSError(error.errno, error.strerror, str(path)) from error
 

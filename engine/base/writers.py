@@ -60,7 +60,7 @@ def other_writers(path: Path, status: os.stat_result) -> str | None:
         return None
     # With an access list, the group bits apply to everybody on the list.
     if _has_access_list(path):
-        return "those whom its access list names"
+        return "users on its access list"
     return None if _is_private_group(status) else f"the group {_group_name(status.st_gid)}"
 
 

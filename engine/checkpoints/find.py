@@ -47,7 +47,7 @@ def check_checkpoint(run: RunDir) -> CheckpointReport:
         return CheckpointReport(False, f"{run.manifest}: missing or unreadable")
     folder = _folder(manifest)
     if folder is None:
-        return CheckpointReport(False, f"{run.manifest}: names no checkpoint directory")
+        return CheckpointReport(False, f"{run.manifest}: does not name a checkpoint folder")
     mine, kind = Stamp.of(run, manifest), find_kind(manifest.get("kind"))
     if kind is not None and kind.has_final_model:
         report, marked = _final_model(folder / "final"), folder / "final"
@@ -63,7 +63,7 @@ def check_checkpoint(run: RunDir) -> CheckpointReport:
         return report
     if owner is None:
         return _by_time(run, folder, report, manifest.get("created") or 0.0)
-    return CheckpointReport(False, f"none from this run: {marked} was there before it")
+    return CheckpointReport(False, f"none from this run: {marked} existed before it")
 
 
 def _by_time(
@@ -106,7 +106,7 @@ def _newest_step(folder: Path, wanted: WantedFiles) -> CheckpointReport:
     if problem is not None:
         return CheckpointReport(False, f"{path}: incomplete, {problem}")
     later = [written_step for written_step in written if written_step > step]
-    note = f"; global_step_{max(later)} is only half written and not used" if later else ""
+    note = f"; global_step_{max(later)} is incomplete and not used" if later else ""
     return CheckpointReport(True, f"{path}: complete{note}", path, step, size_bytes(path))
 
 

@@ -112,7 +112,7 @@ def step_problem(path: Path, wanted: WantedFiles = WantedFiles()) -> str | None:
     shards = path / "actor" if (path / "actor").is_dir() else path
     ranks = _world_size(shards)
     if ranks == 0 and wanted.kinds:
-        return "actor/ holds no shards" if shards != path else "it holds no shards"
+        return "actor/ holds no shards" if shards != path else "it contains no shards"
     files = list(wanted.of(shards, ranks))
     if shards != path:
         if wanted.critic:

@@ -105,7 +105,7 @@ async def _fill(
     }
     if flat:
         share = f"{flat} of {len(todo)} questions got the same score for all their answers"
-        print(f"note: {share}, so they reward no ranking", file=sys.stderr)
+        print(f"note: {share}, so no ranking of them is rewarded", file=sys.stderr)
     return PrecomputeReport(
         written=len(todo) - len(failed),
         already_cached=len(examples) - len(missing),
@@ -151,7 +151,7 @@ async def _gold_scores(
         except Exception as error:  # one broken question must not end the batch
             return ScoringError("other", f"{type(error).__name__}: {error}")
         if result.scores is None:
-            return result.error or ScoringError("other", "the judge gave neither scores nor error")
+            return result.error or ScoringError("other", "the judge returned no scores")
         runs.append(result.scores)
     return [sum(scores) / len(runs) for scores in zip(*runs, strict=True)]
 

@@ -92,7 +92,7 @@ def _step_pattern_fault(log_format: Format) -> str | None:
     """What is wrong with the step pattern; a console must have one, or errors look like its end."""
     pattern = log_format.step_pattern
     if log_format.is_console and not pattern:
-        return "its step_pattern is missing, by which the doctor sees that training continues"
+        return "its step_pattern is missing; it shows the doctor that training continues"
     try:
         groups = re.compile(pattern).groups
         if not isinstance(pattern, bytes) or groups > 1:
@@ -125,7 +125,7 @@ def _detect_file(path: Path, as_format: str | None, end: int) -> Detected:
         return Detected(path, candidates[0])
     if not candidates:
         reason = (
-            f"no known format in it; looked for {format_names()}" if sample.head else "is empty"
+            f"it has no known format; looked for {format_names()}" if sample.head else "is empty"
         )
         raise UsageError("; ".join((f"{path}: {reason}", *load_formats().problems)))
     keys = ", ".join(f"--as {log_format.key} ({log_format.name})" for log_format in candidates)
@@ -194,7 +194,7 @@ def _detect_folder(folder: Path, as_format: str | None) -> Detected:
     if len(exact) == 1:
         return exact[0]
     if not exact:
-        raise UsageError(f"{folder}: no file of a known format in it; looked for {format_names()}")
+        raise UsageError(f"{folder}: no file of a known format; looked for {format_names()}")
     names = ", ".join(str(log.path) for log in exact[:6])
     more = f" and {len(exact) - 6} more" if len(exact) > 6 else ""
     raise UsageError(f"{folder}: contains several runs; name one of {names}{more}")

@@ -74,7 +74,7 @@ def require_steps(path: Path, as_format: str | None = None) -> Iterator[Step]:
     for step in read_steps(path, as_format):
         yield step
     if step is None:
-        raise UsageError(f"{path}: holds no step yet; looked for {format_names(as_format)}")
+        raise UsageError(f"{path}: contains no step yet; looked for {format_names(as_format)}")
 
 
 class ExternalWatch:

@@ -91,8 +91,8 @@ def edited_complaint(run_id: str, manifest: Snapshot) -> str | None:
         return None
     suffix = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
     return (
-        f"{', '.join(paths[:3])}{suffix}: not what run '{run_id}' was launched with; a new run "
-        "uses the present content"
+        f"{', '.join(paths[:3])}{suffix}: changed since run '{run_id}' was launched; a new run "
+        "uses the current content"
     )
 
 

@@ -84,7 +84,7 @@ OFFLINE = JudgeProvider(
     name="offline",
     summary=(
         "A deterministic judge that counts which rubric items an answer's words satisfy; for "
-        "wiring, tests and the tiny demo, not a model of quality"
+        "tests and the tiny demo, not a measure of quality"
     ),
     judge="engine.judge.offline:make_offline_judge",
     modules=(),

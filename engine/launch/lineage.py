@@ -126,7 +126,7 @@ def verdict(
     samples show which processes held the memory.
     """
     if not repro_state.has_ended or repro_state.word in ("stopped", "lost"):
-        text = f"the small run did not run to its end ({describe(repro_state)}): no verdict"
+        text = f"the small run did not finish ({describe(repro_state)}): no verdict"
         return Verdict("undecided", text)
     run_alerts, repro_alerts = _alerts(run), _alerts(repro)
     shared = tuple(category for category in repro_alerts if category in run_alerts)
@@ -206,7 +206,7 @@ def must_fail(values: Mapping[str, object]) -> str:
     """What to say before the launch of a repro that does not change these causes."""
     return (
         f"The small run does not change {_settings(values)}, which diagnose names as the cause: it "
-        "fails as well, and shows nothing new."
+        "will fail as well, and show nothing new."
     )
 
 

@@ -105,7 +105,7 @@ judge:
   provider: openai # or azure; docs/data.md has the credentials
   model: gpt-5-mini
   timeout_s: 300 # a reasoning model takes minutes
-  max_tokens: 16000 # it spends its thinking from this
+  max_tokens: 16000 # its thinking counts too
 
 reward_config:
   use_contrastive: {contrastive} # as the file was prepared"""

@@ -127,7 +127,7 @@ def recipe_of(run: RunDir) -> Recipe:
     """The recipe that the run was launched with, under its own name."""
     if not run.recipe.is_file():
         raise UsageError(
-            f"{run.recipe}: the run's recipe is missing, so the run cannot be launched again"
+            f"{run.recipe}: the run's config is missing, so the run cannot be launched again"
         )
     recipe = load_recipe(str(run.recipe), (), {})
     return replace(recipe, name=str(run.read_manifest().get("recipe") or recipe.name))

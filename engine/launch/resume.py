@@ -332,7 +332,7 @@ def _checkpoints(run: RunDir, manifest: dict[str, Any]) -> dict[int, Path]:
     """The complete steps of this run. Without an ownership file, their time decides."""
     folder = checkpoint_folder(manifest)
     if folder is None:
-        raise UsageError(f"{run.manifest}: names no checkpoint folder")
+        raise UsageError(f"{run.manifest}: does not name a checkpoint folder")
     owner, wanted = read_stamp(folder), WantedFiles.by_config(values_of(manifest))
     if "model" not in wanted.contents:
         raise UsageError(

@@ -71,22 +71,22 @@ def _grpo(recipe: Recipe, size: Size, env: Mapping[str, str], has_gpu: bool) -> 
     model = small_model(recipe, env, has_gpu)
     yield "grubrics.device", "cuda" if has_gpu else "cpu", "runs where there is no GPU"
     yield recipe.kind.model_key, model, "small"
-    yield f"{_ROLLOUT}.name", "hf", "one engine less that can be broken"
+    yield f"{_ROLLOUT}.name", "hf", "rules out the inference engine"
     yield "data.train_batch_size", size.batch, "few prompts"
     yield f"{_ROLLOUT}.n", min(FEW_ROLLOUTS, int(recipe.get(f"{_ROLLOUT}.n"))), "few rollouts"
     yield "trainer.total_training_steps", size.steps, "few steps"
-    yield "trainer.total_epochs", size.steps, "never ends the run before its steps"
+    yield "trainer.total_epochs", size.steps, "does not end the run before its last step"
     yield from _adapters(recipe)
     yield "trainer.n_gpus_per_node", 1, _ONE_PROCESS
     yield "trainer.nnodes", 1, _ONE_PROCESS
     yield f"{_ROLLOUT}.tensor_model_parallel_size", 1, _ONE_PROCESS
     yield f"{_ACTOR}.ulysses_sequence_parallel_size", 1, _ONE_PROCESS
     if model != model_name(recipe):
-        yield "data.filter_overlong_prompts", False, "another tokenizer: cut, do not drop"
-        yield "data.truncation", "left", "another tokenizer: cut, do not drop"
-        yield f"{_ROLLOUT}.max_model_len", None, "as long as the small model takes"
+        yield "data.filter_overlong_prompts", False, "another tokenizer: truncate, do not drop"
+        yield "data.truncation", "left", "another tokenizer: truncate, do not drop"
+        yield f"{_ROLLOUT}.max_model_len", None, "the small model's own limit"
     if size.rows is not None:
-        yield "data.train_files", size.rows, "only the rows in question"
+        yield "data.train_files", size.rows, "only the selected rows"
     yield "trainer.default_local_dir", size.folder, "its own folder"
     yield "trainer.experiment_name", size.name, "its own name"
     yield "trainer.logger", ["console"], "keeps the tracker clean"
@@ -108,7 +108,7 @@ def _adapters(recipe: Recipe) -> Values:
 def _no_guard() -> Values:
     """A small run is launched to show its problem: the guard neither stops it nor notifies."""
     for key, value in (("stop_on", []), ("command", []), ("webhook_variable", None)):
-        yield f"guard.{key}", value, "runs to its end, and notifies nobody"
+        yield f"guard.{key}", value, "runs to its end without notifications"
 
 
 def _on_cpu(recipe: Recipe) -> Values:

@@ -102,7 +102,7 @@ def _judge_replies(steps: Sequence[Step]) -> SmokeCheck:
     failures = math.fsum(value or 0.0 for value in _values(steps, metrics.JUDGE_PARSE_FAILURES))
     calls = math.fsum(value or 0.0 for value in _values(steps, metrics.JUDGE_CALLS))
     text = f"{failures:.0f} of {calls:.0f} judge replies could not be read"
-    return SmokeCheck("every judge reply is read", failures == 0 and calls > 0, text)
+    return SmokeCheck("every judge reply can be read", failures == 0 and calls > 0, text)
 
 
 def _scored_rollouts(steps: Sequence[Step]) -> SmokeCheck:
@@ -110,7 +110,7 @@ def _scored_rollouts(steps: Sequence[Step]) -> SmokeCheck:
     failed = sum(share > 0 for share in shares)
     text = f"it failed for some rollouts in {failed} of {len(shares)} steps"
     return SmokeCheck(
-        "the recipe's reward function scores every rollout", bool(shares) and not failed, text
+        "the config's reward function scores every rollout", bool(shares) and not failed, text
     )
 
 

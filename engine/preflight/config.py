@@ -89,7 +89,7 @@ def _overrides(recipe: Recipe) -> Iterator[Check]:
     for key, values in values_by_key.items():
         if len(set(values)) > 1:
             earlier = ", ".join(f"{key}={value}" for value in values[:-1])
-            yield warn(ID, f"{earlier} has no effect: {key}={values[-1]} follows it", "remove it")
+            yield warn(ID, f"{earlier} has no effect: {key}={values[-1]} overrides it", "remove it")
 
 
 def _paths(recipe: Recipe) -> Iterator[Check]:
@@ -198,7 +198,7 @@ def _names(recipe: Recipe) -> Iterator[Check]:
     if recipe.get(backend) not in _BACKENDS and not own_backend:
         yield _unknown(recipe, backend, _BACKENDS)
     if recipe.get("data.prompt_key") != "prompt":
-        problem = "names another column than the prepared data has"
+        problem = "is not a column of the prepared data"
         yield _wrong(recipe, "data.prompt_key", problem, "data.prompt_key=prompt")
     attention = f"{_MODEL}.override_config.attn_implementation"
     name = recipe.get(attention)

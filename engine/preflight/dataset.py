@@ -75,7 +75,7 @@ def _check_file(recipe: Recipe, path: Path) -> Check:
         absolute = path.absolute()
         return fail(ID, f"{absolute}: verl would read {wildcard[0]!r} as a glob pattern")
     if path.suffix != ".parquet":
-        message = f"{path}: the name must end in .parquet, by which verl detects the format"
+        message = f"{path}: the name must end in .parquet, because verl detects the format by it"
         return fail(ID, message, prepare)
     try:
         return _check_parquet(recipe, path)

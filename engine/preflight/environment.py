@@ -332,8 +332,8 @@ def check_precision(
         capability = ".".join(map(str, weakest.capability))
         is_refused = _ROLLOUT_TYPE in settings and recipe.get(f"{_ROLLOUT}.name") == "vllm"
         message = (
-            f"{used}, but {weakest.name} has compute capability {capability}, and bf16 units begin "
-            f"with 8.0: {'vLLM refuses it' if is_refused else slow}"
+            f"{used}, but {weakest.name} has compute capability {capability}, and bf16 units need "
+            f"at least 8.0: {'vLLM refuses it' if is_refused else slow}"
         )
         fix = _replace_bf16(recipe, settings, "float16")
         yield (fail if is_refused else warn)(ID, message, fix)

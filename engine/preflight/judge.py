@@ -73,10 +73,7 @@ def price(use: JudgeUse) -> str:
 _CREDENTIALS = "credentials"
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_SET = (
-    "write NAME=value into .env, which is read without sourcing it; the environment takes "
-    "precedence"
-)
+_SET = "write NAME=value into .env (no need to source it); the environment takes precedence"
 _PRIVATE = "chmod 600 .env"
 _UNIX_LINES = "sed -i 's/\\r$//' .env; unset {name}"
 

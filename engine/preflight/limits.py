@@ -57,7 +57,7 @@ def _context(recipe: Recipe, context: int) -> Iterator[Check]:
         yield fail(
             ID,
             f"{_PROMPT}={prompt} + {_RESPONSE}={response} = {prompt + response} tokens, but the "
-            f"model knows {context} positions",
+            f"model's context is {context} tokens",
             fix,
         )
     # verl raises an error for a prompt that leaves no room for a response (vllm_async_server.py).
@@ -65,7 +65,7 @@ def _context(recipe: Recipe, context: int) -> Iterator[Check]:
     if limit is None:
         return
     if limit < prompt + response:
-        message = f"{_MODEL_LEN}={limit} cuts answers: prompt and response may have"
+        message = f"{_MODEL_LEN}={limit} truncates responses: prompt and response may have"
         fix = f"{_MODEL_LEN}={prompt + response}"
         yield fail(ID, f"{message} {prompt} + {response} tokens", fix)
     elif context and limit > context:

@@ -174,7 +174,7 @@ def _missing_parts(recipe: Recipe, folder: Path, rows: Sequence[Row]) -> Iterato
     if hidden := [row for row in rows if row.visible is not None]:
         yield fail(
             ID,
-            f"{_format_rows(hidden)}: rendered with {folder} the question is not in the text; of "
+            f"{_format_rows(hidden)}: rendered with {folder}, the text lacks the question; of "
             f"{hidden[0].label} the model sees {hidden[0].visible!r}",
         )
     # Some templates skip a role that they do not know, without an error.
@@ -190,9 +190,9 @@ def _missing_parts(recipe: Recipe, folder: Path, rows: Sequence[Row]) -> Iterato
     if differing and not recipe.get("data.ignore_input_ids_mismatch"):
         yield fail(
             ID,
-            f"{_format_rows(differing)}: verl renders message by message, which lacks "
-            f"{differing[0].differs} of what the chat template of {folder} makes of the whole "
-            "conversation, and stops at the first such row",
+            f"{_format_rows(differing)}: verl renders message by message, which loses "
+            f"{differing[0].differs} that the chat template of {folder} writes for the whole "
+            "conversation. verl stops at the first such row",
             "data.ignore_input_ids_mismatch=true",
         )
     if empty := [row for row in rows if row.is_empty]:
@@ -213,8 +213,8 @@ def _long_grpo(recipe: Recipe, measurement: Measurement) -> Iterator[Check]:
         yield (fail if too_few else warn)(ID, message + effect, fix)
         return
     message += (
-        f"; verl cuts their beginning off, so that {limit:,} tokens remain: the model is asked "
-        "without its instructions, or without the question"
+        f"; verl keeps only their last {limit:,} tokens, so the model does not see the "
+        "instructions or the question"
     )
     truncation = recipe.get("data.truncation")
     if truncation != "left":
@@ -245,9 +245,9 @@ def _long_sft(recipe: Recipe, measurement: Measurement) -> Iterator[Check]:
         return
     lost = [row for row in long if row.learned_from >= limit]
     message = _describe_long(long, measurement, "data.max_seq_length", limit)
-    message += "; the end is cut off, which is the end of the answer"
+    message += "; verl cuts off the end of the answer"
     if lost:
-        message += f"; of {_format_rows(lost)} nothing of the answer remains to train on"
+        message += f"; {_format_rows(lost)}: nothing of the answer remains to train on"
     are_all_lost = len(lost) == len(measurement.rows)
     yield (fail if are_all_lost else warn)(ID, message, f"data.max_seq_length={long[0].tokens}")
 

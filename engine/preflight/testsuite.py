@@ -77,7 +77,7 @@ def check(subject: Subject, checkout: Path = CHECKOUT, patience_s: float = _PATI
     if process.returncode == 0:
         return ok(ID, result)
     if process.returncode == _NO_TESTS:
-        return skip(ID, "tests/ holds no quick tests")
+        return skip(ID, "tests/ contains no quick tests")
     result = result or (lines[-1] if lines else "pytest printed no output")
     if failed := re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE):
         result += f"; stopped at the first failure, {failed[1]}"

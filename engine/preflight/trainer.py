@@ -50,7 +50,7 @@ def check(subject: Subject) -> Check:
         parts.append(f"groups of equal {metric} are replaced, at most {limit} batches a step")
     if recipe.get(f"{_BUFFER}.enable"):
         buffer, limit = recipe.get(f"{_BUFFER}.len"), recipe.get(f"{_KWARGS}.max_resp_len")
-        parts.append(f"the last {buffer} of {limit} tokens cost reward")
+        parts.append(f"the last {buffer} of {limit} tokens are penalized")
     return summary(ID, problems, "; ".join(parts))
 
 
@@ -79,7 +79,7 @@ def _managers(recipe: Recipe) -> Iterator[Check]:
     if name == "naive":
         yield fail(
             ID,
-            f"{MANAGER}.name=naive: verl's naive manager does not shorten the reward of long "
+            f"{MANAGER}.name=naive: verl's naive manager does not lower the reward of long "
             f"responses, as {_BUFFER}.enable=true asks",
             f"{MANAGER}.name=dapo, or {_BUFFER}.enable=false",
         )
@@ -163,7 +163,7 @@ def _separate(recipe: Recipe) -> Iterator[Check]:
     if recipe.get(_MODE) != "separate_async":
         return
     if recipe.get(f"{ROLLOUT}.name") == "hf":
-        message = f"{_MODE}=separate_async needs a rollout engine on GPUs of its own, not 'hf'"
+        message = f"{_MODE}=separate_async needs a rollout engine on separate GPUs, not 'hf'"
         yield fail(ID, message, f"{_MODE}=colocate_async")
         return
     batch, sync = "data.train_batch_size", "trainer.v1.separate_async.parameter_sync_step"
@@ -173,7 +173,7 @@ def _separate(recipe: Recipe) -> Iterator[Check]:
         yield fail(ID, message, f"{batch}={recipe.get(sync) * recipe.get(mini)}")
     for key in (f"{ROLLOUT}.nnodes", f"{ROLLOUT}.n_gpus_per_node"):
         if not (recipe.get(key) or 0) > 0:
-            message = f"{key}={recipe.get(key)}: separate_async generates on GPUs of its own"
+            message = f"{key}={recipe.get(key)}: separate_async generates on separate GPUs"
             yield fail(ID, message, f"{key}=1")
     backend = f"{ROLLOUT}.checkpoint_engine.backend"
     if recipe.get(backend) == "naive":

@@ -27,7 +27,7 @@ def require_own_code(recipe: Recipe) -> None:
 
 def code_objection(recipe: Recipe) -> Case | None:
     """Return what a person must see and agree to before a launch, or None for nothing."""
-    return files_objection(f"recipe '{recipe.name}'", recipe.path, executed_files(recipe))
+    return files_objection(f"config '{recipe.name}'", recipe.path, executed_files(recipe))
 
 
 def executed_files(recipe: Recipe) -> list[Path]:

@@ -52,7 +52,7 @@ def exposure_complaint(recipe: Recipe) -> str | None:
         return None
     return (
         f"{', '.join(settings)}: the run would listen where other hosts reach it "
-        "(docs/security.md); set grubrics.exposed=true if that is meant"
+        "(docs/security.md); set grubrics.exposed=true to allow it"
     )
 
 

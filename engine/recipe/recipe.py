@@ -109,7 +109,7 @@ class Recipe:
 _PROGRAMS = frozenset((".sh", ".bash", ".zsh", ".py", ".sbatch", ".slurm"))
 _FROM_PROGRAM = (
     "For a script of verl: write a YAML file with 'grubrics: {kind: grpo}' and give the script's "
-    "key=value arguments after it. A job that was started otherwise: grubrics-tui watch ITS_LOG"
+    "key=value arguments after it. To watch a job that you started yourself: grubrics-tui watch LOG"
 )
 
 

@@ -258,7 +258,7 @@ CRITIC_AND_KL = (
 LOSS_AND_OPTIMIZER = (
     Rule(
         f"{ACTOR}.clip_ratio",
-        "clip_ratio_low and clip_ratio_high are set and win",
+        "clip_ratio_low and clip_ratio_high are set and take precedence",
         f"{ACTOR}.clip_ratio_low and {ACTOR}.clip_ratio_high",
         Condition(_both_clip_limits),
     ),
@@ -292,7 +292,7 @@ LOSS_AND_OPTIMIZER = (
     ),
     Rule(
         f"{ACTOR}.optim.lr_warmup_steps_ratio",
-        "lr_warmup_steps is set and wins",
+        "lr_warmup_steps is set and takes precedence",
         f"{ACTOR}.optim.lr_warmup_steps=-1",
         Condition(lambda recipe: (recipe.get(f"{ACTOR}.optim.lr_warmup_steps") or -1) >= 0),
     ),
@@ -367,7 +367,7 @@ ESTIMATORS_AND_GROUPS = (
     ),
     Rule(
         "grubrics.seed",
-        f"{ROLLOUT}.seed is set and wins",
+        f"{ROLLOUT}.seed is set and takes precedence",
         f"{ROLLOUT}.seed",
         Condition(lambda recipe: recipe.is_chosen(f"{ROLLOUT}.seed")),
     ),
@@ -570,7 +570,7 @@ GRPO_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         f"{ACTOR}.optim.lr_scheduler_type",
-        "warmup_style is set and wins",
+        "warmup_style is set and takes precedence",
         f"{ACTOR}.optim.warmup_style=null",
         differs(f"{ACTOR}.optim.warmup_style", None),
     ),

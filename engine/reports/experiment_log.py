@@ -28,7 +28,7 @@ def append_entry(path: Path, entry: LogEntry, *, force: bool = False) -> str:
     """Append ``entry`` to the log and return its id, creating the file when it is missing.
 
     An id that is empty or taken by now is replaced with the next free one. Raises UsageError when
-    the run has an entry already (unless ``force``) or the file cannot be read or written.
+    the run already has an entry (unless ``force``) or the file cannot be read or written.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():
@@ -47,7 +47,7 @@ def _append(path: Path, entry: LogEntry, force: bool) -> str:
     text = path.read_text(encoding="utf-8") if path.exists() else HEADING
     earlier = _entry_of_run(text, entry.run)
     if earlier is not None and not force:
-        raise UsageError(f"{path}: run '{entry.run}' has an entry already, {earlier}")
+        raise UsageError(f"{path}: run '{entry.run}' already has an entry, {earlier}")
     free = entry.id and not re.search(rf"^#+ \[{re.escape(entry.id)}\]", text, re.MULTILINE)
     numbered = entry if free else replace(entry, id=next_id(text))
     files.write_atomic(path, f"{text.rstrip()}\n\n{render(numbered)}")

@@ -139,7 +139,7 @@ def _health(record: RunRecord, until: int | None) -> Cell:
 def _checkpoint(record: RunRecord, until: int | None) -> Cell:
     report = record.checkpoint
     if report is None or not report.complete:
-        return (None if report is None else "moved aside" if report.moved else "none"), None
+        return (None if report is None else "moved" if report.moved else "none"), None
     return (f"step {report.step}" if report.step is not None else "final model"), None
 
 

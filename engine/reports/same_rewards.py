@@ -50,7 +50,7 @@ def format_reward_differences(keys: Sequence[str]) -> str:
         return ""
     names = ", ".join(keys[:4]) + (f" and {len(keys) - 4} more" if len(keys) > 4 else "")
     verb = "differs" if len(keys) == 1 else "differ"
-    return f"rewards are not on one scale: {names} {verb}"
+    return f"rewards are not on the same scale: {names} {verb}"
 
 
 _NAMED = 3
@@ -76,5 +76,6 @@ def format_kinds(kinds: Sequence[str], shared: Sequence[str]) -> str:
     names = ", ".join(shared[:_NAMED]) or "no metric"
     suffix = f" and {len(shared) - _NAMED} more" if len(shared) > _NAMED else ""
     return (
-        f"different kinds ({', '.join(kinds)}): beside steps and times they share {names}{suffix}"
+        f"different kinds ({', '.join(kinds)}): apart from steps and times, they share "
+        f"{names}{suffix}"
     )

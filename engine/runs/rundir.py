@@ -188,7 +188,7 @@ def run_id_of(root: Path, id_or_path: str) -> str:
     if path.parent.resolve() == root.resolve():
         return path.name
     raise UsageError(
-        f"{path} is a run of another folder than {root}; name it by its id: "
+        f"{path} is not in the runs directory {root}. Use its run ID: "
         f"--runs {path.parent} ... {path.name}"
     )
 
@@ -198,7 +198,7 @@ def _bounded(run: RunDir) -> RunDir:
     size, largest = run.manifest.stat().st_size, jsonl.LARGEST_FILE
     if size > largest:
         text = f"{size / 2**20:.0f} MiB, and a manifest has at most {largest >> 20}"
-        raise UsageError(f"{run.manifest}: {text}: it is damaged, or somebody else's")
+        raise UsageError(f"{run.manifest}: {text}: it is damaged, or another program wrote it")
     return run
 
 

@@ -265,7 +265,7 @@ def _unless_silent(state: RunState) -> RunState:
 def _loss_reason(state: RunState) -> str:
     assert state.supervisor is not None
     if state.host not in (None, this_host()):
-        return f"its supervisor on {state.host} is silent"
+        return f"no heartbeat from its supervisor on {state.host}"
     if state.supervisor.boot != boot_id():
         return "the machine was restarted"
     return "supervisor died"

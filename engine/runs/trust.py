@@ -71,7 +71,8 @@ class UntrustedError(UsageError):
     def __init__(self, case: Case) -> None:
         super().__init__(
             f"{case.subject}: {'; '.join(case.reasons)}; nothing was done. "
-            f"--trust does it, once you have seen what the {case.subject.partition(' ')[0]} holds"
+            "To continue, add --trust: it first shows what the "
+            f"{case.subject.partition(' ')[0]} contains"
         )
         self.case = case
 
@@ -90,7 +91,7 @@ def objection(run: RunDir, *, executes: bool = False) -> Case | None:
     exposed = exposures(run)
     launched_here = is_launched_here(run)
     exposed += [] if launched_here else islice(_hard_links(run.path), 1)
-    origin = ["it was not launched here by you"] if executes and not launched_here else []
+    origin = ["you did not launch it here"] if executes and not launched_here else []
     reasons = (*exposed, *origin)
     if not reasons:
         return None
@@ -255,7 +256,7 @@ def _hard_links(folder: Path) -> Iterator[str]:
             path = Path(parent, name)
             with suppress(OSError):
                 if path.lstat().st_nlink > 1:
-                    yield f"{path} is a hard link, and may be a file outside of the run too"
+                    yield f"{path} is a hard link: it may also be a file outside of the run"
 
 
 def _of_folder_above(run: RunDir) -> Iterator[str]:
@@ -307,7 +308,7 @@ def _file_complaint(path: Path) -> str | None:
         return None
     is_trusted = status.st_uid in trusted_users()
     is_loose = is_trusted and other_writers(path, status) is not None
-    fix = f"chmod go-w {path}" if is_loose else "launch a copy of your own"
+    fix = f"chmod go-w {path}" if is_loose else "launch your own copy"
     return f"{complaint} (mode {stat.S_IMODE(status.st_mode):04o}; {fix})"
 
 

@@ -28,7 +28,7 @@ _HELD: dict[str, tuple[Kind, str]] = {
     "T": ("stopped", "is stopped (state T)"),
     "t": ("stopped", "is stopped by a debugger (state t)"),
     "D": ("disk", "waits for a disk or a file system (state D)"),
-    "Z": ("zombie", "has ended and nobody collected it (state Z)"),
+    "Z": ("zombie", "has exited but was not collected (state Z)"),
 }
 _SPINNING = 0.9
 _APART_S = 1.0
@@ -146,14 +146,14 @@ def find_hang(members: Sequence[Member], stack_of: Callable[[int], str | None]) 
     workers = [member for member in members if not _COORDINATES.match(member.name)]
     for member in workers:
         if _SCORES.search(member.name) and _JUDGE.search(stacks.get(member.pid, "")):
-            return Hang("judge", f"{member.label} waits for an answer of the judge", member)
+            return Hang("judge", f"{member.label} waits for a reply from the judge", member)
     for member in workers or members:
         if (frame := frames.get(member.pid)) is not None:
             return Hang("code", f"{member.label} is in {frame}", member, frame)
     for member in workers:
         # A call of an event loop leaves no frame; only its connection shows it.
         if member.connected:
-            text = f"{member.label} waits for an answer from {member.connected}"
+            text = f"{member.label} waits for a reply from {member.connected}"
             return Hang("judge", text, member)
     if not any(stacks.values()):
         return None

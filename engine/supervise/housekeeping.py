@@ -175,7 +175,7 @@ def _move(run: RunDir, folder: Path) -> RunDir:
     if run.path.is_symlink() or folder.is_symlink():
         raise UsageError(f"{run.path}: symbolic links are not followed; nothing was moved")
     if folder.exists() and not is_neighbor(str(folder)):
-        raise UsageError(f"{folder} is somebody else's; nothing was moved")
+        raise UsageError(f"{folder} belongs to another user; nothing was moved")
     target = folder / run.id
     if os.path.lexists(target):
         raise UsageError(f"{target} already exists; nothing was moved")

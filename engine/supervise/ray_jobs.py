@@ -121,8 +121,9 @@ class Cluster:
         if status == 404:
             raise FileNotFoundError(path)
         if status in (401, 403):
-            problem = "it asks for a token" if status == 401 else "the token is not this cluster's"
-            advice = "put the head's into ~/.ray/auth_token or RAY_AUTH_TOKEN_PATH"
+            refused = "the cluster does not accept this token"
+            problem = "it asks for a token" if status == 401 else refused
+            advice = "copy the head node's token to ~/.ray/auth_token or RAY_AUTH_TOKEN_PATH"
             raise RefusedError(f"{problem}: {advice}")
         if status != 200:
             reason = _last_line(text)

@@ -92,7 +92,7 @@ def _end_reason(run: RunDir, mark: Mark) -> str | None:
     if not run.manifest.exists() or not mark.is_of(run):
         return "its run directory was deleted"
     if (case := objection(run)) is not None:
-        return f"{observed_state(run).state} as its files say; not ended: {case.reasons[0]}"
+        return f"{observed_state(run).state} according to its files; not ended: {case.reasons[0]}"
     state = readable_state(run)
     if state.has_ended:
         return f"its run is {state.state}"

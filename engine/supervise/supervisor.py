@@ -217,7 +217,7 @@ class Supervisor:
         checkpoint = loaded_checkpoint(self.run.read_manifest())
         if checkpoint is None or is_known(checkpoint, self.run) or WEIGHTS_ONLY in os.environ:
             return {}
-        message = f"{checkpoint}: not known to be saved by a run of yours; loaded as weights only"
+        message = f"{checkpoint}: may not come from a run of yours; loaded with weights_only"
         self.writer.event("warning", message=message)
         return {WEIGHTS_ONLY: "1"}
 

@@ -102,7 +102,7 @@ def _load(shard: Path) -> Any:
         return torch.load(shard, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         detail = str(error).splitlines()[0]
-        message = f"{shard}: holds more than weights, so it is not loaded: {detail}"
+        message = f"{shard}: contains more than weights, so it is not loaded: {detail}"
         raise UsageError(message) from error
 
 

@@ -63,7 +63,7 @@ def delete(
         "deleted": [plan.run.id for plan in plans] if is_confirmed else [],
         "freed_bytes": freed,
     }
-    text = "nothing was deleted. To delete without a question: --yes"
+    text = "nothing was deleted. To skip the confirmation, add --yes"
     if is_confirmed:
         text = f"deleted, {memory(freed)} freed"
     answer(shown, text, as_json)

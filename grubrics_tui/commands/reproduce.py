@@ -145,7 +145,7 @@ def _rescoring_lines(plan: Recorded) -> Iterator[str]:
     yield f"step {plan.step}, {plan.why}: {count} recorded rollouts, scored by {scorer}"
     if plan.edited:
         files = ", ".join(plan.edited[:4]) + (", ..." if len(plan.edited) > 4 else "")
-        yield f"edited since the launch: {files}; scored with the present version"
+        yield f"edited since the launch: {files}; scored with the current version"
     if plan.gone:
         yield f"skipped: {plan.gone} rollouts whose question is no longer in the training file"
 

@@ -55,7 +55,7 @@ def _format(value: dict[str, Any]) -> str:
         shown = setting["value"]
         text = shown if isinstance(shown, str) else json.dumps(shown)
         lines += [f"{name}: {text}  ({setting['origin']})", f"    {setting['doc']}"]
-    lines += ["", "Actions for `keys`, with their present keys:"]
+    lines += ["", "Actions for `keys`, with their current keys:"]
     lines += [f"    {name:<20} {keys}" for name, keys in value["actions"].items()]
     colors = textwrap.wrap(", ".join(value["colors"]), 96, break_on_hyphens=False)
     lines += ["", "Colors for `themes`:", *(f"    {line}" for line in colors)]

@@ -126,7 +126,7 @@ def summary_facts(run_state: RunState, entry: LogEntry, health: Health | None = 
 def checkpoint_facts(report: CheckpointReport) -> list[Fact]:
     status = ("✓ complete", "$success") if report.complete else ("✗ none complete", "$error")
     if report.moved:
-        status = ("! moved aside by a later run", "$warning")
+        status = ("! moved by a later run", "$warning")
     facts: list[Fact] = [("state", Content.styled(status[0], f"bold {status[1]}"))]
     facts.append(("details", line(report.message) or ""))
     if report.complete:

@@ -187,7 +187,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("read", "enter", "full text", "Full prompt and response on/off", ("rollouts",),
            "grubrics-tui rollouts RUN --step N --group N"),
     Action("show_diff", "d", "diff", "Word diff against the best rollout of the group",
-           ("rollouts",), short="diff to the best"),
+           ("rollouts",), short="diff against the best"),
     Action("follow_prompt", "p", "prompt", "Follow this prompt across steps ([ ] to move)",
            ("rollouts",), "grubrics-tui rollouts RUN --group N --across-steps",
            short="follow the prompt"),

@@ -267,7 +267,7 @@ async def confirm_remedy(driver: Driver, world: World) -> None:
 
 async def confirm_trust(driver: Driver, world: World) -> None:
     facts = (("owner", "'ada'"), ("command", "python -m engine.train.grpo"), ("code", "steal.py"))
-    reasons = ("runs/grpo-day is owned by 'ada'", "it was not launched here by you")
+    reasons = ("runs/grpo-day is owned by 'ada'", "you did not launch it here")
     subject = f"run '{world.day.id}'"
     driver.app.push_screen(
         Confirm(trust_question(Case(subject, world.day.path, reasons, facts, "")))

@@ -43,7 +43,7 @@ def test_a_link_that_is_not_followed_is_called_so(
     link = tmp_path / "link.jsonl"
     link.symlink_to("real.jsonl")
     assert guarded(lambda: files.open_to_append(link)) == 2
-    assert "link.jsonl: is a symbolic link; name the file it leads to" in capsys.readouterr().err
+    assert "link.jsonl: is a symbolic link; name its target" in capsys.readouterr().err
 
 
 def test_a_broken_package_of_the_environment_is_one_line(

@@ -62,11 +62,11 @@ def test_a_linked_attempt_leads_nowhere(run: Path, tmp_path: Path, action: Actio
     (tmp_path / "elsewhere" / "x.jsonl").write_text("{}\n")
     (run / "attempt_1").symlink_to(tmp_path / "elsewhere")
     for name in ("x.jsonl", "new.jsonl"):
-        with pytest.raises(OSError, match="a link where a folder"):
+        with pytest.raises(OSError, match="a link instead of a folder"):
             action(run / "attempt_1" / name)
-    with pytest.raises(OSError, match="a link where a folder"):
+    with pytest.raises(OSError, match="a link instead of a folder"):
         files.make_folder(run / "attempt_1")
-    with pytest.raises(OSError, match="a link where a folder"):
+    with pytest.raises(OSError, match="a link instead of a folder"):
         files.write_atomic(run / "attempt_1" / "x.jsonl", "new")
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["x.jsonl"]
 

@@ -65,7 +65,7 @@ def test_a_half_written_step_after_a_complete_one_is_not_used(tmp_path: Path) ->
     (tmp_path / "checkpoints/global_step_20/actor").mkdir(parents=True)
     report = check_checkpoint(just_ended(tmp_path))
     assert report.complete and report.path == folder
-    assert "global_step_20 is only half written" in report.message
+    assert "global_step_20 is incomplete" in report.message
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_model_that_was_there_before_the_run_is_not_its_own(tmp_path: Path) ->
     run = make_run(tmp_path, "sft", checkpoint_dir="checkpoints", attempts=[{"number": 1}])
     save_final(tmp_path)
     claim(run)
-    assert "was there before it" in check_checkpoint(run).message
+    assert "existed before it" in check_checkpoint(run).message
     stamp = (tmp_path / "checkpoints" / STAMP).read_bytes()
     (tmp_path / "checkpoints" / "final" / STAMP).write_bytes(stamp)
     assert check_checkpoint(run).complete

@@ -236,7 +236,8 @@ def test_a_judge_with_equal_scores_for_all_answers_is_reported(
 
     run(tmp_path / "cache.jsonl", example("a"), example("b"), judge=Flat())
     note = (
-        "note: 2 of 2 questions got the same score for all their answers, so they reward no ranking"
+        "note: 2 of 2 questions got the same score for all their answers, "
+        "so no ranking of them is rewarded"
     )
     assert note in capsys.readouterr().err
 

@@ -189,7 +189,7 @@ def test_a_manifest_of_another_trainer_makes_no_run_directory(tmp_path: Path) ->
 
 def test_a_log_without_a_step_says_so(tmp_path: Path) -> None:
     path = write(tmp_path / "x.log", "(TaskRunner pid=1) hello")
-    with pytest.raises(UsageError, match="holds no step yet"):
+    with pytest.raises(UsageError, match="contains no step yet"):
         read_columns(str(path), tmp_path)
     with pytest.raises(UsageError, match="no such file or folder"):
         read_columns(f"{tmp_path}/nope", tmp_path)

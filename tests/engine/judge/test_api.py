@@ -243,5 +243,5 @@ def test_a_redirect_is_an_error_and_takes_no_key_to_another_address() -> None:
 
 def test_a_key_is_not_sent_in_the_clear_to_another_host() -> None:
     settings = JudgeSettings(provider="openai", model="m", base_url="http://192.0.2.1/v1")
-    with pytest.raises(UsageError, match="would cross the network in the clear"):
+    with pytest.raises(UsageError, match="would be sent unencrypted"):
         make_judge(settings, None, ENV)

@@ -197,7 +197,7 @@ def test_a_derived_run_warns_of_edited_files(model: Path) -> None:
     (model / "config.json").unlink()
     assert edited_files(contents) == ["mine/part.py", "base/config.json"]
     assert (edited_complaint("a", contents) or "").startswith(
-        "mine/part.py, base/config.json: not what run 'a' was launched with"
+        "mine/part.py, base/config.json: changed since run 'a' was launched"
     )
 
 

@@ -130,7 +130,8 @@ def test_a_repro_says_which_files_were_edited_since_the_run(project: Project) ->
     run = launched(project)
     assert plan_repro(run, {}).edited is None
     (project.root / "data/train.parquet").write_bytes(b"other")
-    assert (plan_repro(run, {}).edited or "").startswith("data/train.parquet: not what run 'sick'")
+    edited = plan_repro(run, {}).edited or ""
+    assert edited.startswith("data/train.parquet: changed since run 'sick'")
 
 
 def test_values_listed_as_unchanged_are_unchanged(project: Project) -> None:

@@ -95,7 +95,7 @@ def test_the_question_before_a_child_names_the_files_edited_since_the_run(
         warning.message for warning in check_rerun(run, [BATCH]).warnings if warning.id == "edited"
     ]
     assert len(messages) == 1
-    assert messages[0].startswith("models/base/config.json: not what run 'sick' was launched with")
+    assert messages[0].startswith("models/base/config.json: changed since run 'sick' was launched")
 
 
 def test_a_variable_of_the_environment_is_kept_and_added_to_those_of_the_parent(
@@ -130,7 +130,7 @@ def test_a_change_that_changes_nothing_is_refused(project: Project) -> None:
 def test_a_run_without_its_recipe_has_no_child(project: Project) -> None:
     run = launched(project)
     run.recipe.unlink()
-    with pytest.raises(UsageError, match="the run's recipe is missing"):
+    with pytest.raises(UsageError, match="the run's config is missing"):
         plan_rerun(run, [BATCH])
 
 

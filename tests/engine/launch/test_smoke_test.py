@@ -49,7 +49,7 @@ def test_a_loss_that_grows_out_of_hand_or_is_nan_costs_the_third() -> None:
 
 
 def test_an_unparsed_judge_reply_fails_the_fourth_check() -> None:
-    assert missing({"judge/parse_failures": 1.0}) == ["every judge reply is read"]
+    assert missing({"judge/parse_failures": 1.0}) == ["every judge reply can be read"]
 
 
 def test_a_custom_reward_function_has_no_judge_and_must_score_every_rollout() -> None:
@@ -68,4 +68,4 @@ def test_without_a_step_there_is_no_passed_check() -> None:
 def test_the_checks_report_their_numbers() -> None:
     texts = {check.id: check.text for check in check_steps([Step(1, 1, 0.0, FINE)])}
     assert texts["reward/mean is a number"] == "1 of 1 steps have a number, +0.200 to +0.200"
-    assert texts["every judge reply is read"] == "0 of 8 judge replies could not be read"
+    assert texts["every judge reply can be read"] == "0 of 8 judge replies could not be read"

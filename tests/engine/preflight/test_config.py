@@ -126,7 +126,7 @@ def test_a_key_that_is_given_twice_is_named_with_the_value_that_counts() -> None
     answer = tiny(f"{ACTOR}.optim.lr=1e-5", f"+{ACTOR}.optim.lr=2e-5")
     key = f"{ACTOR}.optim.lr"
     assert answer.status == "warn"
-    assert f"{key}=1e-5 has no effect: {key}=2e-5 follows it" in answer.message
+    assert f"{key}=1e-5 has no effect: {key}=2e-5 overrides it" in answer.message
 
 
 @pytest.mark.parametrize("place", ["{}", "{}/below"])

@@ -146,10 +146,10 @@ def test_a_credential_over_plain_http_to_another_host_is_refused_unless_the_host
 ) -> None:
     check = answer(project, env, *overrides)
     assert check.status == "fail"
-    assert "would cross the network in the clear to 203.0.113.5: use https" in check.message
+    assert "would be sent unencrypted to 203.0.113.5: use https" in check.message
     assert SECRET not in check.message
     trusted = answer(project, {**env, "GRUBRICS_ALLOW_HTTP": "203.0.113.5"}, *overrides)
-    assert "in the clear" not in trusted.message
+    assert "unencrypted" not in trusted.message
 
 
 def test_a_cluster_is_no_excuse_for_a_key_in_the_clear(project: Project) -> None:
@@ -160,7 +160,7 @@ def test_a_cluster_is_no_excuse_for_a_key_in_the_clear(project: Project) -> None
 
 def test_a_server_without_a_key_and_one_on_this_host_may_use_http(project: Project) -> None:
     far = answer(project, {}, "judge.provider=openai", f"judge.base_url={FAR}")
-    assert "in the clear" not in far.message
+    assert "unencrypted" not in far.message
     near = ["judge.provider=openai", "judge.base_url=http://127.0.0.1:8000/v1"]
     assert answer(project, {"OPENAI_API_KEY": SECRET}, *near).status == "ok"
 

@@ -47,7 +47,7 @@ def test_a_template_that_drops_the_question_is_refused(project: Project) -> None
     use_template("{{ messages[0].content }}" + " word" * 40)
     check = answer(project)
     assert check.status == "fail"
-    assert "the question is not in the text; of row 0 the model sees" in check.message
+    assert "the text lacks the question; of row 0 the model sees" in check.message
 
 
 def answer_of_plain_rows(project: Project, *contents: str) -> Check:
@@ -82,7 +82,7 @@ def test_a_prompt_without_a_question_is_refused_with_its_row(project: Project) -
 def test_a_template_that_drops_the_prompt_of_plain_rows_is_refused(project: Project) -> None:
     use_template("{{ bos_token }}" + " word" * 40)
     check = answer_of_plain_rows(project, *["Why?"] * 8)
-    assert "the question is not in the text; of row 0" in check.message
+    assert "the text lacks the question; of row 0" in check.message
 
 
 def test_a_template_that_leaves_the_system_message_out_is_a_warning(project: Project) -> None:
@@ -158,7 +158,7 @@ def test_a_long_prompt_is_found_in_any_row_and_refused_because_verl_cuts_it(
     assert "1 of 131 rows exceed data.max_prompt_length=256 tokens: train.parquet row 100 (4" in (
         check.message
     )
-    assert "verl cuts their beginning off" in check.message
+    assert "verl keeps only their last" in check.message
     assert f"data.truncation={truncation} has no effect" in check.message
     assert check.fix is not None and check.fix.startswith("data.max_prompt_length=4")
 
@@ -250,7 +250,7 @@ def test_sft_examples_that_lose_their_whole_answer_are_named(project: Project) -
         file.write(json.dumps(long) + "\n")
     check = sft_answer(project)
     assert check.status == "warn"
-    assert "of train.jsonl line 9 nothing of the answer remains to train on" in check.message
+    assert "train.jsonl line 9: nothing of the answer remains to train on" in check.message
 
 
 def test_sft_data_that_lose_every_answer_are_refused(project: Project) -> None:

@@ -43,7 +43,7 @@ def test_shipped_recipes_are_fine(recipe: str) -> None:
         ([*SHAPED, f"{LIMIT}=64", f"{BUFFER}.len=0"], "above 0", f"{BUFFER}.len=12"),
         (
             [*SHAPED, f"{LIMIT}=64", "reward.reward_manager.name=naive"],
-            "naive manager does not shorten the reward",
+            "naive manager does not lower the reward",
             "reward.reward_manager.name=dapo",
         ),
         ([f"{BUFFER}.lenn=3"], "nothing reads", f"{BUFFER}.len=3"),
@@ -51,7 +51,7 @@ def test_shipped_recipes_are_fine(recipe: str) -> None:
         ([FILTER, "algorithm.filter_groups.metric=seq_reward"], "names no", "metric=reward"),
         ([FILTER, "algorithm.filter_groups.metric=aligment"], "known", "metric=alignment"),
         (["data.gen_batch_size=3"], "does not divide", "data.gen_batch_size=4"),
-        (["trainer.v1.trainer_mode=separate_async"], "GPUs of its own", "colocate_async"),
+        (["trainer.v1.trainer_mode=separate_async"], "separate GPUs", "colocate_async"),
     ],
 )
 def test_what_would_have_no_effect_or_end_the_run_is_refused(

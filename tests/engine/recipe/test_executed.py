@@ -89,7 +89,7 @@ def test_a_launch_is_refused_with_the_way_on(name: str, folder: Path) -> None:
     with pytest.raises(UntrustedError) as refused:
         launch(plan(recipe(), "one", Path("runs")))
     assert f"is writable by everybody (mode 0666; chmod go-w {path})" in str(refused.value)
-    assert "--trust does it" in str(refused.value)
+    assert "add --trust" in str(refused.value)
     assert not (folder / "runs").exists()
 
 
@@ -131,7 +131,7 @@ def test_a_folder_in_which_others_may_replace_the_file_counts() -> None:
 def test_code_of_another_user_counts_whatever_its_mode(name: str, text: str) -> None:
     Path(name).write_text(text)
     os.chown(name, STRANGER, STRANGER)
-    assert "is owned by uid 54321 (mode 0644; launch a copy of your own)" in reasons(recipe())
+    assert "is owned by uid 54321 (mode 0644; launch your own copy)" in reasons(recipe())
 
 
 @needs_root

@@ -30,7 +30,7 @@ def load(*overrides: str) -> Recipe:
     ],
 )
 def test_a_value_that_opens_the_run_is_refused_unless_that_is_meant(override: str) -> None:
-    with pytest.raises(UsageError, match=r"set grubrics\.exposed=true if that is meant") as caught:
+    with pytest.raises(UsageError, match=r"set grubrics\.exposed=true to allow it") as caught:
         require_private(load(override))
     assert override in str(caught.value)
     assert exposure_complaint(load(override, "grubrics.exposed=true")) is None

@@ -35,7 +35,7 @@ def test_shared_metrics_are_those_that_every_run_has() -> None:
 )
 def test_one_line_lists_what_runs_of_different_kinds_share(shared: list[str], said: str) -> None:
     line = format_kinds(("grpo", "sft"), shared)
-    assert line == f"different kinds (grpo, sft): beside steps and times they share {said}"
+    assert line == f"different kinds (grpo, sft): apart from steps and times, they share {said}"
 
 
 def test_runs_of_one_kind_need_no_line() -> None:

@@ -203,7 +203,7 @@ def test_a_confirmation_is_valid_for_exactly_the_displayed_content(root: Path) -
     write_state(run, RunState("finished"))  # Not of what a person decides about.
     require(run, executes=True)
     jsonl.write_json(run.manifest, {**run.read_manifest(), "cwd": "/"})
-    with pytest.raises(UntrustedError, match="not launched here"):
+    with pytest.raises(UntrustedError, match="did not launch it here"):
         require(run, executes=True)
 
 
@@ -247,7 +247,7 @@ def test_a_run_that_was_changed_needs_a_new_confirmation(root: Path, name: str) 
         file.write(" ")
     assert not is_launched_here(copy)
     require(copy)  # Tags, a stop and an archive execute nothing.
-    with pytest.raises(UntrustedError, match="not launched here"):
+    with pytest.raises(UntrustedError, match="did not launch it here"):
         resume(copy)
 
 
@@ -342,7 +342,7 @@ def test_a_queue_that_a_stranger_made_is_not_joined(root: Path) -> None:
 def test_the_token_is_sent_only_to_the_cluster_of_the_launch(root: Path) -> None:
     run = make_run(root, ray="http://127.0.0.1:9")
     write_job(run.attempt(1).path, RayJob("http://127.0.0.1:1", "id", "/", ("x",), {}))
-    with pytest.raises(UntrustedError, match="not launched here"):
+    with pytest.raises(UntrustedError, match="did not launch it here"):
         left_on_cluster(run)
     vouch(run)
     assert left_on_cluster(run) is None
@@ -424,5 +424,5 @@ def test_an_access_list_that_lets_somebody_write_counts(root: Path, what: str) -
     vouch(run)
     run.path.chmod(0o711)
     let_in(run.path / what, STRANGER)
-    with pytest.raises(UntrustedError, match="is writable by those whom its access list names"):
+    with pytest.raises(UntrustedError, match="is writable by users on its access list"):
         add_tags(run, ["x"])

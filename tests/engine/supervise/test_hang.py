@@ -94,13 +94,13 @@ def test_a_worker_that_waits_for_the_judge_says_so() -> None:
     members = member(14, "RewardLoopWorker"), member(10, "driver")
     own = ASKING_JUDGE.replace("httpcore/_backends/anyio.py", "engine/judge/api.py")
     for stack in (ASKING_JUDGE, own):
-        assert "answer of the judge" in told(*members, p14=stack, p10=DRIVER)
+        assert "reply from the judge" in told(*members, p14=stack, p10=DRIVER)
 
 
 def test_a_connection_that_no_frame_shows_is_the_judges() -> None:
     waits = Member(14, "RewardLoopWorker", "S", connected="203.0.113.5:443")
     text = told(waits, member(10, "TaskRunnerV1"), p14=IDLE_ACTOR, p10=DRIVER)
-    assert text == "RewardLoopWorker 14 waits for an answer from 203.0.113.5:443"
+    assert text == "RewardLoopWorker 14 waits for a reply from 203.0.113.5:443"
 
 
 def test_the_coordinator_is_not_the_location_of_a_hang_while_workers_exist() -> None:

@@ -99,7 +99,7 @@ def test_the_token_is_found_where_ray_keeps_it(
     (tmp_path / ".ray" / "auth_token").write_text("right\n")
     assert cluster.version() == "2.60.0"
     monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong")
-    with pytest.raises(RefusedError, match="not this cluster's"):
+    with pytest.raises(RefusedError, match="does not accept this token"):
         cluster.version()
 
 
@@ -147,5 +147,5 @@ def test_the_token_is_not_sent_in_the_clear_to_another_host(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RAY_AUTH_TOKEN", "right")
-    with pytest.raises(RefusedError, match=r"Ray's token would cross the network in the clear"):
+    with pytest.raises(RefusedError, match=r"Ray's token would be sent unencrypted"):
         Cluster("http://192.0.2.1:8265").version()

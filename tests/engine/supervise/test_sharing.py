@@ -55,7 +55,7 @@ def test_no_run_is_moved_into_an_archive_of_a_stranger(tmp_path: Path) -> None:
     run = make_run(tmp_path / "runs")
     (tmp_path / "runs" / ".archive").mkdir()
     os.chown(tmp_path / "runs" / ".archive", 54_321, -1)
-    with pytest.raises(UsageError, match="somebody else's"):
+    with pytest.raises(UsageError, match="belongs to another user"):
         archive(run)
     assert run.path.is_dir()
 

@@ -45,7 +45,7 @@ def test_shards_of_ranks_are_joined(tmp_path: Path, sharded: torch.Tensor) -> No
 def test_a_shard_that_would_execute_something_is_refused(tmp_path: Path) -> None:
     shard, target = tmp_path / "model_world_size_1_rank_0.pt", tmp_path / "ran"
     torch.save({"w": Command(target)}, shard)
-    with pytest.raises(UsageError, match=rf"{shard.name}: holds more than weights"):
+    with pytest.raises(UsageError, match=rf"{shard.name}: contains more than weights"):
         merged_state(tmp_path)
     assert not target.exists()
 

@@ -93,7 +93,8 @@ def test_a_text_that_no_reader_understands_is_refused_in_one_line(tmp_path: Path
     notes.write_text("Set actor_rollout_ref.model.path, then start verl.trainer.\n")
     done = CliRunner().invoke(app, ["watch", str(notes)])
     assert done.stdout == ""
-    assert str(done.exception).startswith(f"{notes}: holds no step yet; looked for offline W&B run")
+    problem = f"{notes}: contains no step yet; looked for offline W&B run"
+    assert str(done.exception).startswith(problem)
 
 
 @pytest.mark.parametrize("name", ["show", "runs"])

@@ -76,7 +76,7 @@ def test_a_run_from_elsewhere_executes_nothing_unasked(run: RunDir, words: list[
     run.path.chmod(0o700)
     code, shown, error = invoke(run, words)
     assert code != 0
-    assert "it was not launched here by you" in shown and "--trust" in error
+    assert "you did not launch it here" in shown and "--trust" in error
 
 
 @pytest.mark.parametrize("words", WRITING.values(), ids=WRITING)
@@ -113,4 +113,4 @@ def test_a_name_that_leads_into_a_run_is_the_runs_recipe(
     Path("configs/mine.yaml").symlink_to(run.recipe)
     code, told, error = invoke(run, ["check", "mine"])
     assert code != 0 and "address    judge.base_url: http://evil.example/v1" in told
-    assert "--trust does it" in error
+    assert "add --trust" in error

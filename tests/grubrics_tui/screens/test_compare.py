@@ -254,10 +254,10 @@ async def test_runs_of_different_kinds_are_said_to_be_with_what_they_share(
     tuned = SampleRun.create(runs, "tuned", kind="sft")
     tuned.grow(8)
     tuned.say("finished")
-    line = "different kinds (grpo, sft): beside steps and times they share "
+    line = "different kinds (grpo, sft): apart from steps and times, they share "
     async with running(runs, LARGE) as driver:
         await compare(driver, 4)
-        screen = await driver.shows("beside steps and times they share ")
+        screen = await driver.shows("apart from steps and times, they share ")
         assert "different kinds: " in screen and "; each run at its last step" in screen
     assert f"note: {line}" in cli_output(runs, "compare", "long", "tuned")
     comparison = json.loads(cli_output(runs, "compare", "long", "tuned", "--json"))
@@ -268,7 +268,7 @@ async def test_runs_of_different_kinds_are_said_to_be_with_what_they_share(
 async def test_rewards_on_different_scales_are_warned_of_on_the_screen_and_in_the_shell(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
-    warning = "rewards are not on one scale: judge.model, reward_config.lambda_len differ"
+    warning = "rewards are not on the same scale: judge.model, reward_config.lambda_len differ"
     assert "one scale" not in cli_output(runs, "compare", *three)
     for index, sample in enumerate(three.values()):
         sample.configure(

@@ -150,7 +150,7 @@ def test_text_of_no_trainer_is_offered_as_a_log_and_to_the_doctor(
     text = tmp_path / "my notes.txt"
     text.write_text("all is well\n")
     code, said = call("watch", str(text))
-    assert code == 2 and "no known format in it" in said
+    assert code == 2 and "it has no known format" in said
     assert f"watch --log '{text}'" in said and f"diagnose '{text}'" in said
 
 

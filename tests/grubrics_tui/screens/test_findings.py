@@ -223,7 +223,7 @@ async def test_a_run_without_its_recipe_says_why_there_is_no_repro(
     async with running(runs) as driver:
         await findings(driver, sick.run, TITLE)
         await driver.press("t")
-        await driver.shows("cannot be reproduced at small scale", "the run's recipe is missing")
+        await driver.shows("cannot be reproduced at small scale", "the run's config is missing")
 
 
 async def test_a_question_whose_thread_dies_says_of_what(

@@ -84,7 +84,7 @@ async def test_a_second_entry_for_the_same_run_is_refused_in_one_line(
         await driver.message(LogEntryScreen.Appended)
         await driver.press("ctrl+s")
         await driver.message(LogEntryScreen.Refused)
-        await driver.shows("has an entry already")
+        await driver.shows("already has an entry")
     assert log.read_text().count("### [EXP-") == 1
 
 

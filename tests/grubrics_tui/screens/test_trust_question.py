@@ -50,7 +50,7 @@ async def test_a_run_from_elsewhere_is_resumed_only_when_trusted(runs: Path) -> 
     jsonl.write_json(sample.run.manifest, {**manifest, "attempts": [attempt], "cwd": "/"})
     async with running(runs) as driver:
         await driver.press("r", "u")
-        await driver.shows("Trust run '", "not launched here by you", "/bin/sh -c id")
+        await driver.shows("Trust run '", "you did not launch it here", "/bin/sh -c id")
         await driver.press("y")
         await driver.shows("Resume ")
 
