@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from engine.findings.categories import find_category
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.findings.symptom import Case, Symptom
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 
 _KILLED = "killed by SIGKILL"
-_MATTERS_ANYWAY = ("judge_", "context_length", "reward_")
-"""Problems with rewards matter even in a run that finished."""
 _INTERRUPTED = "job_cancelled_or_interrupted"
-_OUTSIDE = (
-    "job_cancelled", "host_oom", "ray_start_or_worker_died", "judge_", "checkpoint_disk_full",
-    "nccl_", "port_in_use", "wandb_",
-)  # fmt: skip
-"""External causes: afterwards, the run can be resumed unchanged."""
 
 
 KILLED = Symptom(
@@ -47,7 +41,7 @@ def adjust_to_end(
         ]
     if state.went_well:
         return [
-            finding if finding.category.startswith(_MATTERS_ANYWAY) else _as_info(finding)
+            finding if find_category(finding.category).counts_when_finished else _as_info(finding)
             for finding in text
         ]
     if _KILLED in reason and not any(finding.severity.is_alarm for finding in text):
@@ -60,7 +54,7 @@ def offer_resume(findings: Sequence[Finding], run: RunDir, state: RunState) -> l
     """Add the resume command to the root cause of a run that failed for an external reason."""
     if state.state not in ("failed", "lost") or not findings:
         return list(findings)
-    if not findings[0].severity.is_alarm or not findings[0].category.startswith(_OUTSIDE):
+    if not findings[0].severity.is_alarm or not find_category(findings[0].category).resumable:
         return list(findings)
     from engine.checkpoints.find import check_checkpoint
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -9,27 +10,77 @@ IDS = Path(__file__).with_name("finding_ids.txt")
 
 ALARMS = ("critical", "error", "warning")
 
-FAILURES = (
-    "checkpoint_corrupt_or_mismatch", "checkpoint_disk_full", "collapse_entropy_or_length",
-    "config_error", "context_length_exceeded", "cuda_device_assert", "cuda_oom_rollout",
-    "cuda_oom_training", "data_missing_or_schema", "driver_toolkit_mismatch",
-    "dtype_or_attention_error", "host_oom", "job_cancelled_or_interrupted", "judge_auth",
-    "judge_content_filter", "judge_parse_failure", "judge_rate_limit",
-    "judge_timeout_or_connection", "kl_or_grad_blowup", "lora_adapter_error",
-    "loss_flat_no_learning", "loss_nan", "model_not_found_or_hub", "nccl_timeout_or_error",
-    "permission_or_fd_limit", "port_in_use", "python_env_import", "ray_start_or_worker_died",
-    "reward_function_error", "reward_zero_or_flat", "tokenizer_or_chat_template",
-    "training_setup_error", "vllm_init_failure", "wandb_auth", "wandb_network",
-    "wandb_teardown_or_crash",
-)  # fmt: skip
-"""The usual categories of failures in post-training."""
 
-WITHOUT_FAILURE = (
-    "ablation_no_effect", "overfitting", "slow_step", "stalled", "validation_is_training",
-)  # fmt: skip
-"""For runs that do not fail: without effect, slow, stalled, or with misleading metrics."""
+@dataclass(frozen=True)
+class Category:
+    """What the verdict on a run needs to know about a category; every finding ID begins with one.
 
-CATEGORIES = (*FAILURES, *WITHOUT_FAILURE)
+    ``part``: what fails here if a small run fails in the same way. ``external``: a cause that has
+    nothing to do with the config, if there is one. ``resumable``: the run can be resumed unchanged.
+    ``counts_when_finished``: an alert even of a run that finished.
+    """
+
+    name: str
+    part: str
+    external: str | None
+    resumable: bool
+    counts_when_finished: bool = False
+
+
+ENGINE, JUDGE, REWARD, DATA = "the engine", "the judge", "the reward", "the data"
+
+_CATEGORIES = (
+    Category("checkpoint_corrupt_or_mismatch", ENGINE, None, resumable=False),
+    Category("checkpoint_disk_full", ENGINE, "the disk", resumable=True),
+    Category("collapse_entropy_or_length", ENGINE, None, resumable=False),
+    Category("config_error", ENGINE, None, resumable=False),
+    Category("context_length_exceeded", DATA, None, resumable=False, counts_when_finished=True),
+    Category("cuda_device_assert", ENGINE, None, resumable=False),
+    Category("cuda_oom_rollout", ENGINE, None, resumable=False),
+    Category("cuda_oom_training", ENGINE, None, resumable=False),
+    Category("data_missing_or_schema", DATA, None, resumable=False),
+    Category("driver_toolkit_mismatch", ENGINE, None, resumable=False),
+    Category("dtype_or_attention_error", ENGINE, None, resumable=False),
+    Category("host_oom", ENGINE, None, resumable=True),
+    Category("job_cancelled_or_interrupted", ENGINE, "a signal from outside", resumable=True),
+    Category("judge_auth", JUDGE, "the judge", resumable=True, counts_when_finished=True),
+    Category("judge_content_filter", JUDGE, None, resumable=True, counts_when_finished=True),
+    Category("judge_parse_failure", JUDGE, "the judge", resumable=True, counts_when_finished=True),
+    Category("judge_rate_limit", JUDGE, "the judge", resumable=True, counts_when_finished=True),
+    Category(
+        "judge_timeout_or_connection", JUDGE, "the judge", resumable=True, counts_when_finished=True
+    ),
+    Category("kl_or_grad_blowup", ENGINE, None, resumable=False),
+    Category("lora_adapter_error", ENGINE, None, resumable=False),
+    Category("loss_flat_no_learning", ENGINE, None, resumable=False),
+    Category("loss_nan", ENGINE, None, resumable=False),
+    Category("model_not_found_or_hub", ENGINE, "the model hub or the network", resumable=False),
+    Category("nccl_timeout_or_error", ENGINE, "the network between the ranks", resumable=True),
+    Category("permission_or_fd_limit", ENGINE, "the file system or its limits", resumable=False),
+    Category("port_in_use", ENGINE, "a port that another process held", resumable=True),
+    Category("python_env_import", ENGINE, None, resumable=False),
+    Category("ray_start_or_worker_died", ENGINE, "a process of the run that died", resumable=True),
+    Category("reward_function_error", REWARD, None, resumable=False, counts_when_finished=True),
+    Category("reward_zero_or_flat", REWARD, None, resumable=False, counts_when_finished=True),
+    Category("tokenizer_or_chat_template", DATA, None, resumable=False),
+    Category("training_setup_error", ENGINE, None, resumable=False),
+    Category("vllm_init_failure", ENGINE, None, resumable=False),
+    Category("wandb_auth", ENGINE, "W&B or the network", resumable=True),
+    Category("wandb_network", ENGINE, "W&B or the network", resumable=True),
+    Category("wandb_teardown_or_crash", ENGINE, "W&B or the network", resumable=True),
+    Category("ablation_no_effect", ENGINE, None, resumable=False),
+    Category("overfitting", ENGINE, None, resumable=False),
+    Category("slow_step", ENGINE, None, resumable=False),
+    Category("stalled", ENGINE, None, resumable=False),
+    Category("validation_is_training", ENGINE, None, resumable=False),
+)
+
+CATEGORIES = {category.name: category for category in _CATEGORIES}
+
+
+def find_category(name: str) -> Category:
+    """Return the category; one that only another package's rules use blames the engine."""
+    return CATEGORIES.get(name) or Category(name, ENGINE, None, resumable=False)
 
 
 def alternatives_to(name: str) -> tuple[str, ...]:

@@ -12,20 +12,13 @@ from engine.base.errors import UsageError
 from engine.base.follow import last_lines
 from engine.doctor.console import Stopped, never
 from engine.doctor.live import RunFollower
+from engine.findings.categories import find_category
 from engine.findings.finding import Finding
 from engine.runs.manifest import parent_phrase
 from engine.runs.rundir import Attempt, RunDir, check_id
 from engine.runs.state import RunState, describe
 
 _ABSENT = object()
-_PARTS = {
-    "judge": "the judge",
-    "reward": "the reward",
-    "data": "the data",
-    "tokenizer": "the data",
-    "context": "the data",
-}
-"""What a category blames, by its first word; otherwise the engine."""
 
 
 class Lineage:
@@ -137,7 +130,7 @@ def verdict(
     is_healthy = run_state.went_well and not run_alerts
     if not repro_state.went_well or others:
         problem = ", ".join(others) or describe(repro_state)
-        part = _part(others[0]) if others else "engine, data or reward"
+        part = find_category(others[0]).part if others else "engine, data or reward"
         contrast = "although the run has no alerts" if is_healthy else "but in another way"
         text = (
             f"the small run fails, {contrast} ({problem}): fix this infrastructure problem first "
@@ -178,12 +171,9 @@ def _shared_verdict(
             "the cause. Apply its fix"
         )
     return "infrastructure", (
-        f"{same}: the cause is infrastructure, here {_part(root)}, not the size of the run"
+        f"{same}: the cause is infrastructure, here {find_category(root).part}, not the size of "
+        "the run"
     )
-
-
-def _part(category: str) -> str:
-    return _PARTS.get(category.split("_", 1)[0], "the engine")
 
 
 def named_values(findings: Iterable[Finding]) -> dict[str, object]:
@@ -226,21 +216,6 @@ def _alerts(findings: Sequence[Finding]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(alerts))
 
 
-_OUTSIDE = {
-    "judge_content_filter": "",
-    "judge_": "the judge",
-    "model_not_found_or_hub": "the model hub or the network",
-    "wandb_": "W&B or the network",
-    "nccl_timeout_or_error": "the network between the ranks",
-    "checkpoint_disk_full": "the disk",
-    "permission_or_fd_limit": "the file system or its limits",
-    "port_in_use": "a port that another process held",
-    "ray_start_or_worker_died": "a process of the run that died",
-    "job_cancelled_or_interrupted": "a signal from outside",
-}
-"""What an alert blames, by the beginning of its category; the first match counts. Empty: the
-config may be to blame."""
-
 _REASONS = (
     (re.compile(r"no space left|disk is full|quota exceeded", re.IGNORECASE), "the disk"),
     (re.compile(r"killed by SIG|from outside"), "a signal from outside"),
@@ -267,7 +242,7 @@ def outside_cause(
     root = categories[0]
     if root in _MEMORY:
         return _memory_of_others(attempt, "gpu" if root.startswith("cuda") else "host")
-    return next((cause for start, cause in _OUTSIDE.items() if root.startswith(start)), "") or None
+    return find_category(root).external
 
 
 def _memory_of_others(attempt: Attempt | None, device: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -11,7 +10,7 @@ from engine.base import files
 from engine.base.holes import chunks
 from engine.doctor.text.events import Event
 from engine.doctor.text.reader import LogReader
-from engine.doctor.text.rules import Role, Rule
+from engine.doctor.text.rules import PLACEHOLDER, Role, Rule
 from engine.doctor.text.story import NEAR_END, Story, build_story
 from engine.doctor.text.tracebacks import Raised
 from engine.doctor.text.unknown import kind_of
@@ -145,9 +144,7 @@ def _fill(text: str, event: Event) -> str:
     groups = dict(event.groups)
     if module := groups.get("module"):
         groups["package"] = package_of(module)
-    return re.sub(
-        r"\{(\w+)(?:\|([^}]*))?\}", lambda name: groups.get(name[1]) or name[2] or "?", text
-    )
+    return PLACEHOLDER.sub(lambda name: groups.get(name[1]) or name[2] or "?", text)
 
 
 def _fill_remedy(remedy: Remedy, event: Event) -> Remedy:

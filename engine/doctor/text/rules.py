@@ -183,9 +183,33 @@ def _rule(entry: Mapping[str, Any], file: str) -> Rule:
         )
         # Raises for a pattern without a text to search for.
         _ = rule.literals
+        _check_placeholders(rule)
     except (ValueError, TypeError) as error:
         raise UsageError(f"{origin}: {error}") from error
     return rule
+
+
+PLACEHOLDER = re.compile(r"\{(\w+)(?:\|([^}]*))?\}")
+"""``{name}`` or ``{name|default}`` in a text of a rule: a named group of the pattern."""
+_GROUP = re.compile(r"\(\?P<(\w+)>")
+
+
+def _check_placeholders(rule: Rule) -> None:
+    """ValueError for a placeholder that no pattern of the rule can fill."""
+    groups = {name for pattern in rule.patterns for name in _GROUP.findall(pattern)}
+    if "module" in groups:
+        groups.add("package")
+    afters = (change.after for remedy in rule.remedies for change in remedy.changes)
+    titles = (remedy.title for remedy in rule.remedies)
+    texts = [
+        rule.title,
+        rule.cause,
+        *titles,
+        *(after for after in afters if isinstance(after, str)),
+    ]
+    for name, _ in PLACEHOLDER.findall(" ".join(texts)):
+        if name not in groups:
+            raise ValueError(str(unknown_name("placeholder", name, sorted(groups))))
 
 
 def _remedy(entry: Any) -> Remedy:

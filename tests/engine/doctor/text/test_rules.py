@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,11 @@ def test_a_rule_that_would_be_looked_for_in_every_line_is_refused(tmp_path: Path
 
 def test_a_misspelt_key_is_named_with_the_nearest_right_one(tmp_path: Path) -> None:
     refuse(tmp_path, GOOD.replace("title:", "titel:"), "did you mean 'title'")
+
+
+def test_a_placeholder_that_no_pattern_fills_is_refused(tmp_path: Path) -> None:
+    broken = re.sub("cause: .*", "cause: Of {lnk|the link}.", GOOD)
+    refuse(tmp_path, broken, "rule 'host_oom.*placeholder 'lnk' does not exist")
 
 
 def test_a_rule_without_an_example_is_refused(tmp_path: Path) -> None:
