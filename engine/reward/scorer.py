@@ -50,14 +50,24 @@ class ScoredRollout:
     record: Mapping[str, Any]
 
 
+Done = Callable[[int, ScoredRollout], None]
+"""Called with the index of a rollout and its score."""
+
+
+def _ignore(index: int, scored: ScoredRollout) -> None:
+    """Nobody waits for single scores."""
+
+
 class Scorer(Protocol):
     """Gives rollouts their rewards. Use one scorer per event loop."""
 
     async def score(self, rollout: Rollout) -> ScoredRollout:
         """Never raises for bad data, a failing judge or function: the score holds the error."""
 
-    async def score_all(self, rollouts: Sequence[Rollout]) -> list[ScoredRollout]:
-        """The scores of ``rollouts``, in their order."""
+    async def score_all(
+        self, rollouts: Sequence[Rollout], done: Done = _ignore
+    ) -> list[ScoredRollout]:
+        """The scores of ``rollouts``, in their order. ``done`` gets each one as it is ready."""
 
     async def aclose(self) -> None:
         """Free connections and processes."""
@@ -77,9 +87,17 @@ class RubricScorer:
         numbers = {**parts, "n_chars": float(len(rollout.text))}
         return ScoredRollout(score, numbers, score.to_record())
 
-    async def score_all(self, rollouts: Sequence[Rollout]) -> list[ScoredRollout]:
+    async def score_all(
+        self, rollouts: Sequence[Rollout], done: Done = _ignore
+    ) -> list[ScoredRollout]:
         """All at once; the judge bounds the calls in flight."""
-        return list(await asyncio.gather(*map(self.score, rollouts)))
+
+        async def score(index: int, rollout: Rollout) -> ScoredRollout:
+            scored = await self.score(rollout)
+            done(index, scored)
+            return scored
+
+        return list(await asyncio.gather(*map(score, range(len(rollouts)), rollouts)))
 
     async def aclose(self) -> None:
         await self._judge.aclose()
@@ -103,9 +121,15 @@ class FunctionScorer:
         )
         return ScoredRollout(score, numbers, own_record(score, numbers, rollout.ground_truth))
 
-    async def score_all(self, rollouts: Sequence[Rollout]) -> list[ScoredRollout]:
+    async def score_all(
+        self, rollouts: Sequence[Rollout], done: Done = _ignore
+    ) -> list[ScoredRollout]:
         """One after the other: what a function keeps in memory sees the order."""
-        return [await self.score(rollout) for rollout in rollouts]
+        scores = []
+        for index, rollout in enumerate(rollouts):
+            scores.append(await self.score(rollout))
+            done(index, scores[-1])
+        return scores
 
     async def aclose(self) -> None:
         self._end()

@@ -1,0 +1,263 @@
+"""Run an evaluation: generate the answers that are missing, score them, and summarize."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.base import files, jsonl, locks
+from engine.base.errors import UsageError
+from engine.base.follow import Tail, last_lines
+from engine.evaluation.folder import AnswerRow, EvaluationDir, Key, ScoreRow, TargetDir
+from engine.evaluation.items import Item
+from engine.evaluation.measures import measure
+from engine.evaluation.setup import Setup
+from engine.evaluation.targets import TEXTS, Target
+from engine.evaluation.texts import baseline_text
+from engine.recipe.recipe import Recipe
+from engine.recipe.scoring import make_scorer
+from engine.reward.scorer import Rollout, ScoredRollout, Scorer
+
+BATCH = 32
+LOG = "generate.log"
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Progress:
+    """``answers`` of ``total`` are there."""
+
+    total: int
+    answers: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What to evaluate, on what, and where. ``recipe`` scores the answers."""
+
+    folder: EvaluationDir
+    setup: Setup
+    items: Sequence[Item]
+    targets: Sequence[Target]
+    recipe: Recipe
+
+    @property
+    def total(self) -> int:
+        return sum(self._samples(target) for target in self.targets) * len(self.items)
+
+    def _samples(self, target: Target) -> int:
+        """A text of a baseline is the same in every sample."""
+        return 1 if target.form in TEXTS else self.setup.sampling.samples
+
+    def missing(self, target: Target, folder: TargetDir) -> list[tuple[Item, int]]:
+        """The answers that the target does not have yet."""
+        known = folder.read_answers()
+        return [
+            (item, sample)
+            for item in self.items
+            for sample in range(self._samples(target))
+            if (item.uid, sample) not in known
+        ]
+
+
+def evaluate(
+    evaluation: Evaluation,
+    env: Mapping[str, str],
+    report: Callable[[Progress], None] = lambda _: None,
+) -> dict[str, TargetDir]:
+    """Add what is missing to the folder; returns the folders of the targets by name.
+
+    ``env`` holds the judge's credentials. UsageError if another process works in the folder, if
+    the answers cannot be scored, and if a model cannot be loaded.
+    """
+    evaluation.folder.open(evaluation.setup)
+    with _locked(evaluation.folder.path):
+        folders = {target.name: evaluation.folder.add(target) for target in evaluation.targets}
+        for target in evaluation.targets:
+            if target.form in TEXTS:
+                _write_texts(evaluation, target, folders[target.name])
+        asyncio.run(_run(evaluation, folders, env, report))
+    return folders
+
+
+async def _run(
+    evaluation: Evaluation,
+    folders: Mapping[str, TargetDir],
+    env: Mapping[str, str],
+    report: Callable[[Progress], None],
+) -> None:
+    generator = _start_generator(evaluation, folders)
+    queue = _Unscored(folders)
+    scorer: Scorer | None = None
+    try:
+        while True:
+            running = generator is not None and generator.poll() is None
+            answers = queue.poll()
+            if answers:
+                scorer = scorer or make_scorer(evaluation.recipe, env)
+                await _score(scorer, evaluation.items, answers)
+            report(Progress(evaluation.total, queue.answered))
+            if not running and not answers:
+                break
+            await asyncio.sleep(0 if answers else _POLL_S)
+    finally:
+        if generator is not None and generator.poll() is None:
+            generator.terminate()
+            generator.wait()
+        if scorer is not None:
+            await scorer.aclose()
+    if generator is not None and generator.returncode != 0:
+        raise UsageError(f"generating failed: {_last_error(evaluation)}")
+
+
+class _Unscored:
+    """The answers without a score, each once, as they are written."""
+
+    def __init__(self, folders: Mapping[str, TargetDir]) -> None:
+        self._scored = {name: _scored_keys(folder) for name, folder in folders.items()}
+        self._folders = dict(folders)
+        self._tails = {name: Tail(folder.answers) for name, folder in folders.items()}
+        self.answered = 0
+
+    def poll(self) -> list[tuple[TargetDir, AnswerRow]]:
+        """The answers that came since the last poll and have no score."""
+        return [
+            (self._folders[name], answer)
+            for name, tail in self._tails.items()
+            for answer in self._new(tail)
+            if answer.answer is not None and answer.key not in self._scored[name]
+        ]
+
+    def _new(self, tail: Tail) -> list[AnswerRow]:
+        lines = (jsonl.parse_line(line) for line in tail.lines())
+        answers = [answer for line in lines if line and (answer := AnswerRow.from_json(line))]
+        self.answered += len(answers)
+        return answers
+
+
+def _scored_keys(folder: TargetDir) -> set[Key]:
+    return {key for key, score in folder.read_scores().items() if score.reward is not None}
+
+
+async def _score(
+    scorer: Scorer, items: Sequence[Item], answers: Sequence[tuple[TargetDir, AnswerRow]]
+) -> None:
+    """Append a line per answer as soon as it is scored."""
+    rows = {item.uid: item.row for item in items}
+    known = [(folder, answer) for folder, answer in answers if answer.uid in rows]
+    rollouts = [Rollout.of_row(answer.answer or "", rows[answer.uid]) for _, answer in known]
+
+    def write(index: int, scored: ScoredRollout) -> None:
+        folder, answer = known[index]
+        error = scored.score.error
+        row = ScoreRow(
+            answer.uid,
+            answer.sample,
+            scored.score.reward,
+            measure(scored, answer.answer or ""),
+            None if error is None else f"{error.kind}: {error.message}",
+        )
+        jsonl.append(folder.scores, asdict(row))
+
+    await scorer.score_all(rollouts, write)
+
+
+def _write_texts(evaluation: Evaluation, target: Target, folder: TargetDir) -> None:
+    for item, sample in evaluation.missing(target, folder):
+        text = baseline_text(target, item, evaluation.setup.sampling.seed)
+        error = None if text is not None else "the data file has no golden rubric for this item"
+        answer = AnswerRow(item.uid, sample, item.sha256, item.prompt_sha256, text, 0, True, error)
+        jsonl.append(folder.answers, asdict(answer))
+
+
+def _start_generator(
+    evaluation: Evaluation, folders: Mapping[str, TargetDir]
+) -> subprocess.Popen[bytes] | None:
+    """The process that writes the missing answers; None where none is missing."""
+    targets = [
+        {
+            "name": target.name,
+            "form": target.form,
+            "source": target.source,
+            "answers": str(folders[target.name].answers.absolute()),
+            "requests": [_request(item, sample) for item, sample in missing],
+        }
+        for target in evaluation.targets
+        if target.form not in TEXTS
+        and (missing := evaluation.missing(target, folders[target.name]))
+    ]
+    if not targets:
+        return None
+    with (evaluation.folder.path / LOG).open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "engine.train.evaluate"],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "TOKENIZERS_PARALLELISM": "false"},
+        )
+    assert process.stdin is not None
+    with suppress(BrokenPipeError), process.stdin as pipe:
+        pipe.write(json.dumps({**_generation(evaluation), "targets": targets}).encode())
+    return process
+
+
+def _request(item: Item, sample: int) -> dict[str, Any]:
+    row = {
+        "uid": item.uid,
+        "sample": sample,
+        "item_sha256": item.sha256,
+        "prompt_sha256": item.prompt_sha256,
+    }
+    return {"row": row, "messages": list(item.messages)}
+
+
+def _generation(evaluation: Evaluation) -> dict[str, Any]:
+    """How the generator works, for all targets."""
+    recipe, sampling = evaluation.recipe, evaluation.setup.sampling
+    on_cpu = recipe.get("grubrics.device") == "cpu"
+    return {
+        "device": "cpu" if on_cpu else "cuda",
+        "dtype": "float32" if on_cpu else "bfloat16",
+        "batch": BATCH,
+        "threads": None,
+        "seed": sampling.seed,
+        "sampling": {
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+        },
+        "max_prompt_tokens": sampling.max_prompt_tokens,
+        "max_answer_tokens": sampling.max_answer_tokens,
+        "truncation": recipe.get("data.truncation"),
+        "template_arguments": recipe.tree.get("data", {}).get("apply_chat_template_kwargs") or {},
+        "chat_template": recipe.get(recipe.kind.template_key),
+    }
+
+
+def _last_error(evaluation: Evaluation) -> str:
+    log = evaluation.folder.path / LOG
+    lines = [line.decode(errors="replace").strip() for line in last_lines(log, 20)]
+    return f"{next((line for line in reversed(lines) if line), 'no output')} (see {log})"
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One process at a time adds to an evaluation."""
+    descriptor = files.open_lock(folder / "lock")
+    try:
+        locks.take(descriptor, folder / "lock", fcntl.flock, patience_s=0)
+        yield
+    except BlockingIOError as error:
+        raise UsageError(f"{folder}: another process is working on this evaluation") from error
+    finally:
+        os.close(descriptor)

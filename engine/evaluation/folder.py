@@ -1,0 +1,135 @@
+"""The files of an evaluation: setup.json, and per target target.json, answers.jsonl, scores.jsonl.
+
+Answers and scores are appended one line at a time and never rewritten. A process that was killed
+leaves everything it finished; starting again adds what is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.base import files, jsonl
+from engine.base.errors import UsageError
+from engine.evaluation.setup import Setup
+from engine.evaluation.targets import Target
+
+Key = tuple[str, int]
+"""The uid of an item and the number of the sample."""
+
+
+@dataclass(frozen=True)
+class AnswerRow:
+    """A generated answer, or the reason why there is none."""
+
+    uid: str
+    sample: int
+    item_sha256: str
+    prompt_sha256: str
+    answer: str | None
+    tokens: int
+    stopped: bool
+    """Whether the model ended the answer itself; False where the token limit did."""
+    error: str | None = None
+
+    @classmethod
+    def from_json(cls, line: dict[str, Any]) -> AnswerRow | None:
+        """The row of a line; None for a line that is none."""
+        uid, sample = jsonl.line(line.get("uid")), jsonl.integer(line.get("sample"))
+        answer = line.get("answer")
+        if uid is None or sample is None or not isinstance(answer, str | None):
+            return None
+        digests = str(line.get("item_sha256")), str(line.get("prompt_sha256"))
+        tokens, stopped = jsonl.integer(line.get("tokens")) or 0, line.get("stopped") is True
+        return cls(uid, sample, *digests, answer, tokens, stopped, _text(line.get("error")))
+
+    @property
+    def key(self) -> Key:
+        return self.uid, self.sample
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    """The score of an answer. ``reward`` is None where it could not be scored: ``error`` says why.
+
+    ``parts`` are the numbers beside it, such as the terms of the rubric reward.
+    """
+
+    uid: str
+    sample: int
+    reward: float | None
+    parts: dict[str, float]
+    error: str | None = None
+
+    @classmethod
+    def from_json(cls, line: dict[str, Any]) -> ScoreRow | None:
+        """The row of a line; None for a line that is none."""
+        uid, sample = jsonl.line(line.get("uid")), jsonl.integer(line.get("sample"))
+        if uid is None or sample is None:
+            return None
+        parts = line.get("parts") if isinstance(line.get("parts"), dict) else {}
+        numbers = {str(name): jsonl.number(value) for name, value in (parts or {}).items()}
+        known = {name: value for name, value in numbers.items() if value is not None}
+        return cls(uid, sample, jsonl.number(line.get("reward")), known, _text(line.get("error")))
+
+    @property
+    def key(self) -> Key:
+        return self.uid, self.sample
+
+
+@dataclass(frozen=True)
+class TargetDir:
+    """The folder of one target in an evaluation."""
+
+    path: Path
+
+    @property
+    def answers(self) -> Path:
+        return self.path / "answers.jsonl"
+
+    @property
+    def scores(self) -> Path:
+        return self.path / "scores.jsonl"
+
+    def read_answers(self) -> dict[Key, AnswerRow]:
+        """The answers by item and sample."""
+        return {
+            row.key: row for line in jsonl.read(self.answers) if (row := AnswerRow.from_json(line))
+        }
+
+    def read_scores(self) -> dict[Key, ScoreRow]:
+        """The scores by item and sample; the last line wins, because errors are tried again."""
+        return {
+            row.key: row for line in jsonl.read(self.scores) if (row := ScoreRow.from_json(line))
+        }
+
+
+@dataclass(frozen=True)
+class EvaluationDir:
+    """The folder of an evaluation."""
+
+    path: Path
+
+    def open(self, setup: Setup) -> None:
+        """Create the folder. UsageError if it belongs to another setup."""
+        files.make_folder(self.path.parent)
+        files.make_folder(self.path)
+        known = jsonl.read_json(self.path / "setup.json")
+        wanted = jsonl.finite(asdict(setup))
+        if known is None:
+            jsonl.write_json(self.path / "setup.json", wanted)
+        elif {**known, "data": setup.data} != wanted:
+            raise UsageError(f"{self.path}: holds another evaluation; delete or rename it")
+
+    def add(self, target: Target) -> TargetDir:
+        """The folder of a target, created where it is missing."""
+        folder = self.path / target.slug
+        files.make_folder(folder)
+        if not (folder / "target.json").is_file():
+            jsonl.write_json(folder / "target.json", asdict(target))
+        return TargetDir(folder)
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,63 @@
+"""The metrics of an answer: what each is, and which direction is better."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.evaluation.folder import ScoreRow
+from engine.reward.formula import RewardParts, RewardSettings, total_reward
+from engine.reward.scorer import ScoredRollout
+from engine.rubrics.rubric import parse_rubric
+
+
+@dataclass(frozen=True)
+class Metric:
+    """``worst``: the value of an answer that got everything wrong; None if there is none."""
+
+    name: str
+    worst: float | None
+    higher_is_better: bool = True
+
+    def value(self, row: ScoreRow) -> float | None:
+        """The metric of a scored answer; None where it was not scored."""
+        if row.reward is None:
+            return None
+        return row.reward if self.name == "reward" else row.parts.get(self.name)
+
+
+def metrics_of(scoring: Mapping[str, Any]) -> tuple[Metric, ...]:
+    """The metrics of a setup's scoring: those of a rubric, or the score of a function."""
+    if "function" in scoring:
+        return (Metric("reward", 0.0),)
+    settings = RewardSettings(**scoring["reward"])
+    worst = total_reward(RewardParts(-1.0, 0.0, 0.0, 1.0), settings)
+    return (
+        Metric("reward", worst),
+        Metric("alignment", -1.0),
+        Metric("discrimination", 0.0),
+        Metric("format_validity", 0.0),
+        Metric("info_value", 0.0),
+    )
+
+
+def measure(scored: ScoredRollout, text: str) -> dict[str, float]:
+    """The numbers to keep with a score: those of the scorer, and for a rubric also
+
+    ``discrimination``, the population standard deviation of the judge's scores, and
+    ``format_validity``, the share of its lines that are an item with points.
+    """
+    numbers = dict(scored.numbers)
+    judge = scored.score.judge_scores
+    if judge is not None:
+        numbers["discrimination"] = statistics.pstdev(judge)
+        numbers["format_validity"] = format_validity(text)
+    return numbers
+
+
+def format_validity(rubric: str) -> float:
+    """Share of the non-empty lines that are an item; 0 for an empty text."""
+    lines = [line for line in rubric.splitlines() if line.strip()]
+    return sum(bool(parse_rubric(line)) for line in lines) / len(lines) if lines else 0.0

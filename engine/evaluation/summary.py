@@ -1,0 +1,187 @@
+"""From the lines of an evaluation to means, intervals and verdicts. Nothing else goes in."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.base.errors import UsageError
+from engine.evaluation.folder import AnswerRow, Key, ScoreRow, TargetDir
+from engine.evaluation.measures import Metric
+from engine.statistics.comparison import Comparison, adjust_for_many, compare_paired
+from engine.statistics.intervals import Estimate, estimate_clustered_mean
+from engine.statistics.pass_at_k import best_of_k, pass_at_k
+
+
+@dataclass(frozen=True)
+class TargetRows:
+    """All lines of one target."""
+
+    name: str
+    answers: Mapping[Key, AnswerRow]
+    scores: Mapping[Key, ScoreRow]
+
+    @classmethod
+    def read(cls, name: str, folder: TargetDir) -> TargetRows:
+        return cls(name, folder.read_answers(), folder.read_scores())
+
+    def values(self, metric: Metric) -> dict[Key, float]:
+        """The metric of every scored answer."""
+        found = ((key, metric.value(row)) for key, row in sorted(self.scores.items()))
+        return {key: value for key, value in found if value is not None}
+
+    @property
+    def unscored(self) -> int:
+        """Answers without a score, and prompts without an answer."""
+        scored = sum(row.reward is not None for row in self.scores.values())
+        return len(self.answers) - scored
+
+
+@dataclass(frozen=True)
+class Result:
+    """A metric of one target. ``if_wrong``: the mean if every unscored answer were wrong."""
+
+    target: str
+    metric: str
+    estimate: Estimate | None
+    unscored: int
+    if_wrong: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        estimate = self.estimate
+        return {
+            "target": self.target,
+            "metric": self.metric,
+            "mean": estimate.mean if estimate else None,
+            "ci": _interval(estimate),
+            "n": estimate.n if estimate else 0,
+            "items": estimate.units if estimate else 0,
+            "unscored": self.unscored,
+            "mean_if_unscored_wrong": self.if_wrong,
+        }
+
+
+@dataclass(frozen=True)
+class TargetComparison:
+    """b compared with a. ``left_out``: items that one of the two has no score for."""
+
+    a: str
+    b: str
+    metric: str
+    comparison: Comparison
+    left_out: int
+
+    def to_json(self) -> dict[str, Any]:
+        comparison = self.comparison
+        return {
+            "a": self.a,
+            "b": self.b,
+            "metric": self.metric,
+            "difference": comparison.difference.mean,
+            "ci": _interval(comparison.difference),
+            "paired": comparison.paired,
+            "n": comparison.difference.n,
+            "left_out": self.left_out,
+            "p": comparison.p,
+            "verdict": comparison.verdict,
+            "needed": comparison.needed,
+        }
+
+
+def find_results(target: TargetRows, metrics: Sequence[Metric]) -> list[Result]:
+    """The metrics of a target. The samples of an item are one cluster; with several samples, also
+    best of k and, where all scores are 0 or 1, pass@k."""
+    results = [_result(target, metric) for metric in metrics]
+    return [*results, *_at_k(target, metrics[0])]
+
+
+def compare_targets(
+    baselines: Sequence[TargetRows], targets: Sequence[TargetRows], metrics: Sequence[Metric]
+) -> list[TargetComparison]:
+    """Every target against every baseline, by item. The p values of the targets that share a
+    baseline and a metric are adjusted (Holm). UsageError where the items differ."""
+    comparisons: list[TargetComparison] = []
+    for baseline in baselines:
+        others = [target for target in targets if target.name != baseline.name]
+        for metric in metrics:
+            pairs = [_compare(baseline, target, metric) for target in others]
+            known = [pair for pair in pairs if pair is not None]
+            adjusted = adjust_for_many([pair.comparison for pair in known])
+            comparisons += [
+                TargetComparison(pair.a, pair.b, pair.metric, comparison, pair.left_out)
+                for pair, comparison in zip(known, adjusted, strict=True)
+            ]
+    return comparisons
+
+
+def require_same_items(a: TargetRows, b: TargetRows) -> None:
+    """UsageError that names the first item that one side lacks, or that differs."""
+    left, right = _items(a), _items(b)
+    for uid in sorted(left.keys() | right.keys()):
+        if uid not in left or uid not in right:
+            has, lacks = (a, b) if uid in left else (b, a)
+            raise UsageError(f"item '{uid}' is in {has.name} and not in {lacks.name}")
+        if left[uid] != right[uid]:
+            raise UsageError(f"item '{uid}' differs between {a.name} and {b.name}")
+
+
+def _result(target: TargetRows, metric: Metric) -> Result:
+    values = target.values(metric)
+    clusters = [uid for uid, _ in values]
+    estimate = estimate_clustered_mean([*values.values()], clusters) if values else None
+    if_wrong = None
+    if metric.worst is not None and (count := len(values) + target.unscored):
+        if_wrong = (sum(values.values()) + metric.worst * target.unscored) / count
+    return Result(target.name, metric.name, estimate, target.unscored, if_wrong)
+
+
+def _at_k(target: TargetRows, metric: Metric) -> Iterator[Result]:
+    by_item = _by_item(target.values(metric))
+    k = min((len(scores) for scores in by_item.values()), default=0)
+    if k < 2:
+        return
+    complete = {uid: scores for uid, scores in by_item.items() if len(scores) >= k}
+    best = [best_of_k(scores, k) for scores in complete.values()]
+    yield Result(target.name, f"best@{k}", _of_items(best), target.unscored, None)
+    if all(score in (0.0, 1.0) for scores in complete.values() for score in scores):
+        passed = [pass_at_k(len(s), round(sum(s)), k) for s in complete.values()]
+        yield Result(target.name, f"pass@{k}", _of_items(passed), target.unscored, None)
+
+
+def _of_items(values: Sequence[float]) -> Estimate:
+    return estimate_clustered_mean(values, range(len(values)))
+
+
+def _compare(a: TargetRows, b: TargetRows, metric: Metric) -> TargetComparison | None:
+    require_same_items(a, b)
+    left, right = _by_item(a.values(metric)), _by_item(b.values(metric))
+    common = sorted(left.keys() & right.keys())
+    if not common:
+        return None
+    comparison = compare_paired(
+        [_mean(left[uid]) for uid in common], [_mean(right[uid]) for uid in common]
+    )
+    return TargetComparison(a.name, b.name, metric.name, comparison, len(_items(a)) - len(common))
+
+
+def _items(target: TargetRows) -> dict[str, str]:
+    return {uid: row.item_sha256 for (uid, _), row in target.answers.items()}
+
+
+def _by_item(values: Mapping[Key, float]) -> dict[str, list[float]]:
+    by_item: dict[str, list[float]] = defaultdict(list)
+    for (uid, _), value in values.items():
+        by_item[uid].append(value)
+    return by_item
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _interval(estimate: Estimate | None) -> list[float] | None:
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return None
+    return [estimate.low, estimate.high]

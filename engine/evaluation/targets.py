@@ -1,0 +1,167 @@
+"""What is evaluated: a run's checkpoint, a model, or texts that no model wrote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from engine.base.errors import UsageError, nearest
+from engine.checkpoints.find import check_checkpoint
+from engine.checkpoints.model_folder import missing_parts, model_files
+from engine.checkpoints.ownership import checkpoint_folder, read_stamp
+from engine.checkpoints.step_folders import WantedFiles, complete_steps, step_problem, written_steps
+from engine.evaluation.items import digest
+from engine.host.environment import model_fingerprint
+from engine.recipe.recipe import Recipe
+from engine.runs.kinds import find_kind
+from engine.runs.manifest import values_of
+from engine.runs.registry import list_runs
+from engine.runs.rundir import RunDir, find_run
+
+Form = Literal["checkpoint", "model", "hub", "golden", "random"]
+
+TEXTS: tuple[Form, ...] = ("golden", "random")
+BASELINES = ("base", "sft", *TEXTS)
+
+_STEP = re.compile(r"(?P<run>.+):(?P<step>[0-9]+)")
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+@dataclass(frozen=True)
+class Target:
+    """One thing to evaluate.
+
+    ``source``: the folder of a checkpoint or model, a hub name, or empty. ``sha256`` identifies
+    the weights by their files (large files by samples of them); for a hub name it is that of the
+    name, and for texts that of their kind.
+    """
+
+    name: str
+    form: Form
+    source: str
+    sha256: str
+
+    @property
+    def slug(self) -> str:
+        """The name of its folder in an evaluation."""
+        return f"{re.sub(r'[^A-Za-z0-9.=-]+', '-', self.name)[:60]}-{self.sha256[:8]}"
+
+
+def find_target(text: str, root: Path) -> Target:
+    """The target that ``text`` names: RUN, RUN:STEP, a checkpoint or model folder, or a hub name.
+
+    ``root`` is the folder of the runs. UsageError for an unknown name, and for a checkpoint or
+    model that is not complete.
+    """
+    path = Path(text).expanduser()
+    if path.is_dir() and not RunDir(path).manifest.is_file():
+        return folder_target(path, str(path))
+    ids = [run.id for run in list_runs(root)] if root.is_dir() else []
+    name, step = _split_step(text, ids)
+    if name in ids or any(run_id.startswith(name) for run_id in ids):
+        return run_target(find_run(root, name), step)
+    if RunDir(path).manifest.is_file():
+        return run_target(RunDir(path), None)
+    if _HUB_NAME.fullmatch(text) and not path.parent.is_dir():
+        return Target(text, "hub", text, digest(text))
+    close = nearest(name, ids)
+    hint = f"; did you mean run '{close}'?" if close else ""
+    raise UsageError(f"target '{text}' is neither a run, a folder nor a model's name{hint}")
+
+
+def run_target(run: RunDir, step: int | None) -> Target:
+    """A checkpoint of a run: of ``step``, or the last complete one."""
+    if step is None:
+        report = check_checkpoint(run)
+        if report.path is None or not report.complete:
+            raise UsageError(f"run '{run.id}': {report.message}")
+        name = run.id if report.step is None else f"{run.id}:{report.step}"
+        return folder_target(report.path, name)
+    manifest = run.read_manifest()
+    folder, wanted = checkpoint_folder(manifest), WantedFiles.by_config(values_of(manifest))
+    steps = complete_steps(folder, wanted=wanted) if folder else {}
+    if step in steps:
+        return folder_target(steps[step], f"{run.id}:{step}")
+    if folder is not None and (path := written_steps(folder).get(step)) is not None:
+        problem = step_problem(path, wanted) or "it is still being written"
+        raise UsageError(f"{path}: incomplete, {problem}")
+    known = f"complete checkpoints: {', '.join(map(str, steps))}" if steps else "it has none"
+    raise UsageError(f"run '{run.id}' has no checkpoint of step {step}; {known}")
+
+
+def folder_target(folder: Path, name: str) -> Target:
+    """A ``global_step_N`` folder, a Hugging Face model or a LoRA adapter."""
+    if any((folder / part).is_dir() for part in ("actor", "huggingface")):
+        problem = step_problem(folder)
+        if problem is not None:
+            raise UsageError(f"{folder}: incomplete, {problem}")
+        shards = folder / "actor" if (folder / "actor").is_dir() else folder
+        return Target(name, "checkpoint", str(folder), _weights_digest(shards))
+    if not (folder / "adapter_config.json").is_file() and (lacking := missing_parts(folder)):
+        raise UsageError(f"{folder}: not a model, it has no {' and no '.join(lacking)}")
+    return Target(name, "model", str(folder), _weights_digest(folder))
+
+
+def find_baseline(name: str, recipe: Recipe, root: Path) -> Target:
+    """A named baseline of a run with this config, or any other target.
+
+    ``base`` is the model before all training: where the run starts from an SFT run's model, the
+    model that the SFT started from. ``sft`` is that SFT model.
+    """
+    if name in TEXTS:
+        form: Form = "golden" if name == "golden" else "random"
+        return Target(name, form, "", digest(name))
+    if name not in ("base", "sft"):
+        return find_target(name, root)
+    models = list(_origins(str(recipe.get(recipe.kind.model_key)), root))
+    if name == "base":
+        return _model(models[-1], "base", root)
+    if len(models) < 2:
+        raise UsageError(
+            f"baseline 'sft': {recipe.kind.model_key}={models[0]} is not the model of an SFT run"
+        )
+    return _model(models[0], "sft", root)
+
+
+def _model(source: str, name: str, root: Path) -> Target:
+    if Path(source).is_dir():
+        return folder_target(Path(source), name)
+    found = find_target(source, root)
+    return Target(name, found.form, found.source, found.sha256)
+
+
+def _origins(model: str, root: Path) -> Iterator[str]:
+    """The model, the model that the run which made it started from, and so on."""
+    seen: set[str] = set()
+    while model not in seen:
+        yield model
+        seen.add(model)
+        stamp = read_stamp(Path(model)) or read_stamp(Path(model).parent)
+        if stamp is None:
+            return
+        manifest = RunDir(Path(stamp.directory)).read_manifest()
+        kind = find_kind(manifest.get("kind"))
+        source = values_of(manifest).get(kind.model_key) if kind else None
+        if not source:
+            return
+        model = str(source)
+
+
+def _split_step(text: str, ids: list[str]) -> tuple[str, int | None]:
+    match = _STEP.fullmatch(text)
+    if match is None or text in ids:
+        return text, None
+    return match["run"], int(match["step"])
+
+
+def _weights_digest(folder: Path) -> str:
+    """Of the files that decide what the model generates."""
+    files = [*model_files(folder)]
+    if (folder / "huggingface").is_dir():
+        files = [*folder.glob("model_world_size_*.pt"), *folder.glob("lora_train_meta.json")]
+        files += model_files(folder / "huggingface")
+    prints = {str(file.relative_to(folder)): model_fingerprint(file) for file in sorted(files)}
+    return digest(prints)
