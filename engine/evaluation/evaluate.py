@@ -80,12 +80,12 @@ def evaluate(
     the answers cannot be scored, and if a model cannot be loaded.
     """
     evaluation.folder.open(evaluation.setup)
-    with _locked(evaluation.folder.path):
+    with _locked(evaluation.folder.path) as lock:
         folders = {target.name: evaluation.folder.add(target) for target in evaluation.targets}
         for target in evaluation.targets:
             if target.form in TEXTS:
                 _write_texts(evaluation, target, folders[target.name])
-        asyncio.run(_run(evaluation, folders, env, report))
+        asyncio.run(_run(evaluation, folders, env, report, lock))
     return folders
 
 
@@ -94,8 +94,9 @@ async def _run(
     folders: Mapping[str, TargetDir],
     env: Mapping[str, str],
     report: Callable[[Progress], None],
+    lock: int,
 ) -> None:
-    generator = _start_generator(evaluation, folders)
+    generator = _start_generator(evaluation, folders, lock)
     queue = _Unscored(folders)
     scorer: Scorer | None = None
     try:
@@ -180,9 +181,13 @@ def _write_texts(evaluation: Evaluation, target: Target, folder: TargetDir) -> N
 
 
 def _start_generator(
-    evaluation: Evaluation, folders: Mapping[str, TargetDir]
+    evaluation: Evaluation, folders: Mapping[str, TargetDir], lock: int
 ) -> subprocess.Popen[bytes] | None:
-    """The process that writes the missing answers; None where none is missing."""
+    """The process that writes the missing answers; None where none is missing.
+
+    It shares the lock: if this process is killed, the evaluation stays locked until the generator
+    has written its last batch.
+    """
     targets = [
         {
             "name": target.name,
@@ -203,6 +208,7 @@ def _start_generator(
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
+            pass_fds=(lock,),
             env={**os.environ, "TOKENIZERS_PARALLELISM": "false"},
         )
     assert process.stdin is not None
@@ -251,13 +257,14 @@ def _last_error(evaluation: Evaluation) -> str:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One process at a time adds to an evaluation."""
+def _locked(folder: Path) -> Iterator[int]:
+    """One process at a time adds to an evaluation; yields the descriptor that holds the lock."""
     descriptor = files.open_lock(folder / "lock")
     try:
-        locks.take(descriptor, folder / "lock", fcntl.flock, patience_s=0)
-        yield
-    except BlockingIOError as error:
-        raise UsageError(f"{folder}: another process is working on this evaluation") from error
+        try:
+            locks.take(descriptor, folder / "lock", fcntl.flock)
+        except BlockingIOError as error:
+            raise UsageError(f"{folder}: another process is adding to this evaluation") from error
+        yield descriptor
     finally:
         os.close(descriptor)

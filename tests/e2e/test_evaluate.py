@@ -1,0 +1,130 @@
+"""Evaluations through the command line, with the tiny SFT model."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.base import jsonl
+from tests.e2e.project import CLI, Project
+from tests.waiting import TRAINING_PATIENCE_S, wait_for
+
+pytestmark = pytest.mark.slow
+
+MODEL = "checkpoints/grubrics-transfer/sft-tiny/final"
+CHECKPOINT = "checkpoints/grubrics-transfer/sft-tiny/global_step_400"
+
+
+@pytest.fixture(scope="module")
+def project(tiny_world: Project, trained_sft: dict[str, Any]) -> Project:
+    assert trained_sft["state"] == "finished", trained_sft
+    return tiny_world
+
+
+@pytest.fixture(scope="module")
+def both(project: Project) -> dict[str, Any]:
+    """The SFT model and the checkpoint that it was exported from."""
+    before = hashes(project.path / "checkpoints")
+    answer: dict[str, Any] = project.json(
+        "evaluate", CHECKPOINT, "--baseline", f"{MODEL},golden", "--config", "grpo_tiny"
+    )
+    assert hashes(project.path / "checkpoints") == before
+    return answer
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def answers(project: Project, evaluation: Path) -> list[dict[str, Any]]:
+    return [
+        line
+        for file in sorted((project.path / evaluation).glob("*/answers.jsonl"))
+        for line in jsonl.read(file)
+    ]
+
+
+def test_a_checkpoint_answers_as_the_model_exported_from_it(both: dict[str, Any]) -> None:
+    pair = next(p for p in both["comparisons"] if p["a"] == MODEL and p["metric"] == "reward")
+    assert (pair["verdict"], pair["difference"]) == ("identical", 0.0)
+
+
+def test_the_golden_rubric_is_better_than_the_model(both: dict[str, Any]) -> None:
+    pair = next(p for p in both["comparisons"] if p["a"] == "golden" and p["metric"] == "alignment")
+    assert pair["verdict"] == "worse"
+
+
+def test_every_answer_is_a_line_that_says_what_it_answers(
+    project: Project, both: dict[str, Any]
+) -> None:
+    lines = answers(project, Path(both["dir"]))
+    assert len(lines) == 3 * both["results"][0]["n"]
+    assert all(line["uid"] and line["prompt_sha256"] and line["item_sha256"] for line in lines)
+
+
+def test_started_again_it_generates_nothing_and_says_the_same(
+    project: Project, both: dict[str, Any]
+) -> None:
+    files = sorted((project.path / both["dir"]).glob("*/*.jsonl"))
+    before = [path.read_bytes() for path in files]
+    log = project.path / both["dir"] / "generate.log"
+    size = log.stat().st_size
+    again = project.json(
+        "evaluate", CHECKPOINT, "--baseline", f"{MODEL},golden", "--config", "grpo_tiny"
+    )
+    assert again == both
+    assert [path.read_bytes() for path in files] == before
+    assert log.stat().st_size == size
+
+
+def test_killed_and_started_again_it_generates_no_answer_twice(project: Project) -> None:
+    arguments = ["evaluate", MODEL, "--config", "grpo_tiny", "--samples", "4"]
+    process = subprocess.Popen(
+        [*CLI, *arguments],
+        cwd=project.path,
+        env={**os.environ, **project.env},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+    def evaluation() -> Path | None:
+        folders = (path.parent for path in project.path.glob("evaluations/*/setup.json"))
+        return next(
+            (f for f in folders if jsonl.read_json(f / "setup.json") and is_sampled(f)), None
+        )
+
+    wait_for(lambda: bool((f := evaluation()) and answers(project, f)), TRAINING_PATIENCE_S)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    again = project.json(*arguments)
+    lines = answers(project, Path(again["dir"]))
+    assert len({(line["uid"], line["sample"]) for line in lines}) == len(lines)
+    assert len(lines) == again["results"][0]["n"]
+
+
+def is_sampled(folder: Path) -> bool:
+    setup = jsonl.read_json(folder / "setup.json") or {}
+    return bool(setup["sampling"]["samples"] == 4)
+
+
+def test_a_torn_checkpoint_is_refused_and_named(project: Project) -> None:
+    torn = project.path / "torn" / "global_step_400"
+    torn.mkdir(parents=True)
+    (torn / "huggingface").mkdir()
+    result = project.run("evaluate", str(torn), "--config", "grpo_tiny")
+    assert result.returncode == 2
+    assert "incomplete" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_unknown_target_is_one_line(project: Project) -> None:
+    result = project.run("evaluate", "nothing", "--config", "grpo_tiny")
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: target 'nothing'")

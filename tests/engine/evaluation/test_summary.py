@@ -1,0 +1,96 @@
+"""What an evaluation says, computed from its lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.base.errors import UsageError
+from engine.evaluation.measures import Metric
+from engine.evaluation.summary import TargetRows, compare_targets, find_results
+from tests.engine.evaluation.evaluation_rows import make_rows
+
+REWARD = Metric("reward", worst=0.0)
+
+
+def result_of(target: TargetRows, metric: str = "reward") -> dict[str, object]:
+    return next(r.to_json() for r in find_results(target, [REWARD]) if r.metric == metric)
+
+
+def verdict_of(a: TargetRows, b: TargetRows) -> dict[str, object]:
+    return compare_targets([a], [b], [REWARD])[0].to_json()
+
+
+def test_the_samples_of_an_item_are_one_cluster() -> None:
+    result = result_of(make_rows("run", [[0.0, 0.2], [0.8, 1.0], [0.4, 0.6]]))
+    of_means = result_of(make_rows("run", [[0.1], [0.9], [0.5]]))
+    assert (result["n"], result["items"]) == (6, 3)
+    assert result["ci"] == pytest.approx(of_means["ci"])
+
+
+def test_an_answer_without_a_score_is_counted_and_is_no_zero() -> None:
+    result = result_of(make_rows("run", [[1.0], [1.0], [None], [1.0]]))
+    assert (result["mean"], result["n"], result["unscored"]) == (1.0, 3, 1)
+    assert result["mean_if_unscored_wrong"] == 0.75
+
+
+def test_a_target_without_any_score_has_no_mean() -> None:
+    result = result_of(make_rows("run", [[None], [None]]))
+    assert (result["mean"], result["ci"], result["unscored"]) == (None, None, 2)
+
+
+def test_several_samples_have_a_best_and_pass_at_k() -> None:
+    target = make_rows("run", [[0.0, 1.0], [0.0, 0.0]])
+    assert result_of(target, "best@2")["mean"] == 0.5
+    assert result_of(target, "pass@2")["mean"] == 0.5
+
+
+def test_graded_scores_have_no_pass_at_k() -> None:
+    results = find_results(make_rows("run", [[0.0, 0.7], [0.2, 0.1]]), [REWARD])
+    assert [result.metric for result in results] == ["reward", "best@2"]
+
+
+def test_a_target_equal_to_its_baseline_is_identical() -> None:
+    rewards = [[0.3], [0.5], [0.1]]
+    pair = verdict_of(make_rows("sft", rewards), make_rows("run", rewards))
+    assert (pair["verdict"], pair["difference"]) == ("identical", 0.0)
+
+
+def test_a_clear_gain_on_every_item_is_better() -> None:
+    noise = np.random.default_rng(0).normal(0, 0.05, size=(2, 40))
+    pair = verdict_of(
+        make_rows("sft", [[0.2 + x] for x in noise[0]]),
+        make_rows("run", [[0.4 + x] for x in noise[1]]),
+    )
+    assert pair["verdict"] == "better"
+    assert pair["n"] == 40
+
+
+def test_an_undecided_comparison_says_how_many_items_would_decide() -> None:
+    noise = np.random.default_rng(1).normal(0, 1.0, size=20)
+    pair = verdict_of(make_rows("sft", [[0.0]] * 20), make_rows("run", [[0.05 + x] for x in noise]))
+    assert pair["verdict"] == "undecided"
+    assert isinstance(pair["needed"], int)
+    assert pair["needed"] > 20
+
+
+def test_an_item_that_one_side_has_no_score_for_is_left_out() -> None:
+    pair = verdict_of(
+        make_rows("sft", [[0.1], [None], [0.3]]), make_rows("run", [[0.1], [0.9], [0.3]])
+    )
+    assert (pair["n"], pair["left_out"], pair["verdict"]) == (2, 1, "identical")
+
+
+def test_a_missing_item_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match="item 'q2' is in run and not in sft"):
+        verdict_of(make_rows("sft", [[1.0]], ["q1"]), make_rows("run", [[1.0]] * 2, ["q1", "q2"]))
+
+
+def test_an_item_that_changed_is_refused_by_name() -> None:
+    run = make_rows("run", [[1.0]] * 2)
+    changed = replace(run.answers["item-1", 0], item_sha256="other")
+    run = replace(run, answers={**run.answers, ("item-1", 0): changed})
+    with pytest.raises(UsageError, match="item 'item-1' differs between sft and run"):
+        verdict_of(make_rows("sft", [[1.0]] * 2), run)
