@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import RunDir, runs_root
+from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.config_source import recipe_of_source
 from grubrics_tui.commands.shared.options import JsonOption, RunsOption, TrustOption
@@ -24,9 +25,11 @@ from grubrics_tui.commands.shared.trust import (
 
 if TYPE_CHECKING:
     from engine.evaluation.evaluate import Progress
+    from engine.evaluation.setup import SamplingSettings
     from engine.evaluation.summary import Result, TargetComparison
     from engine.evaluation.targets import Target
     from engine.recipe.recipe import Recipe
+    from engine.statistics.intervals import Estimate
 
 
 def evaluate(
@@ -104,10 +107,10 @@ def evaluate(
         "comparisons": [comparison.to_json() for comparison in comparisons],
     }
     lines = [
-        f"{setup.id}: {len(items)} items of {path}, {samples} per item",
-        *_result_lines(results),
-        *_comparison_lines(comparisons),
-        f"answers and scores: {folder.path}",
+        f"{setup.id}: {len(items)} items of {path}, {_format_sampling(setup.sampling)}",
+        *_report(results, comparisons),
+        "",
+        f"95% intervals; answers and scores: {folder.path}",
     ]
     answer(value, "\n".join(lines), as_json)
 
@@ -126,8 +129,8 @@ def _run_of(targets: Sequence[str], root: Path) -> str:
     """The first target that is a run. UsageError where none is."""
     for text in targets:
         for name in (text, text.rpartition(":")[0]):
-            if name and RunDir(root / name).manifest.is_file():
-                return name
+            with suppress(UsageError):
+                return find_run(root, name).id
     raise UsageError("no target is a run: name the config that scores the answers with --config")
 
 
@@ -147,37 +150,50 @@ def _reporter(as_json: bool) -> Any:
     return report
 
 
-def _result_lines(results: Sequence[Result]) -> Iterator[str]:
-    names = list(dict.fromkeys(result.target for result in results))
-    width = max(map(len, names))
-    yield ""
-    yield f"{'':{width}}  metric           mean     95% interval        n  unscored"
-    for result in results:
-        estimate = result.estimate
-        if estimate is None:
-            yield f"{result.target:{width}}  {result.metric:15} no scores; {result.unscored} unscored"
-            continue
-        interval = (
-            "-"
-            if estimate.low is None or estimate.high is None
-            else f"{estimate.low:+.3f} to {estimate.high:+.3f}"
-        )
-        yield (
-            f"{result.target:{width}}  {result.metric:15} {estimate.mean:+.3f}   {interval:17} "
-            f"{estimate.n:4}  {result.unscored}"
-        )
+def _format_sampling(sampling: SamplingSettings) -> str:
+    if sampling.samples == 1:
+        return "one greedy answer each"
+    return f"{sampling.samples} answers each at temperature {sampling.temperature:g}"
 
 
-def _comparison_lines(comparisons: Sequence[TargetComparison]) -> Iterator[str]:
-    for pair in comparisons:
-        comparison, estimate = pair.comparison, pair.comparison.difference
-        line = f"{pair.b} - {pair.a}, {pair.metric}: {estimate.mean:+.3f}"
-        if estimate.low is not None and estimate.high is not None:
-            line += f" ({estimate.low:+.3f} to {estimate.high:+.3f})"
-        line += f", {comparison.verdict}"
-        if comparison.needed is not None:
-            line += f"; {comparison.needed:,} items would decide"
-        yield line
+def _report(results: Sequence[Result], comparisons: Sequence[TargetComparison]) -> Iterator[str]:
+    """A block per metric: the targets, and below each what it was compared with."""
+    width = max(len(result.target) for result in results)
+    for metric in dict.fromkeys(result.metric for result in results):
+        yield ""
+        yield metric
+        for result in results:
+            if result.metric != metric:
+                continue
+            yield f"  {result.target:{width}}  {_format_result(result)}"
+            for pair in comparisons:
+                if (pair.b, pair.metric) == (result.target, metric):
+                    yield f"    vs {pair.a:{width - 5}}  {_format_comparison(pair)}"
+
+
+def _format_result(result: Result) -> str:
+    estimate = result.estimate
+    if estimate is None:
+        return f"no scores; {result.unscored} unscored"
+    text = f"{estimate.mean:+.3f}  {_format_interval(estimate)}"
+    if not result.unscored:
+        return text
+    bound = "" if result.if_wrong is None else f"; {result.if_wrong:+.3f} if all of them are wrong"
+    return f"{text}  {result.unscored} unscored{bound}"
+
+
+def _format_comparison(pair: TargetComparison) -> str:
+    comparison, estimate = pair.comparison, pair.comparison.difference
+    text = f"{estimate.mean:+.3f}  {_format_interval(estimate)}  {comparison.verdict}"
+    if comparison.needed is not None:
+        text += f"; about {comparison.needed:,} items would show it"
+    return f"{text}; {pair.left_out} items left out" if pair.left_out else text
+
+
+def _format_interval(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return "(no interval)"
+    return f"({estimate.low:+.3f} to {estimate.high:+.3f})"
 
 
 COMMAND = Command(evaluate, Task.PREPARE)
