@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,16 @@ from engine.base.errors import UsageError
 from engine.base.follow import Tail, last_lines
 from engine.evaluation.folder import AnswerRow, EvaluationDir, Key, ScoreRow, TargetDir
 from engine.evaluation.items import Item
-from engine.evaluation.measures import measure
+from engine.evaluation.lease import leased
+from engine.evaluation.measures import measure, metrics_of
 from engine.evaluation.setup import Setup
+from engine.evaluation.summary import (
+    Result,
+    TargetComparison,
+    TargetRows,
+    compare_targets,
+    find_results,
+)
 from engine.evaluation.targets import TEXTS, Target
 from engine.evaluation.texts import baseline_text
 from engine.recipe.recipe import Recipe
@@ -30,6 +38,9 @@ from engine.reward.scorer import Rollout, ScoredRollout, Scorer
 BATCH = 32
 LOG = "generate.log"
 _POLL_S = 0.1
+
+Job = dict[str, Any]
+"""Answers to generate: the JSON that ``engine.train.evaluate`` reads."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,8 @@ class Evaluation:
     items: Sequence[Item]
     targets: Sequence[Target]
     recipe: Recipe
+    niceness: int = 0
+    """How far generating gives way to other programs, 0 to 19."""
 
     @property
     def total(self) -> int:
@@ -73,8 +86,8 @@ def evaluate(
     evaluation: Evaluation,
     env: Mapping[str, str],
     report: Callable[[Progress], None] = lambda _: None,
-) -> dict[str, TargetDir]:
-    """Add what is missing to the folder; returns the folders of the targets by name.
+) -> None:
+    """Add what is missing to the folder.
 
     ``env`` holds the judge's credentials. UsageError if another process works in the folder, if
     the answers cannot be scored, and if a model cannot be loaded.
@@ -85,18 +98,39 @@ def evaluate(
         for target in evaluation.targets:
             if target.form in TEXTS:
                 _write_texts(evaluation, target, folders[target.name])
-        asyncio.run(_run(evaluation, folders, env, report, lock))
-    return folders
+        with ExitStack() as leases:
+            jobs = [
+                _job(target, folders[target.name], missing, leases)
+                for target in evaluation.targets
+                if (missing := evaluation.missing(target, folders[target.name]))
+            ]
+            asyncio.run(_run(evaluation, folders, jobs, env, report, lock))
+
+
+def summarize(
+    evaluation: Evaluation, baselines: Sequence[str]
+) -> tuple[list[Result], list[TargetComparison]]:
+    """The results of every target, and the comparisons of the others with each baseline."""
+    rows = {
+        target.name: TargetRows.read(target.name, evaluation.folder.add(target))
+        for target in evaluation.targets
+    }
+    metrics = metrics_of(evaluation.setup.scoring)
+    results = [result for target in rows.values() for result in find_results(target, metrics)]
+    against = [rows[name] for name in baselines]
+    others = [target for name, target in rows.items() if name not in baselines]
+    return results, compare_targets(against, others, metrics)
 
 
 async def _run(
     evaluation: Evaluation,
     folders: Mapping[str, TargetDir],
+    jobs: Sequence[Job],
     env: Mapping[str, str],
     report: Callable[[Progress], None],
     lock: int,
 ) -> None:
-    generator = _start_generator(evaluation, folders, lock)
+    generator = _start_generator(evaluation, jobs, lock) if jobs else None
     queue = _Unscored(folders)
     scorer: Scorer | None = None
     try:
@@ -180,28 +214,27 @@ def _write_texts(evaluation: Evaluation, target: Target, folder: TargetDir) -> N
         jsonl.append(folder.answers, asdict(answer))
 
 
+def _job(
+    target: Target, folder: TargetDir, missing: Sequence[tuple[Item, int]], leases: ExitStack
+) -> Job:
+    """What the generator has to answer for one target."""
+    return {
+        "name": target.name,
+        "form": target.form,
+        "source": leases.enter_context(leased(target, folder.path)),
+        "answers": str(folder.answers.absolute()),
+        "requests": [_request(item, sample) for item, sample in missing],
+    }
+
+
 def _start_generator(
-    evaluation: Evaluation, folders: Mapping[str, TargetDir], lock: int
-) -> subprocess.Popen[bytes] | None:
-    """The process that writes the missing answers; None where none is missing.
+    evaluation: Evaluation, jobs: Sequence[Job], lock: int
+) -> subprocess.Popen[bytes]:
+    """The process that writes the missing answers.
 
     It shares the lock: if this process is killed, the evaluation stays locked until the generator
     has written its last batch.
     """
-    targets = [
-        {
-            "name": target.name,
-            "form": target.form,
-            "source": target.source,
-            "answers": str(folders[target.name].answers.absolute()),
-            "requests": [_request(item, sample) for item, sample in missing],
-        }
-        for target in evaluation.targets
-        if target.form not in TEXTS
-        and (missing := evaluation.missing(target, folders[target.name]))
-    ]
-    if not targets:
-        return None
     with (evaluation.folder.path / LOG).open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "engine.train.evaluate"],
@@ -213,7 +246,7 @@ def _start_generator(
         )
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin as pipe:
-        pipe.write(json.dumps({**_generation(evaluation), "targets": targets}).encode())
+        pipe.write(json.dumps({**_generation(evaluation), "targets": jobs}).encode())
     return process
 
 
@@ -236,6 +269,7 @@ def _generation(evaluation: Evaluation) -> dict[str, Any]:
         "dtype": "float32" if on_cpu else "bfloat16",
         "batch": BATCH,
         "threads": None,
+        "niceness": evaluation.niceness,
         "seed": sampling.seed,
         "sampling": {
             "temperature": sampling.temperature,

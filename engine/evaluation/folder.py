@@ -123,8 +123,10 @@ class EvaluationDir:
             raise UsageError(f"{self.path}: holds another evaluation; delete or rename it")
 
     def add(self, target: Target) -> TargetDir:
-        """The folder of a target, created where it is missing."""
-        folder = self.path / target.slug
+        """The folder of a target, created where it is missing. The same weights under another
+        name share a folder: they are evaluated once."""
+        known = sorted(self.path.glob(f"*-{target.sha256[:8]}"))
+        folder = known[0] if known else self.path / target.slug
         files.make_folder(folder)
         if not (folder / "target.json").is_file():
             jsonl.write_json(folder / "target.json", asdict(target))

@@ -36,6 +36,7 @@ def main() -> int:
 
     parent = os.getppid()
     job = json.load(sys.stdin)
+    os.nice(job["niceness"])
     if job["threads"]:
         torch.set_num_threads(job["threads"])
     for target in job["targets"]:

@@ -12,7 +12,6 @@ from engine.base.errors import UsageError
 from engine.base.times import seconds
 from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.config_source import recipe_of_source
 from grubrics_tui.commands.shared.finding_text import finding_lines
 from grubrics_tui.commands.shared.options import (
     JsonOption,
@@ -22,11 +21,7 @@ from grubrics_tui.commands.shared.options import (
     TrustOption,
 )
 from grubrics_tui.commands.shared.output import answer, judge_log_hidden
-from grubrics_tui.commands.shared.trust import (
-    require_code_trust,
-    require_config_trust,
-    require_trust,
-)
+from grubrics_tui.commands.shared.trust import trusted_source
 
 if TYPE_CHECKING:
     from engine.doctor.judge_test import Advice, JudgeTest
@@ -73,12 +68,7 @@ def judge_test(
     if not 0 <= calls <= _MOST_CALLS:
         raise UsageError(f"--calls {calls}: must be 0 to {_MOST_CALLS}")
     probe = _own_probe(question, answers or [], rubric)
-    recipe, run = recipe_of_source(source, overrides or [], runs_root(runs))
-    if run is not None:
-        require_trust(run, trust, executes=True)
-    else:
-        require_config_trust(source, trust)
-        require_code_trust(recipe, trust)
+    recipe, run = trusted_source(source, overrides or [], runs_root(runs), trust)
     with judge_log_hidden():
         result = run_test(recipe, os.environ, calls, probe)
     note = None if run is None else _endpoint_note(run)

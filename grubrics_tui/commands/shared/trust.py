@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.runs.rundir import RunDir
 from engine.runs.trust import Case, UntrustedError, agree, objection
+from grubrics_tui.commands.shared.config_source import recipe_of_source
 from grubrics_tui.commands.shared.output import confirmed, on_terminal, say
 
 if TYPE_CHECKING:
@@ -49,6 +50,19 @@ def require_config_trust(config: str, trust: bool) -> None:
     run = next((run for run in above if run.is_one()), None)
     if run is not None:
         require_trust(run, trust, executes=True)
+
+
+def trusted_source(
+    source: str, overrides: list[str], root: Path, trust: bool
+) -> tuple[Recipe, RunDir | None]:
+    """Return the config that ``source`` names, and the run if it is one; both may be executed."""
+    recipe, run = recipe_of_source(source, overrides, root)
+    if run is not None:
+        require_trust(run, trust, executes=True)
+    else:
+        require_config_trust(source, trust)
+        require_code_trust(recipe, trust)
+    return recipe, run
 
 
 def _require(case: Case | None, trust: bool) -> None:
