@@ -36,6 +36,10 @@ class Kind:
     """GPUs on each node."""
     batch_key: str
     """What grows and shrinks the batch of a step."""
+    steps_key: str
+    """How many steps it trains."""
+    seed_keys: tuple[str, ...]
+    """Everything random follows from these."""
     checkpointing_key: str | None = None
     """Gradient checkpointing."""
     micro_batch_key: str | None = None
@@ -82,6 +86,8 @@ GRPO = Kind(
     checkpoint_key="trainer.default_local_dir",
     gpus_key="trainer.n_gpus_per_node",
     batch_key="data.train_batch_size",
+    steps_key="trainer.total_training_steps",
+    seed_keys=("grubrics.seed", "data.seed"),
     checkpointing_key=f"{_MODEL}.enable_gradient_checkpointing",
     micro_batch_key="actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
     save_every_key="trainer.save_freq",
@@ -111,6 +117,8 @@ SFT = Kind(
     checkpoint_key="training.output_dir",
     gpus_key="training.n_gpus",
     batch_key="training.per_device_train_batch_size",
+    steps_key="training.max_steps",
+    seed_keys=("training.seed",),
     checkpointing_key="training.gradient_checkpointing",
     micro_batch_key="training.per_device_train_batch_size",
     save_every_key="training.save_steps",

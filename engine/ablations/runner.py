@@ -1,0 +1,172 @@
+"""Run an ablation to its end: ``python -m engine.ablations.runner FOLDER RUNS``.
+
+One detached process per ablation launches the planned runs one after the other. It keeps no state:
+a run that has finished is never repeated, one that was killed is resumed from its last checkpoint
+or started again, and an arm whose first two seeds fail with one cause is given up.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.ablations.plan import (
+    MOST_TRIES,
+    AblationPlan,
+    Job,
+    current_run,
+    read_plan,
+    run_names,
+)
+from engine.base import files, jsonl, locks
+from engine.base.errors import UsageError, guarded
+from engine.doctor.diagnose import diagnose_run
+from engine.host.programs import detach, own_module
+from engine.launch.launcher import launch, plan
+from engine.launch.resume import resume
+from engine.preflight.checklist import require_launchable
+from engine.recipe.recipe import load_recipe
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, observed_state
+from engine.supervise.finalize import finalize
+
+SAME_FAULT = 2
+"""As many seeds of an arm that fail with one cause end the arm."""
+_POLL_S = 1.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run of the plan ended. ``cause``: the finding that explains a failure."""
+
+    job: Job
+    finished: bool
+    cause: str | None = None
+
+
+def outcome_of(job: Job, root: Path) -> Outcome | None:
+    """How the job ended, once it has; None while it can still be run."""
+    run = current_run(job, root)
+    if run is None:
+        return None
+    state = observed_state(run)
+    if state.state == "finished" and not _was_interrupted(state):
+        return Outcome(job, finished=True)
+    if state.state == "failed" and not _was_interrupted(state):
+        return Outcome(job, finished=False, cause=_cause(run, state))
+    return None
+
+
+def given_up(plan_: AblationPlan, root: Path, *, stop: bool = True) -> dict[str, str]:
+    """The arms that are not started again, with the reason. ``stop`` False gives up none."""
+    if not stop:
+        return {}
+    outcomes = [outcome for job in plan_.jobs() if (outcome := outcome_of(job, root))]
+    reasons = {}
+    for arm in plan_.arms:
+        ended = [outcome for outcome in outcomes if outcome.job.arm == arm.name]
+        causes = [outcome.cause for outcome in ended[:SAME_FAULT] if not outcome.finished]
+        if len(causes) == SAME_FAULT and len(set(causes)) == 1:
+            reasons[arm.name] = f"the first {SAME_FAULT} seeds failed: {causes[0]}"
+    return reasons
+
+
+def run_plan(
+    plan_: AblationPlan,
+    root: Path,
+    *,
+    stop: bool = True,
+    sleep: Callable[[float], None] = time.sleep,
+    report: Callable[[str], None] = print,
+) -> None:
+    """Launch what is missing, in order, until every job has ended or its arm is given up."""
+    for job in plan_.jobs():
+        while job.arm not in given_up(plan_, root, stop=stop) and not outcome_of(job, root):
+            run = current_run(job, root)
+            if run is None or observed_state(run).has_ended:
+                report(_start(job, plan_.config, run, root))
+            _wait(job, root, sleep)
+
+
+def start_runner(folder: Path, root: Path) -> bool:
+    """Start the detached process; False if one works on the ablation already."""
+    try:
+        with locked(folder):
+            pass
+    except UsageError:
+        return False
+    log = folder / "runner.log"
+    with os.fdopen(files.open_to_append(log), "ab") as output:
+        command = own_module("engine.ablations.runner", str(folder.resolve()), str(root.resolve()))
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False)
+    return True
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the ablation. UsageError if another process does."""
+    descriptor = files.open_lock(folder / "lock")
+    try:
+        try:
+            locks.take(descriptor, folder / "lock", fcntl.flock, patience_s=0)
+        except BlockingIOError as error:
+            raise UsageError(f"{folder}: another process runs this ablation") from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _start(job: Job, config: str, run: RunDir | None, root: Path) -> str:
+    """Resume a run that was interrupted, or launch a new one. Returns a line about it."""
+    reason = "it was interrupted"
+    if run is not None:
+        try:
+            resumed = resume(run)
+            return f"{run.id}: resumed from step {resumed.step}"
+        except UsageError as error:
+            reason = str(error)
+            finalize(run, noticed_by="ablate")
+    names = [name for name in run_names(job) if not (root / name).exists()]
+    if not names:
+        raise UsageError(f"{job.run}: was started {MOST_TRIES} times and did not end: {reason}")
+    recipe = load_recipe(config, job.overrides)
+    require_launchable(recipe, root)
+    launched = launch(plan(recipe, names[0], root))
+    return f"{launched.id}: launched"
+
+
+def _wait(job: Job, root: Path, sleep: Callable[[float], None]) -> None:
+    while (run := current_run(job, root)) is not None and not observed_state(run).has_ended:
+        sleep(_POLL_S)
+
+
+def _was_interrupted(state: RunState) -> bool:
+    """Whether the run ended by no fault of its own: a kill, a reboot, a stop."""
+    return state.state == "lost" or state.signal is not None or "stopped by" in (state.reason or "")
+
+
+def _cause(run: RunDir, state: RunState) -> str:
+    """The finding that explains the failure, else the reason that the run recorded."""
+    findings = diagnose_run(run)
+    return findings[0].title if findings else (state.reason or "unknown")
+
+
+def _main() -> int:
+    folder, root = Path(sys.argv[1]), Path(sys.argv[2])
+    plan_ = read_plan(folder)
+    settings: Mapping[str, object] = jsonl.read_json(folder / "settings.json") or {}
+    detach()
+    with locked(folder):
+        run_plan(plan_, root, stop=settings.get("stop") is not False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(_main))
