@@ -1,0 +1,103 @@
+"""The table of an ablation, from runs whose numbers are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from engine.ablations.plan import BASE, AblationPlan, Arm
+from engine.ablations.table import ArmRow, SeedRun, make_table
+from engine.runs.state import RunState
+
+STEP_S = 10.0
+
+
+def seed_run(seed: int, values: Mapping[int, float], step_s: float = STEP_S) -> SeedRun:
+    last = max(values, default=0)
+    times = {step: step * step_s for step in range(last + 1)}
+    return SeedRun(f"run-s{seed}", seed, RunState("finished"), values, times)
+
+
+def table(
+    base: Sequence[SeedRun], *arms: Sequence[SeedRun], lower_is_better: bool = False
+) -> list[ArmRow]:
+    names = [BASE, *(f"arm-{number}" for number in range(len(arms)))]
+    plan = AblationPlan(
+        "a", "c", (), tuple(Arm(n, (), {}) for n in names), tuple(r.seed for r in base), 20
+    )
+    runs = dict(zip(names, [base, *arms], strict=True))
+    return make_table(plan, runs, lower_is_better=lower_is_better)
+
+
+def final(values: Sequence[float], step: int = 20) -> list[SeedRun]:
+    return [seed_run(seed, {step: value}) for seed, value in enumerate(values, start=1)]
+
+
+def test_the_same_config_twice_differs_by_exactly_0_and_is_identical() -> None:
+    values = [0.31, 0.47, 0.29]
+    row = table(final(values), final(values))[1]
+    assert row.verdict == "identical"
+    assert row.to_json()["difference"] == 0.0
+
+
+def test_a_large_effect_over_three_seeds_is_better() -> None:
+    row = table(final([0.30, 0.35, 0.28]), final([0.60, 0.66, 0.57]))[1]
+    assert row.verdict == "better"
+    assert row.to_json()["difference"] == pytest.approx(0.3)
+
+
+def test_a_lower_loss_is_better() -> None:
+    row = table(final([0.60, 0.66, 0.57]), final([0.30, 0.35, 0.28]), lower_is_better=True)[1]
+    assert row.verdict == "better"
+    assert row.to_json()["difference"] == pytest.approx(-0.3)
+
+
+def test_one_seed_has_a_difference_and_no_verdict() -> None:
+    row = table(final([0.3]), final([0.9]))[1]
+    assert (row.verdict, row.to_json()["ci"]) == (None, None)
+    assert row.to_json()["difference"] == pytest.approx(0.6)
+
+
+def test_two_seeds_are_undecided_and_show_how_wide_the_interval_is() -> None:
+    row = table(final([0.3, 0.3]), final([0.6, 0.7]))[1].to_json()
+    assert row["verdict"] == "undecided"
+    low, high = row["ci"]
+    assert high - low == pytest.approx(2 * 12.706 * 0.05, rel=1e-3)
+
+
+def test_runs_of_unequal_length_are_compared_at_the_last_common_step() -> None:
+    base = [seed_run(1, {10: 0.2, 20: 0.4}), seed_run(2, {10: 0.3, 20: 0.5})]
+    arm = [seed_run(1, {10: 0.3}), seed_run(2, {10: 0.4, 20: 0.9})]
+    row = table(base, arm)[1].to_json()
+    assert row["steps"] == [10, 20]
+    assert row["difference"] == pytest.approx((0.1 + 0.4) / 2)
+
+
+def test_a_seed_that_the_base_lacks_is_left_out() -> None:
+    base = [seed_run(1, {20: 0.4}), seed_run(2, {})]
+    assert table(base, final([0.5, 0.6]))[1].to_json()["seeds"] == 1
+
+
+def test_an_arm_that_wins_per_step_can_lose_per_hour() -> None:
+    base = [seed_run(seed, {10: 0.2, 20: 0.4}) for seed in (1, 2, 3)]
+    slow = [seed_run(seed, {10: 0.3, 20: 0.5}, step_s=2 * STEP_S) for seed in (1, 2, 3)]
+    row = table(base, slow)[1].to_json()
+    assert row["difference"] == pytest.approx(0.1)
+    assert row["difference_at_equal_hours"] == pytest.approx(-0.1)
+
+
+def test_many_arms_against_one_base_are_adjusted_together() -> None:
+    base = final([0.30, 0.35, 0.28])
+    arm = final([0.40, 0.53, 0.36])
+    alone = table(base, arm)[1]
+    among = table(base, arm, *[final([0.31, 0.33, 0.30])] * 5)[1]
+    assert alone.comparison is not None
+    assert among.comparison is not None
+    assert among.comparison.p == pytest.approx(6 * (alone.comparison.p or 0))
+
+
+def test_a_planned_run_counts_nothing() -> None:
+    planned = [SeedRun("run-s1", 1, None, {}, {})]
+    row = table(final([0.3]), planned)[1].to_json()
+    assert (row["runs"], row["seeds"], row["mean"]) == ([], 0, None)
