@@ -5,23 +5,32 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from engine.base import jsonl
+from engine.base import files, jsonl
 from engine.base.errors import UsageError
-from engine.recipe.frozen import training_fingerprint
+from engine.data.contract import read_facts
+from engine.data.excerpts import rewrite_prompts, write_with_excerpts
+from engine.recipe.frozen import config_of, pinned_recipe, training_fingerprint
+from engine.recipe.places import DATA_KEYS, data_files
 from engine.recipe.recipe import Recipe, load_recipe
+from engine.recipe.scoring import asks_judge
 from engine.recipe.unread import unread
+from engine.runs.kinds import KINDS, Kind
 from engine.runs.rundir import RunDir
 
 FOLDER = Path("ablations")
 BASE = "base"
+BASE_FILE = "base.yaml"
 MOST_RUNS = 200
 MOST_TRIES = 3
+CONTRASTIVE = "reward_config.use_contrastive"
+VALIDATION_KEYS = ("data.val_files", "data.val_file", "data.val_max_samples")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.=+-]{0,39}")
 
@@ -47,15 +56,33 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Rewrite:
+    """A data file that an arm trains or validates on: ``source`` with or without excerpts."""
+
+    source: str
+    target: str
+    use_contrastive: bool
+
+
+@dataclass(frozen=True)
 class AblationPlan:
-    """``config`` names the base; ``overrides`` hold for all arms. The first arm is the base."""
+    """The first arm is the base. ``name`` is that of the base's config, ``kind`` that of its runs.
+
+    ``base.yaml`` beside the plan has every value that somebody set for the base, in the file, on
+    the command line or in the environment: a later edit does not change the plan.
+
+    ``stop_worse``: an arm that is worse than the base gets no more seeds. Looking after every seed
+    spends a part of the error budget, so the last look has less of it.
+    """
 
     id: str
-    config: str
-    overrides: tuple[str, ...]
+    name: str
+    kind: str
     arms: tuple[Arm, ...]
     seeds: tuple[int, ...]
     steps: int
+    stop_worse: bool = False
+    rewrites: tuple[Rewrite, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -63,30 +90,34 @@ class AblationPlan:
 
     def jobs(self) -> Iterator[Job]:
         """Every run, seed by seed: after the first round each arm has been tried once."""
-        kind = load_recipe(self.config, self.overrides).kind
+        kind = KINDS[self.kind]
         for seed in self.seeds:
             for arm in self.arms:
-                run = f"{self.id}-{arm.name}-s{seed}"
                 folder = f"checkpoints/ablations/{self.id}/{arm.name}-s{seed}"
-                yield Job(
-                    run,
-                    arm.name,
-                    seed,
-                    (
-                        *self.overrides,
-                        *arm.overrides,
-                        *(f"{key}={seed}" for key in kind.seed_keys),
-                        f"{kind.steps_key}={self.steps}",
-                        f"{kind.checkpoint_key}={folder}",
-                    ),
+                overrides = (
+                    *arm.overrides,
+                    *(f"{key}={seed}" for key in kind.seed_keys),
+                    f"{kind.steps_key}={self.steps}",
+                    f"{kind.checkpoint_key}={folder}",
                 )
+                yield Job(f"{self.id}-{arm.name}-s{seed}", arm.name, seed, overrides)
 
-    def write(self) -> None:
-        """Write ``plan.json``, unless it exists."""
+    def recipe(self, overrides: Sequence[str] = ()) -> Recipe:
+        """The base with ``overrides``. The environment does not change it."""
+        return replace(load_recipe(str(self.folder / BASE_FILE), overrides, {}), name=self.name)
+
+    def write(self, base: Recipe) -> None:
+        """Write the data of the arms, the base and then ``plan.json``, unless that exists."""
         path = self.folder / "plan.json"
-        if not path.is_file():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            jsonl.write_json(path, asdict(self))
+        if path.is_file():
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for file in self.rewrites:
+            write_with_excerpts(
+                Path(file.source), Path(file.target), use_contrastive=file.use_contrastive
+            )
+        files.write_atomic(self.folder / BASE_FILE, _pinned(base))
+        jsonl.write_json(path, asdict(self))
 
 
 def run_names(job: Job) -> list[str]:
@@ -116,51 +147,87 @@ def read_plan(folder: Path) -> AblationPlan:
         )
         return AblationPlan(
             str(raw["id"]),
-            str(raw["config"]),
-            tuple(map(str, raw["overrides"])),
+            str(raw["name"]),
+            KINDS[raw["kind"]].name,
             arms,
             tuple(map(int, raw["seeds"])),
             int(raw["steps"]),
+            raw.get("stop_worse") is True,
+            tuple(
+                Rewrite(str(file["source"]), str(file["target"]), bool(file["use_contrastive"]))
+                for file in raw.get("rewrites", ())
+            ),
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise UsageError(f"{folder / 'plan.json'}: not a plan of an ablation") from error
 
 
 def make_plan(
-    config: str,
-    overrides: Sequence[str],
+    base: Recipe,
     knobs: Mapping[str, Sequence[str]],
     named: Mapping[str, Sequence[str]],
     seeds: int,
     steps: int,
     *,
     allow_equal: bool = False,
+    stop_worse: bool = False,
 ) -> AblationPlan:
     """Plan the base, every combination of the knobs' values, and the named arms.
 
-    UsageError for an arm that trains as another one does, for a value without effect, and for
-    numbers that make no plan. ``allow_equal`` accepts equal arms, to see how much is noise.
+    Nothing is written. UsageError for an arm that trains as another one does, for a value without
+    effect or one that makes arms incomparable, and for numbers that make no plan. ``allow_equal``
+    accepts equal arms, to see how much is noise.
     """
     if seeds < 1 or steps < 1:
         raise UsageError(f"--seeds {seeds} and --steps {steps} must be at least 1")
-    base = load_recipe(config, overrides)
+    _require_validation(base)
     wanted = {BASE: (), **dict(_combinations(knobs)), **{k: tuple(v) for k, v in named.items()}}
     if len(wanted) * seeds > MOST_RUNS:
         raise UsageError(f"{len(wanted)} arms x {seeds} seeds: more than {MOST_RUNS} runs")
-    recipes = {name: load_recipe(config, [*overrides, *own]) for name, own in wanted.items()}
-    for name, own in wanted.items():
-        _check_arm(name, own, recipes[name])
-    if not allow_equal:
-        _refuse_equal(recipes)
-    arms = tuple(
-        Arm(name, tuple(own), differences(base, recipes[name])) for name, own in wanted.items()
-    )
-    identity = [config, [*overrides], [[arm.name, arm.overrides] for arm in arms], seeds, steps]
-    text = json.dumps([identity, training_fingerprint(base)], default=str)
+    identity = [training_fingerprint(base), [*wanted.items()], seeds, steps, stop_worse]
+    text = json.dumps(identity, default=str)
     plan_id = f"{base.name}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+    arms, rewrites = _make_arms(base, wanted, FOLDER / plan_id, allow_equal)
     first = int(base.get(base.kind.seed_keys[0]))
-    numbers = tuple(range(first, first + seeds))
-    return AblationPlan(plan_id, config, tuple(overrides), arms, numbers, steps)
+    return AblationPlan(
+        plan_id,
+        base.name,
+        base.kind.name,
+        arms,
+        tuple(range(first, first + seeds)),
+        steps,
+        stop_worse,
+        rewrites,
+    )
+
+
+def _make_arms(
+    base: Recipe, wanted: Mapping[str, tuple[str, ...]], folder: Path, allow_equal: bool
+) -> tuple[tuple[Arm, ...], tuple[Rewrite, ...]]:
+    arms, rewrites, fingerprints = [], dict[str, Rewrite](), dict[str, str]()
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / BASE_FILE
+        path.write_text(_pinned(base))
+
+        def load(overrides: Sequence[str]) -> Recipe:
+            return replace(load_recipe(str(path), overrides, {}), name=base.name, path=base.path)
+
+        unchanged = load(())
+        for name, own in wanted.items():
+            recipe = load(own)
+            _check_arm(name, own, recipe)
+            if written := _rewrites(name, recipe, base, folder):
+                rewrites.update({file.target: file for file in written})
+                own = (*own, *_data_overrides(recipe, written))
+                recipe = load(own)
+            if not allow_equal:
+                _refuse_equal(name, recipe, fingerprints)
+            arms.append(Arm(name, own, differences(unchanged, recipe)))
+    return tuple(arms), tuple(rewrites.values())
+
+
+def _pinned(base: Recipe) -> str:
+    return pinned_recipe(config_of(base, Path()), f"# The base of an ablation: {base.path}")
 
 
 def differences(base: Recipe, arm: Recipe) -> dict[str, tuple[Any, Any]]:
@@ -180,22 +247,75 @@ def _combinations(knobs: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, tup
         yield re.sub(r"[^A-Za-z0-9.=+-]", "-", name), tuple(f"{k}={v}" for k, v in pairs)
 
 
+def _require_validation(base: Recipe) -> None:
+    """UsageError where no run would measure what the arms are compared by."""
+    key = base.kind.validate_every_key
+    every = int(base.get(key)) if key is not None else 1
+    if every < 1:
+        raise UsageError(f"{key}={every} validates nothing, so arms could not be compared")
+    if not any(base.get(key) for key in DATA_KEYS if ".val_" in key):
+        raise UsageError(f"{base.path}: no validation file, so arms could not be compared")
+
+
 def _check_arm(name: str, overrides: Sequence[str], recipe: Recipe) -> None:
     if not _NAME.fullmatch(name):
         raise UsageError(f"arm '{name}': a name has up to 40 letters, digits and . = + -")
     own = {text.partition("=")[0] for text in overrides}
+    for key, reason in _planned_keys(recipe.kind).items():
+        if key in own:
+            raise UsageError(f"arm '{name}': {key}: {reason}")
     for value in unread(recipe):
         if value.key in own:
             raise UsageError(f"arm '{name}': {value.key} has no effect: {value.reason}")
 
 
-def _refuse_equal(recipes: Mapping[str, Recipe]) -> None:
-    known: dict[str, str] = {}
-    for name, recipe in recipes.items():
-        fingerprint = training_fingerprint(recipe)
-        if fingerprint in known:
-            raise UsageError(
-                f"arm '{name}' trains exactly as '{known[fingerprint]}'. Leave it out, or measure "
-                "the noise with --allow-equal"
-            )
-        known[fingerprint] = name
+def _planned_keys(kind: Kind) -> dict[str, str]:
+    """Keys that no arm can set, with the reason."""
+    return {
+        kind.steps_key: "all arms train the same steps; set them with --steps",
+        kind.checkpoint_key: "every run gets a folder of its own",
+        **dict.fromkeys(kind.seed_keys, "every arm gets the same seeds; set how many with --seeds"),
+        **dict.fromkeys(VALIDATION_KEYS, "arms are compared on the same items"),
+    }
+
+
+def _refuse_equal(name: str, recipe: Recipe, fingerprints: dict[str, str]) -> None:
+    fingerprint = training_fingerprint(recipe)
+    if fingerprint in fingerprints:
+        raise UsageError(
+            f"arm '{name}' trains exactly as '{fingerprints[fingerprint]}'. Leave it out, or "
+            "measure the noise with --allow-equal"
+        )
+    fingerprints[fingerprint] = name
+
+
+def _rewrites(name: str, recipe: Recipe, base: Recipe, folder: Path) -> tuple[Rewrite, ...]:
+    """The data files to write for an arm that has excerpts in its prompts where the base has none,
+    or the reverse: a config alone changes no prompt."""
+    wanted = bool(recipe.get(CONTRASTIVE))
+    if not asks_judge(recipe) or wanted == bool(base.get(CONTRASTIVE)):
+        return ()
+    rewrites = []
+    for source in data_files(recipe):
+        facts = read_facts(source)
+        if facts is not None and facts.use_contrastive == wanted:
+            continue
+        try:
+            rewrite_prompts(source, use_contrastive=wanted)
+        except UsageError as error:
+            raise UsageError(f"arm '{name}': {CONTRASTIVE}: {error}") from error
+        digest = hashlib.sha256(str(source).encode()).hexdigest()[:6]
+        target = folder / "data" / ("excerpts" if wanted else "plain") / f"{digest}-{source.name}"
+        rewrites.append(Rewrite(str(source), str(target), wanted))
+    return tuple(rewrites)
+
+
+def _data_overrides(recipe: Recipe, rewrites: Sequence[Rewrite]) -> Iterator[str]:
+    """The overrides that make an arm use the rewritten files."""
+    targets = {file.source: file.target for file in rewrites}
+    for key in DATA_KEYS:
+        value = recipe.get(key)
+        if isinstance(value, list):
+            yield f"{key}=[{','.join(targets.get(str(Path(name)), str(name)) for name in value)}]"
+        elif value:
+            yield f"{key}={targets.get(str(Path(value)), value)}"

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.ablations.measure import find_measure
 from engine.ablations.plan import (
     MOST_TRIES,
     AblationPlan,
@@ -25,6 +26,7 @@ from engine.ablations.plan import (
     read_plan,
     run_names,
 )
+from engine.ablations.table import find_worse, read_runs
 from engine.base import files, jsonl, locks
 from engine.base.errors import UsageError, guarded
 from engine.doctor.diagnose import diagnose_run
@@ -32,7 +34,6 @@ from engine.host.programs import detach, own_module
 from engine.launch.launcher import launch, plan
 from engine.launch.resume import resume
 from engine.preflight.checklist import require_launchable
-from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state
 from engine.supervise.finalize import finalize
@@ -65,9 +66,21 @@ def outcome_of(job: Job, root: Path) -> Outcome | None:
 
 
 def given_up(plan_: AblationPlan, root: Path, *, stop: bool = True) -> dict[str, str]:
-    """The arms that are not started again, with the reason. ``stop`` False gives up none."""
-    if not stop:
-        return {}
+    """The arms that are not started again, with the reason.
+
+    ``stop`` False starts them although their first seeds failed. Arms that are worse are given up
+    only where the plan says so, because that is part of its statistics.
+    """
+    reasons = _failed(plan_, root) if stop else {}
+    if plan_.stop_worse:
+        measure = find_measure(plan_)
+        runs = read_runs(plan_, root, measure)
+        reasons |= find_worse(plan_, runs, lower_is_better=measure.lower_is_better)
+    return reasons
+
+
+def _failed(plan_: AblationPlan, root: Path) -> dict[str, str]:
+    """The arms whose first seeds ended with one and the same fault."""
     outcomes = [outcome for job in plan_.jobs() if (outcome := outcome_of(job, root))]
     reasons = {}
     for arm in plan_.arms:
@@ -91,7 +104,7 @@ def run_plan(
         while job.arm not in given_up(plan_, root, stop=stop) and not outcome_of(job, root):
             run = current_run(job, root)
             if run is None or observed_state(run).has_ended:
-                report(_start(job, plan_.config, run, root))
+                report(_start(job, plan_, run, root))
             _wait(job, root, sleep)
 
 
@@ -123,7 +136,7 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _start(job: Job, config: str, run: RunDir | None, root: Path) -> str:
+def _start(job: Job, plan_: AblationPlan, run: RunDir | None, root: Path) -> str:
     """Resume a run that was interrupted, or launch a new one. Returns a line about it."""
     reason = "it was interrupted"
     if run is not None:
@@ -136,7 +149,7 @@ def _start(job: Job, config: str, run: RunDir | None, root: Path) -> str:
     names = [name for name in run_names(job) if not (root / name).exists()]
     if not names:
         raise UsageError(f"{job.run}: was started {MOST_TRIES} times and did not end: {reason}")
-    recipe = load_recipe(config, job.overrides)
+    recipe = plan_.recipe(job.overrides)
     require_launchable(recipe, root)
     launched = launch(plan(recipe, names[0], root))
     return f"{launched.id}: launched"

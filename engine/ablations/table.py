@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from engine.ablations.measure import Measure
 from engine.ablations.plan import BASE, AblationPlan, Job, current_run
-from engine.history import metrics
 from engine.history.train_log import Step, read_steps
-from engine.runs.kinds import Kind
 from engine.runs.state import RunState, observed_state
 from engine.statistics.comparison import Comparison, adjust_for_many, compare_paired
+from engine.statistics.early_looks import alpha_of_looks
 from engine.statistics.intervals import Estimate, estimate_mean
 
+ALPHA = 0.05
 FEWEST_SEEDS = 2
 """With one seed there is a difference, and no verdict."""
 
@@ -50,6 +51,8 @@ class ArmRow:
     """The step of each compared pair."""
     stopped: str | None = None
     """Why no more runs of this arm are started."""
+    incomparable: str | None = None
+    """Why this arm has no difference from the base."""
 
     @property
     def verdict(self) -> str | None:
@@ -74,19 +77,15 @@ class ArmRow:
             "verdict": self.verdict,
             "needed_seeds": self.comparison.needed if self.comparison else None,
             "stopped": self.stopped,
+            "incomparable": self.incomparable,
         }
 
 
-def metric_of(kind: Kind) -> str:
-    """What arms are compared by: the validation of this kind of run."""
-    return metrics.VALIDATION_REWARD if kind.has_rollouts else metrics.VALIDATION_LOSS
-
-
-def read_runs(plan: AblationPlan, root: Path, metric: str) -> dict[str, tuple[SeedRun, ...]]:
+def read_runs(plan: AblationPlan, root: Path, measure: Measure) -> dict[str, tuple[SeedRun, ...]]:
     """The runs of each arm, in the order of the seeds; planned ones included."""
     runs: dict[str, list[SeedRun]] = {arm.name: [] for arm in plan.arms}
     for job in plan.jobs():
-        runs[job.arm].append(_seed_run(job, root, metric))
+        runs[job.arm].append(_seed_run(job, root, measure))
     return {name: tuple(listed) for name, listed in runs.items()}
 
 
@@ -96,11 +95,11 @@ def make_table(
     *,
     lower_is_better: bool,
     stopped: Mapping[str, str] | None = None,
+    incomparable: Mapping[str, str] | None = None,
 ) -> list[ArmRow]:
     """One row per arm, the base first. The p values of all arms are adjusted together (Holm)."""
-    reasons = stopped or {}
-    base = runs[BASE]
-    rows = [_row(arm.name, runs[arm.name], base, reasons.get(arm.name)) for arm in plan.arms]
+    rows = [_row(plan, arm.name, runs, incomparable or {}) for arm in plan.arms]
+    rows = [replace(row, stopped=(stopped or {}).get(row.name)) for row in rows]
     compared = [row.comparison for row in rows if row.comparison is not None]
     if lower_is_better:
         compared = [_flipped(comparison) for comparison in compared]
@@ -110,14 +109,38 @@ def make_table(
     return [replace(r, comparison=_flipped(next(adjusted))) if r.comparison else r for r in rows]
 
 
+def find_worse(
+    plan: AblationPlan, runs: Mapping[str, Sequence[SeedRun]], *, lower_is_better: bool
+) -> dict[str, str]:
+    """The arms that a plan with ``stop_worse`` gives up, with the reason.
+
+    Bonferroni over all arms of the plan, not over those measured so far: an arm that was given up
+    stays so whatever the others show.
+    """
+    if not plan.stop_worse:
+        return {}
+    sign, reasons = -1 if lower_is_better else 1, {}
+    for arm in plan.arms[1:]:
+        comparison = _row(plan, arm.name, runs, {}).comparison
+        if comparison is None or comparison.p is None or sign * comparison.difference.mean >= 0:
+            continue
+        if comparison.p * (len(plan.arms) - 1) <= ALPHA:
+            reasons[arm.name] = f"worse than the base after {comparison.difference.units} seeds"
+    return reasons
+
+
 def _row(
-    name: str, runs: Sequence[SeedRun], base: Sequence[SeedRun], stopped: str | None
+    plan: AblationPlan,
+    name: str,
+    all_runs: Mapping[str, Sequence[SeedRun]],
+    incomparable: Mapping[str, str],
 ) -> ArmRow:
+    runs, base = tuple(all_runs[name]), all_runs[BASE]
     last = [run.values[max(run.values)] for run in _measured(runs)]
     mean = estimate_mean(last) if last else None
     pairs = [pair for pair in zip(base, runs, strict=True) if _common_step(*pair) is not None]
-    if name == BASE or not pairs:
-        return ArmRow(name, tuple(runs), mean, None, None, (), stopped)
+    if name == BASE or name in incomparable or not pairs:
+        return ArmRow(name, runs, mean, None, None, (), incomparable=incomparable.get(name))
     steps = tuple(step for pair in pairs if (step := _common_step(*pair)) is not None)
     at_steps = [
         (of_base.values[step], run.values[step])
@@ -125,15 +148,22 @@ def _row(
     ]
     comparison = compare_paired([left for left, _ in at_steps], [right for _, right in at_steps])
     hours = [difference for pair in pairs if (difference := _at_equal_time(*pair)) is not None]
-    return ArmRow(
-        name,
-        tuple(runs),
-        mean,
-        comparison,
-        estimate_mean(hours) if hours else None,
-        steps,
-        stopped,
-    )
+    at_equal_hours = estimate_mean(hours) if hours else None
+    return ArmRow(name, runs, mean, _at_this_look(plan, comparison), at_equal_hours, steps)
+
+
+def _at_this_look(plan: AblationPlan, comparison: Comparison) -> Comparison:
+    """The comparison with the p value that holds although there are looks after every seed.
+
+    A look tests at its share of the error budget, so its p value is enlarged by as much.
+    """
+    seeds, looked = len(plan.seeds), comparison.difference.units
+    if not plan.stop_worse or comparison.p is None or looked < FEWEST_SEEDS:
+        return comparison
+    looks = range(FEWEST_SEEDS, seeds + 1)
+    shares = alpha_of_looks([look / seeds for look in looks], ALPHA)
+    share = shares[looked - FEWEST_SEEDS]
+    return replace(comparison, p=min(1.0, comparison.p * ALPHA / share) if share else 1.0)
 
 
 def _measured(runs: Sequence[SeedRun]) -> list[SeedRun]:
@@ -156,20 +186,14 @@ def _last_within(run: SeedRun, seconds: float) -> float | None:
     return run.values[max(steps)] if steps else None
 
 
-def _seed_run(job: Job, root: Path, metric: str) -> SeedRun:
+def _seed_run(job: Job, root: Path, measure: Measure) -> SeedRun:
     run = current_run(job, root)
     if run is None:
         return SeedRun(job.run, job.seed, None, {}, {})
     steps = list(read_steps(run.train_log))
-    values, times = dict(_values(steps, metric)), dict(_times(steps))
-    return SeedRun(run.id, job.seed, observed_state(run), values, times)
-
-
-def _values(steps: Sequence[Step], metric: str) -> Iterator[tuple[int, float]]:
-    for step in steps:
-        value = step.metrics.get(metric)
-        if value is not None and step.step > 0:
-            yield step.step, value
+    return SeedRun(
+        run.id, job.seed, observed_state(run), measure.read(run, steps), dict(_times(steps))
+    )
 
 
 def _times(steps: Sequence[Step]) -> Iterator[tuple[int, float]]:

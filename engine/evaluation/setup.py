@@ -62,7 +62,7 @@ def make_setup(data: Path, items: Sequence[Item], recipe: Recipe, samples: int, 
         max_answer_tokens=int(recipe.get("data.max_response_length")),
     )
     return Setup(
-        str(data), len(items), digest([item.sha256 for item in items]), sampling, _scoring(recipe)
+        str(data), len(items), digest([item.sha256 for item in items]), sampling, scoring_of(recipe)
     )
 
 
@@ -70,7 +70,7 @@ def _rollout(recipe: Recipe, name: str, default: float) -> Any:
     return recipe.get(f"actor_rollout_ref.rollout.{name}", default)
 
 
-def _scoring(recipe: Recipe) -> dict[str, Any]:
+def scoring_of(recipe: Recipe) -> dict[str, Any]:
     """What decides a score: the function's source, or the judge and the weights of the reward."""
     function = reward_function(recipe)
     if function is not None:

@@ -140,8 +140,11 @@ def in_file(recipe: Recipe) -> dict[str, Any]:
     return {**replaced, **earlier}
 
 
-def pinned_recipe(config: Config) -> str:
-    """Return the YAML of a config with the values of ``config``.
+LAUNCHED = "# What this run was launched with. Edits are overwritten; launch a new run instead."
+
+
+def pinned_recipe(config: Config, comment: str = LAUNCHED) -> str:
+    """Return the YAML of a config with the values of ``config``, below ``comment``.
 
     Implied values are left out: every attempt computes them again.
     """
@@ -150,8 +153,7 @@ def pinned_recipe(config: Config) -> str:
         for key, entry in config.items()
         if is_chosen(entry)
     }
-    head = "# What this run was launched with. Edits are overwritten; launch a new run instead.\n"
-    return head + OmegaConf.to_yaml(OmegaConf.create(unflatten(chosen)))
+    return f"{comment}\n" + OmegaConf.to_yaml(OmegaConf.create(unflatten(chosen)))
 
 
 def _literal(value: Any) -> Any:

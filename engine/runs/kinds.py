@@ -45,6 +45,8 @@ class Kind:
     micro_batch_key: str | None = None
     """Samples on one GPU at a time."""
     save_every_key: str | None = None
+    validate_every_key: str | None = None
+    """Steps between validations; below 1 there are none."""
     lora_targets_key: str | None = None
     template_key: str | None = None
     """A chat template in place of the model's."""
@@ -91,6 +93,7 @@ GRPO = Kind(
     checkpointing_key=f"{_MODEL}.enable_gradient_checkpointing",
     micro_batch_key="actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
     save_every_key="trainer.save_freq",
+    validate_every_key="trainer.test_freq",
     lora_targets_key=f"{_MODEL}.target_modules",
     template_key=f"{_MODEL}.custom_chat_template",
     learning_rate_key="actor_rollout_ref.actor.optim.lr",

@@ -67,9 +67,10 @@ def ablate(
 
     The same command continues an ablation that was interrupted, and prints its table.
     """
+    from engine.ablations.measure import find_measure, why_incomparable
     from engine.ablations.plan import make_plan
     from engine.ablations.runner import given_up, start_runner
-    from engine.ablations.table import make_table, metric_of, read_runs
+    from engine.ablations.table import make_table, read_runs
     from engine.base import jsonl
     from engine.recipe.recipe import load_recipe
 
@@ -93,22 +94,23 @@ def ablate(
         start_runner(plan.folder, root)
         while wait and _is_running(plan.folder):
             time.sleep(_POLL_S)
-    metric = metric_of(base.kind)
+    measure = find_measure(plan)
     table = make_table(
         plan,
-        read_runs(plan, root, metric),
-        lower_is_better=not base.kind.has_rollouts,
+        read_runs(plan, root, measure),
+        lower_is_better=measure.lower_is_better,
         stopped=given_up(plan, root, stop=not no_stop),
+        incomparable=why_incomparable(plan),
     )
     value: dict[str, Any] = {
         "ablation": plan.id,
         "dir": str(plan.folder),
-        "metric": metric,
+        "metric": measure.title,
         "steps": plan.steps,
         "seeds": list(plan.seeds),
         "arms": [row.to_json() for row in table],
     }
-    lines = ["dry run: nothing was started"] if dry_run else _table_lines(table, metric)
+    lines = ["dry run: nothing was started"] if dry_run else _table_lines(table, measure.title)
     answer(value, "\n".join(lines), as_json)
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
+import pyarrow.parquet as pq
 import pytest
 
-from engine.ablations.plan import MOST_RUNS, AblationPlan, make_plan, read_plan
+from engine.ablations.plan import FOLDER, MOST_RUNS, AblationPlan, make_plan, read_plan
 from engine.base.errors import UsageError
+from engine.data.adapters import Example
+from engine.data.contract import FileFacts, read_facts, read_rows, write_rows
+from engine.data.rows import RowOptions, to_row
+from engine.recipe.recipe import Recipe, load_recipe
 
 LR = "actor_rollout_ref.actor.optim.lr"
 A2 = {"A2": ["reward_config.lambda_info=0"]}
@@ -21,7 +27,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def plan(**changes: object) -> AblationPlan:
     arguments: dict[str, object] = {"knobs": {}, "named": A2, "seeds": 3, "steps": 20}
-    return make_plan("grpo_tiny", [], **{**arguments, **changes})  # type: ignore[arg-type]
+    return make_plan(base(), **{**arguments, **changes})  # type: ignore[arg-type]
+
+
+def base(*overrides: str) -> Recipe:
+    return load_recipe("grpo_tiny", overrides, {})
 
 
 def test_every_arm_has_every_seed_and_the_base_comes_first() -> None:
@@ -60,7 +70,7 @@ def test_the_same_request_is_the_same_plan() -> None:
 
 def test_a_written_plan_reads_back_unchanged() -> None:
     written = plan()
-    written.write()
+    written.write(base())
     assert read_plan(written.folder) == written
 
 
@@ -97,3 +107,79 @@ def test_a_damaged_plan_is_one_error(folder: Path, text: str) -> None:
     (folder / "plan.json").write_text(text)
     with pytest.raises(UsageError, match="plan"):
         read_plan(folder)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "data.seed=7",
+        "trainer.total_training_steps=5",
+        "data.val_files=other.parquet",
+        "trainer.default_local_dir=elsewhere",
+    ],
+)
+def test_what_the_plan_decides_is_no_difference_between_arms(override: str) -> None:
+    key = override.partition("=")[0]
+    with pytest.raises(UsageError, match=f"arm 'x': {key}: "):
+        plan(named={"x": [override]})
+
+
+def test_a_base_without_validation_is_refused() -> None:
+    with pytest.raises(UsageError, match="test_freq=-1 validates nothing"):
+        make_plan(base("trainer.test_freq=-1"), {}, A2, 3, 20)
+
+
+def test_later_edits_and_variables_do_not_change_a_written_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    changed = base("reward_config.lambda_defense=0.7")
+    written = make_plan(changed, {}, A2, 3, 20)
+    written.write(changed)
+    monkeypatch.setenv("REWARD_LAMBDA_INFO", "0.9")
+    recipe = written.recipe(written.arms[1].overrides)
+    assert recipe.get("reward_config.lambda_defense") == 0.7
+    assert recipe.get("reward_config.lambda_info") == 0
+
+
+class TestExcerpts:
+    """Prompts are written when data is prepared, so an arm with other prompts needs other data."""
+
+    WANTED: ClassVar = {"excerpts": ["reward_config.use_contrastive=true"]}
+
+    @pytest.fixture(autouse=True)
+    def data(self, folder: Path) -> None:
+        example = Example("q", "Why?", "", answers=("because", "no"), gold_scores=(1.0, 0.0))
+        for split in ("train", "val"):
+            row = to_row(example, "tiny", "open", RowOptions(split, use_contrastive=False))
+            path = folder / "data" / "tiny" / "processed" / f"{split}.parquet"
+            write_rows(path, [row], FileFacts("tiny", split, False, None, 1))
+
+    def test_the_arm_gets_its_own_files(self) -> None:
+        made = plan(named=self.WANTED)
+        assert [Path(file.source).name for file in made.rewrites] == [
+            "train.parquet",
+            "val.parquet",
+        ]
+        recipe_keys = {override.partition("=")[0] for override in made.arms[1].overrides}
+        assert {"data.train_files", "data.val_files"} <= recipe_keys
+
+    def test_a_dry_plan_writes_nothing(self) -> None:
+        plan(named=self.WANTED)
+        assert not FOLDER.exists()
+
+    def test_the_written_files_differ_in_the_prompts_alone(self) -> None:
+        made = plan(named=self.WANTED)
+        made.write(base())
+        for file in made.rewrites:
+            [before], [after] = read_rows(Path(file.source)), read_rows(Path(file.target))
+            assert before.pop("prompt") != after.pop("prompt")
+            assert before == after
+            facts = read_facts(Path(file.target))
+            assert facts is not None and facts.use_contrastive
+
+    def test_data_of_another_program_is_refused(self, folder: Path) -> None:
+        path = folder / "data" / "tiny" / "processed" / "train.parquet"
+        table = pq.read_table(path).replace_schema_metadata(None)
+        pq.write_table(table, path)
+        with pytest.raises(UsageError, match="excerpts are unknown"):
+            plan(named=self.WANTED)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import pytest
 
 from engine.ablations.plan import BASE, AblationPlan, Arm
-from engine.ablations.table import ArmRow, SeedRun, make_table
+from engine.ablations.table import ArmRow, SeedRun, find_worse, make_table
 from engine.runs.state import RunState
+from engine.statistics.comparison import compare_paired
 
 STEP_S = 10.0
 
@@ -23,11 +25,13 @@ def table(
     base: Sequence[SeedRun], *arms: Sequence[SeedRun], lower_is_better: bool = False
 ) -> list[ArmRow]:
     names = [BASE, *(f"arm-{number}" for number in range(len(arms)))]
-    plan = AblationPlan(
-        "a", "c", (), tuple(Arm(n, (), {}) for n in names), tuple(r.seed for r in base), 20
-    )
     runs = dict(zip(names, [base, *arms], strict=True))
-    return make_table(plan, runs, lower_is_better=lower_is_better)
+    return make_table(plan_of(runs), runs, lower_is_better=lower_is_better)
+
+
+def plan_of(runs: Mapping[str, Sequence[SeedRun]], *, stop_worse: bool = False) -> AblationPlan:
+    arms = tuple(Arm(name, (), {}) for name in runs)
+    return AblationPlan("a", "c", "grpo", arms, tuple(r.seed for r in runs[BASE]), 20, stop_worse)
 
 
 def final(values: Sequence[float], step: int = 20) -> list[SeedRun]:
@@ -101,3 +105,37 @@ def test_a_planned_run_counts_nothing() -> None:
     planned = [SeedRun("run-s1", 1, None, {}, {})]
     row = table(final([0.3]), planned)[1].to_json()
     assert (row["runs"], row["seeds"], row["mean"]) == ([], 0, None)
+
+
+class TestStoppingWhatIsWorse:
+    """Looking after every seed spends a part of the error budget each time."""
+
+    BASE_RUNS: ClassVar = final([0.60, 0.66, 0.57])
+
+    def after(self, seeds: int, values: Sequence[float], *, arms: int = 1) -> dict[str, str]:
+        planned = [SeedRun(f"run-s{seed}", seed, None, {}, {}) for seed in (1, 2, 3)]
+        runs = {BASE: self.BASE_RUNS}
+        for number in range(arms):
+            runs[f"arm-{number}"] = [*final(values)[:seeds], *planned[seeds:]]
+        return find_worse(plan_of(runs, stop_worse=True), runs, lower_is_better=False)
+
+    def test_a_large_loss_over_two_seeds_stops_the_arm(self) -> None:
+        reasons = self.after(2, [0.10, 0.161])
+        assert reasons == {"arm-0": "worse than the base after 2 seeds"}
+
+    def test_a_loss_that_the_first_look_cannot_pay_for_does_not(self) -> None:
+        values = [0.10, 0.20]
+        alone = compare_paired([0.60, 0.66], values)
+        assert alone.verdict == "worse"
+        assert self.after(2, values) == {}
+
+    def test_every_arm_of_the_plan_counts(self) -> None:
+        assert self.after(2, [0.10, 0.164], arms=1)
+        assert not self.after(2, [0.10, 0.164], arms=10)
+
+    def test_better_arms_continue(self) -> None:
+        assert self.after(2, [1.10, 1.1601]) == {}
+
+    def test_a_plan_without_early_stops_has_none(self) -> None:
+        runs = {BASE: self.BASE_RUNS, "arm": final([0.1, 0.16, 0.07])}
+        assert find_worse(plan_of(runs), runs, lower_is_better=False) == {}

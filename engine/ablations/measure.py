@@ -1,0 +1,112 @@
+"""What the arms of an ablation are compared by: their validation, scored alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from engine.ablations.plan import AblationPlan, Arm
+from engine.evaluation.setup import scoring_of
+from engine.history import metrics
+from engine.history.reward_records import RewardRecord, RewardRecords
+from engine.history.train_log import Step
+from engine.recipe.recipe import Recipe
+from engine.recipe.scoring import asks_judge
+from engine.reward.formula import RewardParts, RewardSettings, total_reward
+from engine.runs.rundir import RunDir
+
+_WEIGHTS = tuple(f"reward_config.{name}" for name in RewardSettings.model_fields)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """``metric`` is its name in the training log. ``settings``: the weights of the base, where the
+    arms have others; every answer is then scored again from the parts that its run recorded."""
+
+    title: str
+    metric: str
+    lower_is_better: bool = False
+    settings: RewardSettings | None = None
+
+    def read(self, run: RunDir, steps: Sequence[Step]) -> dict[int, float]:
+        """The measure after each validated step; step 0, before training, is left out."""
+        values = _scored_again(run, self.settings) if self.settings else self._logged(steps)
+        return {step: value for step, value in values if step > 0}
+
+    def _logged(self, steps: Sequence[Step]) -> Iterator[tuple[int, float]]:
+        for step in steps:
+            value = step.metrics.get(self.metric)
+            if value is not None:
+                yield step.step, value
+
+
+def find_measure(plan: AblationPlan) -> Measure:
+    """The measure of a plan: validation loss, validation reward, or that with the base's weights
+    where an arm changes the weights. A reward that leaves a term out is larger or smaller for that
+    alone."""
+    base = plan.recipe()
+    if not base.kind.has_rollouts:
+        return Measure("validation loss", metrics.VALIDATION_LOSS, lower_is_better=True)
+    if asks_judge(base) and any(_changes_weights(arm) for arm in plan.arms):
+        settings = RewardSettings(**base.section("reward_config"))
+        return Measure(
+            "validation reward with the base's weights",
+            metrics.VALIDATION_REWARD,
+            settings=settings,
+        )
+    return Measure("validation reward", metrics.VALIDATION_REWARD)
+
+
+def why_incomparable(plan: AblationPlan) -> dict[str, str]:
+    """The arms whose answers are scored by something else than the base's, with the reason."""
+    base = plan.recipe()
+    if not base.kind.has_rollouts:
+        return {}
+    reference, reasons = _scorer_of(base), {}
+    for arm in plan.arms:
+        recipe = plan.recipe(arm.overrides)
+        if _scorer_of(recipe) != reference:
+            reasons[arm.name] = (
+                "its answers are scored by something else; compare its checkpoints with "
+                "grubrics-tui evaluate"
+            )
+    return reasons
+
+
+def _changes_weights(arm: Arm) -> bool:
+    own = [key for key in arm.differences if key != "reward_config.use_contrastive"]
+    return any(key in _WEIGHTS for key in own)
+
+
+def _scorer_of(recipe: Recipe) -> dict[str, Any]:
+    """What decides a score, without the weights: they can be exchanged afterwards."""
+    return {key: value for key, value in scoring_of(recipe).items() if key != "reward"}
+
+
+def _scored_again(run: RunDir, settings: RewardSettings) -> Iterator[tuple[int, float]]:
+    """The mean reward of each validation. A step that a later attempt repeats counts once: the
+    consumer keeps the last value."""
+    for attempt in run.attempts():
+        records = RewardRecords(attempt.reward)
+        records.poll()
+        for step in sorted(records.steps("val")):
+            rewards = [
+                reward
+                for record in records.at("val", step).values()
+                if (reward := _reward(record, settings)) is not None
+            ]
+            if rewards:
+                yield step, fmean(rewards)
+
+
+def _reward(record: RewardRecord, settings: RewardSettings) -> float | None:
+    """The reward of a record with other weights; None for an answer that was not scored."""
+    if record.reward is None or record.parts is None or "alignment" not in record.parts:
+        return None
+    over = max(0, record.length - settings.char_threshold) / settings.char_threshold
+    parts = RewardParts(
+        record.parts["alignment"], over, record.parts["info_value"], record.parts["defense_penalty"]
+    )
+    return total_reward(parts, settings)
