@@ -6,7 +6,8 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -205,13 +206,7 @@ def _make_arms(
     base: Recipe, wanted: Mapping[str, tuple[str, ...]], folder: Path, allow_equal: bool
 ) -> tuple[tuple[Arm, ...], tuple[Rewrite, ...]]:
     arms, rewrites, fingerprints = [], dict[str, Rewrite](), dict[str, str]()
-    with tempfile.TemporaryDirectory() as temporary:
-        path = Path(temporary) / BASE_FILE
-        path.write_text(_pinned(base))
-
-        def load(overrides: Sequence[str]) -> Recipe:
-            return replace(load_recipe(str(path), overrides, {}), name=base.name, path=base.path)
-
+    with _pinned_base(base) as load:
         unchanged = load(())
         for name, own in wanted.items():
             recipe = load(own)
@@ -224,6 +219,31 @@ def _make_arms(
                 _refuse_equal(name, recipe, fingerprints)
             arms.append(Arm(name, own, differences(unchanged, recipe)))
     return tuple(arms), tuple(rewrites.values())
+
+
+def arm_recipes(plan: AblationPlan, base: Recipe) -> list[Recipe]:
+    """The recipe of each arm, for estimates: with the planned steps and the base's data files, as
+    those of the arms may not be written yet."""
+    steps = f"{base.kind.steps_key}={plan.steps}"
+    with _pinned_base(base) as load:
+        return [
+            load(
+                [text for text in arm.overrides if text.partition("=")[0] not in DATA_KEYS]
+                + [steps]
+            )
+            for arm in plan.arms
+        ]
+
+
+@contextmanager
+def _pinned_base(base: Recipe) -> Iterator[Callable[[Sequence[str]], Recipe]]:
+    """A function that loads the base with overrides as a written plan would."""
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / BASE_FILE
+        path.write_text(_pinned(base))
+        yield lambda overrides: replace(
+            load_recipe(str(path), overrides, {}), name=base.name, path=base.path
+        )
 
 
 def _pinned(base: Recipe) -> str:

@@ -12,9 +12,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from engine.ablations.measure import find_measure
@@ -40,7 +40,16 @@ from engine.supervise.finalize import finalize
 
 SAME_FAULT = 2
 """As many seeds of an arm that fail with one cause end the arm."""
+REFUSALS = "refusals.jsonl"
+SETTINGS = "settings.json"
 _POLL_S = 1.0
+
+
+@dataclass(frozen=True)
+class RunnerSettings:
+    """``stop``: whether an arm is given up when its first seeds fail with one cause."""
+
+    stop: bool = True
 
 
 @dataclass(frozen=True)
@@ -99,27 +108,55 @@ def run_plan(
     sleep: Callable[[float], None] = time.sleep,
     report: Callable[[str], None] = print,
 ) -> None:
-    """Launch what is missing, in order, until every job has ended or its arm is given up."""
+    """Launch what is missing, in order, until every job has ended or its arm is given up.
+
+    A run that cannot be launched is reported and left out; the next one may be launchable.
+    """
     for job in plan_.jobs():
-        while job.arm not in given_up(plan_, root, stop=stop) and not outcome_of(job, root):
-            run = current_run(job, root)
-            if run is None or observed_state(run).has_ended:
-                report(_start(job, plan_, run, root))
-            _wait(job, root, sleep)
+        try:
+            while job.arm not in given_up(plan_, root, stop=stop) and not outcome_of(job, root):
+                run = current_run(job, root)
+                if run is None or observed_state(run).has_ended:
+                    report(_start(job, plan_, run, root))
+                _wait(job, root, sleep)
+        except UsageError as error:
+            report(f"{job.run}: {error}")
+            jsonl.append(
+                plan_.folder / REFUSALS, {"arm": job.arm, "run": job.run, "why": str(error)}
+            )
 
 
-def start_runner(folder: Path, root: Path) -> bool:
+def read_refusals(plan_: AblationPlan) -> dict[str, str]:
+    """Why a run could not be launched, by arm, since the runner was started."""
+    return {str(line["arm"]): str(line["why"]) for line in jsonl.read(plan_.folder / REFUSALS)}
+
+
+def read_settings(plan_: AblationPlan) -> RunnerSettings:
+    """How the runs of the plan were last started."""
+    raw = jsonl.read_json(plan_.folder / SETTINGS) or {}
+    return RunnerSettings(stop=raw.get("stop") is not False)
+
+
+def start_runner(folder: Path, root: Path, settings: RunnerSettings) -> bool:
     """Start the detached process; False if one works on the ablation already."""
-    try:
-        with locked(folder):
-            pass
-    except UsageError:
+    if is_running(folder):
         return False
+    (folder / REFUSALS).unlink(missing_ok=True)
+    jsonl.write_json(folder / SETTINGS, asdict(settings))
     log = folder / "runner.log"
     with os.fdopen(files.open_to_append(log), "ab") as output:
         command = own_module("engine.ablations.runner", str(folder.resolve()), str(root.resolve()))
         subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False)
     return True
+
+
+def is_running(folder: Path) -> bool:
+    """Whether a process works on the ablation."""
+    try:
+        with locked(folder):
+            return False
+    except UsageError:
+        return True
 
 
 @contextmanager
@@ -174,10 +211,9 @@ def _cause(run: RunDir, state: RunState) -> str:
 def _main() -> int:
     folder, root = Path(sys.argv[1]), Path(sys.argv[2])
     plan_ = read_plan(folder)
-    settings: Mapping[str, object] = jsonl.read_json(folder / "settings.json") or {}
     detach()
     with locked(folder):
-        run_plan(plan_, root, stop=settings.get("stop") is not False)
+        run_plan(plan_, root, stop=read_settings(plan_).stop)
     return 0
 
 

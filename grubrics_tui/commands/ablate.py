@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,26 +17,38 @@ from engine.base.errors import UsageError
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import (
-    ConfigArgument,
     JsonOption,
     OverridesArgument,
     RunsOption,
     TrustOption,
 )
 from grubrics_tui.commands.shared.output import answer, say
-from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
+from grubrics_tui.commands.shared.trust import require_code_trust, trusted_source
 
 if TYPE_CHECKING:
     from engine.ablations.plan import AblationPlan
-    from engine.ablations.table import ArmRow
     from engine.recipe.recipe import Recipe
-    from engine.statistics.intervals import Estimate
 
 _POLL_S = 2.0
 
 
+@dataclass(frozen=True)
+class PlanRequest:
+    """What the command line asks for. ``steps`` None: as in the config."""
+
+    knobs: Mapping[str, Sequence[str]]
+    arms: Mapping[str, Sequence[str]]
+    seeds: int
+    steps: int | None
+    allow_equal: bool
+    stop_worse: bool
+
+
 def ablate(
-    config: ConfigArgument,
+    base: Annotated[
+        str,
+        typer.Argument(metavar="BASE", help="Config or run to vary, or an ablation to continue"),
+    ],
     overrides: OverridesArgument = None,
     knob: Annotated[
         list[str] | None,
@@ -44,7 +60,9 @@ def ablate(
     arm: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="'NAME KEY=VALUE ...'", help="One more arm with its overrides; can be repeated"
+            metavar="'NAME KEY=VALUE ...'",
+            help="One more arm with its overrides, or a known one: no-excerpts, no-information, "
+            "no-defense, alignment-only; can be repeated",
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(metavar="N", help="Seeds of each arm")] = 3,
@@ -57,7 +75,13 @@ def ablate(
     no_stop: Annotated[
         bool, typer.Option("--no-stop", help="Start every run, whatever failed before")
     ] = False,
-    dry_run: Annotated[bool, typer.Option(help="Print the plan; start nothing")] = False,
+    stop_worse: Annotated[
+        bool,
+        typer.Option("--stop-worse", help="Give up an arm once it is worse than the base"),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan or the table; start nothing")
+    ] = False,
     wait: Annotated[bool, typer.Option(help="Wait until all runs have ended")] = False,
     trust: TrustOption = False,
     runs: RunsOption = None,
@@ -67,51 +91,94 @@ def ablate(
 
     The same command continues an ablation that was interrupted, and prints its table.
     """
-    from engine.ablations.measure import find_measure, why_incomparable
-    from engine.ablations.plan import make_plan
-    from engine.ablations.runner import given_up, start_runner
-    from engine.ablations.table import make_table, read_runs
-    from engine.base import jsonl
-    from engine.recipe.recipe import load_recipe
+    from engine.ablations.report import read_report
+    from engine.ablations.runner import RunnerSettings, is_running, start_runner
+    from grubrics_tui.text.ablations import format_table
 
-    require_config_trust(config, trust)
-    base, root = load_recipe(config, overrides or []), runs_root(runs)
-    require_code_trust(base, trust)
-    plan = make_plan(
-        config,
-        overrides or [],
-        dict(_knob(text) for text in knob or []),
-        dict(_arm(text) for text in arm or []),
-        seeds,
-        steps or _steps(base),
-        allow_equal=allow_equal,
-    )
-    if not as_json:
-        say("\n".join(_plan_lines(plan, base, root)))
+    root = runs_root(runs)
+    if (folder := _written_plan(base)) is not None:
+        plan = _existing_plan(folder, base, overrides, knob, arm)
+    else:
+        request = PlanRequest(
+            dict(_knob(text) for text in knob or []),
+            dict(_arm(text) for text in arm or []),
+            seeds,
+            steps,
+            allow_equal,
+            stop_worse,
+        )
+        plan = _new_plan(base, list(overrides or []), request, root, trust, dry_run, as_json)
+        if dry_run:
+            return
     if not dry_run:
-        plan.write()
-        jsonl.write_json(plan.folder / "settings.json", {"stop": not no_stop})
-        start_runner(plan.folder, root)
-        while wait and _is_running(plan.folder):
+        start_runner(plan.folder, root, RunnerSettings(stop=not no_stop))
+        while wait and is_running(plan.folder):
             time.sleep(_POLL_S)
-    measure = find_measure(plan)
-    table = make_table(
-        plan,
-        read_runs(plan, root, measure),
-        lower_is_better=measure.lower_is_better,
-        stopped=given_up(plan, root, stop=not no_stop),
-        incomparable=why_incomparable(plan),
+    report = read_report(plan, root)
+    answer(report.to_json(), "\n".join(format_table(report)), as_json)
+
+
+def _written_plan(base: str) -> Path | None:
+    """The folder of an ablation that ``base`` names by its path or ID."""
+    from engine.ablations.plan import FOLDER
+
+    candidates = (Path(base), FOLDER / base)
+    return next((path for path in candidates if (path / "plan.json").is_file()), None)
+
+
+def _existing_plan(folder: Path, base: str, *changes: Sequence[str] | None) -> AblationPlan:
+    from engine.ablations.plan import read_plan
+
+    if any(changes):
+        raise UsageError(f"{base}: the plan of an ablation does not change; start a new one")
+    return read_plan(folder)
+
+
+def _new_plan(
+    source: str,
+    overrides: list[str],
+    request: PlanRequest,
+    root: Path,
+    trust: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> AblationPlan:
+    """Plan, show what it costs, and write it, unless ``dry_run``. UsageError if an arm cannot be
+    launched."""
+    from engine.ablations.cost import plan_cost
+    from engine.ablations.plan import arm_recipes, make_plan
+    from engine.preflight.checklist import require_launchable
+    from grubrics_tui.text.ablations import format_plan
+
+    base, _ = trusted_source(source, overrides, root, trust)
+    plan = make_plan(
+        base,
+        request.knobs,
+        request.arms,
+        request.seeds,
+        request.steps or _steps(base),
+        allow_equal=request.allow_equal,
+        stop_worse=request.stop_worse,
     )
-    value: dict[str, Any] = {
-        "ablation": plan.id,
-        "dir": str(plan.folder),
-        "metric": measure.title,
-        "steps": plan.steps,
-        "seeds": list(plan.seeds),
-        "arms": [row.to_json() for row in table],
-    }
-    lines = ["dry run: nothing was started"] if dry_run else _table_lines(table, measure.title)
-    answer(value, "\n".join(lines), as_json)
+    for recipe in arm_recipes(plan, base):
+        require_code_trust(recipe, trust)
+    cost = plan_cost(plan, base, root, os.environ)
+    if dry_run:
+        value = {"ablation": plan.id, "plan": asdict(plan), "cost": cost.to_json()}
+        lines = [*format_plan(plan, cost), "dry run: nothing was written or started"]
+        answer(value, "\n".join(lines), as_json)
+        return plan
+    if not as_json:
+        say("\n".join([*format_plan(plan, cost), ""]))
+    if not (plan.folder / "plan.json").is_file():
+        plan.write(base)
+        for job in islice(plan.jobs(), len(plan.arms)):
+            try:
+                require_launchable(plan.recipe(job.overrides), root)
+            except UsageError as error:
+                shutil.rmtree(plan.folder)
+                raise UsageError(f"arm '{job.arm}': {error}") from error
+    return plan
 
 
 def _knob(text: str) -> tuple[str, list[str]]:
@@ -121,11 +188,15 @@ def _knob(text: str) -> tuple[str, list[str]]:
     return key, values.split(",")
 
 
-def _arm(text: str) -> tuple[str, list[str]]:
-    name, *overrides = text.split()
+def _arm(text: str) -> tuple[str, tuple[str, ...]]:
+    from engine.ablations.presets import PRESETS, preset_arm
+
+    name, *overrides = text.split() or [""]
+    if not overrides and (preset := preset_arm(name)) is not None:
+        return preset
     if not overrides or not all("=" in override for override in overrides):
-        raise UsageError(f"--arm '{text}': write 'NAME KEY=VALUE ...'")
-    return name, overrides
+        raise UsageError(f"--arm '{text}': write 'NAME KEY=VALUE ...' or {', '.join(PRESETS)}")
+    return name, tuple(overrides)
 
 
 def _steps(recipe: Recipe) -> int:
@@ -135,67 +206,6 @@ def _steps(recipe: Recipe) -> int:
     if planned is None:
         raise UsageError(f"{recipe.path}: the number of steps is unknown; set it with --steps")
     return planned.total
-
-
-def _is_running(folder: Path) -> bool:
-    from engine.ablations.runner import locked
-
-    try:
-        with locked(folder):
-            return False
-    except UsageError:
-        return True
-
-
-def _plan_lines(plan: AblationPlan, base: Recipe, root: Path) -> Iterator[str]:
-
-    count = len(plan.arms) * len(plan.seeds)
-    yield (
-        f"{plan.id}: {len(plan.arms)} arms x {len(plan.seeds)} seeds x {plan.steps} steps = "
-        f"{count} runs"
-    )
-    for arm in plan.arms:
-        pairs = arm.differences.items()
-        changes = ", ".join(f"{key}: {before} -> {after}" for key, (before, after) in pairs)
-        yield f"  {arm.name}: {changes or 'the config as it is'}"
-    if len(plan.seeds) < 3:
-        yield (
-            "  1 seed gives no verdict"
-            if len(plan.seeds) == 1
-            else "  2 seeds: an interval is 9 standard deviations wide to each side"
-        )
-
-
-def _table_lines(table: Sequence[ArmRow], metric: str) -> list[str]:
-    width = max(len(row.name) for row in table)
-    lines = ["", f"{'':{width}}  {metric:>10}  seeds  difference from base, 95% interval"]
-    for row in table:
-        mean = "-" if row.mean is None else f"{row.mean.mean:+.3f}"
-        ended = sum(run.state is not None and run.state.has_ended for run in row.runs)
-        lines.append(
-            f"{row.name:{width}}  {mean:>10}  {ended}/{len(row.runs):<3}  {_format_verdict(row)}"
-        )
-        if row.stopped:
-            lines.append(f"{'':{width}}  stopped: {row.stopped}")
-    return lines
-
-
-def _format_verdict(row: ArmRow) -> str:
-    if row.comparison is None:
-        return ""
-    comparison = row.comparison
-    text = f"{comparison.difference.mean:+.3f} {_format_interval(comparison.difference)}"
-    if row.verdict is None:
-        return f"{text} no verdict from one seed"
-    if comparison.needed is not None:
-        return f"{text} {row.verdict}; about {comparison.needed} seeds would show it"
-    return f"{text} {row.verdict}"
-
-
-def _format_interval(estimate: Estimate) -> str:
-    if estimate.low is None or estimate.high is None:
-        return "(no interval)"
-    return f"({estimate.low:+.3f} to {estimate.high:+.3f})"
 
 
 COMMAND = Command(ablate, Task.RUN)

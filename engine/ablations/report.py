@@ -1,0 +1,60 @@
+"""Everything about an ablation that its plan and its runs show, read from the files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.ablations.measure import find_measure, why_incomparable
+from engine.ablations.plan import AblationPlan
+from engine.ablations.runner import given_up, is_running, read_refusals, read_settings
+from engine.ablations.table import ArmRow, make_table, read_runs
+
+
+@dataclass(frozen=True)
+class AblationReport:
+    """``measure``: what the arms are compared by. ``is_running``: a process launches the runs that
+    are missing."""
+
+    plan: AblationPlan
+    measure: str
+    rows: Sequence[ArmRow]
+    is_running: bool
+
+    @property
+    def ended(self) -> int:
+        """How many runs have ended."""
+        runs = [run for row in self.rows for run in row.runs]
+        return sum(run.state is not None and run.state.has_ended for run in runs)
+
+    @property
+    def total(self) -> int:
+        return len(self.plan.arms) * len(self.plan.seeds)
+
+    def to_json(self) -> dict[str, Any]:
+        plan = self.plan
+        return {
+            "ablation": plan.id,
+            "dir": str(plan.folder),
+            "metric": self.measure,
+            "steps": plan.steps,
+            "seeds": list(plan.seeds),
+            "running": self.is_running,
+            "arms": [row.to_json() for row in self.rows],
+        }
+
+
+def read_report(plan: AblationPlan, root: Path) -> AblationReport:
+    """The report of a written plan. ``root`` is the folder of the runs."""
+    measure = find_measure(plan)
+    settings = read_settings(plan)
+    rows = make_table(
+        plan,
+        read_runs(plan, root, measure),
+        lower_is_better=measure.lower_is_better,
+        stopped={**read_refusals(plan), **given_up(plan, root, stop=settings.stop)},
+        incomparable=why_incomparable(plan),
+    )
+    return AblationReport(plan, measure.title, rows, is_running(plan.folder))

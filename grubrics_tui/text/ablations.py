@@ -1,0 +1,135 @@
+"""Ablations in words: a plan before it starts, and the table of its arms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from grubrics_tui.text.formats import dollars, fixed, memory, thousands
+
+if TYPE_CHECKING:
+    from engine.ablations.cost import Cost
+    from engine.ablations.plan import AblationPlan, Arm
+    from engine.ablations.report import AblationReport
+    from engine.ablations.table import ArmRow, SeedRun
+    from engine.statistics.intervals import Estimate
+
+COLUMNS = ("arm", "mean", "difference", "95% interval", "seeds", "verdict")
+_DATA = "data."
+
+
+def format_plan(plan: AblationPlan, cost: Cost) -> Iterator[str]:
+    """The arms with what changes, and what all runs need together."""
+    yield (
+        f"{plan.id}: {len(plan.arms)} arms x {len(plan.seeds)} seeds x {plan.steps} steps = "
+        f"{cost.runs} runs"
+    )
+    width = max(len(arm.name) for arm in plan.arms)
+    for arm in plan.arms:
+        yield f"  {arm.name:{width}}  {format_changes(arm)}"
+    yield from format_cost(cost)
+    if note := format_seeds(len(plan.seeds)):
+        yield note
+
+
+def format_changes(arm: Arm) -> str:
+    """The values that differ from the base; of rewritten data only what changes in the prompts."""
+    changes = [
+        f"{key}: {before} -> {after}"
+        for key, (before, after) in arm.differences.items()
+        if not key.startswith(_DATA) or not str(after).startswith("ablations/")
+    ]
+    return ", ".join(changes) or "as the config is"
+
+
+def format_cost(cost: Cost) -> Iterator[str]:
+    """Time, disk, judge and memory, each with what is not known."""
+    if cost.hours is None:
+        yield "time: unknown; no run of this size has been measured here"
+    else:
+        yield f"time: {_format_hours(cost.hours)}, one run after the other, from {cost.basis}"
+    if cost.disk_bytes is not None:
+        yield f"disk: {memory(cost.disk_bytes)} of checkpoints"
+    if cost.judge_calls:
+        price = "price unknown" if cost.judge_usd is None else dollars(cost.judge_usd)
+        yield f"judge: {thousands(cost.judge_calls)} calls, {price}"
+    if cost.fits is False:
+        yield "memory: at least one arm does not fit; see grubrics-tui estimate"
+
+
+def format_seeds(seeds: int) -> str | None:
+    """What so few seeds can show; None from 4 on."""
+    if seeds == 1:
+        return "1 seed: differences without an interval, and no verdict"
+    if seeds == 2:
+        return "2 seeds: an interval reaches 9 standard deviations to each side; plan 3 or more"
+    if seeds == 3:
+        return "3 seeds find a difference of 4 standard deviations 9 times in 10, and one of 2 half the time"
+    return None
+
+
+def format_table(report: AblationReport) -> Iterator[str]:
+    """The table of the arms as aligned text, with remarks below."""
+    yield f"{report.measure}, {report.ended} of {report.total} runs ended"
+    rows = [COLUMNS, *(arm_cells(row) for row in report.rows)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for cells in rows:
+        yield "  ".join(map(str.ljust, cells, widths)).rstrip()
+    for row in report.rows:
+        yield from (f"{row.name}: {remark}" for remark in arm_remarks(row))
+
+
+def arm_cells(row: ArmRow) -> tuple[str, ...]:
+    """One row of ``COLUMNS``."""
+    estimate = row.comparison.difference if row.comparison else None
+    return (
+        row.name,
+        fixed(row.mean.mean if row.mean else None),
+        "" if estimate is None else f"{estimate.mean:+.3f}",
+        "" if estimate is None else format_interval(estimate),
+        format_runs(row.runs),
+        format_verdict(row),
+    )
+
+
+def arm_remarks(row: ArmRow) -> Iterator[str]:
+    """What a reader of the row must know beside its numbers."""
+    if row.stopped:
+        yield row.stopped
+    if row.incomparable:
+        yield row.incomparable
+    if row.steps and len(set(row.steps)) > 1:
+        yield f"compared at step {', '.join(map(str, row.steps))} of its seeds"
+    if row.comparison and row.comparison.needed:
+        yield f"about {row.comparison.needed} seeds would show a difference of this size"
+    correlation = row.comparison.correlation if row.comparison else None
+    if correlation is not None and correlation < 0:
+        yield f"pairing by seed does not help here (correlation {correlation:+.2f})"
+
+
+def format_interval(estimate: Estimate) -> str:
+    """An interval, or that there is none."""
+    if estimate.low is None or estimate.high is None:
+        return "none"
+    return f"{estimate.low:+.3f} to {estimate.high:+.3f}"
+
+
+def format_verdict(row: ArmRow) -> str:
+    """The verdict; why there is none where an arm was compared."""
+    if row.comparison is not None and row.verdict is None:
+        return "no verdict from 1 seed"
+    return row.verdict or ("incomparable" if row.incomparable else "")
+
+
+def format_runs(runs: Sequence[SeedRun]) -> str:
+    """How many runs finished, and the others by state: ``2/3, 1 running``."""
+    states = [run.state.state for run in runs if run.state is not None]
+    finished = states.count("finished")
+    others = [
+        f"{states.count(state)} {state}" for state in dict.fromkeys(states) if state != "finished"
+    ]
+    return ", ".join([f"{finished}/{len(runs)}", *others])
+
+
+def _format_hours(hours: float) -> str:
+    return f"{hours:.1f} h" if hours >= 1 else f"{max(1, round(hours * 60))} min"
