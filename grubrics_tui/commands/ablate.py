@@ -72,8 +72,8 @@ def ablate(
     allow_equal: Annotated[
         bool, typer.Option("--allow-equal", help="Accept arms that train alike, to measure noise")
     ] = False,
-    no_stop: Annotated[
-        bool, typer.Option("--no-stop", help="Start every run, whatever failed before")
+    keep_failing: Annotated[
+        bool, typer.Option("--keep-failing", help="Start all seeds of an arm whose first two failed alike")
     ] = False,
     stop_worse: Annotated[
         bool,
@@ -87,9 +87,10 @@ def ablate(
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train variants of a config with the same seeds, one run after the other, in the background.
+    """Train variants of a config with several seeds, and compare them.
 
-    The same command continues an ablation that was interrupted, and prints its table.
+    The runs train in the background, one after the other. The same command prints the table, and
+    continues an ablation that was interrupted.
     """
     from engine.ablations.report import read_report
     from engine.ablations.runner import RunnerSettings, is_running, start_runner
@@ -111,7 +112,7 @@ def ablate(
         if dry_run:
             return
     if not dry_run:
-        start_runner(plan.folder, root, RunnerSettings(stop=not no_stop))
+        start_runner(plan.folder, root, RunnerSettings(stop=not keep_failing))
         while wait and is_running(plan.folder):
             time.sleep(_POLL_S)
     report = read_report(plan, root)

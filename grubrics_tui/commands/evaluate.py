@@ -61,7 +61,7 @@ def evaluate(
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure checkpoints on held-out items, with intervals and paired comparisons.
+    """Measure checkpoints on held-out items, with intervals.
 
     Started again, it adds only the answers and scores that are missing.
     """

@@ -57,7 +57,7 @@ def sweep(
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Evaluate the starting model and every complete checkpoint of a run, each once.
+    """Evaluate all checkpoints of a run, each once.
 
     With --follow, new checkpoints are evaluated while the run trains, at low priority.
     """
