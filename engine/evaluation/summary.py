@@ -11,7 +11,7 @@ from engine.base.errors import UsageError
 from engine.evaluation.folder import AnswerRow, Key, ScoreRow, TargetDir
 from engine.evaluation.measures import Metric
 from engine.statistics.comparison import Comparison, adjust_for_many, compare_paired
-from engine.statistics.intervals import Estimate, estimate_clustered_mean
+from engine.statistics.intervals import Estimate, estimate_clustered_mean, estimate_rate
 from engine.statistics.pass_at_k import best_of_k, pass_at_k
 
 
@@ -129,12 +129,20 @@ def require_same_items(a: TargetRows, b: TargetRows) -> None:
 
 def _result(target: TargetRows, metric: Metric) -> Result:
     values = target.values(metric)
-    clusters = [uid for uid, _ in values]
-    estimate = estimate_clustered_mean([*values.values()], clusters) if values else None
+    estimate = _estimate(values) if values else None
     if_wrong = None
     if metric.worst is not None and (count := len(values) + target.unscored):
         if_wrong = (sum(values.values()) + metric.worst * target.unscored) / count
     return Result(target.name, metric.name, estimate, target.unscored, if_wrong)
+
+
+def _estimate(values: Mapping[Key, float]) -> Estimate:
+    """The mean over the answers. Scores of 0 and 1, one per item, are a rate: even if all are equal
+    its interval has a width."""
+    clusters, numbers = [uid for uid, _ in values], [*values.values()]
+    if len(set(clusters)) == len(numbers) and all(number in (0.0, 1.0) for number in numbers):
+        return estimate_rate(round(sum(numbers)), len(numbers))
+    return estimate_clustered_mean(numbers, clusters)
 
 
 def _at_k(target: TargetRows, metric: Metric) -> Iterator[Result]:

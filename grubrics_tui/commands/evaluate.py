@@ -44,7 +44,7 @@ def evaluate(
         ),
     ] = "",
     samples: Annotated[
-        int, typer.Option(metavar="K", help="Answers per item; 1 is greedy (default: 1)")
+        int, typer.Option(metavar="K", help="Answers per item; 1 is greedy")
     ] = 1,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sampling")] = 1,
     limit: Annotated[

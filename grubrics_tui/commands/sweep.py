@@ -40,7 +40,7 @@ def sweep(
         typer.Option(metavar="FILE", help="Items, a parquet file (default: data.val_files)"),
     ] = None,
     samples: Annotated[
-        int, typer.Option(metavar="K", help="Answers per item; 1 is greedy (default: 1)")
+        int, typer.Option(metavar="K", help="Answers per item; 1 is greedy")
     ] = 1,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sampling")] = 1,
     limit: Annotated[

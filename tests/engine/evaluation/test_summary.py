@@ -94,3 +94,8 @@ def test_an_item_that_changed_is_refused_by_name() -> None:
     run = replace(run, answers={**run.answers, ("item-1", 0): changed})
     with pytest.raises(UsageError, match="item 'item-1' differs between sft and run"):
         verdict_of(make_rows("sft", [[1.0]] * 2), run)
+
+
+def test_scores_of_0_and_1_have_the_interval_of_a_rate() -> None:
+    [result, *_] = find_results(make_rows("run", [[1.0]] * 20), [Metric("reward", 0.0)])
+    assert result.to_json()["ci"] == pytest.approx([0.8389, 1.0], abs=1e-4)
