@@ -73,7 +73,10 @@ def ablate(
         bool, typer.Option("--allow-equal", help="Accept arms that train alike, to measure noise")
     ] = False,
     keep_failing: Annotated[
-        bool, typer.Option("--keep-failing", help="Start all seeds of an arm whose first two failed alike")
+        bool,
+        typer.Option(
+            "--keep-failing", help="Start an arm although its first two seeds failed alike"
+        ),
     ] = False,
     stop_worse: Annotated[
         bool,

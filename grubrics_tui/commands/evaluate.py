@@ -43,9 +43,7 @@ def evaluate(
             help="Compare with: base, sft, golden, random, or any TARGET; e.g. base,sft",
         ),
     ] = "",
-    samples: Annotated[
-        int, typer.Option(metavar="K", help="Answers per item; 1 is greedy")
-    ] = 1,
+    samples: Annotated[int, typer.Option(metavar="K", help="Answers per item; 1 is greedy")] = 1,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sampling")] = 1,
     limit: Annotated[
         int | None, typer.Option(metavar="N", help="Evaluate only the first N items")

@@ -39,9 +39,7 @@ def sweep(
         Path | None,
         typer.Option(metavar="FILE", help="Items, a parquet file (default: data.val_files)"),
     ] = None,
-    samples: Annotated[
-        int, typer.Option(metavar="K", help="Answers per item; 1 is greedy")
-    ] = 1,
+    samples: Annotated[int, typer.Option(metavar="K", help="Answers per item; 1 is greedy")] = 1,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sampling")] = 1,
     limit: Annotated[
         int | None, typer.Option(metavar="N", help="Evaluate only the first N items")

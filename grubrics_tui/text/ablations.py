@@ -64,7 +64,7 @@ def format_seeds(seeds: int) -> str | None:
     if seeds == 2:
         return "2 seeds: an interval reaches 9 standard deviations to each side; plan 3 or more"
     if seeds == 3:
-        return "3 seeds find a difference of 4 standard deviations 9 times in 10, and one of 2 half the time"
+        return "3 seeds show a difference of 4 standard deviations in 91% of cases, one of 2 in 47%"
     return None
 
 

@@ -150,7 +150,7 @@ class TestExcerpts:
     def data(self, folder: Path) -> None:
         example = Example("q", "Why?", "", answers=("because", "no"), gold_scores=(1.0, 0.0))
         for split in ("train", "val"):
-            row = to_row(example, "tiny", "open", RowOptions(split, use_contrastive=False))
+            row = to_row(example, "tiny", "open_rubric", RowOptions(split, use_contrastive=False))
             path = folder / "data" / "tiny" / "processed" / f"{split}.parquet"
             write_rows(path, [row], FileFacts("tiny", split, False, None, 1))
 

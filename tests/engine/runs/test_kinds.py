@@ -38,6 +38,8 @@ EVALUATION = Kind(
     checkpoint_key="evaluation.output_dir",
     gpus_key="evaluation.n_gpus",
     batch_key="evaluation.batch_size",
+    steps_key="evaluation.steps",
+    seed_keys=("evaluation.seed",),
 )
 
 
