@@ -67,11 +67,11 @@ def outcome_of(job: Job, root: Path) -> Outcome | None:
     if run is None:
         return None
     state = observed_state(run)
-    if state.state == "finished" and not _was_interrupted(state):
+    if not state.has_ended or _was_interrupted(state):
+        return None
+    if state.went_well:
         return Outcome(job, finished=True)
-    if state.state == "failed" and not _was_interrupted(state):
-        return Outcome(job, finished=False, cause=_cause(run, state))
-    return None
+    return Outcome(job, finished=False, cause=_cause(run, state))
 
 
 def given_up(plan_: AblationPlan, root: Path, *, stop: bool = True) -> dict[str, str]:
@@ -110,7 +110,8 @@ def run_plan(
 ) -> None:
     """Launch what is missing, in order, until every job has ended or its arm is given up.
 
-    A run that cannot be launched is reported and left out; the next one may be launchable.
+    A run that cannot be launched is reported and left out; the next one may be launchable. When a
+    user stops a run, the ablation pauses: nothing is launched until it is started again.
     """
     for job in plan_.jobs():
         try:
@@ -119,6 +120,9 @@ def run_plan(
                 if run is None or observed_state(run).has_ended:
                     report(_start(job, plan_, run, root))
                 _wait(job, root, sleep)
+                if (run := current_run(job, root)) and _stopped_by_user(observed_state(run)):
+                    report(f"{run.id}: stopped by a user; the ablation is paused")
+                    return
         except UsageError as error:
             report(f"{job.run}: {error}")
             jsonl.append(
@@ -198,8 +202,14 @@ def _wait(job: Job, root: Path, sleep: Callable[[float], None]) -> None:
 
 
 def _was_interrupted(state: RunState) -> bool:
-    """Whether the run ended by no fault of its own: a kill, a reboot, a stop."""
-    return state.state == "lost" or state.signal is not None or "stopped by" in (state.reason or "")
+    """Whether the run ended early by no fault of its own: a kill, a reboot, a user."""
+    reason = state.reason or ""
+    is_shutdown = reason.startswith("stopped by SIGTERM")
+    return state.state == "lost" or bool(state.signal) or is_shutdown or _stopped_by_user(state)
+
+
+def _stopped_by_user(state: RunState) -> bool:
+    return (state.reason or "").startswith("stopped by user")
 
 
 def _cause(run: RunDir, state: RunState) -> str:
@@ -211,8 +221,8 @@ def _cause(run: RunDir, state: RunState) -> str:
 def _main() -> int:
     folder, root = Path(sys.argv[1]), Path(sys.argv[2])
     plan_ = read_plan(folder)
-    detach()
     with locked(folder):
+        detach()
         run_plan(plan_, root, stop=read_settings(plan_).stop)
     return 0
 

@@ -1,0 +1,108 @@
+"""Which runs of an ablation are launched, and which are not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.ablations.plan import AblationPlan, Arm, Job
+from engine.ablations.runner import given_up, is_running, locked, outcome_of, run_plan
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.runs.processes import identify
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, write_state
+
+PLAN = AblationPlan("a", "c", "grpo", (Arm("base", (), {}), Arm("x", (), {})), (1, 2, 3), 20)
+OUT_OF_MEMORY = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+    "capacity of 79.15 GiB of which 1.19 GiB is free.\n"
+)
+
+
+def job(arm: str, seed: int) -> Job:
+    return next(job for job in PLAN.jobs() if (job.arm, job.seed) == (arm, seed))
+
+
+def make_run(root: Path, of: Job, state: RunState, console: str = "") -> RunDir:
+    run = RunDir(root / of.run)
+    attempt = run.attempt(1)
+    attempt.path.mkdir(parents=True)
+    attempt.console.write_text(console)
+    jsonl.write_json(run.manifest, {"v": 1, "id": run.id, "kind": "grpo", "config": {}})
+    write_state(run, state)
+    return run
+
+
+FAILED = RunState("failed", "exit code 1 at step 2 of 20", exit_code=1, started=1.0, ended=2.0)
+FINISHED = RunState("finished", started=1.0, ended=2.0)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        RunState("lost", "no heartbeat"),
+        RunState("failed", "killed by SIGKILL at step 3", signal="SIGKILL"),
+        RunState("finished", "stopped by user at step 3 of 20"),
+        RunState("finished", "stopped by SIGTERM to its supervisor at step 3 of 20"),
+    ],
+    ids=lambda state: state.reason,
+)
+def test_a_run_that_was_interrupted_is_not_over(tmp_path: Path, state: RunState) -> None:
+    make_run(tmp_path, job("x", 1), state)
+    assert outcome_of(job("x", 1), tmp_path) is None
+
+
+def test_a_run_that_the_guard_stopped_has_failed(tmp_path: Path) -> None:
+    make_run(tmp_path, job("x", 1), RunState("finished", "stopped by guard at step 3 of 20"))
+    outcome = outcome_of(job("x", 1), tmp_path)
+    assert outcome is not None
+    assert not outcome.finished
+
+
+def test_an_arm_whose_first_two_seeds_fail_alike_is_given_up_with_the_cause(
+    tmp_path: Path,
+) -> None:
+    for seed in (1, 2):
+        make_run(tmp_path, job("base", seed), FINISHED)
+        make_run(tmp_path, job("x", seed), FAILED, OUT_OF_MEMORY)
+    [(arm, reason)] = given_up(PLAN, tmp_path).items()
+    assert arm == "x"
+    assert "memory" in reason
+    assert given_up(PLAN, tmp_path, stop=False) == {}
+
+
+def test_an_arm_that_failed_once_gets_its_other_seeds(tmp_path: Path) -> None:
+    make_run(tmp_path, job("x", 1), FAILED, OUT_OF_MEMORY)
+    make_run(tmp_path, job("x", 2), FINISHED)
+    assert given_up(PLAN, tmp_path) == {}
+
+
+def test_an_arm_that_failed_for_two_reasons_gets_its_other_seeds(tmp_path: Path) -> None:
+    make_run(tmp_path, job("x", 1), FAILED, OUT_OF_MEMORY)
+    make_run(tmp_path, job("x", 2), FAILED, "OSError: [Errno 28] No space left on device\n")
+    assert given_up(PLAN, tmp_path) == {}
+
+
+def test_when_a_user_stops_a_run_the_ablation_pauses(tmp_path: Path) -> None:
+    make_run(tmp_path, job("base", 1), RunState("running", supervisor=identify(os.getpid())))
+    reports: list[str] = []
+
+    def stop_the_run(_: float) -> None:
+        write_state(
+            RunDir(tmp_path / job("base", 1).run),
+            RunState("finished", "stopped by user at step 3 of 20", ended=2.0),
+        )
+
+    run_plan(PLAN, tmp_path, sleep=stop_the_run, report=reports.append)
+    assert reports == [f"{job('base', 1).run}: stopped by a user; the ablation is paused"]
+
+
+def test_one_process_at_a_time_runs_an_ablation(tmp_path: Path) -> None:
+    with locked(tmp_path):
+        assert is_running(tmp_path)
+        with pytest.raises(UsageError, match="another process"), locked(tmp_path):
+            pass
+    assert not is_running(tmp_path)
