@@ -379,3 +379,14 @@ def test_a_killed_run_is_resumed_as_one_history(
     result = tiny_world.json("series", run.id, "reward/mean")["series"]["reward/mean"]
     assert [step for step, _ in result] == list(range(1, 9))
     assert members(run) == []
+
+
+def test_a_sweep_measures_every_checkpoint_as_validation_did(
+    tiny_world: Project, run: RunDir
+) -> None:
+    answer = tiny_world.json("sweep", run.id, "--follow")
+    means = {r["target"]: r["mean"] for r in answer["results"] if r["metric"] == "reward"}
+    assert list(means) == [f"{run.id}:{step}" for step in (0, 2, STEPS)]
+    [validated] = [v for s in read_steps(run.train_log) if (v := s.metrics.get("val/reward"))]
+    assert means[f"{run.id}:{STEPS}"] == pytest.approx(validated, abs=1e-6)
+    assert answer["best"]["target"] in means
