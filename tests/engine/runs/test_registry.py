@@ -10,17 +10,20 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.runs import index as index_module
+from engine.runs.columns import COLUMNS, Column
 from engine.runs.index import Index
 from engine.runs.processes import Identity, identify
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir, find_run
-from engine.runs.state import RunState, write_state
+from engine.runs.state import RunState, observed_state, write_state
 
 
 @pytest.fixture
@@ -243,3 +246,71 @@ def test_a_run_in_another_folder_gets_a_hint_how_to_name_it(root: Path, tmp_path
     make_run(tmp_path / "others", "theirs", started=1.0)
     with pytest.raises(UsageError, match=re.escape(f"--runs {tmp_path}/others ... theirs")):
         find_run(root, f"{tmp_path}/others/theirs")
+
+
+FULL = RunState(
+    "failed",
+    "exit code 1 at step 7 of 20",
+    waiting_for="grpo-0",
+    attempt=2,
+    trainer=Identity(2, 3, "boot"),
+    supervisor=Identity(4, 5, "boot"),
+    heartbeat=1_700_000_400.0,
+    beat=400.0,
+    host="gpu-7",
+    started=1_700_000_300.0,
+    ended=1_700_000_400.0,
+    exit_code=1,
+    signal="SIGABRT",
+    step=7,
+    total_steps=20,
+    gpus="0,1",
+    ran_before=120.0,
+    began=1_700_000_000.0,
+)
+
+
+def make_full_run(root: Path) -> RunDir:
+    run = make_run(root, "full", started=0.0)
+    write_state(run, FULL)
+    return run
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
+def test_a_column_of_an_ended_run_has_what_its_state_file_holds(
+    tmp_path: Path, column: Column
+) -> None:
+    run = make_full_run(tmp_path)
+    [listed] = list_runs(tmp_path)
+    direct = replace(listed, state=observed_state(run))
+    assert column.value(listed) == column.value(direct), (
+        "add the field to the row in engine/runs/registry.py"
+    )
+
+
+def test_a_row_with_other_fields_needs_a_new_version_of_the_index(tmp_path: Path) -> None:
+    make_full_run(tmp_path / "runs")
+    file = tmp_path / "runs.sqlite"
+    list_runs(tmp_path / "runs", Index(tmp_path / "runs", file))
+    with closing(sqlite3.connect(file)) as connection:
+        [(text,)] = connection.execute("select row from run")
+    row = json.loads(text)
+    assert (index_module._VERSION, sorted(row), sorted(row["state"])) == (
+        4,
+        ["created", "kind", "recipe", "state"],
+        [
+            "attempt",
+            "began",
+            "ended",
+            "exit_code",
+            "gpus",
+            "ran_before",
+            "reason",
+            "signal",
+            "started",
+            "state",
+            "step",
+            "total_steps",
+            "waiting_for",
+        ],
+    ), "raise _VERSION in engine/runs/index.py, or present runs keep their old rows"
