@@ -45,7 +45,7 @@ ALLOWED = {
     ("engine/supervise/ray_jobs.py", "read_text"),
     ("engine/host/environment.py", "open"),
     ("engine/checkpoints/model_folder.py", "open"),
-    ("engine/reports/experiment_log.py", "read_text"),
+    ("engine/reports/numbered_log.py", "read_text"),
 }
 
 

@@ -45,6 +45,11 @@ class Arm:
     overrides: tuple[str, ...]
     differences: Mapping[str, tuple[Any, Any]]
 
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The overrides that were asked for, without the data files written for them."""
+        return tuple(text for text in self.overrides if f"={FOLDER}/" not in text.replace("[", ""))
+
 
 @dataclass(frozen=True)
 class Job:

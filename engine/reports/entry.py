@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from engine.checkpoints.find import check_checkpoint
 from engine.doctor.health import Health, health_of
 from engine.history import metrics
 from engine.history.train_log import Step, history, read_steps
+from engine.reports.numbered_log import format_field, one_line
 from engine.runs.manifest import changed_values, parent_phrase
 from engine.runs.notes import read_notes
 from engine.runs.rundir import RunDir
@@ -146,10 +146,6 @@ def _mean(values: Sequence[float]) -> float:
 NO_ID = "EXP-?"
 """The ID of an entry that is not in the log yet."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-# At the start of a line these open a heading, a fence, a rule or a comment.
-_STRUCTURE = re.compile(r"^(\s*)(#|```|~~~|<|(?:=+|-+|\*{3,}|_{3,})\s*$)")
-
 
 @dataclass(frozen=True)
 class LogEntry:
@@ -174,10 +170,10 @@ class LogEntry:
 
 def render(entry: LogEntry) -> str:
     """The entry as Markdown: ``### [EXP-007] title``, then one bold label per field."""
-    run = _one_line(entry.run)
+    run = one_line(entry.run)
     fields = (
         ("Date", entry.date),
-        ("Run", f"`{run}` ({_one_line(entry.directory)})" if run else ""),
+        ("Run", f"`{run}` ({one_line(entry.directory)})" if run else ""),
         ("Research question", entry.question),
         ("Config", entry.config),
         ("Duration", entry.duration),
@@ -186,22 +182,6 @@ def render(entry: LogEntry) -> str:
         ("Observations", entry.observations),
         ("Decision", entry.decision),
     )
-    lines = [_field(label, text) for label, text in fields if text.strip()]
-    heading = f"### [{_one_line(entry.id) or NO_ID}] {_one_line(entry.title) or run}"
+    lines = [format_field(label, text) for label, text in fields if text.strip()]
+    heading = f"### [{one_line(entry.id) or NO_ID}] {one_line(entry.title) or run}"
     return mask_text("\n".join([heading, "", *lines]) + "\n")
-
-
-def _field(label: str, text: str) -> str:
-    lines = [_safe(line) for line in text.strip().splitlines()]
-    if len(lines) == 1:
-        return f"- **{label}:** {lines[0]}"
-    return "\n".join([f"- **{label}:**", *(f"  {line}".rstrip() for line in lines)])
-
-
-def _safe(line: str) -> str:
-    r"""A line that stays inside its field: ``## x`` becomes ``\## x``."""
-    return _STRUCTURE.sub(r"\1\\\2", _CONTROL.sub("", line))
-
-
-def _one_line(text: str) -> str:
-    return _CONTROL.sub("", " ".join(text.split()))

@@ -85,7 +85,13 @@ def ablate(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan or the table; start nothing")
     ] = False,
-    wait: Annotated[bool, typer.Option(help="Wait until all runs have ended")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until all runs have ended")] = False,
+    append: Annotated[
+        bool, typer.Option("--append", help="Append the table to the experiment log")
+    ] = False,
+    file: Annotated[
+        Path, typer.Option(metavar="FILE", help="Experiment log, a Markdown file")
+    ] = Path("docs/experiment-log.md"),
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
@@ -97,6 +103,7 @@ def ablate(
     """
     from engine.ablations.report import read_report
     from engine.ablations.runner import RunnerSettings, is_running, start_runner
+    from engine.reports.verdict import append_verdict
     from grubrics_tui.text.ablations import format_table
 
     root = runs_root(runs)
@@ -119,7 +126,9 @@ def ablate(
         while wait and is_running(plan.folder):
             time.sleep(_POLL_S)
     report = read_report(plan, root)
-    answer(report.to_json(), "\n".join(format_table(report)), as_json)
+    entry = append_verdict(file, report, root) if append else None
+    lines = [*format_table(report), *([f"appended {entry} to {file}"] if entry else [])]
+    answer({**report.to_json(), "entry": entry}, "\n".join(lines), as_json)
 
 
 def _written_plan(base: str) -> Path | None:

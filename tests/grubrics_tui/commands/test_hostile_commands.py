@@ -79,6 +79,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["grpo-day", "--dry-run", "--knob", WORDS],
         [WORDS, "--dry-run"],
     ],
+    "decide": [[WORDS, "--decision", WORDS, "--reason", WORDS, "--context", MARKUP]],
     "tag": [["grpo-day"], ["grpo-day", WORDS], ["grpo-day", WORDS, "--remove"], [WORDS, "x"]],
     "note": [["grpo-day"], ["grpo-day", WORDS], ["grpo-day", MARKUP * 90]],
     "entry": [["grpo-day"], ["grpo-day", "--title", WORDS], ["grpo-day", "--append"], [WORDS]],

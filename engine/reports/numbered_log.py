@@ -1,0 +1,93 @@
+"""A Markdown file of numbered entries, newest last; numbers are never reused.
+
+Two writers at once both succeed, and a writer that is killed leaves the file as it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.base import files, locks
+from engine.base.errors import UsageError
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# At the start of a line these open a heading, a fence, a rule or a comment.
+_STRUCTURE = re.compile(r"^(\s*)(#|```|~~~|<|(?:=+|-+|\*{3,}|_{3,})\s*$)")
+
+
+@dataclass(frozen=True)
+class NumberedLog:
+    """``prefix``: what IDs begin with, as in ``EXP-007``. ``heading`` begins a new file."""
+
+    path: Path
+    prefix: str
+    heading: str
+
+    def next_id(self, text: str) -> str:
+        """The ID after the highest one used in ``text``."""
+        used = [int(number) for number in self._headings.findall(text)]
+        return f"{self.prefix}-{max(used, default=0) + 1:03d}"
+
+    def find(self, text: str, line: str) -> str | None:
+        """The ID of the entry with a line that begins with ``line``."""
+        current = None
+        for entry_line in text.splitlines():
+            if (heading := self._headings.match(entry_line)) is not None:
+                current = f"{self.prefix}-{heading[1]}"
+            elif entry_line.startswith(line):
+                return current
+        return None
+
+    def append(
+        self,
+        render: Callable[[str], str],
+        *,
+        wanted: str = "",
+        check: Callable[[str], None] = lambda text: None,
+    ) -> str:
+        """Append what ``render`` makes of an ID, and return the ID.
+
+        ``wanted`` is used where it is free. ``check`` may refuse, given the text so far. UsageError
+        if the file cannot be read or written.
+        """
+        path = self.path.resolve()
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{path}: not a regular file; nothing was written")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with locks.held(path.parent):
+                text = path.read_text(encoding="utf-8") if path.exists() else self.heading
+                check(text)
+                is_taken = re.search(rf"^#+ \[{re.escape(wanted)}\]", text, re.MULTILINE)
+                number = wanted if wanted and not is_taken else self.next_id(text)
+                files.write_atomic(path, f"{text.rstrip()}\n\n{render(number)}")
+                return number
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{path}: not UTF-8 text; nothing was written") from error
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}; nothing was written") from error
+
+    @property
+    def _headings(self) -> re.Pattern[str]:
+        return re.compile(rf"^#{{1,6}} \[{self.prefix}-(\d+)\]", re.MULTILINE)
+
+
+def format_field(label: str, text: str) -> str:
+    """``- **label:** text``; several lines are indented, and stay inside their field."""
+    lines = [_safe(line) for line in text.strip().splitlines()]
+    if len(lines) == 1:
+        return f"- **{label}:** {lines[0]}"
+    return "\n".join([f"- **{label}:**", *(f"  {line}".rstrip() for line in lines)])
+
+
+def _safe(line: str) -> str:
+    r"""A line that stays inside its field: ``## x`` becomes ``\## x``."""
+    return _STRUCTURE.sub(r"\1\\\2", _CONTROL.sub("", line))
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks and control characters."""
+    return _CONTROL.sub("", " ".join(text.split()))

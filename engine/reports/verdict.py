@@ -1,0 +1,141 @@
+"""The entry of an ablation in the experiment log: what was tried, and what the table says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.ablations.plan import BASE, Arm
+from engine.ablations.report import AblationReport
+from engine.ablations.table import ArmRow
+from engine.base import jsonl, times
+from engine.base.errors import UsageError
+from engine.base.masking import mask_text
+from engine.history import metrics
+from engine.history.train_log import read_steps
+from engine.reports.experiment_log import experiment_log
+from engine.reports.numbered_log import format_field, one_line
+from engine.runs.rundir import RunDir
+from engine.runs.state import observed_state
+
+
+def append_verdict(path: Path, report: AblationReport, root: Path) -> str:
+    """Append the entry of an ablation and return its ID. ``root``: the folder of its runs.
+
+    UsageError if the ablation has an entry already.
+    """
+    log, plan_id = experiment_log(path), report.plan.id
+
+    def check(text: str) -> None:
+        earlier = log.find(text, f"- **Ablation:** `{plan_id}`")
+        if earlier is not None:
+            raise UsageError(f"{path}: ablation '{plan_id}' already has an entry, {earlier}")
+
+    return log.append(lambda number: render_verdict(report, root, number), check=check)
+
+
+def render_verdict(report: AblationReport, root: Path, number: str) -> str:
+    """The entry as Markdown, 15 lines for four arms."""
+    plan = report.plan
+    today = time.strftime("%Y-%m-%d")
+    seeds = ", ".join(map(str, plan.seeds))
+    size = f"{len(plan.arms)} arms x {len(plan.seeds)} seeds ({seeds}) x {plan.steps} steps"
+    fields = (
+        ("Ablation", f"`{plan.id}` ({plan.folder}), {today}"),
+        ("Base", _base(report, root)),
+        ("Runs", ", ".join([size, *_cost(report, root)])),
+        ("Measure", f"{report.measure}, paired by seed at equal steps"),
+    )
+    lines = [format_field(label, text) for label, text in fields if text]
+    not_tested = format_field("Not tested", ", ".join(_not_tested(report)))
+    heading = f"### [{number}] Ablation of {one_line(plan.name)}: {_summary(report.rows)}"
+    table = _table(plan.arms, report.rows)
+    return mask_text("\n".join([heading, "", *lines, "", *table, "", not_tested]) + "\n")
+
+
+def _summary(rows: Sequence[ArmRow]) -> str:
+    """Arms by verdict: ``A1 worse; A2, A3 undecided``."""
+    verdicts: dict[str, list[str]] = {}
+    for row in rows:
+        if row.name != BASE:
+            verdicts.setdefault(row.verdict or "no verdict", []).append(row.name)
+    return "; ".join(f"{', '.join(names)} {verdict}" for verdict, names in verdicts.items())
+
+
+def _base(report: AblationReport, root: Path) -> str:
+    """The config, the commit and the fingerprint of the base, as its first run recorded them."""
+    manifest = next((m for m in _manifests(report.rows[:1], root)), {})
+    git = manifest.get("git") or {}
+    commit = str(git.get("commit") or "")[:12]
+    state = ", with uncommitted changes" if git.get("dirty") else ""
+    parts = [
+        report.plan.name,
+        f"commit {commit}{state}" if commit else "",
+        f"configuration {str(manifest.get('fingerprint'))[:12]}" if manifest else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _cost(report: AblationReport, root: Path) -> Iterator[str]:
+    """Time of all runs, and the calls of the judge; those of validations are not logged."""
+    runs = [RunDir(root / run.run) for row in report.rows for run in row.runs if run.state]
+    elapsed = [observed_state(run).elapsed(time.time()) or 0.0 for run in runs]
+    if elapsed:
+        yield f"{times.duration(sum(elapsed))} of training"
+    calls = sum(
+        step.metrics.get(metrics.JUDGE_CALLS) or 0.0
+        for run in runs
+        for step in read_steps(run.train_log)
+    )
+    if calls:
+        yield f"{calls:,.0f} judge calls of training steps"
+
+
+def _manifests(rows: Sequence[ArmRow], root: Path) -> Iterator[dict[str, Any]]:
+    for row in rows:
+        for run in row.runs:
+            if run.state is not None:
+                yield RunDir(root / run.run).read_manifest()
+
+
+def _table(arms: Sequence[Arm], rows: Sequence[ArmRow]) -> Iterator[str]:
+    yield "| arm | change | mean | difference | 95% interval | seeds | verdict |"
+    yield "|---|---|---|---|---|---|---|"
+    for arm, row in zip(arms, rows, strict=True):
+        estimate = row.comparison.difference if row.comparison else None
+        cells = [
+            arm.name,
+            ", ".join(arm.wanted),
+            f"{row.mean.mean:.4g}" if row.mean else "",
+            f"{estimate.mean:+.4g}" if estimate else "",
+            f"{estimate.low:+.4g} to {estimate.high:+.4g}"
+            if estimate and estimate.low is not None and estimate.high is not None
+            else "",
+            str(sum(bool(run.values) for run in row.runs)),
+            row.verdict or row.stopped or row.incomparable or "",
+        ]
+        yield f"| {' | '.join(_cell(cell) for cell in cells)} |"
+
+
+def _cell(text: str) -> str:
+    return (jsonl.line(text) or "").replace("|", "\\|")
+
+
+def _not_tested(report: AblationReport) -> Iterator[str]:
+    """What the table leaves open."""
+    plan = report.plan
+    yield f"more than {plan.steps} steps"
+    yield f"seeds other than {', '.join(map(str, plan.seeds))}"
+    yield "combinations and values other than these"
+    halves = [
+        (row.comparison.difference.high - row.comparison.difference.low) / 2
+        for row in report.rows
+        if row.comparison is not None
+        and row.comparison.difference.high is not None
+        and row.comparison.difference.low is not None
+        and row.verdict == "undecided"
+    ]
+    if halves:
+        yield f"differences below {max(halves):.2g}, the widest half of an undecided interval"
