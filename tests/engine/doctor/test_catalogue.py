@@ -54,6 +54,8 @@ def test_every_symptom_is_complete(symptom: Symptom) -> None:
     assert symptom.category in CATEGORIES, f"{symptom.id}: add its category to CATEGORIES"
     for field in ("title", "cause", "shape", "source"):
         assert getattr(symptom, field).strip(), f"{symptom.id}: {field} is empty"
+    without = ("loss_nan.one_step", "slow_step.warm_up", "stalled.unknown")
+    assert symptom.remedies(Case()) or symptom.id in without, f"{symptom.id}: no remedies"
     for remedy in symptom.remedies(Case()):
         assert remedy.title, f"{symptom.id}: a remedy without a title"
 

@@ -6,10 +6,14 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from engine.doctor.catalogue import declared_symptoms
+from engine.doctor.metrics import MetricContext
+from engine.findings.symptom import Case, Symptom
 from engine.recipe.recipe import load_recipe
 from tests.paths import CONFIGS, ROOT
 
@@ -58,6 +62,32 @@ def sources() -> list[Path]:
 
 def test_rules_name_config_keys() -> None:
     assert len({key for path in sources() for key in keys_in(path)}) > 40
+
+
+class AskedRecipe(dict[str, Any]):
+    """The values of a config, and every key that was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(load_recipe("verl_grpo", (), {}).values)
+        self.asked: set[str] = set()
+
+    def __contains__(self, key: object) -> bool:
+        self.asked.add(str(key))
+        return super().__contains__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.asked.add(key)
+        return super().get(key, default)
+
+
+@pytest.mark.parametrize("symptom", declared_symptoms(), ids=lambda symptom: symptom.id)
+def test_every_fix_of_a_finding_changes_a_key_that_exists(
+    symptom: Symptom, known: set[str]
+) -> None:
+    """Also where a key is put together, which the test below does not see."""
+    recipe = AskedRecipe()
+    list(symptom.remedies(Case(MetricContext(recipe))))
+    assert {key for key in recipe.asked if not key.startswith(OPEN)} <= known
 
 
 @pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
