@@ -1,7 +1,7 @@
 """What is listed about a run: each column once, for the screen, ``runs``, its JSON and filters.
 
-To add a column, add one entry to ``COLUMNS``. A value that the index of ended runs lacks also needs a
-place in ``registry._row``; tests say so.
+To add a column, add one entry to ``COLUMNS``. A value that the index of ended runs lacks also needs
+a place in ``registry._row``; tests say so.
 """
 
 from __future__ import annotations
