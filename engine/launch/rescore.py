@@ -192,8 +192,8 @@ def _meaning(outcome: Outcome, rescored: tuple[Again, ...]) -> str:
     count = f"{len(rollouts)} of {len(rescored)}"
     if outcome == "same":
         return (
-            f"all {len(rescored)} rewards are the same: the problem is not in the reward but in "
-            "generation or training"
+            f"all {len(rescored)} rewards equal the recorded ones: a problem of this run would be "
+            "in generation or training, not in the reward"
         )
     if outcome == "works now":
         return (

@@ -99,10 +99,12 @@ def check_batch(subject: Subject) -> Check:
     if not problems:
         scores = "judge calls" if asks_judge(recipe) else "rewards"
         updates = count_of(math.ceil(sizes.batch / sizes.mini), "update")
+        is_cpu = recipe.get("grubrics.device") == "cpu"
+        device = "the CPU" if is_cpu else count_of(sizes.gpus, "GPU")
         return ok(
             BATCH,
             f"{sizes.batch} prompts x {sizes.n} rollouts = {rollouts} {scores} per step; "
-            f"{updates} per step on {count_of(sizes.gpus, 'GPU')}",
+            f"{updates} per step on {device}",
         )
     fix = " ".join([*removals(recipe), *overrides(sizes, repaired(sizes))])
     return dataclasses.replace(summary(BATCH, problems, ""), fix=fix)
@@ -237,7 +239,7 @@ def check_steps(subject: Subject) -> Check:
     if recipe.kind == SFT:
         # ``training.max_steps`` replaces the epochs, as in the HF Trainer, so all steps run.
         if plan.asked is None:
-            return ok(STEPS, f"{plan.total} steps: {plan.arithmetic()}")
+            return ok(STEPS, plan.arithmetic())
         return ok(
             STEPS,
             f"{plan.total} steps (training.max_steps) = {plan.total / per_epoch:.3g} epochs; "
@@ -252,9 +254,10 @@ def check_steps(subject: Subject) -> Check:
         )
     calls = calls_of(recipe, plan)
     scores = "judge calls" if asks_judge(recipe) else "rewards"
+    limit = "" if plan.asked is None else "trainer.total_training_steps; the data allows "
     return ok(
         STEPS,
-        f"{plan.total} steps ({plan.arithmetic()}); {calls.step} {scores} per step, "
+        f"{plan.total} steps ({limit}{plan.arithmetic()}); {calls.step} {scores} per step, "
         f"{calls.step * calls.steps} in all, and {calls.validation} in "
         f"{count_of(calls.validations, 'validation')}",
     )
@@ -270,7 +273,7 @@ def _no_batch(recipe: Recipe, plan: StepPlan) -> Check:
     if recipe.kind == GRPO and plan.asked is not None and plan.asked > plan.epochs:
         changes.append(f"trainer.total_epochs={plan.asked}")
     message = (
-        f"only {plan.rows} training rows for a batch of {plan.batch}; verl drops incomplete "
-        "batches, so no step would run"
+        f"only {count_of(plan.rows, 'training row')} for a batch of {plan.batch}; verl drops "
+        "incomplete batches, so no step would run"
     )
     return fail(STEPS, message, " ".join(changes))

@@ -29,6 +29,7 @@ from engine.runs.columns import RunInfo
 from engine.runs.kinds import KINDS, SFT
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
+from engine.runs.state import observed_state
 from engine.runs.trust import is_neighbor
 
 ID = "checkpoint"
@@ -213,7 +214,9 @@ def _foreign_checkpoints(subject: Subject) -> Iterator[Check]:
     owner = RunDir(Path(stamp.directory))
     differences = _differences(recipe, owner)
     detail = f" ({STAMP}); {differences}" if differences else f" ({STAMP})"
-    resume = f"grubrics-tui resume {stamp.run}, or " if owner.manifest.exists() else ""
+    # A run that did all its steps cannot be resumed.
+    is_open = owner.manifest.exists() and not observed_state(owner).went_well
+    resume = f"grubrics-tui resume {stamp.run}, or " if is_open else ""
     yield fail(ID, complaint + detail, f"{resume}{_another_folder(recipe)}")
 
 

@@ -24,6 +24,7 @@ from engine.preflight.samples import SPLITS, split_files
 from engine.recipe.places import data_files
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
+from engine.recipe.steps import count_of
 from engine.runs.kinds import GRPO, SFT
 
 ID = "parquet"
@@ -108,7 +109,7 @@ def _check_parquet(recipe: Recipe, path: Path) -> Check:
         return fail(ID, "; ".join(problems), _prepare(recipe, path))
     if messages := list(doubts.messages(row_count)):
         return warn(ID, f"{path}: {'; '.join(messages)}", _prepare(recipe, path))
-    return ok(ID, f"{path}: {row_count} rows")
+    return ok(ID, f"{path}: {count_of(row_count, 'row')}")
 
 
 def _schema_problems(path: Path, schema: pa.Schema) -> Iterator[str]:
@@ -171,7 +172,7 @@ def _check_conversations(recipe: Recipe, path: Path) -> Check:
         warn(ID, f"{path}: {message}", fix or prepare) for message, fix in conversations.warnings
     ]
     repeats = f", {conversations.repeats} of them repeats" if conversations.repeats else ""
-    return summary(ID, warnings, f"{path}: {conversations.rows} rows{repeats}")
+    return summary(ID, warnings, f"{path}: {count_of(conversations.rows, 'row')}{repeats}")
 
 
 def _key(recipe: Recipe, path: Path) -> str:

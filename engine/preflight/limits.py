@@ -40,7 +40,7 @@ def check(subject: Subject) -> Check:
         problems = [*_context(recipe, context), *_budgets(recipe), *check_targets(recipe, shape)]
         problems += _lora(recipe)
     of_context = f"of a model context of {context}" if context else "(model context unknown)"
-    return summary(ID, problems, f"longest sample: {longest} tokens {of_context}")
+    return summary(ID, problems, f"samples have at most {longest} tokens {of_context}")
 
 
 def _lengths(recipe: Recipe) -> tuple[int, int]:

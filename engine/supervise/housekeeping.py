@@ -60,7 +60,8 @@ def exact_run(root: Path, run_id: str) -> RunDir:
     """The run of exactly this id. UsageError otherwise: what deletes takes no abbreviations."""
     run = RunDir(root / check_id(run_id))
     if not run.manifest.exists() and not run.state.exists():
-        raise unknown_name("run", run_id, run_ids(root))
+        error = unknown_name("run", run_id, run_ids(root))
+        raise UsageError(f"{error}. A full run ID is needed here, not a prefix")
     return run
 
 

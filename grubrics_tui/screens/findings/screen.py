@@ -96,7 +96,7 @@ class FindingsScreen(CockpitScreen):
         if diagnosis.trouble:
             self._say(f"Diagnosis failed: {clean_text(diagnosis.trouble)}")
         elif not diagnosis.findings:
-            self._say("No findings.")
+            self._say("No known problems found.")
 
     def _fill(self, findings: Sequence[Finding]) -> None:
         """Show the findings. An external log has no config, so no fix can be applied to it."""

@@ -65,7 +65,7 @@ class TestOutcomes:
     def test_the_same_rewards_clear_the_reward(self, project: Project, sound: list[Any]) -> None:
         result = again(launched(project, *sound))
         assert result.outcome == "same" and result.is_clean
-        assert result.text.startswith("all 2 rewards are the same")
+        assert result.text.startswith("all 2 rewards equal the recorded ones")
 
     def test_a_reward_that_failed_and_now_succeeds_has_passed(
         self, project: Project, sound: list[Any]

@@ -104,7 +104,7 @@ def test_a_run_that_only_validates_reaches_every_step(project: Project) -> None:
 
 def test_the_epochs_of_sft_say_its_steps(project: Project) -> None:
     by_epochs = project.checks("sft")["steps"]
-    assert by_epochs.message == "4 steps: 8 rows // batch 4 = 2 steps/epoch x 2 epochs = 4 steps"
+    assert by_epochs.message == "8 rows // batch 4 = 2 steps/epoch x 2 epochs = 4 steps"
 
 
 def test_steps_out_of_reach_alone_are_flagged(project: Project, installed: set[str]) -> None:

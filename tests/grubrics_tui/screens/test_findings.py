@@ -104,7 +104,7 @@ async def test_f_opens_them_from_the_list_and_from_the_live_screen_and_back(
 
 async def test_a_healthy_run_has_no_findings(run: SampleRun, runs: Path) -> None:
     async with running(runs) as driver:
-        screen = await findings(driver, run.run, "No findings.")
+        screen = await findings(driver, run.run, "No known problems found.")
         assert "a fix" not in screen and "l log line" not in screen
 
 
