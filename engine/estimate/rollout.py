@@ -64,7 +64,7 @@ def engine_awake(rollout: Rollout, shape: ModelShape, gpu_bytes: int | None) -> 
         return
     yield _weights(rollout, shape)
     each = _kv_bytes(shape, rollout.longest, rollout.width, rollout.replica)
-    how = f"{rollout.sequences} samples of {rollout.longest:,} tokens x {each:,} B"
+    how = f"{rollout.sequences} samples x {each:,} B ({rollout.longest:,} tokens each)"
     yield Part("keys and values", rollout.sequences * each, how)
     last = rollout.sequences * shape.vocab * 4
     yield Part("logits of the last token", last, f"{rollout.sequences} x {shape.vocab:,} x 4 B")

@@ -128,11 +128,15 @@ def compute_score(data_source, solution_str, ground_truth, extra_info):
 
 @dataclass(frozen=True)
 class NewConfig:
-    """What was written. ``reward`` is None where a judge scores or nothing is scored."""
+    """What was written. ``reward`` is None where a judge scores or nothing is scored.
+
+    ``missing``: the validation file that the config names and that does not exist yet.
+    """
 
     name: str
     path: Path
     reward: Path | None = None
+    missing: Path | None = None
 
 
 def write_config(data: Path, name: str | None = None, model: str | None = None) -> NewConfig:
@@ -157,7 +161,7 @@ def write_config(data: Path, name: str | None = None, model: str | None = None) 
     else:
         reward = Path("rewards", f"{name}.py")
         template, scoring = _GRPO, _SCORED.format(path=reward)
-    on_gpu = bool(gpus())
+    on_gpu, validation = bool(gpus()), _find_validation(data)
     config = template.format(
         data=_quote(data),
         comment=_plain(data),
@@ -168,13 +172,14 @@ def write_config(data: Path, name: str | None = None, model: str | None = None) 
         engine="vllm" if on_gpu else "hf",
         lora_rank=16 if on_gpu else 0,
         sft_rate="2.0e-4" if on_gpu else "2.0e-5",
-        validation=_quote(_find_validation(data)),
+        validation=_quote(validation),
         reward=scoring,
     )
     if reward is not None and not reward.exists():
         _write(reward, _REWARD.format(data=_plain(data)))
     _write(path, config)
-    return NewConfig(name, path, reward)
+    missing = validation if template is _GRPO and not validation.is_file() else None
+    return NewConfig(name, path, reward, missing)
 
 
 def _write(path: Path, text: str) -> None:

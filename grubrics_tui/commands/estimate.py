@@ -217,7 +217,8 @@ def _judge(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
         enough = use.concurrency_for(SLOW_S)
         least = f"{use.rounds} rounds x {seconds(use.latency)} = {seconds(use.least_step)}"
         yield f"  {least} per step at least (run '{use.basis}')"
-        yield f"  {SLOW_S:.0f} s per step needs concurrency {enough} (calls x latency / seconds)"
+        needed = f"concurrency {enough} (calls x latency / seconds)"
+        yield f"  judging within {SLOW_S:.0f} s per step (longer counts as slow) needs {needed}"
     yield f"  {price(use)}"
 
 

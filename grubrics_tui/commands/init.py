@@ -42,6 +42,8 @@ def init(
     lines = [f"wrote {new.path}"]
     if new.reward is not None:
         lines.append(f"wrote {new.reward}: edit how a response is scored")
+    if new.missing is not None:
+        lines.append(f"create {new.missing}: validation rows in the format of {data}")
     lines.append(f"next: grubrics-tui check {new.name}")
     reward = None if new.reward is None else str(new.reward)
     value = {"config": str(new.path), "name": new.name, "reward": reward}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,10 @@ def _find_logs(folder: Path) -> Iterable[Path]:
 def _find_data(folder: Path) -> Iterable[Path]:
     patterns = ("*.jsonl", "*.parquet", "data/*.jsonl", "data/*.parquet")
     return (path for pattern in patterns for path in folder.glob(pattern))
+
+
+_WIDEST = 72
+"""Cells of a line of the list in a terminal of 80 columns."""
 
 
 @dataclass(frozen=True)
@@ -253,5 +258,7 @@ class StartScreen(CockpitScreen):
 
 
 def _line(choice: Choice, about: str) -> Content:
+    """The title, and beside it what it does; a long text continues on the next line."""
     width = max(len(choice.title) for choice in CHOICES) + 3
-    return Content.styled(choice.title.ljust(width), "bold") + Content.styled(about, "$quiet")
+    wrapped = f"\n{' ' * width}".join(textwrap.wrap(about, _WIDEST - width))
+    return Content.styled(choice.title.ljust(width), "bold") + Content.styled(wrapped, "$quiet")

@@ -80,6 +80,14 @@ def test_rows_without_gold_scores_get_a_reward_function_that_works() -> None:
     assert score(solution_str="6", **arguments) == score(solution_str="", **arguments) == 0.0
 
 
+def test_a_validation_file_that_does_not_exist_is_named() -> None:
+    data = sums_file("train.parquet")
+    assert write_config(data, "before").missing == Path("val.parquet")
+    sums_file("val.parquet")
+    assert write_config(data, "after").missing is None
+    assert write_config(jsonl_file("chats.jsonl", {"messages": MESSAGES})).missing is None
+
+
 @pytest.mark.parametrize("use_contrastive", [True, False])
 def test_rows_with_gold_scores_are_judged_as_they_were_prepared(use_contrastive: bool) -> None:
     new = write_config(rubric_file("rows.parquet", use_contrastive=use_contrastive))

@@ -105,6 +105,13 @@ def test_another_configuration_names_the_way_on_and_what_differs(project: Projec
     assert check.fix.startswith(f"grubrics-tui resume {earlier}, or ")
 
 
+def test_resuming_a_finished_run_is_not_suggested(project: Project) -> None:
+    save(GRPO_FOLDER, 3)
+    earlier = launch_files(project, "data.max_prompt_length=128")
+    write_state(RunDir(project.root / "runs" / earlier), RunState("finished"))
+    assert project.checks()["checkpoint"].fix == "trainer.default_local_dir=checkpoints/grpo-2"
+
+
 def launch_files(project: Project, *overrides: str) -> str:
     """What a launch leaves on the disk, without its processes; the run's id."""
     run = RunDir(project.root / "runs" / "old")
