@@ -16,7 +16,9 @@ from grubrics_tui.commands.shared.trust import require_trust
 
 
 def archive(
-    run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run IDs or unique prefixes")],
+    run: Annotated[
+        list[str], typer.Argument(metavar="RUN...", help="Run IDs, unique prefixes, directories")
+    ],
     undo: Annotated[bool, typer.Option("--undo", help="Restore archived runs to the list")] = False,
     trust: TrustOption = False,
     runs: RunsOption = None,

@@ -25,7 +25,9 @@ _WIDEST = 44
 def compare(
     run: Annotated[
         list[str],
-        typer.Argument(metavar="RUN RUN...", help="Two to eight run IDs or unique prefixes"),
+        typer.Argument(
+            metavar="RUN RUN...", help="Two to eight run IDs, unique prefixes or directories"
+        ),
     ],
     equal_steps: Annotated[
         bool, typer.Option("--equal-steps", help="Compare at the last step all runs have reached")

@@ -28,7 +28,9 @@ _NO_FINDINGS = "No known problems found"
 def diagnose(
     source: Annotated[
         list[str],
-        typer.Argument(metavar="RUN|FILE...", help="Run IDs or unique prefixes, or log files"),
+        typer.Argument(
+            metavar="RUN|FILE...", help="Run IDs, unique prefixes, directories, or log files"
+        ),
     ],
     runs: RunsOption = None,
     as_json: JsonOption = False,

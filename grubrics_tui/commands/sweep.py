@@ -21,7 +21,7 @@ from grubrics_tui.commands.shared.evaluation_text import (
     evaluation_lines,
     progress_reporter,
 )
-from grubrics_tui.commands.shared.options import JsonOption, RunsOption, TrustOption
+from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
 from grubrics_tui.commands.shared.output import answer, judge_log_hidden, say
 from grubrics_tui.commands.shared.trust import trusted_source
 
@@ -34,7 +34,7 @@ _NICENESS = 10
 
 
 def sweep(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Run ID or unique prefix")],
+    run: RunArgument,
     data: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Items, a parquet file (default: data.val_files)"),

@@ -6,20 +6,24 @@ from typing import Annotated
 
 import typer
 
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Run ID or unique prefix")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="Run ID, unique prefix, or directory")
+]
 RunOrLogArgument = Annotated[
     str,
     typer.Argument(
-        metavar="RUN|PATH", help="Run ID or unique prefix, or path to an external log or its folder"
+        metavar="RUN|PATH",
+        help="Run ID, unique prefix or directory, or an external log or its folder",
     ),
 ]
 ConfigArgument = Annotated[
-    str, typer.Argument(metavar="CONFIG", help="Config: a name in configs/ or a path")
+    str,
+    typer.Argument(metavar="CONFIG", help="Config: a name in configs/, a packaged one, or a path"),
 ]
 SourceArgument = Annotated[
     str,
     typer.Argument(
-        metavar="CONFIG|RUN", help="Config (name in configs/ or path), or run ID or unique prefix"
+        metavar="CONFIG|RUN", help="Config (name or path), or run (ID, unique prefix, directory)"
     ),
 ]
 OverridesArgument = Annotated[

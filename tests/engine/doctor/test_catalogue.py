@@ -14,7 +14,7 @@ import pytest
 from engine.doctor.catalogue import declared_symptoms, entries, id_list, main, markdown, symptoms_in
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.live import RunFollower
-from engine.doctor.metrics import MetricContext, metric_findings, rules
+from engine.doctor.metrics import MetricContext, metric_findings, rules, short_logs
 from engine.doctor.metrics.apply_rules import own_rules
 from engine.doctor.rewards.failures import FAILURES, RETRIES
 from engine.doctor.text.rules import Role, Rule, load_rules
@@ -46,6 +46,17 @@ def test_the_committed_table_is_what_the_rules_say() -> None:
 def test_the_committed_ids_are_those_of_the_rules() -> None:
     assert IDS.read_text(encoding="utf-8") == id_list(), (
         "the rules changed; renew the page: make generated"
+    )
+
+
+def test_every_finding_of_the_metrics_is_named_by_a_test() -> None:
+    """Without a test of its own, a rule that reads a misspelled metric looks healthy."""
+    folder = Path(__file__).parent
+    text = "".join(path.read_text() for path in sorted(folder.rglob("test_*.py")))
+    modules = [*METRIC_MODULES, short_logs]
+    ids = {symptom.id for module in modules for symptom in symptoms_in(module)}
+    assert {name for name in ids if f'"{name}"' not in text} == set(), (
+        "add the curves of these findings to tests/engine/doctor/metrics/test_smallest_curves.py"
     )
 
 

@@ -157,6 +157,15 @@ def test_several_steps_without_an_update_are_told_and_are_no_alarm(tmp_path: Pat
     assert (one.id, one.severity) == ("loss_flat_no_learning.not_begun", Severity.INFO)
 
 
+def test_a_loss_that_stays_the_same_without_a_gradient_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "console.log"
+    line = "{'loss': 1.2513, 'grad_norm': 0.0, 'learning_rate': 2e-05}\n"
+    path.write_text(line * 2)
+    assert [finding.id for finding in diagnose_file(path)] == ["loss_flat_no_learning.still"]
+    path.write_text(line + line.replace("1.2513", "1.1904").replace("0.0,", "0.81,"))
+    assert diagnose_file(path) == []
+
+
 def test_a_gradient_that_is_lost_is_not_called_a_loss(tmp_path: Path) -> None:
     (one,) = alarms(tmp_path / "console.log", NAN["wrapped"])
 
