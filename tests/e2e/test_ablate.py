@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import psutil
 import pytest
 
 from engine.ablations.runner import is_running
@@ -59,11 +61,11 @@ def answer(project: Project) -> Iterator[dict[str, Any]]:
 
 def kill_runner(folder: Path) -> None:
     """Kill the process that holds the lock of the ablation."""
-    inode = (folder / "lock").stat().st_ino
-    for line in Path("/proc/locks").read_text().splitlines():
-        fields = line.split()
-        if int(fields[5].rsplit(":", 1)[1]) == inode:
-            os.kill(int(fields[4]), signal.SIGKILL)
+    lock = folder / "lock"
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if str(lock) in {file.path for file in process.open_files()}:
+                process.kill()
     wait_for(lambda: not is_running(folder), TRAINING_PATIENCE_S)
 
 

@@ -78,6 +78,15 @@ def killed(project: Project) -> RunDir:
     raise AssertionError("every run came to its end before it was killed")
 
 
+def test_another_configuration_does_not_get_the_folder(project: Project, killed: RunDir) -> None:
+    folder = f"training.output_dir=checkpoints/{killed.id}"
+    done = project.run("launch", "sft_tiny", "data.train_file=few.jsonl", folder)
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert f"holds checkpoints of run '{killed.id}', which has another configuration" in line
+    assert f"grubrics-tui resume {killed.id}, or {folder}-2" in line
+
+
 def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(
     project: Project, killed: RunDir
 ) -> None:
@@ -120,12 +129,3 @@ def assert_every_attempt_kept_its_own_metrics(run: RunDir) -> None:
     steps = [[line["step"] for line in jsonl.read(a.metrics)] for a in run.attempts()]
     assert steps[0][0] == 1
     assert steps[2] == list(range(EPOCH + 1, STEPS + 1))
-
-
-def test_another_configuration_does_not_get_the_folder(project: Project, killed: RunDir) -> None:
-    folder = f"training.output_dir=checkpoints/{killed.id}"
-    done = project.run("launch", "sft_tiny", "data.train_file=few.jsonl", folder)
-    assert done.returncode == 2
-    (line,) = done.stderr.strip().splitlines()
-    assert f"holds checkpoints of run '{killed.id}', which has another configuration" in line
-    assert f"grubrics-tui resume {killed.id}, or {folder}-2" in line

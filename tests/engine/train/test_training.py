@@ -157,12 +157,14 @@ def send_pickle(address: str, port: int, executed: Path, *, keyed: bool) -> None
 
     with zmq.Context() as context, context.socket(zmq.DEALER) as stranger:
         stranger.setsockopt(zmq.IDENTITY, b"TQ_STORAGE_stranger")
-        stranger.linger = 1000
+        stranger.linger = stranger.sndtimeo = 1000
         if keyed:
             stranger.curve_serverkey, _ = zmq.curve_keypair()
             stranger.curve_publickey, stranger.curve_secretkey = zmq.curve_keypair()
         stranger.connect(f"tcp://{address.removeprefix('::ffff:')}:{port}")
-        stranger.send_multipart([msgpack.packb(msgpack.ExtType(1, pickle.dumps(Touch(executed))))])
+        message = msgpack.packb(msgpack.ExtType(1, pickle.dumps(Touch(executed))))
+        with contextlib.suppress(zmq.Again):  # after a refused handshake there is nobody to send to
+            stranger.send_multipart([message])
         stranger.poll(500)  # no answer is expected; it leaves time for the handshake
 
 
