@@ -198,5 +198,23 @@ def _run() -> int:
     for problem in load_env_file(os.environ):
         say(f"warning: {problem}", to=sys.stderr)
     atexit.register(gc.freeze)  # The process ends: do not collect garbage.
-    app()
+    return _run_command(sys.argv[1:])
+
+
+def _run_command(words: list[str]) -> int:
+    """Run a command line and return its exit code.
+
+    Typer's own ``main`` would turn a closed pipe into exit code 1.
+    """
+    program = typer.main.get_command(app)
+    try:
+        with program.make_context(app.info.name, words) as context:
+            program.invoke(context)
+    except typer.Exit as ended:
+        return ended.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except (EOFError, typer.Abort):
+        say("\nAborted.", to=sys.stderr)
+        return 1
     return 0

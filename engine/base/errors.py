@@ -6,9 +6,11 @@ import difflib
 import errno
 import io
 import os
+import select
 import sys
 import traceback
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from engine.base.masking import mask_text
@@ -70,18 +72,23 @@ def unknown_name(kind: str, name: str, options: Iterable[str]) -> UsageError:
 def guarded(main: Callable[[], int]) -> int:
     """Run a command's ``main``; an error of its user or disk becomes one line and exit code 2.
 
-    A reader that closes the pipe early is no error. Characters that the terminal's encoding lacks
-    are replaced.
+    A reader that closes the pipe early is no error: exit code 0, or that of ``main`` if it ended.
+    Characters that the terminal's encoding lacks are replaced.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
+        return _refusing(main)
+    finally:
+        _discard_unread()
+
+
+def _refusing(main: Callable[[], int]) -> int:
+    try:
         return main()
-    except BrokenPipeError:
-        # Python would complain about the pipe once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError as error:
+        return 0 if _discard_unread() else _refuse(error.strerror or "broken pipe")
     except UsageError as error:
         return _refuse(str(error))
     except PackageError as error:
@@ -101,6 +108,25 @@ def guarded(main: Callable[[], int]) -> int:
         return _refuse(f"{file}{reason or error}")
     except UnicodeError as error:
         return _refuse(f"text that cannot be read or written here: {error}")
+
+
+def _discard_unread() -> bool:
+    """Drop output whose reader closed the pipe, and return whether there is such output.
+
+    Otherwise Python would flush it at exit, print a traceback, and exit with 120.
+    """
+    is_unread = False
+    for stream in (sys.stdout, sys.stderr):
+        # A full disk is reported by Python at exit; a closed stream has nothing to drop.
+        with suppress(OSError, ValueError, AttributeError):
+            with suppress(BrokenPipeError):
+                stream.flush()
+            pipe = select.poll()
+            pipe.register(stream.fileno(), select.POLLOUT)
+            if any(event & select.POLLERR for _, event in pipe.poll(0)):
+                is_unread = True
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return is_unread
 
 
 def _failing_package(error: ImportError) -> str | None:
