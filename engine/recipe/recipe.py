@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -147,9 +148,9 @@ def _merge(
     origins: dict[str, Origin] = dict.fromkeys(merged, "default")
     before: dict[str, Any] = {}
     for origin, layer in layers:
-        where = _where(path, origin)
         for key, value in layer.items():
             key = ALIASES.get(key, key)
+            where = _where(path, origin, key)
             refuse_secret(where, key, value)
             _check_key(where, key, value, defaults)
             if origin != "file":
@@ -170,8 +171,12 @@ def _merge(
     return Recipe(path.stem, path, kind, overrides, values, origins, changes, named, secrets)
 
 
-def _where(path: Path, origin: Origin) -> str:
-    return f"{path}: {origin} override" if origin in ("cli", "environment") else f"{path}"
+def _where(path: Path, origin: Origin, key: str) -> str:
+    """Return the place where a person set ``key``."""
+    if origin == "environment":
+        names = [name for name, target in ENVIRONMENT_KEYS.items() if target == key]
+        return f"environment variable {' or '.join(names)}"
+    return "CLI override" if origin == "cli" else f"{path}"
 
 
 def _origin(key: str, origins: Mapping[str, Origin]) -> Origin:
@@ -291,7 +296,9 @@ def _check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) ->
         raise UsageError(f"{where}: {key} is a section, not a value; set a key below it")
     close = nearest_key(key, defaults)
     hint = f"; did you mean '{close}'?" if close else ""
-    raise UsageError(f"{where}: unknown key '{key}'{hint}")
+    # Text under a mistyped key can be a secret whose name does not say so.
+    shown = "" if isinstance(value, str | list | dict) else f" in {key}={json.dumps(value)}"
+    raise UsageError(f"{where}: unknown key '{key}'{shown}{hint}")
 
 
 def _resolve(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -311,10 +318,11 @@ def _check_allowed(path: Path, values: Mapping[str, Any], origins: Mapping[str, 
         if origin not in CHOSEN or key not in values:
             continue
         if values[key] == "???":
-            raise UsageError(f"{_where(path, origin)}: {key} is missing")
+            raise UsageError(f"{_where(path, origin, key)}: {key} is missing")
         expected = allowed.complaint(key, values[key])
         if expected is not None:
-            raise UsageError(f"{_where(path, origin)}: {key}={values[key]!r} must be {expected}")
+            where = _where(path, origin, key)
+            raise UsageError(f"{where}: {key}={values[key]!r} must be {expected}")
 
 
 def _check_sections(
@@ -327,7 +335,7 @@ def _check_sections(
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        where = _where(path, _origin(key, origins))
+        where = _where(path, _origin(key, origins), key)
         value = first["input"]
         if value is None:
             default = dict(flatten(own_defaults(kind))).get(key)

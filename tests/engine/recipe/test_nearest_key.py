@@ -24,8 +24,22 @@ from tests.paths import CONFIGS
     ],
 )
 def test_the_key_that_was_meant_is_suggested(config: str, key: str, meant: str) -> None:
-    with pytest.raises(UsageError, match=rf"unknown key '{key}'; did you mean '{meant}'\?"):
+    told = rf"unknown key '{key}' in {key}=1; did you mean '{meant}'\?"
+    with pytest.raises(UsageError, match=told):
         load_recipe(str(CONFIGS / f"{config}.yaml"), [f"{key}=1"], {})
+
+
+def test_an_unknown_key_is_blamed_on_the_command_line_without_a_text_value() -> None:
+    with pytest.raises(UsageError) as caught:
+        load_recipe(str(CONFIGS / "grpo_tiny.yaml"), ["judge.tken=sesame"], {})
+    message = str(caught.value)
+    assert message.startswith("CLI override: unknown key 'judge.tken'")
+    assert "grpo_tiny.yaml" not in message and "sesame" not in message
+
+
+def test_a_wrong_value_of_the_environment_is_blamed_on_its_variable() -> None:
+    with pytest.raises(UsageError, match=r"^environment variable REWARD_LAMBDA_INFO: .*='abc'"):
+        load_recipe(str(CONFIGS / "grpo_tiny.yaml"), [], {"REWARD_LAMBDA_INFO": "abc"})
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_a_yaml_file_of_another_program_is_called_no_recipe(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("value", ["[warnin]", "[1]", "[error, warnin]"])
 def test_a_value_that_a_section_refuses_is_blamed_on_who_gave_it(config: str, value: str) -> None:
-    with pytest.raises(UsageError, match=r"try\.yaml: cli override: guard\.stop_on") as caught:
+    with pytest.raises(UsageError, match=r"^CLI override: guard\.stop_on") as caught:
         load(config, f"guard.stop_on={value}")
     assert "\n" not in str(caught.value)
 
