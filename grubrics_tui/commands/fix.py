@@ -37,13 +37,18 @@ def fix(
     """Relaunch a run with a suggested fix applied.
 
     Dependent values are adjusted too. A run that is still active is stopped once the new one is
-    queued. With --wait, exits with 1 if the new run does not finish.
+    queued. A run without a finding above info needs no fix: exit code 0. With --wait, exits with 1
+    if the new run does not finish.
     """
     from engine.launch.rerun import check_rerun, launch_rerun
 
     original = find_run(runs_root(runs), run)
     require_run_code_trust(original, trust)
     chosen = _chosen(original, number)
+    if chosen is None:
+        text = f"nothing to fix: run '{original.id}' has no finding above info"
+        answer({"parent": original.id, "remedy": None, "changes": [], "run": None}, text, as_json)
+        return
     planned = check_rerun(original, chosen.changes)
     value: dict[str, Any] = {
         "parent": original.id,
@@ -68,12 +73,16 @@ def fix(
         raise typer.Exit(1)
 
 
-def _chosen(run: RunDir, number: int) -> Remedy:
+def _chosen(run: RunDir, number: int) -> Remedy | None:
+    """Return the fix, or None if there is nothing to fix."""
     from engine.doctor.diagnose import diagnose_run
     from engine.findings.finding import launchable
 
-    fixes = launchable(diagnose_run(run))
+    findings = diagnose_run(run)
+    fixes = launchable(findings)
     if not fixes:
+        if not any(finding.severity.is_alarm for finding in findings):
+            return None
         raise UsageError(
             f"run '{run.id}' has no fix that can be applied. For advice: "
             f"grubrics-tui diagnose {run.id}"

@@ -67,9 +67,21 @@ def test_remedy_lists_them_for_a_number_that_is_none(
 
 
 def test_a_healthy_run_has_no_remedy(run: SampleRun, runs: Path, call: Call) -> None:
-    code, said = call("remedy", run.run.id, "--runs", str(runs))
+    code, said = call("fix", run.run.id, "--runs", str(runs))
+    assert code == 0
+    assert said == f"nothing to fix: run '{run.run.id}' has no finding above info\n"
+    told = json.loads(call("fix", run.run.id, "--runs", str(runs), "--json")[1])
+    assert (told["parent"], told["remedy"], told["run"]) == (run.run.id, None, None)
+    assert len(list(runs.iterdir())) == 1
+
+
+def test_findings_without_a_fix_that_can_be_applied_are_refused(runs: Path, call: Call) -> None:
+    sample = SampleRun.create(runs, "grpo-sick")
+    sample.print(b"OSError: [Errno 28] No space left on device\n")
+    sample.say("failed")
+    code, said = call("fix", "grpo-sick", "--runs", str(runs))
     assert code == 2
-    assert "no fix that can be applied" in said
+    assert "run 'grpo-sick' has no fix that can be applied" in said
 
 
 def test_diagnose_says_what_a_log_says_inertly(runs: Path, call: Call) -> None:
