@@ -65,7 +65,8 @@ class GoldCache:
             problem = f"{len(ids):,} of {len(recorded):,} questions have records with another text"
             notes.append(f"{problem} or other right answers under their ID, e.g. '{ids[0]}'")
         if ids := [name for name, records in self.records.items() if _differ(records)]:
-            problem = f"{len(ids):,} questions have several records with different gold scores"
+            count = "1 question has" if len(ids) == 1 else f"{len(ids):,} questions have"
+            problem = f"{count} several records with different gold scores"
             notes.append(f"{problem}, e.g. '{ids[0]}'; the first record counts")
         return [f"{self.path}: {line}" for line in notes]
 

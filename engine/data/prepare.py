@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.base.counts import count_of
 from engine.base.errors import UsageError, guarded
 from engine.base.files import fingerprints
 from engine.data.adapters import Example, get_adapter
@@ -135,10 +136,8 @@ def load_pool(dataset: str, spec: DatasetSpec, options: PrepareOptions) -> Pool:
     trainable = [example for example in usable if example.question_id not in held_out]
     train = [example for example in trainable if example.question_id not in repeats]
     if left_out := len(trainable) - len(train):
-        print(
-            f"  {dataset}: left out {left_out} rows that repeat a held-out question under "
-            "another ID"
-        )
+        row_count = count_of(left_out, "row")
+        print(f"  {dataset}: left out {row_count} repeating a held-out question under another ID")
     held_out_count = sum(example.question_id in held_out for example in loaded)
     return Pool(rows("train", train), rows("val", val), held_out_count)
 
@@ -167,7 +166,8 @@ def _usable(
     trainable = [example for example in usable if discriminates(example) or not has_gold(example)]
     if len(trainable) < len(usable):
         print(
-            f"  {dataset}: left out {len(usable) - len(trainable)} rows with constant gold scores"
+            f"  {dataset}: left out {count_of(len(usable) - len(trainable), 'row')} with constant "
+            "gold scores"
         )
     return trainable
 
@@ -243,7 +243,7 @@ def _write(file: PlannedFile, name: str, preset: Preset, options: PrepareOptions
     write_rows(file.path, file.rows, facts)
     total = len(file.rows)
     shares = ", ".join(f"{source} {count / total:.0%}" for source, count in composition.items())
-    print(f"[{file.split}] Wrote {total} rows -> {file.path} ({shares})")
+    print(f"[{file.split}] Wrote {count_of(total, 'row')} -> {file.path} ({shares})")
     return file.path
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.base import files
+from engine.base.counts import count_of
 from engine.base.errors import UsageError, guarded
 from engine.data.adapters import Example, get_adapter
 from engine.data.adapters.rubric_graded import read_completions
@@ -114,8 +115,8 @@ def prepare_sft(
     lines = [json.dumps(sft_record(example), ensure_ascii=False) for example in split.train]
     files.write_atomic(train, "\n".join(lines) + "\n")
     write_holdout(holdout, split.holdout_ids, seed, subset)
-    print(f"[sft] Wrote {len(split.train)} rows -> {train}")
-    print(f"[sft] Wrote {len(split.holdout_ids)} held-out IDs -> {holdout}")
+    print(f"[sft] Wrote {count_of(len(split.train), 'row')} -> {train}")
+    print(f"[sft] Wrote {count_of(len(split.holdout_ids), 'held-out ID')} -> {holdout}")
     return split
 
 
@@ -127,9 +128,10 @@ def _teachable(split: SftSplit) -> SftSplit:
     new = [example for example in split.train if example.question_id not in split.repeated_ids]
     train = tuple(example for example in new if example.golden_rubric.strip())
     if repeats := len(split.train) - len(new):
-        print(f"[sft] Left out {repeats} questions that repeat a held-out one under another ID")
+        questions = count_of(repeats, "question")
+        print(f"[sft] Left out {questions} repeating a held-out one under another ID")
     if bare := len(new) - len(train):
-        print(f"[sft] Left out {bare} questions without a rubric")
+        print(f"[sft] Left out {count_of(bare, 'question')} without a rubric")
     return replace(split, train=train)
 
 
@@ -138,10 +140,12 @@ def _scaled(split: SftSplit) -> SftSplit:
     fitting = sum(has_wanted_sum(example.golden_rubric) for example in split.train)
     left_out = len(split.train) - len(train)
     if changed := len(train) - fitting:
-        print(f"[sft] Scaled the points of {changed} rubrics to a sum of 10, as prompts ask")
+        rubrics = count_of(changed, "rubric")
+        print(f"[sft] Scaled the points of {rubrics} to a sum of 10, as prompts ask")
     if left_out:
         hint = "--points as_given keeps them"
-        print(f"[sft] Left out {left_out} rubrics whose points sum to 0 or less ({hint})")
+        rubrics = count_of(left_out, "rubric")
+        print(f"[sft] Left out {rubrics} whose points sum to 0 or less ({hint})")
     return replace(split, train=train)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import yaml
 
 from engine.base import files, jsonl
+from engine.base.counts import count_of
 from engine.base.errors import guarded
 from engine.base.files import content_hash
 from engine.data.adapters import get_adapter
@@ -256,7 +257,7 @@ def _stamp(paths: TinyPaths, seed: int) -> dict[str, Any]:
 
 def _write_lines(path: Path, records: Sequence[dict[str, Any]]) -> None:
     files.write_atomic(path, "".join(json.dumps(record) + "\n" for record in records))
-    print(f"[tiny] Wrote {len(records)} lines -> {path}")
+    print(f"[tiny] Wrote {count_of(len(records), 'line')} -> {path}")
 
 
 def _model_up_to_date(paths: TinyPaths) -> bool:

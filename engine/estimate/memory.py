@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from engine.base.counts import count_of
 from engine.estimate import activations
 from engine.estimate.activations import LogitsUse
 from engine.estimate.breakdown import GIB, Breakdown, Part, breakdown
@@ -79,7 +80,8 @@ def states(training: Training) -> tuple[Part, Part, Part]:
     type of the weights, so all of them are ``stored`` bytes wide.
     """
     adapters = training.trained if training.rank else 0
-    every, own = training.weights + adapters, f"{training.stored} B / {training.shards} shards"
+    every = training.weights + adapters
+    own = f"{training.stored} B / {count_of(training.shards, 'shard')}"
     trained = training.trained * training.stored // training.shards
     return (
         Part("weights", every * training.stored // training.shards, f"{every:,} x {own}"),
@@ -131,7 +133,7 @@ def _kept(training: Training, shape: ModelShape) -> Iterator[Part]:
     each = activations.checkpoint_bytes(shape, precision) if training.checkpointing else whole
     what = "layer inputs" if training.checkpointing else "activations"
     total = tokens * shape.layers * each
-    yield Part(what, total, f"{tokens:,} tokens x {shape.layers} layers x {each:,} B")
+    yield Part(what, total, f"{tokens:,} tokens x {count_of(shape.layers, 'layer')} x {each:,} B")
     outer = activations.outer_bytes(shape, precision)
     head = _logits(training.update_logits, shape, tokens, outer)
     wide = (whole if training.checkpointing else 0) + activations.in_flight_bytes(shape, precision)
@@ -179,7 +181,8 @@ def _copies(training: Training, shape: ModelShape, *, backward: bool) -> Iterato
 
 def _contexts(training: Training) -> Part:
     processes = 0 if not training.on_gpu else 1 if training.rollout is None else 2
-    return Part("CUDA contexts", processes * CONTEXT, f"{processes} processes x 0.5 GiB")
+    count = count_of(processes, "process", plural="processes")
+    return Part("CUDA contexts", processes * CONTEXT, f"{count} x 0.5 GiB")
 
 
 def _host(training: Training, shape: ModelShape) -> Breakdown:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from engine.base.counts import count_of
 from engine.estimate.breakdown import GIB, Part
 from engine.estimate.model_shape import ModelShape
 from engine.estimate.training import Rollout, Training
@@ -64,7 +65,7 @@ def engine_awake(rollout: Rollout, shape: ModelShape, gpu_bytes: int | None) -> 
         return
     yield _weights(rollout, shape)
     each = _kv_bytes(shape, rollout.longest, rollout.width, rollout.replica)
-    how = f"{rollout.sequences} samples x {each:,} B ({rollout.longest:,} tokens each)"
+    how = f"{count_of(rollout.sequences, 'sample')} x {each:,} B ({rollout.longest:,} tokens each)"
     yield Part("keys and values", rollout.sequences * each, how)
     last = rollout.sequences * shape.vocab * 4
     yield Part("logits of the last token", last, f"{rollout.sequences} x {shape.vocab:,} x 4 B")
@@ -104,7 +105,7 @@ def _kv_bytes(shape: ModelShape, tokens: int, width: int, replica: int) -> int:
 
 
 def _weights(rollout: Rollout, shape: ModelShape) -> Part:
-    each = f"{shape.weights:,} x {rollout.width} B / {rollout.replica} GPUs"
+    each = f"{shape.weights:,} x {rollout.width} B / {count_of(rollout.replica, 'GPU')}"
     return Part(f"{rollout.name} weights", shape.weights * rollout.width // rollout.replica, each)
 
 

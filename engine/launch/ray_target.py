@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base.addresses import is_loopback
+from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from engine.host.programs import own_module
 from engine.judge.providers import find_provider
@@ -89,7 +90,7 @@ def shortage(nodes: Sequence[Node], needs: Needs) -> str | None:
         offered = ", ".join(f"{n.address} {n.gpus:g} GPUs {n.cpus:g} CPUs" for n in nodes[:8])
         return (
             f"trainer.nnodes={needs.nodes} x trainer.n_gpus_per_node={needs.gpus_per_node} needs "
-            f"{needs.nodes} nodes with {needs.gpus_per_node} GPUs and "
+            f"{count_of(needs.nodes, 'node')} with {count_of(needs.gpus_per_node, 'GPU')} and "
             f"{needs.gpus_per_node * CPUS_PER_WORKER} CPUs each; it has {offered or 'no node'}"
         )
     total = sum(node.cpus for node in nodes)

@@ -7,11 +7,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from engine.base.counts import count_of
 from engine.estimate.judge import calls_of
 from engine.preflight.check import Check, Subject, fail, ok, skip, summary, warn
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
-from engine.recipe.steps import StepPlan, count_of, step_plan
+from engine.recipe.steps import StepPlan, step_plan
 from engine.runs.kinds import GRPO, SFT
 
 BATCH = "batch"
@@ -97,13 +98,14 @@ def check_batch(subject: Subject) -> Check:
         )
         problems = [warn(BATCH, message)]
     if not problems:
-        scores = "judge calls" if asks_judge(recipe) else "rewards"
+        score = "judge call" if asks_judge(recipe) else "reward"
         updates = count_of(math.ceil(sizes.batch / sizes.mini), "update")
         is_cpu = recipe.get("grubrics.device") == "cpu"
         device = "the CPU" if is_cpu else count_of(sizes.gpus, "GPU")
         return ok(
             BATCH,
-            f"{sizes.batch} prompts x {sizes.n} rollouts = {rollouts} {scores} per step; "
+            f"{count_of(sizes.batch, 'prompt')} x {count_of(sizes.n, 'rollout')} = "
+            f"{count_of(rollouts, score)} per step; "
             f"{updates} per step on {device}",
         )
     fix = " ".join([*removals(recipe), *overrides(sizes, repaired(sizes))])
@@ -148,7 +150,7 @@ def violations(sizes: BatchSizes) -> Iterator[str]:
         )
     for name in ("sequence_parallel", "rollout_parallel"):
         if sizes.gpus % values[name]:
-            yield f"{_setting(sizes, name)} does not divide {sizes.gpus} GPUs"
+            yield f"{_setting(sizes, name)} does not divide {count_of(sizes.gpus, 'GPU')}"
     if sizes.micro is not None and sizes.batch < sizes.mini:
         yield f"{_setting(sizes, 'batch')} is below {_setting(sizes, 'mini')}"
     if sizes.micro is not None and sizes.batch * sizes.n % sizes.gpus:
@@ -242,7 +244,8 @@ def check_steps(subject: Subject) -> Check:
             return ok(STEPS, plan.arithmetic())
         return ok(
             STEPS,
-            f"{plan.total} steps (training.max_steps) = {plan.total / per_epoch:.3g} epochs; "
+            f"{count_of(plan.total, 'step')} (training.max_steps) = "
+            f"{plan.total / per_epoch:.3g} epochs; "
             f"{plan.rows} rows // batch {plan.batch} = {count_of(per_epoch, 'step')}/epoch",
         )
     if plan.asked is not None and plan.asked > plan.reachable:
@@ -253,11 +256,12 @@ def check_steps(subject: Subject) -> Check:
             f"trainer.total_epochs={math.ceil(plan.asked / per_epoch)}",
         )
     calls = calls_of(recipe, plan)
-    scores = "judge calls" if asks_judge(recipe) else "rewards"
+    score = "judge call" if asks_judge(recipe) else "reward"
     limit = "" if plan.asked is None else "trainer.total_training_steps; the data allows "
     return ok(
         STEPS,
-        f"{plan.total} steps ({limit}{plan.arithmetic()}); {calls.step} {scores} per step, "
+        f"{count_of(plan.total, 'step')} ({limit}{plan.arithmetic()}); "
+        f"{count_of(calls.step, score)} per step, "
         f"{calls.step * calls.steps} in all, and {calls.validation} in "
         f"{count_of(calls.validations, 'validation')}",
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from engine.base.counts import count_of
 from engine.base.errors import nearest
 from engine.judge.providers import asks_server
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
@@ -16,7 +17,6 @@ from engine.recipe.keys import verl_choices
 from engine.recipe.places import is_hub_name, lora_rank
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
-from engine.recipe.steps import count_of
 from engine.recipe.unread import unread
 from engine.recipe.unread_rules import has_critic
 from engine.runs.kinds import GRPO

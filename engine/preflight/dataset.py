@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from engine.base.counts import count_of
 from engine.base.errors import UsageError, nearest
 from engine.base.parquet import pa, pq
 from engine.data.adapters.adapter import id_text
@@ -24,7 +25,6 @@ from engine.preflight.samples import SPLITS, split_files
 from engine.recipe.places import data_files
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
-from engine.recipe.steps import count_of
 from engine.runs.kinds import GRPO, SFT
 
 ID = "parquet"

@@ -17,6 +17,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from engine.base.counts import count_of
 from engine.host.environment import gpus, package_version
 from engine.judge.providers import find_provider
 from engine.preflight.check import Check, Subject, fail, summary, warn
@@ -130,7 +131,7 @@ def _devices(subject: Subject) -> Iterator[Check]:
         # Each rank is a process with a copy of the model; two ranks are a test on any CPU.
         most = max(2, cores or 1)
         if wanted > most:
-            message = f"{recipe.path}: {key}={wanted} ranks on {cores} cores"
+            message = f"{recipe.path}: {key}={wanted} ranks on {count_of(cores or 1, 'core')}"
             yield fail(ID, f"{message}; each trains a copy of the model", f"{key}={most}")
         return
     visible = len(gpus())

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from engine.base.masking import mask, mask_url
 from engine.base.times import seconds
@@ -21,7 +22,7 @@ from engine.recipe.env_file import way_on
 from engine.recipe.exposure import cleartext_complaints
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge, scorer
-from engine.recipe.steps import count_of, step_plan
+from engine.recipe.steps import step_plan
 
 _JUDGE = "judge"
 

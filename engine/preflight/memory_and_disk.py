@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from engine.base.counts import count_of
 from engine.checkpoints.model_folder import parameter_count
 from engine.estimate.breakdown import Breakdown
 from engine.estimate.breakdown import size as readable
@@ -22,7 +23,6 @@ from engine.estimate.report import Sizes, kept, sizes_of, smallest_gpu
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.recipe.places import checkpoint_dir, local_folder, lora_rank, model_name
 from engine.recipe.recipe import Recipe
-from engine.recipe.steps import count_of
 from engine.runs.kinds import ByKind
 from engine.runs.trust import folder_complaint
 

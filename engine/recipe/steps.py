@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.base.counts import count_of
 from engine.base.errors import PackageError
 from engine.base.parquet import pq
 from engine.recipe.recipe import Recipe
@@ -48,11 +49,6 @@ class StepPlan:
             f"{self.rows} rows // batch {self.batch} = {count_of(per_epoch, 'step')}/epoch"
             f" x {count_of(self.epochs, 'epoch')} = {count_of(self.reachable, 'step')}"
         )
-
-
-def count_of(number: int, noun: str) -> str:
-    """Return, for example, ``1 step`` or ``2 steps``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def step_plan(recipe: Recipe) -> StepPlan | None:

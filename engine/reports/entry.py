@@ -103,7 +103,8 @@ def _ends(label: str, steps: Sequence[Step], name: str) -> str:
         return f"{label}: {values[0]:.4g} (one step)" if values else ""
     width = min(WINDOW, len(values) // 2)
     first, last = _mean(values[:width]), _mean(values[-width:])
-    return f"{label}: {first:.4g} (first {width} steps), {last:.4g} (last {width} steps)"
+    steps_text = "step" if width == 1 else f"{width} steps"
+    return f"{label}: {first:.4g} (first {steps_text}), {last:.4g} (last {steps_text})"
 
 
 def _before_and_after(label: str, steps: Sequence[Step], name: str) -> str:
@@ -120,7 +121,8 @@ def _recent(
     format_value: Callable[[float], str] = "{:.4g}".format,
 ) -> str:
     values = [value for _, value in _points(steps, name)][-WINDOW:]
-    return f"{label}: {format_value(_mean(values))} (last {len(values)} steps)" if values else ""
+    steps_text = "step" if len(values) == 1 else f"{len(values)} steps"
+    return f"{label}: {format_value(_mean(values))} (last {steps_text})" if values else ""
 
 
 def _points(steps: Sequence[Step], name: str) -> list[tuple[int, float]]:

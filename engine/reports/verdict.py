@@ -11,6 +11,7 @@ from engine.ablations.plan import BASE, Arm
 from engine.ablations.report import AblationReport
 from engine.ablations.table import ArmRow
 from engine.base import jsonl, times
+from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from engine.base.masking import mask_text
 from engine.history import metrics
@@ -41,7 +42,10 @@ def render_verdict(report: AblationReport, root: Path, number: str) -> str:
     plan = report.plan
     today = time.strftime("%Y-%m-%d")
     seeds = ", ".join(map(str, plan.seeds))
-    size = f"{len(plan.arms)} arms x {len(plan.seeds)} seeds ({seeds}) x {plan.steps} steps"
+    size = (
+        f"{count_of(len(plan.arms), 'arm')} x {count_of(len(plan.seeds), 'seed')} ({seeds}) x "
+        f"{count_of(plan.steps, 'step')}"
+    )
     fields = (
         ("Ablation", f"`{plan.id}` ({plan.folder}), {today}"),
         ("Base", _base(report, root)),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from engine.base.times import seconds
 from engine.runs.kinds import ByKind
@@ -137,9 +138,8 @@ def _weights(sizes: Sizes) -> Iterator[str]:
         f"({share:.4%} of {parameters + training.trained:,})"
     )
     for part in training.adapters:
-        formula = (
-            f"{part.layers} layers x rank {part.rank} x ({part.rows:,} in + {part.columns:,} out)"
-        )
+        layers, shape = count_of(part.layers, "layer"), f"{part.rows:,} in + {part.columns:,} out"
+        formula = f"{layers} x rank {part.rank} x ({shape})"
         yield f"  {part.name:<24} {part.weights:>13,}   {formula}"
 
 
@@ -210,12 +210,13 @@ def _judge(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
     from engine.estimate.judge import SLOW_S
     from engine.preflight.judge import price
 
-    yield f"\njudge: {use.calls.step} calls/step at concurrency {use.limit} = {use.rounds} rounds"
+    rounds = count_of(use.rounds, "round")
+    yield f"\njudge: {use.calls.step} calls/step at concurrency {use.limit} = {rounds}"
     if use.latency is None or use.least_step is None:
         yield "  latency unknown: no earlier run used this judge"
     else:
         enough = use.concurrency_for(SLOW_S)
-        least = f"{use.rounds} rounds x {seconds(use.latency)} = {seconds(use.least_step)}"
+        least = f"{rounds} x {seconds(use.latency)} = {seconds(use.least_step)}"
         yield f"  {least} per step at least (run '{use.basis}')"
         needed = f"concurrency {enough} (calls x latency / seconds)"
         yield f"  judging within {SLOW_S:.0f} s per step (longer counts as slow) needs {needed}"
@@ -226,11 +227,11 @@ def _duration(estimate: Estimate) -> Iterator[str]:
     from grubrics_tui.text.formats import duration
 
     expected = estimate.duration
-    if expected.seconds is None or expected.basis is None:
+    if expected.seconds is None or expected.steps is None or expected.basis is None:
         yield "\nduration: unknown; no earlier run of this config or size was found"
     else:
         elapsed = duration(expected.seconds)
-        yield f"\nduration: {expected.steps} steps in {elapsed}, from {expected.basis}"
+        yield f"\nduration: {count_of(expected.steps, 'step')} in {elapsed}, from {expected.basis}"
 
 
 _ACTOR = "actor_rollout_ref.actor"

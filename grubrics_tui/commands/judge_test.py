@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from engine.base.times import seconds
 from engine.runs.rundir import RunDir, runs_root
@@ -132,7 +133,8 @@ def _format_trial(trial: Trial, is_builtin: bool) -> Iterator[str]:
     yield f"one call: {seconds(first.latency_s)}; {label} {scores}"
     if not trial.more:
         return
-    line = f"{len(trial.more)} calls at concurrency {trial.at_once}: {seconds(trial.seconds)}"
+    calls = count_of(len(trial.more), "call")
+    line = f"{calls} at concurrency {trial.at_once}: {seconds(trial.seconds)}"
     if trial.p50 is None or trial.p95 is None:
         line += "; no replies"
     else:

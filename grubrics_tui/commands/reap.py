@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from engine.base.counts import count_of
 from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import JsonOption, RunsOption, TrustOption
@@ -48,9 +49,9 @@ def reap(
         f"  gpu {orphan.gpu_bytes / 2**20:.0f} MiB  ports {list(orphan.ports)}  {orphan.reason}"
         for orphan in orphans
     ] + [f"          Ray directory {directory}" for directory in directories]
-    summary = f"{len(lines)} orphans. Kill and delete them: grubrics-tui reap --yes"
+    summary = f"{count_of(len(lines), 'orphan')}. Kill and delete: grubrics-tui reap --yes"
     if yes:
-        summary = f"killed {len(ended)} processes"
+        summary = f"killed {count_of(len(ended), 'process', plural='processes')}"
     text = "\n".join([*lines, summary]) if lines else "no orphaned processes"
     value = {"leftovers": [orphan.to_json() for orphan in orphans], "ended": ended}
     answer({**value, "directories": directories}, text, as_json)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from engine.base.counts import count_of
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
@@ -147,7 +148,8 @@ def _rescoring_lines(plan: Recorded) -> Iterator[str]:
         files = ", ".join(plan.edited[:4]) + (", ..." if len(plan.edited) > 4 else "")
         yield f"edited since the launch: {files}; scored with the current version"
     if plan.gone:
-        yield f"skipped: {plan.gone} rollouts whose question is no longer in the training file"
+        rollouts = count_of(plan.gone, "rollout")
+        yield f"skipped: {rollouts} whose question is no longer in the training file"
 
 
 def _result_lines(replay: Replay) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
@@ -159,7 +160,8 @@ def _step_lines(
     loaded: StepRollouts, formula: str, groups: Sequence[NumberedGroup], selection: _Selection
 ) -> Iterator[str]:
     kind = "validation at step" if loaded.split == "val" else "step"
-    head = f"{kind} {loaded.step}, attempt {loaded.attempt}, {len(loaded.groups)} groups"
+    group_count = count_of(len(loaded.groups), "group")
+    head = f"{kind} {loaded.step}, attempt {loaded.attempt}, {group_count}"
     if not loaded.dumped:
         yield f"{head}; verl has not dumped this step: from the reward records"
     else:
@@ -211,7 +213,8 @@ def _print_hits(
     progress_due = time.monotonic() + _PROGRESS_S
     for searched, step in enumerate(steps):
         if time.monotonic() >= progress_due:
-            text = f"searched {searched} of {len(steps)} steps, {len(hits)} rollouts found"
+            text = f"searched {searched} of {count_of(len(steps), 'step')}, "
+            text += f"{count_of(len(hits), 'rollout')} found"
             say(text, to=sys.stderr, flush=True)
             progress_due = time.monotonic() + _PROGRESS_S
         for number, group in enumerate(store.load(split, step).groups, 1):
@@ -225,7 +228,7 @@ def _print_hits(
         head = {"split": split, "search": selection.search, "steps": list(steps)}
         print_json({**head, "found": hits})
     elif not hits:
-        say(f"no rollout of {len(steps)} steps contains '{selection.search}'")
+        say(f"no rollout of {count_of(len(steps), 'step')} contains '{selection.search}'")
 
 
 def _print_visits(
@@ -236,7 +239,7 @@ def _print_visits(
     visits = [visit for _, of_step in store.visits(prompt, split) for visit in of_step]
     lines = [
         f"step {visit.step:>6}  mean {fixed(visit.mean)}  best {fixed(visit.best)}"
-        f"  {len(visit.scores)} rollouts"
+        f"  {count_of(len(visit.scores), 'rollout')}"
         for visit in visits
     ]
     value = {"split": split, "prompt": prompt, "visits": [visit.to_json() for visit in visits]}

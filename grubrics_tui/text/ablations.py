@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from engine.base.counts import count_of
 from grubrics_tui.text.formats import dollars, fixed, memory, thousands
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ _DATA = "data."
 def format_plan(plan: AblationPlan, cost: Cost) -> Iterator[str]:
     """The arms with what changes, and what all runs need together."""
     yield (
-        f"{plan.id}: {len(plan.arms)} arms x {len(plan.seeds)} seeds x {plan.steps} steps = "
-        f"{cost.runs} runs"
+        f"{plan.id}: {count_of(len(plan.arms), 'arm')} x {count_of(len(plan.seeds), 'seed')} x "
+        f"{count_of(plan.steps, 'step')} = {count_of(cost.runs, 'run')}"
     )
     width = max(len(arm.name) for arm in plan.arms)
     for arm in plan.arms:

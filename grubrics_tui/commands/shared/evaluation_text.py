@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.base.counts import count_of
 from grubrics_tui.commands.shared.output import on_terminal
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ def evaluation_lines(
 ) -> Iterator[str]:
     """A block per metric: the targets, and below each what it was compared with."""
     setup, width = evaluation.setup, max(len(result.target) for result in results)
-    yield f"{setup.id}: {setup.items} items of {setup.data}, {_format_sampling(setup.sampling)}"
+    items = count_of(setup.items, "item")
+    yield f"{setup.id}: {items} of {setup.data}, {_format_sampling(setup.sampling)}"
     for metric in dict.fromkeys(result.metric for result in results):
         yield ""
         yield metric
@@ -85,7 +87,7 @@ def _format_comparison(pair: TargetComparison) -> str:
     text = f"{estimate.mean:+.3f}  {_format_interval(estimate)}  {comparison.verdict}"
     if comparison.needed is not None:
         text += f"; about {comparison.needed:,} items would show it"
-    return f"{text}; {pair.left_out} items left out" if pair.left_out else text
+    return f"{text}; {count_of(pair.left_out, 'item')} left out" if pair.left_out else text
 
 
 def _format_interval(estimate: Estimate) -> str:

@@ -13,6 +13,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
 
+from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from grubrics_tui.screens.base import ScrolledScreen
 from grubrics_tui.screens.navigation import OpenRun
@@ -182,13 +183,14 @@ def plan_facts(plan: LaunchPlan, steps: StepPlan | None) -> list[Fact]:
     requested = "" if steps.asked is None else f"{steps.asked} requested; "
     facts.append(("steps", f"{steps.total}   ({requested}{steps.arithmetic()})"))
     if not plan.recipe.kind.has_rollouts:
-        return [*facts, ("each step", f"{steps.batch} rows")]
+        return [*facts, ("each step", count_of(steps.batch, "row"))]
     samples = int(plan.recipe.get("actor_rollout_ref.rollout.n") or 1)
     calls = steps.batch * samples
     judged = asks_judge(plan.recipe)
-    unit, retries = ("judge calls", "retries and ") if judged else ("rewards", "")
+    unit, retries = ("judge call", "retries and ") if judged else ("reward", "")
+    each = f"{count_of(steps.batch, 'row')} × {count_of(samples, 'rollout')}"
     return [
         *facts,
-        ("each step", f"{steps.batch} rows × {samples} rollouts = {calls} {unit}"),
-        ("total", f"{steps.total * calls:,} {unit}, without {retries}validation"),
+        ("each step", f"{each} = {count_of(calls, unit)}"),
+        ("total", f"{steps.total * calls:,} {unit}s, without {retries}validation"),
     ]

@@ -17,7 +17,7 @@ def format_facts(view: LogView) -> str:
     survey, size = view.survey, view.file.size
     facts = [memory(size)]
     if (lines := survey.line_count()) is not None:
-        facts.append(f"{lines:,} lines")
+        facts.append(f"{lines:,} {'line' if lines == 1 else 'lines'}")
     elif size:
         share = f"{min(99, 100 * survey.read // size)}%"
         facts.append(f"scan stopped at {share}" if survey.given_up else f"scanning: {share}")

@@ -210,7 +210,7 @@ def test_differing_records_of_a_question_are_reported(
     cached(cache, question_id="a")
     cached(cache, question_id="a", gold_scores=[0.9, 0.1])
     assert run(cache, example("a")).already_cached == 1
-    assert "1 questions have several records with different gold" in capsys.readouterr().err
+    assert "1 question has several records with different gold" in capsys.readouterr().err
 
 
 def test_records_that_may_be_of_another_question_are_reported(

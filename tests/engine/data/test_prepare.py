@@ -155,7 +155,7 @@ def test_rows_with_constant_gold_are_left_out(
     with Path("open_cache.jsonl").open("a") as cache:
         cache.write(json.dumps(flat) + "\n")
     prepare("preset")
-    assert "left out 1 rows with constant gold scores" in capsys.readouterr().out
+    assert "left out 1 row with constant gold scores" in capsys.readouterr().out
     assert "o25" not in question_ids(Path("out/mixed_train.parquet"))
 
 
@@ -250,7 +250,7 @@ def test_a_held_out_question_under_another_id_is_not_trained_on(
     Path("open.jsonl").write_text(text)
     assert prepare("preset") == 0
     assert "o09" not in question_ids(Path("out/mixed_train.parquet"))
-    assert "left out 1 rows that repeat a held-out question" in capsys.readouterr().out
+    assert "left out 1 row repeating a held-out question" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", [None, ["o00"], True, 1.5])

@@ -96,8 +96,8 @@ def test_points_are_scaled_to_the_sum_that_the_prompt_asks_for(
     assert points == [5.9, 4.7, 2.9, -3.5]
     assert sum(points) == pytest.approx(10.0, abs=1e-9)
     output = capsys.readouterr().out
-    assert "Scaled the points of 1 rubrics" in output
-    assert "Left out 1 rubrics whose points sum to 0 or less" in output
+    assert "Scaled the points of 1 rubric" in output
+    assert "Left out 1 rubric whose points sum to 0 or less" in output
 
 
 @pytest.mark.parametrize("points", ["scaled", "as_given"])
@@ -109,7 +109,7 @@ def test_a_question_without_a_rubric_teaches_nothing(
         handle.write(json.dumps(bare) + "\n")
     prepare_sft("healthbench", uneven, None, tmp_path / "sft", holdout_size=0, points=points)
     assert all(targets(tmp_path / "sft"))
-    assert "Left out 1 questions without a rubric" in capsys.readouterr().out
+    assert "Left out 1 question without a rubric" in capsys.readouterr().out
 
 
 def test_a_held_out_question_under_another_id_is_not_taught(
@@ -118,7 +118,7 @@ def test_a_held_out_question_under_another_id_is_not_taught(
     files[0].write_text(re.sub(r"Question \d+", "Question 1", files[0].read_text()))
     with pytest.raises(UsageError, match="'all' has no questions"):
         prepared(files, tmp_path / "sft", subset="all")
-    assert "Left out 21 questions that repeat a held-out one" in (capsys.readouterr().out)
+    assert "Left out 21 questions repeating a held-out one" in (capsys.readouterr().out)
 
 
 def test_points_as_given_are_not_scaled(uneven: Path, tmp_path: Path) -> None:

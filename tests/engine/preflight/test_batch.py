@@ -44,7 +44,7 @@ def test_the_production_sizes_hold() -> None:
         ({"ref_log_prob": 7}, "ref.log_prob_micro_batch_size_per_gpu=7 does not divide"),
         ({"gpus": 5}, "is not a multiple of 5 GPUs"),
         ({"gpus": 4, "sequence_parallel": 3}, "ulysses_sequence_parallel_size=3 does not divide"),
-        ({"rollout_parallel": 2}, "tensor_model_parallel_size=2 does not divide 1 GPUs"),
+        ({"rollout_parallel": 2}, "tensor_model_parallel_size=2 does not divide 1 GPU"),
     ],
 )
 def test_each_relation_that_is_broken_is_named(change: dict[str, int], complaint: str) -> None:

@@ -44,7 +44,7 @@ def test_an_entry_names_the_run_that_was_fixed(tmp_path: Path) -> None:
 def test_latency_of_a_fast_judge_is_in_milliseconds(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     log_steps(run, [{"judge_api_latency_s": 0.00035}])
-    assert "judge latency: 0.35 ms (last 1 steps)" in draft_entry(run).result
+    assert "judge latency: 0.35 ms (last step)" in draft_entry(run).result
 
 
 def test_no_step_is_in_both_means_of_a_short_run(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_step_that_was_redone_counts_once(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     log_steps(run, [{"reward/mean": 0.0}, {"reward/mean": 0.0}])
     log_steps(run, [{"reward/mean": 1.0}, {"reward/mean": 3.0}], attempt=2)
-    assert "reward: 1 (first 1 steps), 3 (last 1 steps)" in draft_entry(run).result
+    assert "reward: 1 (first step), 3 (last step)" in draft_entry(run).result
 
 
 def test_an_empty_run_directory_still_gives_a_draft(tmp_path: Path) -> None:

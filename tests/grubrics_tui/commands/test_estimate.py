@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -127,6 +128,8 @@ def test_the_arithmetic_of_the_judge_adds_up() -> None:
 def test_one_gpu_is_called_one() -> None:
     text = estimate("verl_grpo", "--gpu-memory", "80").output
     assert ", on one GPU: " in text and "each of 1" not in text
+    assert "B / 1 shard\n" in text and "B / 1 GPU\n" in text
+    assert not re.search(r"\b1 \w+s\b", text), text
 
 
 def test_more_gpus_take_smaller_shards() -> None:

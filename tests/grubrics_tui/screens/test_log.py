@@ -223,7 +223,7 @@ async def test_truncation_rotation_and_deletion_are_said(log: Path, runs: Path) 
     async with running(runs, SMALL, log=log) as driver:
         await driver.shows("step:300", "2 errors")
         log.write_bytes(b"from the start\n")
-        await driver.shows("the file was truncated", "1 lines")
+        await driver.shows("the file was truncated", "1 line")
         assert "2 errors" not in driver.screen
         (log.parent / "new").write_bytes(b"the new file\n")
         (log.parent / "new").replace(log)
