@@ -61,6 +61,11 @@ def estimate(
         if gpus < 1:
             raise UsageError(f"--gpus {gpus}: must be at least 1")
         recipe, run = recipe_of_source(source, [*changed, f"{key}={gpus}"], root)
+    if gpu_bytes is not None and recipe.get("grubrics.device") == "cpu":
+        raise UsageError(
+            f"--gpu-memory {gpu_memory}: {recipe.name} trains on the CPU; leave the option out, or "
+            "add grubrics.device=cuda"
+        )
     result = estimated(recipe, os.environ, root, gpu_bytes)
     shape = None if result.sizes is None else result.sizes.shape
     for check in check_targets(recipe, shape):

@@ -148,6 +148,13 @@ def test_impossible_machines_are_refused(arguments: tuple[str, str]) -> None:
     assert estimate("verl_grpo", *arguments).exit_code != 0
 
 
+def test_memory_of_a_gpu_is_refused_for_a_config_that_uses_none(call: Call) -> None:
+    code, said = call("estimate", "grpo_tiny", "--gpu-memory", "80")
+    assert code == 2
+    assert said.startswith("error: --gpu-memory 80: grpo_tiny trains on the CPU")
+    assert call("estimate", "grpo_tiny", "grubrics.device=cuda", "--gpu-memory", "80")[0] == 0
+
+
 def test_what_does_not_fit_says_which_keys_lower_its_peak() -> None:
     text = estimate("verl_grpo", "--gpu-memory", "20").output
     assert "to lower 'rollout': actor_rollout_ref.rollout.gpu_memory_utilization" in text
