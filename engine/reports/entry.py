@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
@@ -38,17 +40,23 @@ def drafted(run: RunDir, health: Health | None) -> LogEntry:
     start = state.first_start or manifest.get("created")
     notes = read_notes(run)
     tags = f"tags: {', '.join(notes.tags)}" if notes.tags else ""
+    project = jsonl.line(manifest.get("cwd")) or str(Path.cwd())
     return LogEntry(
         title=manifest.get("description") or f"{manifest.get('recipe') or 'run'} ({run.id})",
         run=run.id,
         date=time.strftime("%Y-%m-%d", time.localtime(start)) if start else "",
-        config=_config(manifest),
+        config=_in_project(_config(manifest), project),
         duration=_duration(state),
         result=_listed(_result(state, history(read_steps(run.train_log)), health)),
         observations="\n".join(filter(None, (notes.text, tags))),
-        directory=str(run.path),
-        checkpoint=jsonl.line(check_checkpoint(run).message) or "",
+        directory=_in_project(str(run.path), project),
+        checkpoint=_in_project(jsonl.line(check_checkpoint(run).message) or "", project),
     )
+
+
+def _in_project(text: str, project: str) -> str:
+    """Make the paths of a text relative to the project, which other people keep elsewhere."""
+    return re.sub(rf"(?<![\w./-]){re.escape(project.rstrip('/'))}/(?=.)", "", text)
 
 
 def _config(manifest: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from engine.base import jsonl
 from engine.reports.entry import draft_entry
 from tests.engine.reports.runs import log_steps, make_run
 
@@ -34,6 +35,20 @@ def test_a_draft_is_filled_from_manifest_state_and_train_log(tmp_path: Path) -> 
     ]
     assert "no checkpoint was written" in entry.checkpoint
     assert entry.question == entry.observations == entry.decision == ""
+
+
+def test_paths_inside_the_project_are_relative_to_it(tmp_path: Path) -> None:
+    run = make_run(tmp_path, cwd=str(tmp_path))
+    entry = draft_entry(run)
+    assert entry.checkpoint == "checkpoints: no checkpoint was written"
+    assert entry.directory == "runs/grpo-1"
+
+
+def test_paths_outside_the_project_stay_absolute(tmp_path: Path) -> None:
+    run = make_run(tmp_path, cwd=str(tmp_path / "runs"))
+    config = {"trainer.default_local_dir": {"value": f"{tmp_path}/disk", "origin": "file"}}
+    jsonl.write_json(run.manifest, {**run.read_manifest(), "config": config})
+    assert draft_entry(run).checkpoint == f"{tmp_path}/disk: no checkpoint was written"
 
 
 def test_an_entry_names_the_run_that_was_fixed(tmp_path: Path) -> None:
