@@ -15,6 +15,7 @@ from typing import Any
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
+from engine.base.files import content_hash
 from engine.data.contract import read_facts
 from engine.data.excerpts import rewrite_prompts, write_with_excerpts
 from engine.recipe.frozen import config_of, pinned_recipe, training_fingerprint
@@ -171,7 +172,7 @@ def read_plan(folder: Path) -> AblationPlan:
 def make_plan(
     base: Recipe,
     knobs: Mapping[str, Sequence[str]],
-    named: Mapping[str, Sequence[str]],
+    named: Sequence[tuple[str, Sequence[str]]],
     seeds: int,
     steps: int,
     *,
@@ -187,10 +188,11 @@ def make_plan(
     if seeds < 1 or steps < 1:
         raise UsageError(f"--seeds {seeds} and --steps {steps} must be at least 1")
     _require_validation(base)
-    wanted = {BASE: (), **dict(_combinations(knobs)), **{k: tuple(v) for k, v in named.items()}}
+    wanted = _named_once([(BASE, ()), *_combinations(knobs), *named])
     if len(wanted) * seeds > MOST_RUNS:
         raise UsageError(f"{len(wanted)} arms x {seeds} seeds: more than {MOST_RUNS} runs")
-    identity = [training_fingerprint(base), [*wanted.items()], seeds, steps, stop_worse]
+    data = [content_hash(path) for path in data_files(base) if path.is_file()]
+    identity = [training_fingerprint(base), data, [*wanted.items()], seeds, steps, stop_worse]
     text = json.dumps(identity, default=str)
     plan_id = f"{base.name}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
     arms, rewrites = _make_arms(base, wanted, FOLDER / plan_id, allow_equal)
@@ -246,9 +248,15 @@ def _pinned_base(base: Recipe) -> Iterator[Callable[[Sequence[str]], Recipe]]:
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / BASE_FILE
         path.write_text(_pinned(base))
-        yield lambda overrides: replace(
-            load_recipe(str(path), overrides, {}), name=base.name, path=base.path
-        )
+
+        def load(overrides: Sequence[str]) -> Recipe:
+            try:
+                recipe = load_recipe(str(path), overrides, {})
+            except UsageError as error:
+                raise UsageError(str(error).replace(str(path), str(base.path))) from error
+            return replace(recipe, name=base.name, path=base.path)
+
+        yield load
 
 
 def _pinned(base: Recipe) -> str:
@@ -270,6 +278,16 @@ def _combinations(knobs: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, tup
         pairs = list(zip(knobs, values, strict=True))
         name = "+".join(f"{key.rpartition('.')[2]}={value}" for key, value in pairs)
         yield re.sub(r"[^A-Za-z0-9.=+-]", "-", name), tuple(f"{k}={v}" for k, v in pairs)
+
+
+def _named_once(arms: Sequence[tuple[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:
+    """The overrides by name. UsageError where two arms have one name: one of them would be lost."""
+    named: dict[str, tuple[str, ...]] = {}
+    for name, overrides in arms:
+        if name in named:
+            raise UsageError(f"arm '{name}': two arms have this name; name one with --arm")
+        named[name] = tuple(overrides)
+    return named
 
 
 def _require_validation(base: Recipe) -> None:

@@ -30,6 +30,12 @@ class AblationReport:
         return sum(run.state is not None and run.state.has_ended for run in runs)
 
     @property
+    def pending(self) -> int:
+        """How many runs have not ended, without those of arms that were given up."""
+        runs = [run for row in self.rows if row.stopped is None for run in row.runs]
+        return sum(run.state is None or not run.state.has_ended for run in runs)
+
+    @property
     def total(self) -> int:
         return len(self.plan.arms) * len(self.plan.seeds)
 

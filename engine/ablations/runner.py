@@ -12,13 +12,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from engine.ablations.measure import find_measure
 from engine.ablations.plan import (
+    BASE,
     MOST_TRIES,
     AblationPlan,
     Job,
@@ -31,6 +32,7 @@ from engine.base import files, jsonl, locks
 from engine.base.errors import UsageError, guarded
 from engine.doctor.diagnose import diagnose_run
 from engine.host.programs import detach, own_module
+from engine.host.surroundings import edited_files
 from engine.launch.launcher import launch, plan
 from engine.launch.resume import resume
 from engine.preflight.checklist import require_launchable
@@ -114,11 +116,14 @@ def run_plan(
     user stops a run, the ablation pauses: nothing is launched until it is started again.
     """
     for job in plan_.jobs():
+        resumed: list[str] = []
         try:
             while job.arm not in given_up(plan_, root, stop=stop) and not outcome_of(job, root):
                 run = current_run(job, root)
                 if run is None or observed_state(run).has_ended:
-                    report(_start(job, plan_, run, root))
+                    _require_progress(run, resumed)
+                    resumed.append(_start(job, plan_, run, root))
+                    report(resumed[-1])
                 _wait(job, root, sleep)
                 if (run := current_run(job, root)) and _stopped_by_user(observed_state(run)):
                     report(f"{run.id}: stopped by a user; the ablation is paused")
@@ -180,6 +185,7 @@ def locked(folder: Path) -> Iterator[None]:
 def _start(job: Job, plan_: AblationPlan, run: RunDir | None, root: Path) -> str:
     """Resume a run that was interrupted, or launch a new one. Returns a line about it."""
     reason = "it was interrupted"
+    _require_same_files(job, plan_, root)
     if run is not None:
         try:
             resumed = resume(run)
@@ -194,6 +200,28 @@ def _start(job: Job, plan_: AblationPlan, run: RunDir | None, root: Path) -> str
     require_launchable(recipe, root)
     launched = launch(plan(recipe, names[0], root))
     return f"{launched.id}: launched"
+
+
+def _require_progress(run: RunDir | None, starts: Sequence[str]) -> None:
+    """UsageError if the last starts of a run all resumed it from one step: what interrupts it, such
+    as the host's memory, will do so again."""
+    last = starts[-MOST_TRIES:]
+    if run is not None and len(last) == MOST_TRIES and len(set(last)) == 1:
+        reason = observed_state(run).reason or "unknown"
+        raise UsageError(f"{run.id}: was interrupted {MOST_TRIES} times without progress: {reason}")
+
+
+def _require_same_files(job: Job, plan_: AblationPlan, root: Path) -> None:
+    """UsageError if data, reward code or the initial model have changed since the first run of the
+    base or of this arm: the seeds would not be comparable."""
+    for name in dict.fromkeys((BASE, job.arm)):
+        runs = (current_run(each, root) for each in plan_.jobs() if each.arm == name)
+        first = next((run for run in runs if run is not None), None)
+        if first is not None and (paths := edited_files(first.read_manifest())):
+            raise UsageError(
+                f"{paths[0]} has changed since run '{first.id}', so the runs would not be "
+                "comparable. Restore it, or start a new ablation"
+            )
 
 
 def _wait(job: Job, root: Path, sleep: Callable[[float], None]) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,6 +44,10 @@ Job = dict[str, Any]
 """Answers to generate: the JSON that ``engine.train.evaluate`` reads."""
 
 
+class GenerationError(UsageError):
+    """Some answers could not be generated."""
+
+
 @dataclass(frozen=True)
 class Progress:
     """``answers`` of ``total`` are there."""
@@ -64,8 +69,13 @@ class Evaluation:
     """How far generating gives way to other programs, 0 to 19."""
 
     @property
+    def distinct(self) -> list[Target]:
+        """One target for each set of weights: those with the same share a folder and answers."""
+        return list({target.sha256: target for target in self.targets}.values())
+
+    @property
     def total(self) -> int:
-        return sum(self._samples(target) for target in self.targets) * len(self.items)
+        return sum(self._samples(target) for target in self.distinct) * len(self.items)
 
     def _samples(self, target: Target) -> int:
         """A text of a baseline is the same in every sample."""
@@ -89,19 +99,20 @@ def evaluate(
 ) -> None:
     """Add what is missing to the folder.
 
-    ``env`` holds the judge's credentials. UsageError if another process works in the folder, if
-    the answers cannot be scored, and if a model cannot be loaded.
+    ``env`` holds the judge's credentials. UsageError if another process works in the folder, and if
+    the answers cannot be scored. GenerationError if a model cannot be loaded or fails; the other
+    targets are complete then.
     """
     evaluation.folder.open(evaluation.setup)
     with _locked(evaluation.folder.path) as lock:
-        folders = {target.name: evaluation.folder.add(target) for target in evaluation.targets}
-        for target in evaluation.targets:
+        folders = {target.name: evaluation.folder.add(target) for target in evaluation.distinct}
+        for target in evaluation.distinct:
             if target.form in TEXTS:
                 _write_texts(evaluation, target, folders[target.name])
         with ExitStack() as leases:
             jobs = [
                 _job(target, folders[target.name], missing, leases)
-                for target in evaluation.targets
+                for target in evaluation.distinct
                 if (missing := evaluation.missing(target, folders[target.name]))
             ]
             asyncio.run(_run(evaluation, folders, jobs, env, report, lock))
@@ -130,8 +141,8 @@ async def _run(
     report: Callable[[Progress], None],
     lock: int,
 ) -> None:
-    generator = _start_generator(evaluation, jobs, lock) if jobs else None
     queue = _Unscored(folders)
+    generator = _start_generator(evaluation, jobs, lock) if jobs else None
     scorer: Scorer | None = None
     try:
         while True:
@@ -151,7 +162,7 @@ async def _run(
         if scorer is not None:
             await scorer.aclose()
     if generator is not None and generator.returncode != 0:
-        raise UsageError(f"generating failed: {_last_error(evaluation)}")
+        raise GenerationError(f"generating failed: {_why_failed(evaluation, generator.returncode)}")
 
 
 class _Unscored:
@@ -165,12 +176,13 @@ class _Unscored:
 
     def poll(self) -> list[tuple[TargetDir, AnswerRow]]:
         """The answers that came since the last poll and have no score."""
-        return [
-            (self._folders[name], answer)
-            for name, tail in self._tails.items()
-            for answer in self._new(tail)
-            if answer.answer is not None and answer.key not in self._scored[name]
-        ]
+        found = []
+        for name, tail in self._tails.items():
+            for answer in self._new(tail):
+                if answer.answer is not None and answer.key not in self._scored[name]:
+                    self._scored[name].add(answer.key)
+                    found.append((self._folders[name], answer))
+        return found
 
     def _new(self, tail: Tail) -> list[AnswerRow]:
         lines = (jsonl.parse_line(line) for line in tail.lines())
@@ -265,6 +277,7 @@ def _generation(evaluation: Evaluation) -> dict[str, Any]:
     recipe, sampling = evaluation.recipe, evaluation.setup.sampling
     on_cpu = recipe.get("grubrics.device") == "cpu"
     return {
+        "parent": os.getpid(),
         "device": "cpu" if on_cpu else "cuda",
         "dtype": "float32" if on_cpu else "bfloat16",
         "batch": BATCH,
@@ -278,14 +291,18 @@ def _generation(evaluation: Evaluation) -> dict[str, Any]:
         },
         "max_prompt_tokens": sampling.max_prompt_tokens,
         "max_answer_tokens": sampling.max_answer_tokens,
-        "truncation": recipe.get("data.truncation"),
-        "template_arguments": recipe.tree.get("data", {}).get("apply_chat_template_kwargs") or {},
-        "chat_template": recipe.get(recipe.kind.template_key),
+        "truncation": sampling.truncation,
+        "template_arguments": sampling.template_arguments,
+        "chat_template": sampling.chat_template,
     }
 
 
-def _last_error(evaluation: Evaluation) -> str:
+def _why_failed(evaluation: Evaluation, code: int) -> str:
+    """The last line of the log; of a process that was killed, the signal."""
     log = evaluation.folder.path / LOG
+    if code < 0:
+        cause = "; the host may be out of memory" if -code == signal.SIGKILL else ""
+        return f"the process was killed by {signal.Signals(-code).name}{cause} (see {log})"
     lines = [line.decode(errors="replace").strip() for line in last_lines(log, 20)]
     return f"{next((line for line in reversed(lines) if line), 'no output')} (see {log})"
 

@@ -13,7 +13,7 @@ from typing import Any
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.evaluation.setup import Setup
-from engine.evaluation.targets import Target
+from engine.evaluation.targets import FORMS, Target
 
 Key = tuple[str, int]
 """The uid of an item and the number of the sample."""
@@ -40,7 +40,7 @@ class AnswerRow:
         answer = line.get("answer")
         if uid is None or sample is None or not isinstance(answer, str | None):
             return None
-        digests = str(line.get("item_sha256")), str(line.get("prompt_sha256"))
+        digests = str(line.get("item_sha256") or ""), str(line.get("prompt_sha256") or "")
         tokens, stopped = jsonl.integer(line.get("tokens")) or 0, line.get("stopped") is True
         return cls(uid, sample, *digests, answer, tokens, stopped, _text(line.get("error")))
 
@@ -131,6 +131,16 @@ class EvaluationDir:
         if not (folder / "target.json").is_file():
             jsonl.write_json(folder / "target.json", asdict(target))
         return TargetDir(folder)
+
+
+def read_target(file: Path) -> Target | None:
+    """The target that a ``target.json`` describes; None for a file that does not."""
+    raw = jsonl.read_json(file) or {}
+    fields = [jsonl.line(raw.get(name)) for name in ("name", "form", "source", "sha256")]
+    name, form, source, sha256 = fields
+    if name is None or form not in FORMS or source is None or sha256 is None:
+        return None
+    return Target(name, form, source, sha256)
 
 
 def _text(value: Any) -> str | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.data.contract import Row, read_rows
 from engine.rubrics.prompts import Message
@@ -35,22 +36,37 @@ def read_items(path: Path, limit: int | None = None) -> list[Item]:
     ``uid`` is the question ID where it is unique, else the row's number. UsageError for a file
     that cannot be read, has no rows or a row without a prompt.
     """
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit {limit} must be at least 1")
     rows = read_rows(path)[:limit]
     if not rows:
         raise UsageError(f"{path}: has no rows, so there is nothing to evaluate")
-    names = [str((row.get("extra_info") or {}).get("question_id") or "") for row in rows]
+    names = [_question_id(row) for row in rows]
     counts = Counter(names)
+    numbers = [f"row-{number}" for number in range(len(rows))]
+    taken = counts.keys() & set(numbers)
     uids = [
-        name if name and counts[name] == 1 else f"row-{number}" for number, name in enumerate(names)
+        name if name and counts[name] == 1 and name not in taken else number
+        for name, number in zip(names, numbers, strict=True)
     ]
     return [_item(path, uid, row) for uid, row in zip(uids, rows, strict=True)]
 
 
+def _question_id(row: Row) -> str:
+    """As the lines of an evaluation keep it: a line of printable text."""
+    extra = row.get("extra_info")
+    name = extra.get("question_id") if isinstance(extra, dict) else None
+    return jsonl.line(str(name or "")) or ""
+
+
 def _item(path: Path, uid: str, row: Row) -> Item:
-    messages = row.get("prompt")
+    messages, extra = row.get("prompt"), row.get("extra_info") or {}
     if not isinstance(messages, list) or not messages:
         raise UsageError(f"{path}: item '{uid}' has no prompt")
-    extra = row.get("extra_info") or {}
+    if not all(isinstance(m, dict) and {"role", "content"} <= m.keys() for m in messages):
+        raise UsageError(f"{path}: item '{uid}': prompt is no list of messages (role and content)")
+    if not isinstance(extra, dict):
+        raise UsageError(f"{path}: item '{uid}': extra_info is not a struct")
     scored = [row.get("data_source"), row.get("reward_model"), extra]
     prompt = [{"role": str(m["role"]), "content": str(m["content"] or "")} for m in messages]
     return Item(uid, tuple(prompt), row, digest(prompt), digest([prompt, scored]))

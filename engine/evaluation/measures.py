@@ -15,11 +15,14 @@ from engine.rubrics.rubric import parse_rubric
 
 @dataclass(frozen=True)
 class Metric:
-    """``worst``: the value of an answer that got everything wrong; None if there is none."""
+    """``worst``: the value of an answer that got everything wrong; None if there is none.
+
+    ``may_be_rate``: its scores are those of a function, and can all be 0 (wrong) or 1 (right).
+    """
 
     name: str
     worst: float | None
-    higher_is_better: bool = True
+    may_be_rate: bool = False
 
     def value(self, row: ScoreRow) -> float | None:
         """The metric of a scored answer; None where it was not scored."""
@@ -31,7 +34,7 @@ class Metric:
 def metrics_of(scoring: Mapping[str, Any]) -> tuple[Metric, ...]:
     """The metrics of a setup's scoring: those of a rubric, or the score of a function."""
     if "function" in scoring:
-        return (Metric("reward", 0.0),)
+        return (Metric("reward", 0.0, may_be_rate=True),)
     settings = RewardSettings(**scoring["reward"])
     worst = total_reward(RewardParts(-1.0, 0.0, 0.0, 1.0), settings)
     return (

@@ -25,6 +25,11 @@ class SamplingSettings:
     top_k: int
     max_prompt_tokens: int
     max_answer_tokens: int
+    truncation: str
+    """``data.truncation``: what is cut off a prompt that is too long."""
+    template_arguments: dict[str, Any]
+    chat_template: str | None
+    """In place of the one that each model brings."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +50,31 @@ class Setup:
         return f"{Path(self.data).stem}-{digest(identity)[:8]}"
 
 
+def validation_file(recipe: Recipe) -> Path:
+    """The items that the config validates on. UsageError for a config without rollouts, without
+    such a file and with several."""
+    _require_rollouts(recipe)
+    value = recipe.get("data.val_files")
+    files = value if isinstance(value, list) else [value] if value else []
+    if len(files) != 1:
+        raise UsageError(
+            f"{recipe.path}: data.val_files names {len(files)} files; name one with --data"
+        )
+    return Path(str(files[0]))
+
+
+def _require_rollouts(recipe: Recipe) -> None:
+    if not recipe.kind.has_rollouts:
+        raise UsageError(
+            f"{recipe.path}: {recipe.kind.title} generates nothing to score; name the config that "
+            "scores the answers with --config"
+        )
+
+
 def make_setup(data: Path, items: Sequence[Item], recipe: Recipe, samples: int, seed: int) -> Setup:
     """The setup of ``recipe``'s validation: one greedy answer, or ``samples`` at its rollout's
     temperature. UsageError for a config without rollouts and for a bad number of samples."""
-    if not recipe.kind.has_rollouts:
-        raise UsageError(f"{recipe.path}: {recipe.kind.title} generates nothing to score")
+    _require_rollouts(recipe)
     if samples < 1:
         raise UsageError(f"--samples {samples} must be at least 1")
     sampling = SamplingSettings(
@@ -60,6 +85,9 @@ def make_setup(data: Path, items: Sequence[Item], recipe: Recipe, samples: int, 
         top_k=int(_rollout(recipe, "top_k", -1)),
         max_prompt_tokens=int(recipe.get("data.max_prompt_length")),
         max_answer_tokens=int(recipe.get("data.max_response_length")),
+        truncation=str(recipe.get("data.truncation")),
+        template_arguments=recipe.tree.get("data", {}).get("apply_chat_template_kwargs") or {},
+        chat_template=str(recipe.get(recipe.kind.template_key or "") or "") or None,
     )
     return Setup(
         str(data), len(items), digest([item.sha256 for item in items]), sampling, scoring_of(recipe)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.base.errors import UsageError
@@ -29,25 +29,47 @@ class TargetRows:
 
     def values(self, metric: Metric) -> dict[Key, float]:
         """The metric of every scored answer."""
-        found = ((key, metric.value(row)) for key, row in sorted(self.scores.items()))
+        found = ((key, metric.value(row)) for key, row in sorted(self._answered.items()))
         return {key: value for key, value in found if value is not None}
 
     @property
     def unscored(self) -> int:
         """Answers without a score, and prompts without an answer."""
-        scored = sum(row.reward is not None for row in self.scores.values())
+        scored = sum(row.reward is not None for row in self._answered.values())
         return len(self.answers) - scored
+
+    @property
+    def why_unscored(self) -> str | None:
+        """The most frequent error of the unscored answers."""
+        rows = [
+            (answer, self.scores.get(key))
+            for key, answer in self.answers.items()
+            if (score := self.scores.get(key)) is None or score.reward is None
+        ]
+        errors = Counter((score.error if score else None) or answer.error for answer, score in rows)
+        return next((error for error, _ in errors.most_common() if error), None)
+
+    def clusters(self, uids: Iterable[str]) -> list[str]:
+        """The prompt of each item: items that repeat a prompt are not independent."""
+        prompts = {uid: row.prompt_sha256 for (uid, _), row in self.answers.items()}
+        return [prompts[uid] or uid for uid in uids]
+
+    @property
+    def _answered(self) -> dict[Key, ScoreRow]:
+        return {key: row for key, row in self.scores.items() if key in self.answers}
 
 
 @dataclass(frozen=True)
 class Result:
-    """A metric of one target. ``if_wrong``: the mean if every unscored answer were wrong."""
+    """A metric of one target. ``if_wrong``: the mean if every unscored answer were wrong; None
+    where it is not known what a wrong answer scores."""
 
     target: str
     metric: str
     estimate: Estimate | None
     unscored: int
     if_wrong: float | None
+    why_unscored: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         estimate = self.estimate
@@ -60,6 +82,7 @@ class Result:
             "items": estimate.units if estimate else 0,
             "unscored": self.unscored,
             "mean_if_unscored_wrong": self.if_wrong,
+            "why_unscored": self.why_unscored,
         }
 
 
@@ -129,20 +152,31 @@ def require_same_items(a: TargetRows, b: TargetRows) -> None:
 
 def _result(target: TargetRows, metric: Metric) -> Result:
     values = target.values(metric)
-    estimate = _estimate(values) if values else None
-    if_wrong = None
-    if metric.worst is not None and (count := len(values) + target.unscored):
-        if_wrong = (sum(values.values()) + metric.worst * target.unscored) / count
-    return Result(target.name, metric.name, estimate, target.unscored, if_wrong)
+    estimate = _estimate(target, values, metric) if values else None
+    if_wrong, worst = None, metric.worst
+    is_worst = worst is not None and min(values.values(), default=worst) >= worst
+    if worst is not None and is_worst and (count := len(values) + target.unscored):
+        if_wrong = (sum(values.values()) + worst * target.unscored) / count
+    why = target.why_unscored if target.unscored else None
+    return Result(target.name, metric.name, estimate, target.unscored, if_wrong, why)
 
 
-def _estimate(values: Mapping[Key, float]) -> Estimate:
-    """The mean over the answers. Scores of 0 and 1, one per item, are a rate: even if all are equal
-    its interval has a width."""
-    clusters, numbers = [uid for uid, _ in values], [*values.values()]
-    if len(set(clusters)) == len(numbers) and all(number in (0.0, 1.0) for number in numbers):
+def _estimate(target: TargetRows, values: Mapping[Key, float], metric: Metric) -> Estimate:
+    """The mean of values by item and sample; the values of one prompt are one cluster.
+
+    Scores of 0 and 1, one per prompt, are a rate: even if all are equal its interval has a width.
+    If several per prompt are all equal, each prompt counts once.
+    """
+    numbers = [*values.values()]
+    estimate = estimate_clustered_mean(numbers, target.clusters(uid for uid, _ in values))
+    if not metric.may_be_rate or not all(number in (0.0, 1.0) for number in numbers):
+        return estimate
+    if estimate.units == len(numbers):
         return estimate_rate(round(sum(numbers)), len(numbers))
-    return estimate_clustered_mean(numbers, clusters)
+    if len(set(numbers)) == 1:
+        rate = estimate_rate(round(numbers[0]) * estimate.units, estimate.units)
+        return replace(rate, n=len(numbers))
+    return estimate
 
 
 def _at_k(target: TargetRows, metric: Metric) -> Iterator[Result]:
@@ -151,15 +185,13 @@ def _at_k(target: TargetRows, metric: Metric) -> Iterator[Result]:
     if k < 2:
         return
     complete = {uid: scores for uid, scores in by_item.items() if len(scores) >= k}
-    best = [best_of_k(scores, k) for scores in complete.values()]
-    yield Result(target.name, f"best@{k}", _of_items(best), target.unscored, None)
+    best = {(uid, 0): best_of_k(scores, k) for uid, scores in complete.items()}
+    estimate = _estimate(target, best, metric)
+    yield Result(target.name, f"best@{k}", estimate, target.unscored, None)
     if all(score in (0.0, 1.0) for scores in complete.values() for score in scores):
-        passed = [pass_at_k(len(s), round(sum(s)), k) for s in complete.values()]
-        yield Result(target.name, f"pass@{k}", _of_items(passed), target.unscored, None)
-
-
-def _of_items(values: Sequence[float]) -> Estimate:
-    return estimate_clustered_mean(values, range(len(values)))
+        passed = {(uid, 0): pass_at_k(len(s), round(sum(s)), k) for uid, s in complete.items()}
+        estimate = _estimate(target, passed, metric)
+        yield Result(target.name, f"pass@{k}", estimate, target.unscored, None)
 
 
 def _compare(a: TargetRows, b: TargetRows, metric: Metric) -> TargetComparison | None:
@@ -169,7 +201,9 @@ def _compare(a: TargetRows, b: TargetRows, metric: Metric) -> TargetComparison |
     if not common:
         return None
     comparison = compare_paired(
-        [_mean(left[uid]) for uid in common], [_mean(right[uid]) for uid in common]
+        [_mean(left[uid]) for uid in common],
+        [_mean(right[uid]) for uid in common],
+        a.clusters(common),
     )
     return TargetComparison(a.name, b.name, metric.name, comparison, len(_items(a)) - len(common))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from engine.checkpoints.step_folders import (
     tracked_step,
     written_steps,
 )
+from engine.evaluation.evaluate import Evaluation
+from engine.evaluation.folder import TargetDir, read_target
 from engine.evaluation.targets import Target, find_baseline, folder_target
 from engine.recipe.recipe import Recipe
 from engine.runs.manifest import values_of
@@ -54,9 +58,40 @@ def find_checkpoints(run: RunDir) -> Checkpoints:
     return Checkpoints(complete, tuple(skipped))
 
 
-def step_targets(run: RunDir, checkpoints: Checkpoints) -> list[Target]:
-    """The complete checkpoints as targets ``RUN:STEP``, in order."""
-    return [folder_target(path, f"{run.id}:{step}") for step, path in checkpoints.complete.items()]
+def step_targets(
+    run: RunDir, checkpoints: Checkpoints, without: Container[int] = ()
+) -> dict[int, Target]:
+    """The complete checkpoints as targets ``RUN:STEP``, in order, except some steps. One that the
+    trainer deletes in this moment is left out."""
+    targets = {}
+    for step, path in checkpoints.complete.items():
+        if step in without:
+            continue
+        with suppress(UsageError, FileNotFoundError):
+            targets[step] = folder_target(path, f"{run.id}:{step}")
+    return targets
+
+
+def answered_steps(run: RunDir, evaluation: Evaluation) -> dict[int, Target]:
+    """The targets ``RUN:STEP`` whose answers are all there, whether or not their checkpoints are.
+
+    Of two checkpoints of one step, the one that was evaluated last.
+    """
+    files = evaluation.folder.path.glob("*/target.json")
+    known = {}
+    for file in sorted(files, key=lambda file: file.stat().st_mtime):
+        target = read_target(file)
+        step = _step_of(target, run) if target is not None else None
+        if target is None or not step:
+            continue
+        if not evaluation.missing(target, TargetDir(file.parent)):
+            known[step] = target
+    return dict(sorted(known.items()))
+
+
+def _step_of(target: Target, run: RunDir) -> int | None:
+    name, _, step = target.name.rpartition(":")
+    return int(step) if name == run.id and step.isdecimal() else None
 
 
 def starting_model(run: RunDir, recipe: Recipe, root: Path) -> Target:

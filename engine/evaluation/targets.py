@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from engine.base.errors import UsageError, nearest
 from engine.checkpoints.find import check_checkpoint
@@ -23,6 +23,7 @@ from engine.runs.rundir import RunDir, find_run
 
 Form = Literal["checkpoint", "model", "hub", "golden", "random"]
 
+FORMS: tuple[Form, ...] = get_args(Form)
 TEXTS: tuple[Form, ...] = ("golden", "random")
 BASELINES = ("base", "sft", *TEXTS)
 

@@ -25,8 +25,9 @@ from engine.runs.state import observed_state
 def append_verdict(path: Path, report: AblationReport, root: Path) -> str:
     """Append the entry of an ablation and return its ID. ``root``: the folder of its runs.
 
-    UsageError if the ablation has an entry already.
+    UsageError if the ablation has an entry already, and if its table is not complete yet.
     """
+    require_ended(report)
     log, plan_id = experiment_log(path), report.plan.id
 
     def check(text: str) -> None:
@@ -35,6 +36,15 @@ def append_verdict(path: Path, report: AblationReport, root: Path) -> str:
             raise UsageError(f"{path}: ablation '{plan_id}' already has an entry, {earlier}")
 
     return log.append(lambda number: render_verdict(report, root, number), check=check)
+
+
+def require_ended(report: AblationReport) -> None:
+    """An ablation gets one entry, so a table without results would keep the real one out."""
+    if report.ended == 0 or (report.is_running and report.pending):
+        raise UsageError(
+            f"ablation '{report.plan.id}': {report.ended} of {report.total} runs have ended; "
+            "append the table when all have (--wait waits for them)"
+        )
 
 
 def render_verdict(report: AblationReport, root: Path, number: str) -> str:

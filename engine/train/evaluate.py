@@ -1,7 +1,8 @@
 """Generate the answers of an evaluation: ``python -m engine.train.evaluate < JOB``.
 
 One process loads one target after the other and appends each answer to the target's folder as soon
-as its batch is done. No Ray, no trainer, and nothing is ever written to a checkpoint.
+as its batch is done. A target that fails does not keep the others from being answered. No Ray, no
+trainer, and nothing is ever written to a checkpoint.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import json
 import os
 import sys
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,21 +36,33 @@ class Prompt:
 def main() -> int:
     import torch
 
-    parent = os.getppid()
     job = json.load(sys.stdin)
     os.nice(job["niceness"])
     if job["threads"]:
         torch.set_num_threads(job["threads"])
+    errors = []
     for target in job["targets"]:
+        if os.getppid() != job["parent"]:
+            return 1  # Whoever asked is gone.
         print(json.dumps({"loading": target["name"]}), flush=True)
-        model, tokenizer = load_target(target["form"], target["source"], job)
-        for rows in _answers(model, tokenizer, target["requests"], job):
-            for row in rows:
-                jsonl.append(Path(target["answers"]), row)
-            if os.getppid() != parent:
-                return 1  # Whoever asked is gone.
-        del model
-    return 0
+        try:
+            _answer_target(target, job)
+        except Exception as error:
+            traceback.print_exc()
+            errors.append(f"{target['name']}: {' '.join(str(error).split()) or repr(error)}")
+    for line in errors:
+        print(line, file=sys.stderr)
+    return 1 if errors else 0
+
+
+def _answer_target(target: Mapping[str, Any], job: Mapping[str, Any]) -> None:
+    """Append a line per request, until all are answered or whoever asked is gone."""
+    model, tokenizer = load_target(target["form"], target["source"], job)
+    for rows in _answers(model, tokenizer, target["requests"], job):
+        for row in rows:
+            jsonl.append(Path(target["answers"]), row)
+        if os.getppid() != job["parent"]:
+            return
 
 
 def load_target(form: str, source: str, job: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from engine.ablations.plan import AblationPlan
     from engine.recipe.recipe import Recipe
 
+SEEDS = 3
 _POLL_S = 2.0
 
 
@@ -37,7 +38,7 @@ class PlanRequest:
     """What the command line asks for. ``steps`` None: as in the config."""
 
     knobs: Mapping[str, Sequence[str]]
-    arms: Mapping[str, Sequence[str]]
+    arms: Sequence[tuple[str, Sequence[str]]]
     seeds: int
     steps: int | None
     allow_equal: bool
@@ -65,7 +66,9 @@ def ablate(
             "no-defense, alignment-only; can be repeated",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", help="Seeds of each arm")] = 3,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", help="Seeds of each arm (default: 3)")
+    ] = None,
     steps: Annotated[
         int | None, typer.Option(metavar="S", help="Steps of each run (default: the config's)")
     ] = None,
@@ -103,24 +106,29 @@ def ablate(
     """
     from engine.ablations.report import read_report
     from engine.ablations.runner import RunnerSettings, is_running, start_runner
-    from engine.reports.verdict import append_verdict
+    from engine.reports.verdict import append_verdict, require_ended
     from grubrics_tui.text.ablations import format_table
 
     root = runs_root(runs)
     if (folder := _written_plan(base)) is not None:
-        plan = _existing_plan(folder, base, overrides, knob, arm)
+        given = (overrides, knob, arm, seeds is not None, steps is not None)
+        plan = _existing_plan(folder, base, any((*given, allow_equal, stop_worse)))
     else:
         request = PlanRequest(
-            dict(_knob(text) for text in knob or []),
-            dict(_arm(text) for text in arm or []),
-            seeds,
+            _knobs(knob or []),
+            [_arm(text) for text in arm or []],
+            SEEDS if seeds is None else seeds,
             steps,
             allow_equal,
             stop_worse,
         )
+        if dry_run and append:
+            raise UsageError(f"--append with --dry-run: name an ablation, not '{base}'")
         plan = _new_plan(base, list(overrides or []), request, root, trust, dry_run, as_json)
         if dry_run:
             return
+    if append and not wait:
+        require_ended(read_report(plan, root))
     if not dry_run:
         start_runner(plan.folder, root, RunnerSettings(stop=not keep_failing))
         while wait and is_running(plan.folder):
@@ -139,11 +147,13 @@ def _written_plan(base: str) -> Path | None:
     return next((path for path in candidates if (path / "plan.json").is_file()), None)
 
 
-def _existing_plan(folder: Path, base: str, *changes: Sequence[str] | None) -> AblationPlan:
+def _existing_plan(folder: Path, base: str, is_changed: bool) -> AblationPlan:
     from engine.ablations.plan import read_plan
 
-    if any(changes):
-        raise UsageError(f"{base}: the plan of an ablation does not change; start a new one")
+    if is_changed:
+        raise UsageError(
+            f"{base}: the arms, seeds and steps of an ablation do not change; start a new one"
+        )
     return read_plan(folder)
 
 
@@ -169,7 +179,7 @@ def _new_plan(
         request.knobs,
         request.arms,
         request.seeds,
-        request.steps or _steps(base),
+        _steps(base) if request.steps is None else request.steps,
         allow_equal=request.allow_equal,
         stop_worse=request.stop_worse,
     )
@@ -194,11 +204,17 @@ def _new_plan(
     return plan
 
 
-def _knob(text: str) -> tuple[str, list[str]]:
-    key, _, values = text.partition("=")
-    if not key or not values:
-        raise UsageError(f"--knob {text}: write KEY=V1,V2")
-    return key, values.split(",")
+def _knobs(texts: Sequence[str]) -> dict[str, list[str]]:
+    """The values by key. UsageError for a key that is given twice."""
+    knobs: dict[str, list[str]] = {}
+    for text in texts:
+        key, _, values = text.partition("=")
+        if not key or not all(values.split(",")):
+            raise UsageError(f"--knob {text}: write KEY=V1,V2")
+        if key in knobs:
+            raise UsageError(f"--knob {key} is given twice; write all values in one: {key}=V1,V2")
+        knobs[key] = values.split(",")
+    return knobs
 
 
 def _arm(text: str) -> tuple[str, tuple[str, ...]]:

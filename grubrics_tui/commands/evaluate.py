@@ -67,15 +67,16 @@ def evaluate(
     from engine.evaluation.evaluate import evaluate as run_evaluation
     from engine.evaluation.folder import EvaluationDir
     from engine.evaluation.items import read_items
-    from engine.evaluation.setup import make_setup
+    from engine.evaluation.setup import make_setup, validation_file
     from engine.evaluation.targets import find_baseline, find_target
 
     root = runs_root(runs)
+    names = dict.fromkeys(name.strip() for name in baseline.split(","))
     recipe, _ = trusted_source(config or _run_of(targets, root), [], root, trust)
-    path = data or Path(str(recipe.get("data.val_files")))
+    path = data or validation_file(recipe)
     items = read_items(path, limit)
     setup = make_setup(path, items, recipe, samples, seed)
-    baselines = [find_baseline(name, recipe, root) for name in baseline.split(",") if name]
+    baselines = [find_baseline(name, recipe, root) for name in names if name]
     own = [find_target(text, root) for text in targets]
     chosen = list({target.name: target for target in (*baselines, *own)}.values())
     evaluation = Evaluation(EvaluationDir(FOLDER / setup.id), setup, items, chosen, recipe)
@@ -87,6 +88,8 @@ def evaluate(
         "\n".join(evaluation_lines(evaluation, *summary)),
         as_json,
     )
+    if all(result.estimate is None for result in summary[0]):
+        raise typer.Exit(1)
 
 
 def _run_of(targets: Sequence[str], root: Path) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,8 +27,10 @@ from grubrics_tui.commands.shared.output import answer, judge_log_hidden, say
 from grubrics_tui.commands.shared.trust import trusted_source
 
 if TYPE_CHECKING:
+    from engine.evaluation.evaluate import Evaluation
     from engine.evaluation.summary import Result
-    from engine.evaluation.sweep import Checkpoints
+    from engine.evaluation.sweep import Skipped
+    from engine.evaluation.targets import Target
 
 _POLL_S = 2.0
 _NICENESS = 10
@@ -60,57 +63,104 @@ def sweep(
     With --follow, new checkpoints are evaluated while the run trains, at low priority.
     """
     from engine.evaluation.evaluate import Evaluation, summarize
-    from engine.evaluation.evaluate import evaluate as run_evaluation
     from engine.evaluation.folder import EvaluationDir
     from engine.evaluation.items import read_items
-    from engine.evaluation.setup import make_setup
-    from engine.evaluation.sweep import find_checkpoints, starting_model, step_targets
+    from engine.evaluation.setup import make_setup, validation_file
+    from engine.evaluation.sweep import (
+        Skipped,
+        answered_steps,
+        find_checkpoints,
+        starting_model,
+        step_targets,
+    )
 
     if when not in ("now", "idle"):
         raise UsageError(f"--when {when}: must be now or idle")
     root = runs_root(runs)
     swept = find_run(root, run)
     recipe, _ = trusted_source(str(swept.recipe), [], root, trust)
-    path = data or Path(str(recipe.get("data.val_files")))
+    path = data or validation_file(recipe)
     items = read_items(path, limit)
     setup = make_setup(path, items, recipe, samples, seed)
     start = starting_model(swept, recipe, root)
-    done: set[str] = set()
+    evaluation = Evaluation(
+        EvaluationDir(FOLDER / setup.id), setup, items, [start], recipe, _NICENESS
+    )
+    # What was evaluated stays in the table when the trainer deletes its checkpoint.
+    known, failed = answered_steps(swept, evaluation), dict[int, Skipped]()
+    seen: set[int] = set()
     while True:
         is_active = not observed_state(swept).has_ended
         checkpoints = find_checkpoints(swept)
-        targets = [start, *step_targets(swept, checkpoints)]
-        evaluation = Evaluation(
-            EvaluationDir(FOLDER / setup.id), setup, items, targets, recipe, _NICENESS
-        )
-        new = [target.name for target in targets if target.name not in done]
-        if new and not (is_active and when == "idle"):
-            _announce(swept, new, checkpoints, as_json)
-            with judge_log_hidden():
-                run_evaluation(evaluation, os.environ, progress_reporter(as_json))
-            done.update(new)
-        if not follow or not is_active:
+        if not (is_active and when == "idle"):
+            new = step_targets(swept, checkpoints, without=seen)
+            known |= new
+            evaluation = replace(evaluation, targets=[start, *_in_order(known, without=failed)])
+            if new or not seen:
+                skipped = _left_out(checkpoints.skipped, known)
+                _announce(swept, [target.name for target in new.values()], skipped, as_json)
+                failed |= _evaluate(evaluation, known, as_json)
+            seen.update(new.keys() or {0})
+        if not is_active or (not follow and when != "idle"):
             break
         time.sleep(_POLL_S)
+    skipped = [*_left_out(checkpoints.skipped, known), *failed.values()]
+    evaluation = replace(evaluation, targets=[start, *_in_order(known, without=failed)])
     results, comparisons = summarize(evaluation, [start.name])
     best = _best(results)
     value = {
         **evaluation_json(evaluation, results, comparisons),
         "run": swept.id,
         "best": best.to_json() if best else None,
-        "skipped": [vars(skipped) for skipped in checkpoints.skipped],
+        "skipped": [vars(each) for each in skipped],
     }
     lines = [*evaluation_lines(evaluation, results, comparisons), *_best_lines(best)]
     answer(value, "\n".join(lines), as_json)
 
 
-def _announce(run: RunDir, new: Sequence[str], checkpoints: Checkpoints, as_json: bool) -> None:
-    """Say in which order the targets come, and what is left out."""
+def _in_order(known: Mapping[int, Target], *, without: Container[int]) -> list[Target]:
+    return [known[step] for step in sorted(known) if step not in without]
+
+
+def _left_out(skipped: Iterable[Skipped], known: Container[int]) -> list[Skipped]:
+    """The checkpoints that cannot be evaluated and were not evaluated before."""
+    return [each for each in skipped if each.step not in known]
+
+
+def _evaluate(
+    evaluation: Evaluation, known: Mapping[int, Target], as_json: bool
+) -> dict[int, Skipped]:
+    """Evaluate the targets. Returns the steps that failed, such as a checkpoint whose weights
+    cannot be loaded. GenerationError if the starting model fails."""
+    from engine.evaluation.evaluate import GenerationError, evaluate
+    from engine.evaluation.sweep import Skipped
+
+    try:
+        with judge_log_hidden():
+            evaluate(evaluation, os.environ, progress_reporter(as_json))
+    except GenerationError as error:
+        start = evaluation.targets[0]
+        if evaluation.missing(start, evaluation.folder.add(start)):
+            raise
+        failed = {
+            step: Skipped(step, str(error))
+            for step, target in known.items()
+            if target in evaluation.targets
+            and evaluation.missing(target, evaluation.folder.add(target))
+        }
+        for step, skipped in failed.items():
+            say(f"step {step} left out: {skipped.reason}", to=sys.stderr)
+        return failed
+    return {}
+
+
+def _announce(run: RunDir, new: Sequence[str], skipped: Sequence[Skipped], as_json: bool) -> None:
+    """Say in which order the checkpoints come, and what is left out."""
     if as_json:
         return
-    say(f"{run.id}: evaluating {', '.join(new)}", to=sys.stderr)
-    for skipped in checkpoints.skipped:
-        say(f"{run.id}:{skipped.step} left out: {skipped.reason}", to=sys.stderr)
+    say(f"{run.id}: evaluating {', '.join(new) or 'the starting model'}", to=sys.stderr)
+    for each in skipped:
+        say(f"{run.id}:{each.step} left out: {each.reason}", to=sys.stderr)
 
 
 def _best(results: Sequence[Result]) -> Result | None:

@@ -35,7 +35,10 @@ def evaluation_lines(
     evaluation: Evaluation, results: Sequence[Result], comparisons: Sequence[TargetComparison]
 ) -> Iterator[str]:
     """A block per metric: the targets, and below each what it was compared with."""
-    setup, width = evaluation.setup, max(len(result.target) for result in results)
+    setup = evaluation.setup
+    # Below a target stands ``  vs BASELINE``, 5 columns further to the right.
+    names = [result.target for result in results] + [f"  vs {pair.a}" for pair in comparisons]
+    width = max(map(len, names))
     items = count_of(setup.items, "item")
     yield f"{setup.id}: {items} of {setup.data}, {_format_sampling(setup.sampling)}"
     for metric in dict.fromkeys(result.metric for result in results):
@@ -48,7 +51,8 @@ def evaluation_lines(
             for pair in comparisons:
                 if (pair.b, pair.metric) == (result.target, metric):
                     yield f"    vs {pair.a:{width - 5}}  {_format_comparison(pair)}"
-    yield ""
+    why = {r.target: r.why_unscored for r in results if r.why_unscored is not None}
+    yield from ("", *(f"unscored, {target}: {reason}" for target, reason in why.items()))
     yield f"95% intervals; answers and scores: {evaluation.folder.path}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow.parquet as pq
 import pytest
@@ -26,8 +26,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def plan(**changes: object) -> AblationPlan:
-    arguments: dict[str, object] = {"knobs": {}, "named": A2, "seeds": 3, "steps": 20}
-    return make_plan(base(), **{**arguments, **changes})  # type: ignore[arg-type]
+    arguments: dict[str, Any] = {"knobs": {}, "named": A2, "seeds": 3, "steps": 20, **changes}
+    named = arguments.pop("named")
+    arms = [*named.items()] if isinstance(named, dict) else named
+    return make_plan(base(), named=arms, **arguments)
 
 
 def base(*overrides: str) -> Recipe:
@@ -68,6 +70,15 @@ def test_the_same_request_is_the_same_plan() -> None:
     assert plan().id != plan(steps=30).id
 
 
+def test_other_validation_data_is_another_plan(folder: Path) -> None:
+    changed = base("data.val_files=val.parquet")
+    ids = []
+    for text in ("before", "after"):
+        (folder / "val.parquet").write_text(text)
+        ids.append(make_plan(changed, {}, [*A2.items()], 3, 20).id)
+    assert ids[0] != ids[1]
+
+
 def test_a_written_plan_reads_back_unchanged() -> None:
     written = plan()
     written.write(base())
@@ -79,6 +90,23 @@ def test_an_arm_equal_to_the_base_is_refused_unless_it_is_wanted() -> None:
     with pytest.raises(UsageError, match="trains exactly as 'base'"):
         plan(named=same)
     assert len(plan(named=same, allow_equal=True).arms) == 2
+
+
+@pytest.mark.parametrize("name", ["base", "x", "lr=1e-4"])
+def test_two_arms_with_one_name_are_refused(name: str) -> None:
+    arms = [("x", [f"{LR}=3e-4"]), (name, [f"{LR}=4e-4"])]
+    with pytest.raises(UsageError, match=f"arm '{name}': two arms have this name"):
+        plan(knobs={LR: ["1e-4"]}, named=arms)
+
+
+def test_values_whose_names_are_equal_are_refused() -> None:
+    with pytest.raises(UsageError, match="two arms have this name"):
+        plan(knobs={"actor_rollout_ref.model.path": ["a/b", "a-b"]}, named={})
+
+
+def test_an_error_in_an_arm_names_the_config_of_the_base() -> None:
+    with pytest.raises(UsageError, match=r"grpo_tiny\.yaml: grubrics\.kind"):
+        plan(named={"x": ["grubrics.kind=sft"]})
 
 
 def test_a_value_without_effect_is_refused_with_the_reason() -> None:
@@ -126,14 +154,14 @@ def test_what_the_plan_decides_is_no_difference_between_arms(override: str) -> N
 
 def test_a_base_without_validation_is_refused() -> None:
     with pytest.raises(UsageError, match="test_freq=-1 validates nothing"):
-        make_plan(base("trainer.test_freq=-1"), {}, A2, 3, 20)
+        make_plan(base("trainer.test_freq=-1"), {}, [*A2.items()], 3, 20)
 
 
 def test_later_edits_and_variables_do_not_change_a_written_plan(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     changed = base("reward_config.lambda_defense=0.7")
-    written = make_plan(changed, {}, A2, 3, 20)
+    written = make_plan(changed, {}, [*A2.items()], 3, 20)
     written.write(changed)
     monkeypatch.setenv("REWARD_LAMBDA_INFO", "0.9")
     recipe = written.recipe(written.arms[1].overrides)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from engine.ablations.plan import AblationPlan, Arm, Job
+from engine.ablations import runner
+from engine.ablations.plan import MOST_TRIES, AblationPlan, Arm, Job
 from engine.ablations.runner import given_up, is_running, locked, outcome_of, run_plan
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.host.environment import fingerprint
+from engine.launch.resume import Resumed
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
@@ -98,6 +102,38 @@ def test_when_a_user_stops_a_run_the_ablation_pauses(tmp_path: Path) -> None:
 
     run_plan(PLAN, tmp_path, sleep=stop_the_run, report=reports.append)
     assert reports == [f"{job('base', 1).run}: stopped by a user; the ablation is paused"]
+
+
+def test_a_run_that_is_killed_at_every_start_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = RunState("failed", "killed by SIGKILL at step 12 of 20", signal="SIGKILL", ended=2.0)
+    alone = replace(PLAN, arms=PLAN.arms[:1], seeds=(1,))
+    monkeypatch.chdir(tmp_path)
+    PLAN.folder.mkdir(parents=True)
+    make_run(tmp_path, job("base", 1), killed)
+    monkeypatch.setattr(runner, "resume", lambda run: Resumed(10, 2, ()))
+    reports: list[str] = []
+    run_plan(alone, tmp_path, sleep=lambda _: None, report=reports.append)
+    assert len(reports) == MOST_TRIES + 1
+    assert "without progress: killed by SIGKILL" in reports[-1]
+
+
+def test_no_run_is_launched_after_the_data_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    PLAN.folder.mkdir(parents=True)
+    data = tmp_path / "val.parquet"
+    data.write_text("before")
+    run = make_run(tmp_path, job("base", 1), FINISHED)
+    manifest = {**run.read_manifest(), "cwd": str(tmp_path)}
+    jsonl.write_json(run.manifest, {**manifest, "data": {data.name: fingerprint(data)}})
+    data.write_text("after")
+    reports: list[str] = []
+    run_plan(PLAN, tmp_path, report=reports.append)
+    assert len(reports) == 5
+    assert all("val.parquet has changed since run 'a-base-s1'" in line for line in reports)
 
 
 def test_one_process_at_a_time_runs_an_ablation(tmp_path: Path) -> None:

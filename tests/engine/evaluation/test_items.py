@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from engine.base.errors import UsageError
 from engine.data.contract import FileFacts, write_rows
+from engine.evaluation.folder import AnswerRow
 from engine.evaluation.items import read_items
 
 FACTS = FileFacts("tiny", "val", False, None, 1)
@@ -50,6 +53,44 @@ def test_a_changed_gold_score_is_another_item_with_the_same_prompt(tmp_path: Pat
 def test_a_limit_takes_the_first_items(tmp_path: Path) -> None:
     write_rows(tmp_path / "val.parquet", [row(f"q{n}") for n in range(5)], FACTS)
     assert len(read_items(tmp_path / "val.parquet", limit=2)) == 2
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_below_1_is_refused(tmp_path: Path, limit: int) -> None:
+    write_rows(tmp_path / "val.parquet", [row("q1"), row("q2")], FACTS)
+    with pytest.raises(UsageError, match=f"--limit {limit} must be at least 1"):
+        read_items(tmp_path / "val.parquet", limit)
+
+
+@pytest.mark.parametrize("question_id", ["q\u00a01", "a\nb", "zero\u200bwidth", "\x1b[31m"])
+def test_an_id_is_the_same_in_the_lines_of_an_evaluation(tmp_path: Path, question_id: str) -> None:
+    write_rows(tmp_path / "val.parquet", [row(question_id)], FACTS)
+    [item] = read_items(tmp_path / "val.parquet")
+    read = AnswerRow.from_json({"uid": item.uid, "sample": 0})
+    assert read is not None
+    assert read.uid == item.uid
+
+
+def test_an_id_that_looks_like_a_row_number_is_not_used_twice(tmp_path: Path) -> None:
+    write_rows(tmp_path / "val.parquet", [row("row-1"), row(""), row("q")], FACTS)
+    uids = [item.uid for item in read_items(tmp_path / "val.parquet")]
+    assert uids == ["row-0", "row-1", "q"]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"prompt": [["text"]]},
+        {"prompt": [[{"text": "x"}]]},
+        {"prompt": [[{"role": "user", "content": "x"}]], "extra_info": ["text"]},
+    ],
+)
+def test_a_row_of_another_shape_is_refused_with_its_number(
+    tmp_path: Path, columns: dict[str, Any]
+) -> None:
+    pq.write_table(pa.table(columns), tmp_path / "val.parquet")
+    with pytest.raises(UsageError, match="item 'row-0'"):
+        read_items(tmp_path / "val.parquet")
 
 
 def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:

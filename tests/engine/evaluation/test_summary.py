@@ -12,7 +12,7 @@ from engine.evaluation.measures import Metric
 from engine.evaluation.summary import TargetRows, compare_targets, find_results
 from tests.engine.evaluation.evaluation_rows import make_rows
 
-REWARD = Metric("reward", worst=0.0)
+REWARD = Metric("reward", worst=0.0, may_be_rate=True)
 
 
 def result_of(target: TargetRows, metric: str = "reward") -> dict[str, object]:
@@ -97,5 +97,42 @@ def test_an_item_that_changed_is_refused_by_name() -> None:
 
 
 def test_scores_of_0_and_1_have_the_interval_of_a_rate() -> None:
-    [result, *_] = find_results(make_rows("run", [[1.0]] * 20), [Metric("reward", 0.0)])
-    assert result.to_json()["ci"] == pytest.approx([0.8389, 1.0], abs=1e-4)
+    wilson = pytest.approx([0.8389, 1.0], abs=1e-4)
+    assert result_of(make_rows("run", [[1.0]] * 20))["ci"] == wilson
+    of_samples = make_rows("run", [[1.0, 1.0]] * 20)
+    assert [result_of(of_samples, name)["ci"] for name in ("reward", "pass@2")] == [wilson] * 2
+
+
+def test_correlations_of_0_and_1_are_no_rate() -> None:
+    target = make_rows("run", [[1.0], [1.0], [0.0], [1.0]])
+    [result] = find_results(target, [Metric("reward", worst=-1.0)])
+    assert result.to_json()["ci"] == pytest.approx([-0.0456, 1.5456], abs=1e-4)
+
+
+def test_items_that_repeat_a_prompt_are_one_cluster() -> None:
+    once = make_rows("run", [[0.2], [0.9], [0.4]])
+    repeated = make_rows("run", [[0.2], [0.2], [0.9], [0.9], [0.4], [0.4]])
+    answers = {
+        key: replace(row, prompt_sha256=f"prompt-{number // 2}")
+        for number, (key, row) in enumerate(repeated.answers.items())
+    }
+    repeated = replace(repeated, answers=answers)
+    assert result_of(repeated)["ci"] == pytest.approx(result_of(once)["ci"])
+    base = replace(repeated, name="base", scores=make_rows("base", [[0.0]] * 6).scores)
+    p = verdict_of(make_rows("base", [[0.0]] * 3), once)["p"]
+    assert verdict_of(base, repeated)["p"] == pytest.approx(p)
+
+
+def test_scores_whose_answers_are_gone_do_not_count() -> None:
+    target = make_rows("run", [[0.0], [1.0]])
+    [key, *_] = target.answers
+    target = replace(target, answers={key: target.answers[key]})
+    assert (result_of(target)["n"], result_of(target)["unscored"]) == (1, 0)
+
+
+def test_a_wrong_answer_of_a_function_with_negative_scores_has_no_known_score() -> None:
+    assert result_of(make_rows("run", [[-1.0], [None]]))["mean_if_unscored_wrong"] is None
+
+
+def test_the_most_frequent_reason_for_missing_scores_is_named() -> None:
+    assert result_of(make_rows("run", [[0.5], [None]]))["why_unscored"] == "timeout: no reply"

@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.evaluation.evaluate import Evaluation
+from engine.evaluation.folder import EvaluationDir
+from engine.evaluation.items import Item
 from engine.evaluation.lease import leased
-from engine.evaluation.sweep import find_checkpoints, step_targets
+from engine.evaluation.setup import SamplingSettings, Setup
+from engine.evaluation.sweep import answered_steps, find_checkpoints, step_targets
 from engine.evaluation.targets import find_target, folder_target
+from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from tests.engine.checkpoints.checkpoint_files import save, save_step, track
 from tests.engine.reports.runs import make_run
@@ -30,7 +36,7 @@ def saved(run: RunDir) -> Path:
 def test_complete_checkpoints_are_targets_in_order(run: RunDir, saved: Path) -> None:
     save(saved, 10, 20)
     targets = step_targets(run, find_checkpoints(run))
-    assert [target.name for target in targets] == [f"{run.id}:10", f"{run.id}:20"]
+    assert [target.name for target in targets.values()] == [f"{run.id}:10", f"{run.id}:20"]
 
 
 def test_a_torn_checkpoint_is_skipped_with_its_reason_until_it_is_complete(
@@ -56,6 +62,42 @@ def test_a_checkpoint_that_is_being_written_is_skipped(run: RunDir, saved: Path)
     assert [(s.step, s.reason) for s in find_checkpoints(run).skipped] == [
         (20, "it is still being written")
     ]
+
+
+def test_an_evaluated_checkpoint_stays_a_target_after_its_deletion(
+    run: RunDir, saved: Path, tmp_path: Path
+) -> None:
+    save(saved, 10, 20, 30)
+    for config in saved.rglob("config.json"):
+        config.write_text(
+            f'{{"path": "{config}"}}'
+        )  # Steps with the same weights would share their answers.
+    ready = step_targets(run, find_checkpoints(run))
+    evaluation = make_evaluation(tmp_path / "evaluations" / "val")
+    for step in (10, 20):
+        folder = evaluation.folder.add(ready[step])
+        for item in evaluation.items[: step // 10]:
+            jsonl.append(folder.answers, {"uid": item.uid, "sample": 0, "answer": "text"})
+    shutil.rmtree(saved)
+    assert answered_steps(run, evaluation) == {20: ready[20]}
+
+
+def test_a_checkpoint_that_is_deleted_while_it_is_read_is_left_out(
+    run: RunDir, saved: Path
+) -> None:
+    save(saved, 10, 20)
+    found = find_checkpoints(run)
+    shutil.rmtree(saved / "global_step_10")
+    assert list(step_targets(run, found)) == [20]
+
+
+def make_evaluation(folder: Path) -> Evaluation:
+    """Of two items, with one answer each."""
+    sampling = SamplingSettings(1, 1, 0.0, 1.0, -1, 64, 64, "left", {}, None)
+    items = [Item(f"q{number}", (), {}, "", "") for number in (1, 2)]
+    setup = Setup("val.parquet", len(items), "", sampling, {})
+    EvaluationDir(folder).open(setup)
+    return Evaluation(EvaluationDir(folder), setup, items, [], load_recipe("grpo_tiny", (), {}))
 
 
 def test_an_unknown_step_is_refused_with_those_that_exist(run: RunDir, saved: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,24 @@ def test_the_entry_has_base_knobs_seeds_cost_verdicts_and_what_is_open(
     ):
         assert part in text
     assert len(text.splitlines()) <= 15
+
+
+@pytest.mark.parametrize(("ended", "is_running"), [(0, False), (2, True)])
+def test_an_ablation_whose_runs_have_not_ended_gets_no_entry(
+    tmp_path: Path, report: AblationReport, ended: int, is_running: bool
+) -> None:
+    file = tmp_path / "log.md"
+    [base, *arms] = report.rows
+    runs = tuple(
+        run if number < ended else replace(run, state=None) for number, run in enumerate(base.runs)
+    )
+    planned = [
+        replace(row, runs=tuple(replace(run, state=None) for run in row.runs)) for row in arms
+    ]
+    unfinished = replace(report, rows=[replace(base, runs=runs), *planned], is_running=is_running)
+    with pytest.raises(UsageError, match=f"{ended} of 9 runs have ended"):
+        append_verdict(file, unfinished, tmp_path)
+    assert not file.exists()
 
 
 def test_an_ablation_has_one_entry(tmp_path: Path, report: AblationReport) -> None:

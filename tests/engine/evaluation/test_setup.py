@@ -1,0 +1,48 @@
+"""Which evaluations have something in common, and which do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.base.errors import UsageError
+from engine.evaluation.setup import make_setup, validation_file
+from engine.recipe.recipe import load_recipe
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "data.truncation=right",
+        "+data.apply_chat_template_kwargs.enable_thinking=false",
+        "actor_rollout_ref.model.custom_chat_template=x",
+        "data.max_prompt_length=64",
+        "reward_config.lambda_info=0",
+    ],
+)
+def test_what_changes_an_answer_or_its_score_is_another_evaluation(override: str) -> None:
+    setups = [
+        make_setup(Path("val.parquet"), [], load_recipe("grpo_tiny", overrides, {}), 1, 1)
+        for overrides in ((), (override,))
+    ]
+    assert setups[0].id != setups[1].id
+
+
+def test_training_values_do_not_change_the_evaluation() -> None:
+    setups = [
+        make_setup(Path("val.parquet"), [], load_recipe("grpo_tiny", overrides, {}), 1, 1)
+        for overrides in ((), ("actor_rollout_ref.actor.optim.lr=1e-3",))
+    ]
+    assert setups[0].id == setups[1].id
+
+
+def test_a_config_without_rollouts_needs_another_one() -> None:
+    with pytest.raises(UsageError, match="--config"):
+        validation_file(load_recipe("sft_tiny", (), {}))
+
+
+def test_one_of_several_validation_files_must_be_named() -> None:
+    recipe = load_recipe("grpo_tiny", ("data.val_files=[a.parquet,b.parquet]",), {})
+    with pytest.raises(UsageError, match="names 2 files; name one with --data"):
+        validation_file(recipe)
