@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
+import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -53,6 +56,7 @@ _PREFIXES = (
     "RUBRIC_",
 )
 _NAMES = frozenset({"USE_CONTRASTIVE", "OMP_NUM_THREADS", "CONDA_DEFAULT_ENV", "VIRTUAL_ENV"})
+_CHECKOUT = Path(__file__).resolve().parents[2]
 _READ_WHOLE = 64 << 20
 """Bytes of a file of a model."""
 _GIT_PATIENCE_S = 5.0
@@ -87,6 +91,21 @@ def package_version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
+
+
+def install_command(extra: str) -> str:
+    """Return the command that adds an extra of this program to its own environment.
+
+    pip reads the extras of an installed copy, also of an editable one, from its metadata. A
+    checkout that is not installed is named by its folder: the package index may have another
+    package of that name.
+    """
+    own_pip = Path(sys.executable).with_name("pip")
+    is_on_path = shutil.which("pip") == str(own_pip)
+    pip = "pip" if is_on_path else f"{shlex.quote(sys.executable)} -m pip"
+    if package_version("grubrics-tui") is None:
+        return f"{pip} install -e {shlex.quote(f'{_CHECKOUT}[{extra}]')}"
+    return f"{pip} install 'grubrics-tui[{extra}]'"
 
 
 def git_snapshot(cwd: Path) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from engine.base.errors import UsageError
+from engine.host.environment import install_command
 from engine.launch.launcher import launch, plan
 from engine.launch.queueing import ahead, ticket
 from engine.preflight.checklist import require_launchable
@@ -29,7 +30,7 @@ def require_trainer() -> None:
     if missing:
         raise UsageError(
             f"the tiny demo trains, and {', '.join(missing)} is not installed: "
-            "pip install 'grubrics-tui[train]'"
+            f"{install_command('train')}"
         )
 
 

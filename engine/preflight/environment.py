@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from engine.base.counts import count_of
-from engine.host.environment import gpus, package_version
+from engine.host.environment import gpus, install_command, package_version
 from engine.judge.providers import find_provider
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.recipe.compose import effective
@@ -31,8 +31,6 @@ from engine.runs.kinds import GRPO, SFT
 ID = "environment"
 CONDA_ENVIRONMENT = "RL"
 TESTED_PYTHONS = ((3, 11), (3, 12))
-TRAIN_EXTRA = 'pip install "grubrics-tui[train]"'
-GPU_EXTRA = 'pip install "grubrics-tui[gpu]"'
 
 # verl imports TransferQueue, cachetools and uvicorn without declaring them.
 _MODULES = (
@@ -102,10 +100,10 @@ def _packages(recipe: Recipe) -> Iterator[Check]:
     missing = [name for name in needed_modules(recipe) if find_spec(name) is None]
     if missing:
         fix = f"pip install {' '.join(missing)}"
-        if missing == ["vllm"]:
-            fix = GPU_EXTRA
-        elif {*missing} & {*_MODULES, "peft", "openai", "vllm"}:
-            fix = TRAIN_EXTRA
+        if "vllm" in missing:
+            fix = install_command("gpu")  # It includes the extra train.
+        elif {*missing} & {*_MODULES, "peft", "openai"}:
+            fix = install_command("train")
         yield fail(ID, f"not installed: {', '.join(missing)}", fix)
     installed = package_version("verl")
     if installed is not None and installed != verl_version():

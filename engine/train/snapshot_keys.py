@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from engine.host.environment import install_command
 from engine.recipe.keys import SNAPSHOT
 
 
@@ -22,7 +23,7 @@ def verl_config_dir() -> Path:
     """Where the installed verl keeps its YAML files; verl itself is not imported (9 s)."""
     spec = find_spec("verl")
     if spec is None or spec.origin is None:
-        raise SystemExit("verl is not installed: pip install 'grubrics-tui[train]'")
+        raise SystemExit(f"verl is not installed: {install_command('train')}")
     return Path(spec.origin).parent / "trainer" / "config"
 
 

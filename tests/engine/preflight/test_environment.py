@@ -62,3 +62,14 @@ def test_a_logger_without_its_package_is_named_with_the_command(project: Project
     result = project.checks("grpo", "trainer.logger=[console,clearml]")["environment"]
     assert (result.status, "not installed: clearml" in result.message) == ("fail", True)
     assert result.fix == "pip install clearml"
+
+
+@pytest.mark.parametrize(
+    ("absent", "extra"), [(("torch",), "train"), (("vllm",), "gpu"), (("torch", "vllm"), "gpu")]
+)
+def test_the_extra_has_every_missing_package(
+    project: Project, monkeypatch: pytest.MonkeyPatch, absent: tuple[str, ...], extra: str
+) -> None:
+    monkeypatch.setattr(environment, "find_spec", lambda name: None if name in absent else object())
+    result = check(project, "actor_rollout_ref.rollout.name=vllm")
+    assert result.fix is not None and f"grubrics-tui[{extra}]" in result.fix
