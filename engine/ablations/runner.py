@@ -44,6 +44,8 @@ SAME_FAULT = 2
 """As many seeds of an arm that fail with one cause end the arm."""
 REFUSALS = "refusals.jsonl"
 SETTINGS = "settings.json"
+LOCK = "lock"
+_INSTANT_S = 1.0
 _POLL_S = 1.0
 
 
@@ -161,20 +163,17 @@ def start_runner(folder: Path, root: Path, settings: RunnerSettings) -> bool:
 
 def is_running(folder: Path) -> bool:
     """Whether a process works on the ablation."""
-    try:
-        with locked(folder):
-            return False
-    except UsageError:
-        return True
+    return locks.is_held(folder / LOCK)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the ablation. UsageError if another process does."""
-    descriptor = files.open_lock(folder / "lock")
+    descriptor = files.open_lock(folder / LOCK)
     try:
         try:
-            locks.take(descriptor, folder / "lock", fcntl.flock, patience_s=0)
+            # ``is_running`` of another process holds it for an instant.
+            locks.take(descriptor, folder / LOCK, fcntl.flock, patience_s=_INSTANT_S)
         except BlockingIOError as error:
             raise UsageError(f"{folder}: another process runs this ablation") from error
         yield

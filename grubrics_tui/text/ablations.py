@@ -77,7 +77,7 @@ def format_table(report: AblationReport) -> Iterator[str]:
     for cells in rows:
         yield "  ".join(map(str.ljust, cells, widths)).rstrip()
     for row in report.rows:
-        yield from (f"{row.name}: {remark}" for remark in arm_remarks(row))
+        yield from (f"{row.name}: {remark}" for remark in arm_remarks(row, report.plan.steps))
 
 
 def arm_cells(row: ArmRow) -> tuple[str, ...]:
@@ -93,14 +93,15 @@ def arm_cells(row: ArmRow) -> tuple[str, ...]:
     )
 
 
-def arm_remarks(row: ArmRow) -> Iterator[str]:
+def arm_remarks(row: ArmRow, planned_steps: int) -> Iterator[str]:
     """What a reader of the row must know beside its numbers."""
     if row.stopped:
         yield row.stopped
     if row.incomparable:
         yield row.incomparable
-    if row.steps and len(set(row.steps)) > 1:
-        yield f"compared at step {', '.join(map(str, row.steps))} of its seeds"
+    if any(step < planned_steps for step in row.steps):
+        steps = ", ".join(map(str, dict.fromkeys(row.steps)))
+        yield f"compared at step {steps} of {planned_steps}; the means are of each run's last step"
     if row.comparison and row.comparison.needed:
         yield f"about {row.comparison.needed} seeds would show a difference of this size"
     correlation = row.comparison.correlation if row.comparison else None

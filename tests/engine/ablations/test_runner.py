@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from engine.ablations import runner
 from engine.ablations.plan import MOST_TRIES, AblationPlan, Arm, Job
-from engine.ablations.runner import given_up, is_running, locked, outcome_of, run_plan
+from engine.ablations.runner import LOCK, given_up, is_running, locked, outcome_of, run_plan
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.host.environment import fingerprint
@@ -142,3 +144,13 @@ def test_one_process_at_a_time_runs_an_ablation(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="another process"), locked(tmp_path):
             pass
     assert not is_running(tmp_path)
+
+
+def test_a_reader_of_the_table_does_not_keep_the_runner_from_starting(tmp_path: Path) -> None:
+    lock = tmp_path / LOCK
+    lock.touch()
+    reader = lock.open()
+    fcntl.flock(reader, fcntl.LOCK_SH)
+    threading.Timer(0.1, reader.close).start()
+    with locked(tmp_path):
+        assert is_running(tmp_path)

@@ -79,3 +79,16 @@ def test_a_run_waits_for_a_locked_queue_until_it_is_released(
         assert isinstance(waits, Wait)
         assert f"queue.jsonl to be usable: locked by pid {pid}" in (waits.waiting_for or "")
     assert isinstance(place.decide(), Start)
+
+
+def test_whether_a_lock_is_held_is_seen_without_taking_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert not locks.is_held(path)
+    assert not path.exists()
+    path.touch(mode=0o400)
+    with held(path, "flock"):
+        assert locks.is_held(path)
+    with path.open() as probe:
+        fcntl.flock(probe, fcntl.LOCK_SH)
+        assert not locks.is_held(path)
+    assert not locks.is_held(path)
