@@ -142,8 +142,9 @@ async def _run(
     lock: int,
 ) -> None:
     queue = _Unscored(folders)
+    # Missing credentials show before a model is loaded.
+    scorer: Scorer | None = make_scorer(evaluation.recipe, env) if jobs else None
     generator = _start_generator(evaluation, jobs, lock) if jobs else None
-    scorer: Scorer | None = None
     try:
         while True:
             running = generator is not None and generator.poll() is None
@@ -291,7 +292,7 @@ def _generation(evaluation: Evaluation) -> dict[str, Any]:
         },
         "max_prompt_tokens": sampling.max_prompt_tokens,
         "max_answer_tokens": sampling.max_answer_tokens,
-        "truncation": sampling.truncation,
+        "filter_long_prompts": sampling.filter_long_prompts,
         "template_arguments": sampling.template_arguments,
         "chat_template": sampling.chat_template,
     }

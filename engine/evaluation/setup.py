@@ -25,8 +25,8 @@ class SamplingSettings:
     top_k: int
     max_prompt_tokens: int
     max_answer_tokens: int
-    truncation: str
-    """``data.truncation``: what is cut off a prompt that is too long."""
+    filter_long_prompts: bool
+    """``data.filter_overlong_prompts``: prompts above ``max_prompt_tokens`` get no answer."""
     template_arguments: dict[str, Any]
     chat_template: str | None
     """In place of the one that each model brings."""
@@ -85,7 +85,7 @@ def make_setup(data: Path, items: Sequence[Item], recipe: Recipe, samples: int, 
         top_k=int(_rollout(recipe, "top_k", -1)),
         max_prompt_tokens=int(recipe.get("data.max_prompt_length")),
         max_answer_tokens=int(recipe.get("data.max_response_length")),
-        truncation=str(recipe.get("data.truncation")),
+        filter_long_prompts=bool(recipe.get("data.filter_overlong_prompts")),
         template_arguments=recipe.tree.get("data", {}).get("apply_chat_template_kwargs") or {},
         chat_template=str(recipe.get(recipe.kind.template_key or "") or "") or None,
     )

@@ -127,7 +127,8 @@ def _answers(
 
 
 def _prompt(tokenizer: Any, request: Mapping[str, Any], job: Mapping[str, Any]) -> Prompt:
-    """The tokens of a prompt, cut as the config's ``data.truncation`` says."""
+    """The tokens of a prompt. Of one that is too long, the last, as in verl's rollouts whatever
+    ``data.truncation`` says. UsageError for one that the run would filter out."""
     encoded = tokenizer.apply_chat_template(
         request["messages"],
         add_generation_prompt=True,
@@ -137,9 +138,9 @@ def _prompt(tokenizer: Any, request: Mapping[str, Any], job: Mapping[str, Any]) 
     )
     tokens, limit = [int(token) for token in encoded["input_ids"]], job["max_prompt_tokens"]
     if len(tokens) > limit:
-        if job["truncation"] not in ("left", "right"):
+        if job["filter_long_prompts"]:
             raise UsageError(f"prompt: {len(tokens)} tokens, above data.max_prompt_length={limit}")
-        tokens = tokens[-limit:] if job["truncation"] == "left" else tokens[:limit]
+        tokens = tokens[-limit:]
     return Prompt(request["row"], tokens, request_seed(job["seed"], request["row"]))
 
 

@@ -14,7 +14,7 @@ from engine.recipe.recipe import load_recipe
 @pytest.mark.parametrize(
     "override",
     [
-        "data.truncation=right",
+        "data.filter_overlong_prompts=true",
         "+data.apply_chat_template_kwargs.enable_thinking=false",
         "actor_rollout_ref.model.custom_chat_template=x",
         "data.max_prompt_length=64",

@@ -93,7 +93,7 @@ def test_a_checkpoint_that_is_deleted_while_it_is_read_is_left_out(
 
 def make_evaluation(folder: Path) -> Evaluation:
     """Of two items, with one answer each."""
-    sampling = SamplingSettings(1, 1, 0.0, 1.0, -1, 64, 64, "left", {}, None)
+    sampling = SamplingSettings(1, 1, 0.0, 1.0, -1, 64, 64, False, {}, None)
     items = [Item(f"q{number}", (), {}, "", "") for number in (1, 2)]
     setup = Setup("val.parquet", len(items), "", sampling, {})
     EvaluationDir(folder).open(setup)

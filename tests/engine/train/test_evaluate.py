@@ -1,0 +1,88 @@
+"""What the process that generates the answers of an evaluation does with each target and prompt."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.base import jsonl
+from engine.base.errors import UsageError
+from engine.train import evaluate
+
+ROW = {"uid": "q", "sample": 0, "item_sha256": "i", "prompt_sha256": "p"}
+
+
+class Tokenizer:
+    """One token per character."""
+
+    def apply_chat_template(self, messages: list[dict[str, str]], **_: Any) -> dict[str, list[int]]:
+        return {"input_ids": [ord(char) for char in messages[0]["content"]]}
+
+
+def job_of(**changes: Any) -> dict[str, Any]:
+    limits = {"max_prompt_tokens": 3, "filter_long_prompts": False, "template_arguments": {}}
+    base: dict[str, Any] = {
+        "parent": os.getppid(),
+        "niceness": 0,
+        "threads": None,
+        "seed": 1,
+        "targets": [],
+    }
+    return {**base, **limits, **changes}
+
+
+def prompt(text: str, **changes: Any) -> str:
+    request = {"row": ROW, "messages": [{"role": "user", "content": text}]}
+    return "".join(map(chr, evaluate._prompt(Tokenizer(), request, job_of(**changes)).tokens))
+
+
+def test_of_a_long_prompt_the_last_tokens_stay_as_in_a_rollout() -> None:
+    assert prompt("abcde") == "cde"
+    assert prompt("abc", filter_long_prompts=True) == "abc"
+    with pytest.raises(UsageError, match="5 tokens"):
+        prompt("abcde", filter_long_prompts=True)
+
+
+@pytest.fixture
+def targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Two targets, of which the first cannot be loaded."""
+
+    def load(form: str, source: str, job: object) -> tuple[str, str]:
+        if source == "torn":
+            raise RuntimeError("invalid header")
+        return source, source
+
+    monkeypatch.setattr(evaluate, "load_target", load)
+    monkeypatch.setattr(evaluate, "_answers", lambda *_: iter([[ROW]]))
+    return [
+        {"name": f"run:{source}", "form": "checkpoint", "source": source, "requests": []}
+        | {"answers": str(tmp_path / f"{source}.jsonl")}
+        for source in ("torn", "whole")
+    ]
+
+
+def run(job: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(job)))
+    return evaluate.main()
+
+
+def test_a_target_that_cannot_be_loaded_does_not_stop_the_next_one(
+    targets: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(job_of(targets=targets), monkeypatch) == 1
+    assert list(jsonl.read(Path(targets[1]["answers"]))) == [ROW]
+    assert capsys.readouterr().err.splitlines()[-1] == "run:torn: invalid header"
+
+
+def test_nothing_is_generated_for_a_process_that_is_gone(
+    targets: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(job_of(targets=targets, parent=os.getppid() + 1), monkeypatch) == 1
+    assert not Path(targets[1]["answers"]).exists()
