@@ -7,7 +7,7 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -169,6 +169,26 @@ def read_plan(folder: Path) -> AblationPlan:
         raise UsageError(f"{folder / 'plan.json'}: not a plan of an ablation") from error
 
 
+def split_values(text: str) -> tuple[str, ...]:
+    """The values of a knob, separated by commas; those within brackets belong to one value.
+
+    >>> split_values("1e-4, [a,b]")
+    ('1e-4', '[a,b]')
+    """
+    parts = re.split(r",(?![^\[{(]*[\]})])", text)
+    return tuple(dict.fromkeys(part.strip() for part in parts))
+
+
+def list_plans() -> list[AblationPlan]:
+    """The ablations of this folder, the newest first; those that cannot be read are left out."""
+    files = [path for path in FOLDER.glob("*/plan.json") if path.is_file()]
+    plans = []
+    for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True):
+        with suppress(UsageError):
+            plans.append(read_plan(path.parent))
+    return plans
+
+
 def make_plan(
     base: Recipe,
     knobs: Mapping[str, Sequence[str]],
@@ -188,7 +208,7 @@ def make_plan(
     if seeds < 1 or steps < 1:
         raise UsageError(f"--seeds {seeds} and --steps {steps} must be at least 1")
     _require_validation(base)
-    wanted = _named_once([(BASE, ()), *_combinations(knobs), *named])
+    wanted = _named_once([(BASE, ()), *knob_arms(knobs), *named])
     if len(wanted) * seeds > MOST_RUNS:
         raise UsageError(f"{len(wanted)} arms x {seeds} seeds: more than {MOST_RUNS} runs")
     data = [content_hash(path) for path in data_files(base) if path.is_file()]
@@ -270,8 +290,9 @@ def differences(base: Recipe, arm: Recipe) -> dict[str, tuple[Any, Any]]:
     return {key: pair for key, pair in pairs if pair[0] != pair[1]}
 
 
-def _combinations(knobs: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every combination of values, named by the end of each key: ``lr=2e-4+rank=8``."""
+def knob_arms(knobs: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """An arm with its overrides for every combination of values, named by the end of each key:
+    ``lr=2e-4+rank=8``."""
     if not knobs:
         return
     for values in product(*knobs.values()):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.ablations.measure import find_measure, why_incomparable
-from engine.ablations.plan import AblationPlan
+from engine.ablations.plan import BASE, AblationPlan
 from engine.ablations.runner import given_up, is_running, read_refusals, read_settings
 from engine.ablations.table import ArmRow, make_table, read_runs
 
@@ -16,12 +16,14 @@ from engine.ablations.table import ArmRow, make_table, read_runs
 @dataclass(frozen=True)
 class AblationReport:
     """``measure``: what the arms are compared by. ``is_running``: a process launches the runs that
-    are missing."""
+    are missing. ``baseline``: the arm that the others are compared with."""
 
     plan: AblationPlan
     measure: str
     rows: Sequence[ArmRow]
     is_running: bool
+    lower_is_better: bool = False
+    baseline: str = BASE
 
     @property
     def ended(self) -> int:
@@ -52,7 +54,7 @@ class AblationReport:
         }
 
 
-def read_report(plan: AblationPlan, root: Path) -> AblationReport:
+def read_report(plan: AblationPlan, root: Path, baseline: str = BASE) -> AblationReport:
     """The report of a written plan. ``root`` is the folder of the runs."""
     measure = find_measure(plan)
     settings = read_settings(plan)
@@ -62,5 +64,13 @@ def read_report(plan: AblationPlan, root: Path) -> AblationReport:
         lower_is_better=measure.lower_is_better,
         stopped={**read_refusals(plan), **given_up(plan, root, stop=settings.stop)},
         incomparable=why_incomparable(plan),
+        baseline=baseline,
     )
-    return AblationReport(plan, measure.title, rows, is_running(plan.folder))
+    return AblationReport(
+        plan,
+        measure.title,
+        rows,
+        is_running(plan.folder),
+        measure.lower_is_better,
+        baseline,
+    )

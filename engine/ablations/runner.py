@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 
 from engine.ablations.measure import find_measure
@@ -36,6 +38,7 @@ from engine.host.surroundings import edited_files
 from engine.launch.launcher import launch, plan
 from engine.launch.resume import resume
 from engine.preflight.checklist import require_launchable
+from engine.recipe.recipe import Recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state
 from engine.supervise.finalize import finalize
@@ -146,6 +149,22 @@ def read_settings(plan_: AblationPlan) -> RunnerSettings:
     """How the runs of the plan were last started."""
     raw = jsonl.read_json(plan_.folder / SETTINGS) or {}
     return RunnerSettings(stop=raw.get("stop") is not False)
+
+
+def write_plan(plan_: AblationPlan, base: Recipe, root: Path) -> None:
+    """Write a new plan. UsageError, and nothing is written, if one of its arms cannot be launched.
+
+    A plan that is written already stays as it is.
+    """
+    if (plan_.folder / "plan.json").is_file():
+        return
+    plan_.write(base)
+    for job in islice(plan_.jobs(), len(plan_.arms)):
+        try:
+            require_launchable(plan_.recipe(job.overrides), root)
+        except UsageError as error:
+            shutil.rmtree(plan_.folder)
+            raise UsageError(f"arm '{job.arm}': {error}") from error
 
 
 def start_runner(folder: Path, root: Path, settings: RunnerSettings) -> bool:

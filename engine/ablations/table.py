@@ -38,7 +38,7 @@ class SeedRun:
 
 @dataclass(frozen=True)
 class ArmRow:
-    """One row. The difference is that of the arm from the base, seed by seed, at the last step
+    """One row. The difference is that of the arm from the baseline, seed by seed, at the last step
     that both runs of a seed have validated; ``at_equal_hours`` the same within the time that the
     faster of the two took."""
 
@@ -52,11 +52,11 @@ class ArmRow:
     stopped: str | None = None
     """Why no more runs of this arm are started."""
     incomparable: str | None = None
-    """Why this arm has no difference from the base."""
+    """Why this arm has no difference from the baseline."""
 
     @property
     def verdict(self) -> str | None:
-        """None for the base and below two seeds."""
+        """None for the baseline and below two seeds."""
         if self.comparison is None or self.comparison.difference.units < FEWEST_SEEDS:
             return None
         return self.comparison.verdict
@@ -96,9 +96,17 @@ def make_table(
     lower_is_better: bool,
     stopped: Mapping[str, str] | None = None,
     incomparable: Mapping[str, str] | None = None,
+    baseline: str = BASE,
 ) -> list[ArmRow]:
-    """One row per arm, the base first. The p values of all arms are adjusted together (Holm)."""
-    rows = [_row(plan, arm.name, runs, incomparable or {}) for arm in plan.arms]
+    """One row per arm, the base first. The p values of all arms are adjusted together (Holm).
+
+    ``baseline``: the arm that the others are compared with. ``incomparable`` names the arms that
+    cannot be compared with the base; one of them is a baseline for no other arm.
+    """
+    reasons = dict(incomparable or {})
+    if (reason := reasons.pop(baseline, None)) is not None:
+        reasons = {arm.name: reason for arm in plan.arms if arm.name != baseline}
+    rows = [_row(plan, arm.name, runs, reasons, baseline) for arm in plan.arms]
     rows = [replace(row, stopped=(stopped or {}).get(row.name)) for row in rows]
     compared = [row.comparison for row in rows if row.comparison is not None]
     if lower_is_better:
@@ -134,12 +142,13 @@ def _row(
     name: str,
     all_runs: Mapping[str, Sequence[SeedRun]],
     incomparable: Mapping[str, str],
+    baseline: str = BASE,
 ) -> ArmRow:
-    runs, base = tuple(all_runs[name]), all_runs[BASE]
+    runs, base = tuple(all_runs[name]), all_runs[baseline]
     last = [run.values[max(run.values)] for run in _measured(runs)]
     mean = estimate_mean(last) if last else None
     pairs = [pair for pair in zip(base, runs, strict=True) if _common_step(*pair) is not None]
-    if name == BASE or name in incomparable or not pairs:
+    if name == baseline or name in incomparable or not pairs:
         return ArmRow(name, runs, mean, None, None, (), incomparable=incomparable.get(name))
     steps = tuple(step for pair in pairs if (step := _common_step(*pair)) is not None)
     at_steps = [

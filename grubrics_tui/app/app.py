@@ -20,9 +20,11 @@ from engine.runs.state import observed_state
 from grubrics_tui.app.base_app import Frame, screen_name
 from grubrics_tui.app.splash import Splash
 from grubrics_tui.screens.navigation import (
+    OpenAblation,
     OpenChecklist,
     OpenCompare,
     OpenFindings,
+    OpenGuide,
     OpenLeftovers,
     OpenLog,
     OpenLogEntry,
@@ -161,6 +163,34 @@ class GrubricsApp(Frame):
         from grubrics_tui.screens.compare.screen import CompareScreen
 
         self.push_screen(CompareScreen(message.runs, message.marks))
+
+    def action_show_ablations(self) -> None:
+        """Choose an ablation of this folder, or plan a new one."""
+        from engine.ablations.plan import FOLDER, read_plan
+        from grubrics_tui.screens.ablation.lists import NEW, find_ablations
+        from grubrics_tui.screens.dialogs.choices import PickName
+
+        def choose(name: str | None) -> None:
+            if name == NEW:
+                self.post_message(OpenGuide(""))
+            elif name is not None:
+                self.post_message(OpenAblation(read_plan(FOLDER / name)))
+
+        self.push_screen(PickName("Ablations", find_ablations), choose)
+
+    @on(OpenGuide)
+    def _open_guide(self, message: OpenGuide) -> None:
+        from grubrics_tui.screens.ablation.guide import GuideScreen
+
+        self.push_screen(GuideScreen(self.runs_root, message.base, message.overrides))
+
+    @on(OpenAblation)
+    def _open_ablation(self, message: OpenAblation) -> None:
+        from grubrics_tui.screens.ablation.screen import AblationScreen
+
+        if screen_name(self.screen) == "guide":
+            self.pop_screen()
+        self.push_screen(AblationScreen(message.plan, self.runs_root, self.log_path))
 
     @on(OpenLog)
     def _open_log(self, message: OpenLog) -> None:

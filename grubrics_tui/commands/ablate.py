@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -170,7 +168,7 @@ def _new_plan(
     launched."""
     from engine.ablations.cost import plan_cost
     from engine.ablations.plan import arm_recipes, make_plan
-    from engine.preflight.checklist import require_launchable
+    from engine.ablations.runner import write_plan
     from grubrics_tui.text.ablations import format_plan
 
     base, _ = trusted_source(source, overrides, root, trust)
@@ -193,27 +191,22 @@ def _new_plan(
         return plan
     if not as_json:
         say("\n".join([*format_plan(plan, cost), ""]))
-    if not (plan.folder / "plan.json").is_file():
-        plan.write(base)
-        for job in islice(plan.jobs(), len(plan.arms)):
-            try:
-                require_launchable(plan.recipe(job.overrides), root)
-            except UsageError as error:
-                shutil.rmtree(plan.folder)
-                raise UsageError(f"arm '{job.arm}': {error}") from error
+    write_plan(plan, base, root)
     return plan
 
 
-def _knobs(texts: Sequence[str]) -> dict[str, list[str]]:
+def _knobs(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The values by key. UsageError for a key that is given twice."""
-    knobs: dict[str, list[str]] = {}
+    from engine.ablations.plan import split_values
+
+    knobs: dict[str, tuple[str, ...]] = {}
     for text in texts:
         key, _, values = text.partition("=")
-        if not key or not all(values.split(",")):
+        if not key or not all(split_values(values)):
             raise UsageError(f"--knob {text}: write KEY=V1,V2")
         if key in knobs:
             raise UsageError(f"--knob {key} is given twice; write all values in one: {key}=V1,V2")
-        knobs[key] = values.split(",")
+        knobs[key] = split_values(values)
     return knobs
 
 

@@ -11,10 +11,10 @@ import typer
 from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from engine.base.times import seconds
+from engine.launch.source import recipe_of_source
 from engine.runs.kinds import ByKind
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.config_source import recipe_of_source
 from grubrics_tui.commands.shared.options import (
     JsonOption,
     OverridesArgument,

@@ -12,6 +12,7 @@ from engine.runs.rundir import RunDir
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
 
 if TYPE_CHECKING:
+    from engine.ablations.plan import AblationPlan
     from engine.findings.finding import Finding
     from grubrics_tui.model.run_source import Watched
 
@@ -54,6 +55,22 @@ class OpenCompare(Message):
     def __init__(self, runs: Sequence[RunDir], marks: ComparisonMarks) -> None:
         super().__init__()
         self.runs, self.marks = runs, marks
+
+
+class OpenAblation(Message):
+    """Show the table of an ablation."""
+
+    def __init__(self, plan: AblationPlan) -> None:
+        super().__init__()
+        self.plan = plan
+
+
+class OpenGuide(Message):
+    """Plan an ablation of a config or a run; with an empty name, choose one first."""
+
+    def __init__(self, base: str, overrides: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.base, self.overrides = base, overrides
 
 
 class OpenLeftovers(Message):

@@ -21,16 +21,20 @@ _DATA = "data."
 
 def format_plan(plan: AblationPlan, cost: Cost) -> Iterator[str]:
     """The arms with what changes, and what all runs need together."""
-    yield (
-        f"{plan.id}: {count_of(len(plan.arms), 'arm')} x {count_of(len(plan.seeds), 'seed')} x "
-        f"{count_of(plan.steps, 'step')} = {count_of(cost.runs, 'run')}"
-    )
+    yield f"{plan.id}: {format_size(plan)}"
     width = max(len(arm.name) for arm in plan.arms)
     for arm in plan.arms:
         yield f"  {arm.name:{width}}  {format_changes(arm)}"
     yield from format_cost(cost)
     if note := format_seeds(len(plan.seeds)):
         yield note
+
+
+def format_size(plan: AblationPlan) -> str:
+    """``4 arms x 3 seeds x 20 steps = 12 runs``."""
+    arms, seeds = len(plan.arms), len(plan.seeds)
+    sizes = ((arms, "arm"), (seeds, "seed"), (plan.steps, "step"))
+    return f"{' x '.join(count_of(*size) for size in sizes)} = {count_of(arms * seeds, 'run')}"
 
 
 def format_changes(arm: Arm) -> str:

@@ -24,16 +24,20 @@ from engine.recipe.recipe import load_recipe
 from engine.recipe.steps import step_plan
 from engine.runs.rundir import RunDir
 from engine.runs.trust import Case, vouch
+from grubrics_tui.screens.ablation.ask_steps import AskSteps
+from grubrics_tui.screens.ablation.choose_knob import ChooseKnob
+from grubrics_tui.screens.ablation.guide import GuideScreen
+from grubrics_tui.screens.ablation.screen import AblationScreen
 from grubrics_tui.screens.base import CockpitScreen, Dialog, ScrolledScreen
 from grubrics_tui.screens.charts import ChartScreen
 from grubrics_tui.screens.checklist.check_list import CheckList
-from grubrics_tui.screens.checklist.edit_launch import ConfigsScreen, OverridesScreen
+from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
 from grubrics_tui.screens.checklist.launch import LaunchScreen
 from grubrics_tui.screens.checklist.screen import ChecklistScreen
 from grubrics_tui.screens.compare.choose_metric import ChooseMetric
 from grubrics_tui.screens.compare.screen import CompareScreen
 from grubrics_tui.screens.compare.whole_values import WholeValues
-from grubrics_tui.screens.dialogs.choices import PickOne
+from grubrics_tui.screens.dialogs.choices import PickName, PickOne
 from grubrics_tui.screens.dialogs.confirm import Confirm
 from grubrics_tui.screens.dialogs.trust import trust_question
 from grubrics_tui.screens.end import EndScreen
@@ -47,8 +51,10 @@ from grubrics_tui.screens.log.screen import LogScreen
 from grubrics_tui.screens.log.sources import SourcesScreen
 from grubrics_tui.screens.log_entry import LogEntryScreen
 from grubrics_tui.screens.navigation import (
+    OpenAblation,
     OpenCompare,
     OpenFindings,
+    OpenGuide,
     OpenLeftovers,
     OpenLog,
     OpenLogEntry,
@@ -63,7 +69,8 @@ from grubrics_tui.screens.start import StartScreen
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
 from tests.engine.checkpoints.checkpoint_files import save
 from tests.grubrics_tui.pilots import Driver
-from tests.grubrics_tui.world import RUNS, World
+from tests.grubrics_tui.sample_ablation import make_ablation
+from tests.grubrics_tui.world import NOW, RUNS, World
 
 _BASES = (
     CockpitScreen,
@@ -229,7 +236,7 @@ async def checklist(driver: Driver, world: World) -> None:
 async def configs(driver: Driver, world: World) -> None:
     await checklist(driver, world)
     await driver.press("o")
-    await arrive(driver, ConfigsScreen, "other")
+    await arrive(driver, PickName, "other")
 
 
 async def overrides(driver: Driver, world: World) -> None:
@@ -347,6 +354,35 @@ async def start(driver: Driver, world: World) -> None:
     await driver.shows("enter open, →")
 
 
+async def ablation(driver: Driver, world: World) -> None:
+    plan = make_ablation(RUNS, NOW - 7200)
+    driver.app.post_message(OpenAblation(plan))
+    await arrive(driver, AblationScreen, "lr=1e-3", "better", "11 of 12 runs ended")
+    await driver.press("j")
+
+
+async def guide(driver: Driver, world: World) -> None:
+    """The world has no data of that config, so the number of steps is typed."""
+    driver.app.post_message(OpenGuide("grpo_tiny"))
+    await arrive(driver, GuideScreen, "press s to set it")
+    await driver.press("s", "6", "0", "enter")
+    await driver.shows("x 60 steps")
+    await driver.press("p", "j", "enter")
+    await driver.shows("no-information", "time")
+
+
+async def choose_knob(driver: Driver, world: World) -> None:
+    await guide(driver, world)
+    await driver.press("n", *"actor.optim.lr", "enter")
+    await arrive(driver, ChooseKnob, "type other values")
+
+
+async def ask_steps(driver: Driver, world: World) -> None:
+    await guide(driver, world)
+    await driver.press("s")
+    await arrive(driver, AskSteps, "Steps of each run")
+
+
 WAYS: dict[str, Way] = {
     "start": Way(StartScreen, start),
     "live": Way(LiveScreen, live),
@@ -364,9 +400,13 @@ WAYS: dict[str, Way] = {
     "confirm-removal": Way(Confirm, confirm_removal),
     "leftovers": Way(LeftoversScreen, leftovers),
     "checklist": Way(ChecklistScreen, checklist),
-    "configs": Way(ConfigsScreen, configs),
+    "configs": Way(PickName, configs),
     "overrides": Way(OverridesScreen, overrides),
     "launch": Way(LaunchScreen, launch),
+    "ablation": Way(AblationScreen, ablation),
+    "guide": Way(GuideScreen, guide),
+    "choose-knob": Way(ChooseKnob, choose_knob),
+    "ask-steps": Way(AskSteps, ask_steps),
     "findings": Way(FindingsScreen, findings),
     "confirm-remedy": Way(Confirm, confirm_remedy),
     "confirm-repro": Way(Confirm, confirm_repro),

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.launch.source import recipe_of_source
 from engine.runs.rundir import RunDir
 from engine.runs.trust import Case, UntrustedError, agree, objection
-from grubrics_tui.commands.shared.config_source import recipe_of_source
 from grubrics_tui.commands.shared.output import confirmed, on_terminal, say
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from textual import on, work
@@ -12,9 +12,12 @@ from textual.message import Message
 from textual.worker import get_current_worker
 
 from engine.base.errors import UsageError
+from engine.recipe.config_files import list_configs
 from grubrics_tui.screens.base import HEIGHTS, CockpitScreen
 from grubrics_tui.screens.checklist.check_list import CheckList
-from grubrics_tui.screens.checklist.edit_launch import ConfigsScreen, OverridesScreen
+from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
+from grubrics_tui.screens.dialogs.choices import PickName
+from grubrics_tui.screens.navigation import OpenGuide
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.key_footer import KeyFooter
@@ -170,6 +173,9 @@ class ChecklistScreen(CockpitScreen):
             return f"{checks.unanswered} checks are still running."
         return None
 
+    def action_ablate(self) -> None:
+        self.post_message(OpenGuide(self._config, self._overrides))
+
     def action_recheck(self) -> None:
         self._start()
 
@@ -181,7 +187,7 @@ class ChecklistScreen(CockpitScreen):
             if name is not None:
                 self._choose(name, self._overrides)
 
-        self.app.push_screen(ConfigsScreen(self._config), choose)
+        self.app.push_screen(PickName("Choose a config", find_configs, self._config), choose)
 
     def action_edit_overrides(self) -> None:
         def choose(overrides: tuple[str, ...] | None) -> None:
@@ -208,6 +214,12 @@ class ChecklistScreen(CockpitScreen):
 
     def action_cursor_up(self) -> None:
         self.query_one(CheckList).action_cursor_up()
+
+
+def find_configs() -> Iterator[tuple[str, str]]:
+    """The configs of this folder and the package, each with its kind and description."""
+    for config in list_configs():
+        yield config.name, f"{config.kind:<6}{config.description}"
 
 
 def recipe_facts(recipe: Recipe) -> list[Fact]:

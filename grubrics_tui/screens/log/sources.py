@@ -20,12 +20,10 @@ class SourcesScreen(PickOne):
 
     BINDINGS = bindings("sources")
 
-    TITLE_OF_LIST = "Filter by source"
-
     DEFAULT_CSS = "SourcesScreen Choices { width: 70; }"
 
     def __init__(self, sources: Mapping[str, int], shown: str) -> None:
-        super().__init__()
+        super().__init__("Filter by source")
         ordered = sorted(sources.items(), key=lambda item: (-item[1], item[0]))
         self._sources = [("", sum(sources.values())), *ordered]
         self._shown = shown

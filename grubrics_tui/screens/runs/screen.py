@@ -26,6 +26,7 @@ from grubrics_tui.screens.dialogs.trust import when_trusted
 from grubrics_tui.screens.navigation import (
     OpenCompare,
     OpenFindings,
+    OpenGuide,
     OpenLeftovers,
     OpenLogEntry,
     OpenRollouts,
@@ -292,6 +293,10 @@ class RunsScreen(CockpitScreen):
     ) -> None:
         if (info := self._selected) is not None:
             self.post_message(message(self._run(info)))
+
+    def action_ablate(self) -> None:
+        if (info := self._selected) is not None:
+            self.post_message(OpenGuide(info.id))
 
     def action_leftovers(self) -> None:
         self.post_message(OpenLeftovers())

@@ -8,7 +8,14 @@ from typing import Any, ClassVar
 import pyarrow.parquet as pq
 import pytest
 
-from engine.ablations.plan import FOLDER, MOST_RUNS, AblationPlan, make_plan, read_plan
+from engine.ablations.plan import (
+    FOLDER,
+    MOST_RUNS,
+    AblationPlan,
+    make_plan,
+    read_plan,
+    split_values,
+)
 from engine.base.errors import UsageError
 from engine.data.adapters import Example
 from engine.data.contract import FileFacts, read_facts, read_rows, write_rows
@@ -211,3 +218,18 @@ class TestExcerpts:
         pq.write_table(table, path)
         with pytest.raises(UsageError, match="excerpts are unknown"):
             plan(named=self.WANTED)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("1e-4, 2e-4", ("1e-4", "2e-4")),
+        ("[q_proj,v_proj],all-linear", ("[q_proj,v_proj]", "all-linear")),
+        ("1,1", ("1",)),
+        ("1,", ("1", "")),
+    ],
+)
+def test_the_values_of_a_knob_are_separated_outside_of_brackets(
+    text: str, values: tuple[str, ...]
+) -> None:
+    assert split_values(text) == values

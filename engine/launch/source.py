@@ -1,7 +1,8 @@
-"""Find the config that a command is about: by name or path, or the config of a run."""
+"""Find the config to start from: by name or path, or the config of a run."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,9 @@ if TYPE_CHECKING:
     from engine.recipe.recipe import Recipe
 
 
-def recipe_of_source(source: str, overrides: list[str], root: Path) -> tuple[Recipe, RunDir | None]:
+def recipe_of_source(
+    source: str, overrides: Sequence[str], root: Path
+) -> tuple[Recipe, RunDir | None]:
     """Return the config, and the run if ``source`` names one.
 
     A config of that name takes precedence, because run IDs often begin with the config's name. A

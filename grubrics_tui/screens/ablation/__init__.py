@@ -1,0 +1,1 @@
+"""Ablations: plan the arms, watch the table fill in."""

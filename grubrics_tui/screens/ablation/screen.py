@@ -1,0 +1,273 @@
+"""An ablation while its runs train and afterwards: the table of its arms, and their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+
+from engine.base.errors import UsageError
+from engine.runs.columns import RunInfo
+from engine.runs.rundir import RunDir
+from grubrics_tui.drawing.arms import ORDERS, has_failed, sort_rows
+from grubrics_tui.drawing.looks import look_of
+from grubrics_tui.model.poller import Pace, Poller
+from grubrics_tui.screens.ablation.arm_table import ArmTable
+from grubrics_tui.screens.base import HEIGHTS, CockpitScreen
+from grubrics_tui.screens.dialogs.stop import confirm_stop
+from grubrics_tui.screens.navigation import OpenRun, ShowNotice
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.text.ablations import arm_remarks, format_changes, format_size
+from grubrics_tui.text.formats import fixed
+from grubrics_tui.widgets.facts import Fact, Facts
+from grubrics_tui.widgets.key_footer import KeyFooter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from engine.ablations.plan import AblationPlan
+    from engine.ablations.report import AblationReport
+    from engine.ablations.table import ArmRow, SeedRun
+    from engine.doctor.health import HealthBook
+
+_POLL_S = 2.0
+_SHARE = 0.2
+"""Of the time, which long logs may take to read."""
+
+
+class AblationScreen(CockpitScreen):
+    """A thread reads the runs again while the screen is open."""
+
+    WHERE = "ablation"
+    BINDINGS = bindings("ablation")
+    VERTICAL_BREAKPOINTS = HEIGHTS
+
+    DEFAULT_CSS = """
+    AblationScreen {
+        #plan, #arm { margin: 0 1; }
+        #arms {
+            height: 1fr; min-height: 4; margin: 0 1; padding: 0 1;
+            border: round $line-focus; border-title-color: $primary; border-subtitle-color: $quiet;
+        }
+        #detail { height: auto; max-height: 50%; }
+    }
+    """
+
+    class Read(Message):
+        """The files of the runs were read. ``problems``: by run, what the doctor found."""
+
+        def __init__(self, report: AblationReport, problems: Mapping[str, str]) -> None:
+            super().__init__()
+            self.report, self.problems = report, problems
+
+    def __init__(self, plan: AblationPlan, root: Path, log: Path) -> None:
+        """``root``: the folder of the runs; ``log``: the experiment log."""
+        super().__init__()
+        self.plan = plan
+        self._root, self._log = root, log
+        self._report: AblationReport | None = None
+        self._problems: Mapping[str, str] = {}
+        self._order = ORDERS[0]
+        self._hides_failed = False
+        self._seed = 0
+        self._poller: Poller[str] = Poller()
+
+    def compose(self) -> ComposeResult:
+        yield Facts("Ablation", id="plan")
+        with Vertical(id="arms"):
+            yield ArmTable()
+        with VerticalScroll(id="detail", can_focus=False):
+            yield Facts("Arm", id="arm")
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one("#plan", Facts).show([(self.plan.id, "reading the files of the runs ...")])
+        self._poller.ask(self.plan.arms[0].name)
+        self._poll()
+
+    def on_unmount(self) -> None:
+        self._poller.close()
+
+    @work(thread=True, exclusive=True, group="watch", exit_on_error=False)
+    def _poll(self) -> None:
+        from engine.ablations.report import read_report
+        from engine.doctor.health import HealthBook
+
+        book = HealthBook(self._root)
+        for baseline in self._poller.rounds(Pace(_POLL_S, _SHARE)):
+            report = read_report(self.plan, self._root, baseline)
+            self.post_message(self.Read(report, self._problems))
+            problems = dict(_find_problems(report, book, self._poller))
+            self.post_message(self.Read(report, problems))
+
+    @on(Read)
+    def _show_report(self, message: Read) -> None:
+        self._report, self._problems = message.report, message.problems
+        self.refresh_bindings()
+        self._show()
+
+    def _show(self) -> None:
+        report = self._report
+        if report is None:
+            return
+        rows = sort_rows(report, self._order)
+        shown = [row for row in rows if not (self._hides_failed and has_failed(row))]
+        self.query_one(ArmTable).show(shown, self._problems, "every arm has failed")
+        box = self.query_one("#arms")
+        box.border_title = Content(f"Difference from {report.baseline}: {report.measure}")
+        hidden = len(rows) - len(shown)
+        box.border_subtitle = ", ".join(
+            [f"sorted by {self._order}", *([f"{hidden} failed hidden"] if hidden else [])]
+        )
+        self.query_one("#plan", Facts).show(list(_plan_facts(report)))
+        self._show_arm()
+
+    @on(ArmTable.Moved)
+    def _show_arm(self) -> None:
+        row, facts = self.query_one(ArmTable).selected, self.query_one("#arm", Facts)
+        if row is None:
+            facts.show([])
+            return
+        self._seed = max(0, min(self._seed, len(row.runs) - 1))
+        facts.border_title = Content(f"Arm {row.name}")
+        arm = next(arm for arm in self.plan.arms if arm.name == row.name)
+        lines: list[Fact] = [("change", format_changes(arm))]
+        lines += [("note", remark) for remark in arm_remarks(row)]
+        if row.at_equal_hours is not None:
+            lines.append(("at equal time", f"{row.at_equal_hours.mean:+.3f}"))
+        for index, run in enumerate(row.runs):
+            text = _format_run(run, self._problems.get(run.run, ""))
+            lines.append((f"{'›' if index == self._seed else ' '} seed {run.seed}", text))
+        facts.show(lines)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Pause while it runs, continue while it does not, and write when there is a table."""
+        report = self._report
+        if action == "pause":
+            return report is not None and report.is_running
+        if action == "continue_ablation":
+            return report is not None and not report.is_running and report.ended < report.total
+        return True
+
+    def action_arm(self, rows: int) -> None:
+        self.query_one(ArmTable).move(rows)
+
+    def action_seed(self, runs: int) -> None:
+        self._seed += runs
+        self._show_arm()
+
+    def action_open_run(self) -> None:
+        row = self.query_one(ArmTable).selected
+        run = row.runs[self._seed] if row is not None else None
+        if run is None or run.is_planned:
+            self.notify("This run has not started yet.")
+            return
+        self.post_message(OpenRun(RunDir(self._root / run.run)))
+
+    def action_sort(self) -> None:
+        self._order = ORDERS[(ORDERS.index(self._order) + 1) % len(ORDERS)]
+        self._show()
+
+    def action_hide_failed(self) -> None:
+        self._hides_failed = not self._hides_failed
+        self._show()
+
+    def action_next_baseline(self) -> None:
+        if self._report is not None:
+            names = [arm.name for arm in self.plan.arms]
+            baseline = names[(names.index(self._report.baseline) + 1) % len(names)]
+            self._poller.ask(baseline)
+
+    def action_pause(self) -> None:
+        runs = [run for row in self._rows() for run in row.runs]
+        active = [
+            (RunDir(self._root / run.run), run.state)
+            for run in runs
+            if run.state is not None and not run.state.has_ended
+        ]
+        if active:
+            confirm_stop(self, active)
+        else:
+            self.notify("No run is active at the moment. Try again in a few seconds.")
+
+    def action_continue_ablation(self) -> None:
+        self._continue()
+
+    @work(thread=True, exclusive=True, group="changes", exit_on_error=False)
+    def _continue(self) -> None:
+        from engine.ablations.runner import read_settings, start_runner
+
+        start_runner(self.plan.folder, self._root, read_settings(self.plan))
+        self.post_message(ShowNotice(f"{self.plan.id} continues in the background."))
+        self._poller.wake()
+
+    def action_append_verdict(self) -> None:
+        if self._report is not None:
+            self._append(self._report)
+
+    @work(thread=True, exclusive=True, group="changes", exit_on_error=False)
+    def _append(self, report: AblationReport) -> None:
+        from engine.ablations.report import read_report
+        from engine.reports.verdict import append_verdict
+
+        try:
+            # The entry compares with the base, whatever the screen shows.
+            entry = append_verdict(self._log, read_report(report.plan, self._root), self._root)
+        except UsageError as error:
+            self.post_message(ShowNotice(str(error), failed=True))
+        else:
+            self.post_message(ShowNotice(f"{entry} appended to {self._log}"))
+
+    def action_back(self) -> None:
+        self.app.pop_screen()
+
+    def _rows(self) -> Sequence[ArmRow]:
+        return self._report.rows if self._report else ()
+
+
+def _find_problems(
+    report: AblationReport, book: HealthBook, poller: Poller[str]
+) -> Iterator[tuple[str, str]]:
+    """The runs in which the doctor found something grave."""
+    for run in [run for row in report.rows for run in row.runs]:
+        if poller.is_stale():
+            return
+        if run.state is not None:
+            info = RunInfo(run.run, run.state, report.plan.name, report.plan.kind, None)
+            health = book.examine(info, poller.is_closed)
+            if health is not None and health.finding is not None:
+                yield run.run, health.phrase
+
+
+def _plan_facts(report: AblationReport) -> Iterator[Fact]:
+    plan = report.plan
+    yield "ablation", Content.styled(plan.id, "bold") + Content(f"   {format_size(plan)}")
+    if report.is_running:
+        state = ("● running", "$success")
+    elif report.ended == report.total:
+        state = ("✓ all runs have ended", "$success")
+    else:
+        state = ("□ paused", "$warning")
+    ended = f"   {report.ended} of {report.total} runs ended"
+    yield "state", Content.styled(*state) + Content(ended)
+
+
+def _format_run(run: SeedRun, problem: str) -> Content:
+    """State, step and last value of a run."""
+    if run.state is None:
+        return Content.styled("◌ planned", "$quiet")
+    glyph, ink = look_of(run.state.word, None)
+    last = max(run.values, default=None)
+    value = "" if last is None else f"  {fixed(run.values[last])} at step {last}"
+    step = "" if run.state.step is None else f"  step {run.state.step}"
+    text = Content.styled(f"{glyph} {run.state.word:9}", f"${ink}") + Content(
+        f"{value or step}  {run.run}"
+    )
+    reason = problem or run.state.reason or ""
+    return text + Content.styled(f"  {reason}", "$warning" if problem else "$quiet")
