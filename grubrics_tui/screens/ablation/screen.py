@@ -138,7 +138,7 @@ class AblationScreen(CockpitScreen):
         facts.border_title = Content(f"Arm {row.name}")
         arm = next(arm for arm in self.plan.arms if arm.name == row.name)
         lines: list[Fact] = [("change", format_changes(arm))]
-        lines += [("note", remark) for remark in arm_remarks(row)]
+        lines += [("note", remark) for remark in arm_remarks(row, self.plan.steps)]
         if row.at_equal_hours is not None:
             lines.append(("at equal time", f"{row.at_equal_hours.mean:+.3f}"))
         for index, run in enumerate(row.runs):
