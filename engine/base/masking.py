@@ -302,8 +302,9 @@ def _in_base32(raw: bytes) -> Iterator[str]:
     for before in range(5):
         encoded = base64.b32encode(b"\0" * before + raw).decode().rstrip("=")
         certain = encoded[-(-before * 8 // 5) : (before + len(raw)) * 8 // 5]
-        yield certain
-        yield certain.lower()
+        if len(certain) >= _SHORTEST_WORD:
+            yield certain
+            yield certain.lower()
 
 
 _ESCAPE = re.compile(r"\\+u[0-9a-fA-F]{4}|\\+x[0-9a-fA-F]{2}|&#?\w{2,8};|%[0-9a-fA-F]{2}")

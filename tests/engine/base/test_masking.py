@@ -153,6 +153,11 @@ def test_text_that_only_resembles_a_secret_stays(text: str) -> None:
     assert mask_text(text, env={}) == text
 
 
+@pytest.mark.parametrize("placeholder", ["x", "-", "xy"])
+def test_a_key_that_is_a_placeholder_hides_only_itself(placeholder: str) -> None:
+    assert mask_text("Connection error.", placeholder) == "Connection error."
+
+
 def test_masking_twice_is_masking_once() -> None:
     texts = [*SHAPES.values(), *(around.format(secret) for around, secret in IN_CONTEXT.values())]
     once = mask_text(" \n".join(texts), env={})
