@@ -38,6 +38,13 @@ class AblationReport:
         return sum(run.state is None or not run.state.has_ended for run in runs)
 
     @property
+    def went_well(self) -> bool:
+        """Whether every run did every step, except those of arms that were given up as worse."""
+        rows = [row for row in self.rows if not (self.plan.stop_worse and row.verdict == "worse")]
+        runs = [run for row in rows for run in row.runs]
+        return all(run.state is not None and run.state.went_well for run in runs)
+
+    @property
     def total(self) -> int:
         return len(self.plan.arms) * len(self.plan.seeds)
 

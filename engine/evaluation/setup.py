@@ -66,8 +66,8 @@ def validation_file(recipe: Recipe) -> Path:
 def _require_rollouts(recipe: Recipe) -> None:
     if not recipe.kind.has_rollouts:
         raise UsageError(
-            f"{recipe.path}: {recipe.kind.title} generates nothing to score; name the config that "
-            "scores the answers with --config"
+            f"{recipe.path}: {recipe.kind.title} generates nothing to score. Score its answers as "
+            "another config does: grubrics-tui evaluate RUN --config CONFIG"
         )
 
 

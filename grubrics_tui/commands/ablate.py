@@ -100,7 +100,7 @@ def ablate(
     """Train variants of a config with several seeds, and compare them.
 
     The runs train in the background, one after the other. The same command prints the table, and
-    continues an ablation that was interrupted.
+    continues an ablation that was interrupted. With --wait, exits with 1 if a run does not finish.
     """
     from engine.ablations.report import read_report
     from engine.ablations.runner import RunnerSettings, is_running, start_runner
@@ -135,6 +135,8 @@ def ablate(
     entry = append_verdict(file, report, root) if append else None
     lines = [*format_table(report), *([f"appended {entry} to {file}"] if entry else [])]
     answer({**report.to_json(), "entry": entry}, "\n".join(lines), as_json)
+    if wait and not report.went_well:
+        raise typer.Exit(1)
 
 
 def _written_plan(base: str) -> Path | None:

@@ -114,7 +114,7 @@ def sweep(
         "best": best.to_json() if best else None,
         "skipped": [vars(each) for each in skipped],
     }
-    lines = [*evaluation_lines(evaluation, results, comparisons), *_best_lines(best)]
+    lines = [*evaluation_lines(evaluation, results, comparisons), *_best_lines(best, results)]
     answer(value, "\n".join(lines), as_json)
 
 
@@ -169,12 +169,20 @@ def _best(results: Sequence[Result]) -> Result | None:
     return max(first, key=lambda r: r.estimate.mean if r.estimate else 0.0, default=None)
 
 
-def _best_lines(best: Result | None) -> list[str]:
+def _best_lines(best: Result | None, results: Sequence[Result]) -> list[str]:
     if best is None or best.estimate is None:
         return []
+    mean = best.estimate.mean
+    equal = [
+        result.target
+        for result in results
+        if result is not best and result.metric == best.metric
+        if result.estimate is not None and result.estimate.mean == mean
+    ]
+    ties = f", and with the same mean {', '.join(equal)}" if equal else ""
     return [
-        f"best: {best.target}, {best.metric} {best.estimate.mean:+.3f}. The best of several looks "
-        "better than it is; confirm it on other items"
+        f"best: {best.target}, {best.metric} {mean:+.3f}{ties}. The best of several looks better "
+        "than it is; confirm it on other items"
     ]
 
 

@@ -75,6 +75,16 @@ def test_the_entry_has_base_knobs_seeds_cost_verdicts_and_what_is_open(
     assert len(text.splitlines()) <= 15
 
 
+def test_an_ablation_went_well_if_every_run_did_every_step(report: AblationReport) -> None:
+    [*others, last] = report.rows
+    missing = replace(last, runs=tuple(replace(run, state=None) for run in last.runs))
+    assert report.went_well
+    assert last.verdict == "worse"
+    assert not replace(report, rows=[*others, missing]).went_well
+    given_up = replace(report, plan=replace(report.plan, stop_worse=True))
+    assert replace(given_up, rows=[*others, missing]).went_well
+
+
 @pytest.mark.parametrize(("ended", "is_running"), [(0, False), (2, True)])
 def test_an_ablation_whose_runs_have_not_ended_gets_no_entry(
     tmp_path: Path, report: AblationReport, ended: int, is_running: bool
