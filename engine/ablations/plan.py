@@ -306,7 +306,9 @@ def _named_once(arms: Sequence[tuple[str, Sequence[str]]]) -> dict[str, tuple[st
     named: dict[str, tuple[str, ...]] = {}
     for name, overrides in arms:
         if name in named:
-            raise UsageError(f"arm '{name}': two arms have this name; name one with --arm")
+            raise UsageError(
+                f"arm '{name}': two arms have this name; choose another: --arm 'NAME KEY=VALUE'"
+            )
         named[name] = tuple(overrides)
     return named
 
@@ -323,7 +325,10 @@ def _require_validation(base: Recipe) -> None:
 
 def _check_arm(name: str, overrides: Sequence[str], recipe: Recipe) -> None:
     if not _NAME.fullmatch(name):
-        raise UsageError(f"arm '{name}': a name has up to 40 letters, digits and . = + -")
+        raise UsageError(
+            f"arm '{name}': a name has up to 40 letters, digits and . = + -; choose one: "
+            "--arm 'NAME KEY=VALUE'"
+        )
     own = {text.partition("=")[0] for text in overrides}
     for key, reason in _planned_keys(recipe.kind).items():
         if key in own:
