@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,9 @@ from engine.checkpoints.step_folders import (
 )
 from engine.evaluation.evaluate import Evaluation
 from engine.evaluation.folder import TargetDir, read_target
+from engine.evaluation.summary import Result
 from engine.evaluation.targets import Target, find_baseline, folder_target
+from engine.history.sweep import Sweep, SweepPoint
 from engine.recipe.recipe import Recipe
 from engine.runs.manifest import values_of
 from engine.runs.rundir import RunDir
@@ -81,7 +83,7 @@ def answered_steps(run: RunDir, evaluation: Evaluation) -> dict[int, Target]:
     known = {}
     for file in sorted(files, key=lambda file: file.stat().st_mtime):
         target = read_target(file)
-        step = _step_of(target, run) if target is not None else None
+        step = _step_of(target.name, run) if target is not None else None
         if target is None or not step:
             continue
         if not evaluation.missing(target, TargetDir(file.parent)):
@@ -89,8 +91,21 @@ def answered_steps(run: RunDir, evaluation: Evaluation) -> dict[int, Target]:
     return dict(sorted(known.items()))
 
 
-def _step_of(target: Target, run: RunDir) -> int | None:
-    name, _, step = target.name.rpartition(":")
+def sweep_of(run: RunDir, evaluation: str, results: Sequence[Result]) -> Sweep | None:
+    """The first metric of every target ``RUN:STEP``; None before there is one."""
+    metric = results[0].metric if results else ""
+    points = []
+    for result in results:
+        step, estimate = _step_of(result.target, run), result.estimate
+        if result.metric == metric and step is not None and estimate is not None:
+            interval = (estimate.low, estimate.high)
+            points.append(SweepPoint(step, estimate.mean, *interval, estimate.n, result.unscored))
+    points.sort(key=lambda point: point.step)
+    return Sweep(evaluation, metric, tuple(points)) if points else None
+
+
+def _step_of(target: str, run: RunDir) -> int | None:
+    name, _, step = target.rpartition(":")
     return int(step) if name == run.id and step.isdecimal() else None
 
 

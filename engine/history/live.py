@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.base import jsonl
 from engine.base.follow import Tail, near_end
+from engine.history.sweep import Sweep, read_sweep, sweep_path
 from engine.history.train_log import Step
 from engine.runs.rundir import RunDir
 from engine.runs.state import UNREADABLE, RunState, observe, observed_state
@@ -34,6 +35,8 @@ class Update:
     """How much of the history has been read. Below 1, poll again at once."""
     newest: Step | None = None
     """The last step there is, where it was found before the history had been read."""
+    sweep: Sweep | None = None
+    """The checkpoints as measured, where that is new."""
     restarted: bool = False
     """The history was truncated or replaced: its steps come again from the first, and none that
     came before counts."""
@@ -54,6 +57,7 @@ class RunWatch:
         self._attempt = 0
         self._console: Tail | None = None
         self._system: Tail | None = None
+        self._sweep_stamp: tuple[int, ...] = ()
 
     def poll(self) -> Update:
         """The state now, and complete lines that are new. The state is read first, so an ended
@@ -76,6 +80,7 @@ class RunWatch:
             console=self._console.lines(),
             system=_records(self._system),
             events=_records(self._events),
+            sweep=self._poll_sweep(),
             read_share=1.0 if is_complete else 1 - behind / self._steps.size(),
             restarted=self._steps.restarts != restarts,
         )
@@ -84,6 +89,17 @@ class RunWatch:
         """The state now and all new steps, for a pipe. Use either this or ``poll``."""
         state = self._poll_state()
         return state, [step for record in _records(self._steps) if (step := Step.from_json(record))]
+
+    def _poll_sweep(self) -> Sweep | None:
+        try:
+            status = sweep_path(self.run).stat()
+        except OSError:
+            return None
+        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
+        if stamp == self._sweep_stamp:
+            return None
+        self._sweep_stamp = stamp
+        return read_sweep(self.run)
 
     def _poll_state(self) -> RunState:
         """A state file that cannot be read just now is no end: a live supervisor replaces it."""

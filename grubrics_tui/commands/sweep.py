@@ -72,7 +72,9 @@ def sweep(
         find_checkpoints,
         starting_model,
         step_targets,
+        sweep_of,
     )
+    from engine.history.sweep import write_sweep
 
     if when not in ("now", "idle"):
         raise UsageError(f"--when {when}: must be now or idle")
@@ -100,6 +102,9 @@ def sweep(
                 skipped = _left_out(checkpoints.skipped, known)
                 _announce(swept, [target.name for target in new.values()], skipped, as_json)
                 failed |= _evaluate(evaluation, known, as_json)
+                results, comparisons = summarize(evaluation, [start.name])
+                if (measured := sweep_of(swept, setup.id, results)) is not None:
+                    write_sweep(swept, measured)
             seen.update(new.keys() or {0})
         if not is_active or (not follow and when != "idle"):
             break

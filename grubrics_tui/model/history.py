@@ -13,6 +13,7 @@ from engine.findings.finding import Finding
 from engine.history import metrics
 from engine.history.columns import Column, Columns, Floats
 from engine.history.live import Update
+from engine.history.sweep import Sweep
 from engine.history.train_log import Step
 from engine.runs.state import RunState
 from grubrics_tui.drawing.chart_data import Flags
@@ -41,21 +42,23 @@ class History:
         self.events: deque[dict[str, Any]] = deque(maxlen=_EVENTS)
         self.findings: Sequence[Finding] = ()
         """The findings of the run, root causes first."""
+        self.sweep: Sweep | None = None
+        """The checkpoints as ``sweep`` measured them."""
         self._is_diagnosed = False
-        self._events_seen = self._diagnoses = 0
+        self._events_seen = self._diagnoses = self._sweeps = 0
         self._flags: tuple[int, tuple[Flags, ...]] = (-1, ())
         self._newest: Step | None = None
         self._median: tuple[int, float | None] = (-1, None)
 
     @property
     def version(self) -> int:
-        """Grows with each step and event: charts of another version are out of date."""
-        return self.columns.version + self._events_seen + self._diagnoses
+        """Grows with each step, event and sweep: charts of another version are out of date."""
+        return self.columns.version + self._events_seen + self._diagnoses + self._sweeps
 
     @property
     def rewrites(self) -> int:
         """Grows when earlier values change, and not when values are added at the end."""
-        return self.columns.rewrites + self._events_seen + self._diagnoses
+        return self.columns.rewrites + self._events_seen + self._diagnoses + self._sweeps
 
     def flags(self) -> tuple[Flags, ...]:
         """What happened to the run, along its steps."""
@@ -90,6 +93,9 @@ class History:
         self.machine.add(update.system)
         self.events.extend(update.events)
         self._events_seen += len(update.events)
+        if update.sweep is not None:
+            self.sweep = update.sweep
+            self._sweeps += 1
         # Clean only the lines that fit: the first poll may bring a whole file.
         self.console.extend(clean_line(line) for line in update.console[-_CONSOLE_LINES:])
 

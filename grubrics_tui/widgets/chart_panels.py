@@ -14,6 +14,7 @@ from textual.containers import Grid
 
 from engine.history import metrics
 from engine.history.columns import Floats
+from engine.history.sweep import Sweep
 from grubrics_tui.drawing.chart_data import Band, Fact, Line, Marks, Plot, Values, Writer, short
 from grubrics_tui.model.history import History
 from grubrics_tui.settings.settings import JudgePrice
@@ -287,13 +288,17 @@ _PREFIXES = ("val-core/", "val/")
 
 
 class ValidationPanel(ChartPanel):
-    """The mean reward and verl's ``val-core/*``, one of them per data source and score."""
+    """The checkpoints as ``sweep`` measured them, the mean reward, and verl's ``val-core/*``, one
+    of them per data source and score."""
 
     NAME = "validation"
     DETAIL = "all validation metrics"
     NEEDS = ("val/", "val-")
 
     def plot(self, history: History, number: int) -> Plot:
+        best = history.sweep.best if history.sweep else None
+        if best is not None:
+            self.note(f"best checkpoint: step {best.step}, {best.mean:.3f}")
         return validation_plot(history)
 
     def hint(self, history: History, number: int) -> str:
@@ -314,12 +319,25 @@ def validation_names(history: History) -> list[str]:
 
 
 def validation_plot(history: History) -> Plot:
-    names = validation_names(history)
+    names, inks = validation_names(history), iter(INKS)
+    swept = [sweep_line(history.sweep, next(inks))] if history.sweep is not None else []
     lines = (
         line_of(history, name, name.removeprefix("val-core/"), fixed, ink=ink)
-        for name, ink in zip(names, INKS, strict=False)
+        for name, ink in zip(names, inks, strict=False)
     )
-    return Plot(tuple(lines), clock=history.columns.times)
+    return Plot((*swept, *lines), clock=history.columns.times)
+
+
+def sweep_line(sweep: Sweep, ink: str) -> Line:
+    """The mean of each checkpoint in a band of its 95% interval."""
+    steps = np.array([point.step for point in sweep.points], dtype=np.float64)
+    means = np.array([point.mean for point in sweep.points])
+    # A point without an interval is its own band.
+    low = np.array([p.mean if p.low is None else p.low for p in sweep.points])
+    high = np.array([p.mean if p.high is None else p.high for p in sweep.points])
+    facts = (Values(steps, low, "from", fixed), Values(steps, high, "to", fixed))
+    label = f"sweep {sweep.metric}"
+    return Line(steps, means, label, fixed, ink=ink, bands=(Band("spread", low, high, facts),))
 
 
 def metrics_plot(history: History, names: tuple[str, ...]) -> Plot:

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
+from engine.history.sweep import read_sweep
 from engine.history.train_log import read_steps
 from engine.recipe.keys import flatten
 from engine.runs.processes import members, send
@@ -390,3 +391,6 @@ def test_a_sweep_measures_every_checkpoint_as_validation_did(
     [validated] = [v for s in read_steps(run.train_log) if (v := s.metrics.get("val/reward"))]
     assert means[f"{run.id}:{STEPS}"] == pytest.approx(validated, abs=1e-6)
     assert answer["best"]["target"] in means
+    sweep = read_sweep(run)
+    assert sweep is not None
+    assert [point.mean for point in sweep.points] == list(means.values())

@@ -317,7 +317,7 @@ def _is_news(update: Update, before: tuple[RunState, float] | None) -> bool:
     """Whether a poll brought more than a new heartbeat."""
     if before is None or update.restarted or update.batch:
         return True
-    if update.console or update.system or update.events:
+    if update.console or update.system or update.events or update.sweep is not None:
         return True
     state, read_share = before
     changed = replace(update.state, heartbeat=None) != replace(state, heartbeat=None)

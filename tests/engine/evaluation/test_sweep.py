@@ -14,10 +14,12 @@ from engine.evaluation.folder import EvaluationDir
 from engine.evaluation.items import Item
 from engine.evaluation.lease import leased
 from engine.evaluation.setup import SamplingSettings, Setup
-from engine.evaluation.sweep import answered_steps, find_checkpoints, step_targets
+from engine.evaluation.summary import Result
+from engine.evaluation.sweep import answered_steps, find_checkpoints, step_targets, sweep_of
 from engine.evaluation.targets import find_target, folder_target
 from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
+from engine.statistics.intervals import Estimate
 from tests.engine.checkpoints.checkpoint_files import save, save_step, track
 from tests.engine.reports.runs import make_run
 
@@ -118,3 +120,18 @@ def test_the_weights_of_a_leased_checkpoint_survive_its_deletion(
         [kept] = Path(source).rglob("model_*.pt")
         assert kept.read_bytes() == content
     assert not Path(source).exists()
+
+
+def test_a_sweep_holds_the_first_metric_of_the_targets_of_its_run(run: RunDir) -> None:
+    estimate = Estimate(0.5, 0.4, 0.6, 0.05, 8, 8)
+    results = [
+        Result(f"{run.id}:10", "reward", estimate, 1, None),
+        Result(f"{run.id}:10", "length", estimate, 0, None),
+        Result(f"{run.id}:0", "reward", estimate, 0, None),
+        Result(f"{run.id}:20", "reward", None, 8, None),
+        Result("golden", "reward", estimate, 0, None),
+    ]
+    sweep = sweep_of(run, "tiny-1a2b3c", results)
+    assert sweep is not None
+    assert [(point.step, point.unscored) for point in sweep.points] == [(0, 0), (10, 1)]
+    assert sweep_of(run, "tiny-1a2b3c", []) is None

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
+from engine.history.sweep import Sweep, SweepPoint, write_sweep
 from engine.runs.events import pending_stop
 from grubrics_tui.screens.live.screen import LiveScreen
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
@@ -70,6 +71,16 @@ async def test_new_steps_appear_as_they_are_logged(run: SampleRun, runs: Path) -
         run.grow()
         run.say("running")
         await driver.shows("step 13/40", f"mean {last_metrics(run)['reward/mean']:.3f}")
+
+
+async def test_checkpoints_are_drawn_as_a_sweep_measures_them(run: SampleRun, runs: Path) -> None:
+    async with running(runs, LARGE) as driver:
+        await driver.shows("step 12/40")
+        points = (SweepPoint(0, 0.21, 0.15, 0.27, 8, 0), SweepPoint(10, 0.52, 0.44, 0.6, 8, 0))
+        write_sweep(run.run, Sweep("tiny-1a2b3c", "reward", points))
+        await driver.press("7", "z")
+        await driver.shows("best checkpoint: step 10, 0.520", "sweep reward 0.520")
+        await driver.shows("from 0.440", "to 0.600")
 
 
 async def test_one_panel_at_a_time_on_a_small_screen(run: SampleRun, runs: Path) -> None:
