@@ -86,7 +86,7 @@ def test_a_column_declares_whether_it_is_in_json() -> None:
 def test_no_column_has_a_key_that_show_uses_for_something_else(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``attempts`` in ``show --json`` is the number of attempts; a column cannot be called so."""
+    """``show --json`` has keys of its own, such as ``attempts``."""
     keys = {column.key for column in columns.COLUMNS}
     needed = tuple(column for column in columns.COLUMNS if column.key == "duration_s")
     monkeypatch.setattr(columns, "COLUMNS", needed)
