@@ -24,7 +24,7 @@ from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.scoring import asks_judge
 from engine.recipe.unread import unread
 from engine.runs.kinds import KINDS, Kind
-from engine.runs.rundir import RunDir
+from engine.runs.rundir import RunDir, check_id
 
 FOLDER = Path("ablations")
 BASE = "base"
@@ -45,6 +45,11 @@ class Arm:
     name: str
     overrides: tuple[str, ...]
     differences: Mapping[str, tuple[Any, Any]]
+
+    @property
+    def slug(self) -> str:
+        """The name as a part of the names of its runs and folders, which have fewer signs."""
+        return _slug(self.name)
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -100,14 +105,14 @@ class AblationPlan:
         kind = KINDS[self.kind]
         for seed in self.seeds:
             for arm in self.arms:
-                folder = f"checkpoints/ablations/{self.id}/{arm.name}-s{seed}"
+                folder = f"checkpoints/ablations/{self.id}/{arm.slug}-s{seed}"
                 overrides = (
                     *arm.overrides,
                     *(f"{key}={seed}" for key in kind.seed_keys),
                     f"{kind.steps_key}={self.steps}",
                     f"{kind.checkpoint_key}={folder}",
                 )
-                yield Job(f"{self.id}-{arm.name}-s{seed}", arm.name, seed, overrides)
+                yield Job(f"{self.id}-{arm.slug}-s{seed}", arm.name, seed, overrides)
 
     def recipe(self, overrides: Sequence[str] = ()) -> Recipe:
         """The base with ``overrides``. The environment does not change it."""
@@ -217,7 +222,7 @@ def make_plan(
     plan_id = f"{base.name}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
     arms, rewrites = _make_arms(base, wanted, FOLDER / plan_id, allow_equal)
     first = int(base.get(base.kind.seed_keys[0]))
-    return AblationPlan(
+    plan = AblationPlan(
         plan_id,
         base.name,
         base.kind.name,
@@ -227,6 +232,9 @@ def make_plan(
         stop_worse,
         rewrites,
     )
+    for job in plan.jobs():
+        check_id(run_names(job)[-1])
+    return plan
 
 
 def _make_arms(
@@ -304,13 +312,19 @@ def knob_arms(knobs: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, tuple[s
 def _named_once(arms: Sequence[tuple[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:
     """The overrides by name. UsageError where two arms have one name: one of them would be lost."""
     named: dict[str, tuple[str, ...]] = {}
+    slugs = set[str]()
     for name, overrides in arms:
-        if name in named:
+        if _slug(name) in slugs:
             raise UsageError(
                 f"arm '{name}': two arms have this name; choose another: --arm 'NAME KEY=VALUE'"
             )
+        slugs.add(_slug(name))
         named[name] = tuple(overrides)
     return named
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "-", name)
 
 
 def _require_validation(base: Recipe) -> None:

@@ -28,7 +28,7 @@ BASE = (
     "data.val_file=data/tiny/sft/val.jsonl",
     "training.per_device_train_batch_size=2",
 )
-ARMS = ("--arm", "same grubrics.description=again", "--allow-equal", "--seeds", "2")
+ARMS = ("--knob", "grubrics.description=again", "--allow-equal", "--seeds", "2")
 COMMAND = ("ablate", *BASE, *ARMS, "--steps", "2")
 
 

@@ -14,6 +14,7 @@ from engine.ablations.plan import (
     AblationPlan,
     make_plan,
     read_plan,
+    run_names,
     split_values,
 )
 from engine.base.errors import UsageError
@@ -21,6 +22,7 @@ from engine.data.adapters import Example
 from engine.data.contract import FileFacts, read_facts, read_rows, write_rows
 from engine.data.rows import RowOptions, to_row
 from engine.recipe.recipe import Recipe, load_recipe
+from engine.runs.rundir import check_id
 
 LR = "actor_rollout_ref.actor.optim.lr"
 A2 = {"A2": ["reward_config.lambda_info=0"]}
@@ -233,3 +235,16 @@ def test_the_values_of_a_knob_are_separated_outside_of_brackets(
     text: str, values: tuple[str, ...]
 ) -> None:
     assert split_values(text) == values
+
+
+def test_every_value_of_a_knob_makes_a_run_that_can_be_launched() -> None:
+    made = plan(knobs={LR: ["1e-3", "5e-3"], "reward_config.lambda_info": ["0"]}, named=[])
+    names = [name for job in made.jobs() for name in run_names(job)]
+    assert [check_id(name) for name in names] == names
+    assert len(set(names)) == len(names)
+
+
+def test_two_arms_whose_runs_would_have_one_name_are_refused() -> None:
+    arms = [("lr=1", [f"{LR}=1e-3"]), ("lr-1", [f"{LR}=2e-3"])]
+    with pytest.raises(UsageError, match="two arms have this name"):
+        plan(named=arms)

@@ -97,7 +97,7 @@ async def test_enter_opens_the_selected_run() -> None:
             plan = await open_table(driver)
             await driver.press("j", "right", "enter")
             await driver.until(lambda: type(driver.app.screen) is LiveScreen)
-            await driver.shows(f"{plan.id}-lr=1e-3-s2")
+            await driver.shows(f"{plan.id}-lr-1e-3-s2")
 
 
 async def test_the_table_is_written_into_the_experiment_log_once() -> None:
