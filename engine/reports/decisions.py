@@ -9,6 +9,9 @@ from engine.base.errors import UsageError
 from engine.base.masking import mask_text
 from engine.reports.numbered_log import NumberedLog, format_field, one_line
 
+DECISIONS = "decisions.md"
+"""The name of the file, beside the experiment log."""
+
 
 @dataclass(frozen=True)
 class Decision:

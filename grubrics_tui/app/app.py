@@ -12,6 +12,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from engine.recipe.config_files import CONFIG_DIR
+from engine.reports.decisions import DECISIONS
 from engine.runs.columns import RunInfo, format_step
 from engine.runs.kinds import find_kind
 from engine.runs.registry import active_run
@@ -23,6 +24,7 @@ from grubrics_tui.screens.navigation import (
     OpenAblation,
     OpenChecklist,
     OpenCompare,
+    OpenDecision,
     OpenFindings,
     OpenGuide,
     OpenLeftovers,
@@ -229,6 +231,13 @@ class GrubricsApp(Frame):
         from grubrics_tui.screens.log_entry import LogEntryScreen
 
         self.push_screen(LogEntryScreen(message.run, self.log_path))
+
+    @on(OpenDecision)
+    def _open_decision(self, message: OpenDecision) -> None:
+        from grubrics_tui.screens.decision import DecisionScreen
+
+        path = self.log_path.with_name(DECISIONS)
+        self.push_screen(DecisionScreen(path, message.context))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide the key that opens the current screen, and keys that would leave a log entry."""

@@ -18,7 +18,7 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from grubrics_tui.model.history import History
 from grubrics_tui.screens.base import HEIGHTS, ScrolledScreen
-from grubrics_tui.screens.navigation import OpenLogEntry, OpenRun
+from grubrics_tui.screens.navigation import OpenDecision, OpenLogEntry, OpenRun
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.formats import memory
 from grubrics_tui.widgets.chart_panels import LossPanel, RewardPanel
@@ -108,6 +108,9 @@ class EndScreen(ScrolledScreen):
 
     def action_log_entry(self) -> None:
         self.post_message(OpenLogEntry(self.run))
+
+    def action_decide(self) -> None:
+        self.post_message(OpenDecision(f"Run {self.run.id}"))
 
 
 def summary_facts(run_state: RunState, entry: LogEntry, health: Health | None = None) -> list[Fact]:

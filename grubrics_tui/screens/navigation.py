@@ -110,3 +110,11 @@ class OpenLogEntry(Message):
     def __init__(self, run: RunDir) -> None:
         super().__init__()
         self.run = run
+
+
+class OpenDecision(Message):
+    """Show the form for a decision; ``context`` is what is known already."""
+
+    def __init__(self, context: str) -> None:
+        super().__init__()
+        self.context = context

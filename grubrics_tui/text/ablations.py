@@ -84,6 +84,17 @@ def format_table(report: AblationReport) -> Iterator[str]:
         yield from (f"{row.name}: {remark}" for remark in arm_remarks(row, report.plan.steps))
 
 
+def format_outcome(report: AblationReport) -> str:
+    """What the table says about each arm, a line per arm."""
+    lines = [f"Ablation {report.plan.id}, {report.measure}:"]
+    for row in report.rows:
+        if row.comparison is not None:
+            estimate = row.comparison.difference
+            interval = format_interval(estimate)
+            lines.append(f"{row.name}: {format_verdict(row)}, {estimate.mean:+.3f} ({interval})")
+    return "\n".join(lines)
+
+
 def arm_cells(row: ArmRow) -> tuple[str, ...]:
     """One row of ``COLUMNS``."""
     estimate = row.comparison.difference if row.comparison else None

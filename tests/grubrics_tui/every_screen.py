@@ -37,12 +37,14 @@ from grubrics_tui.screens.checklist.screen import ChecklistScreen
 from grubrics_tui.screens.compare.choose_metric import ChooseMetric
 from grubrics_tui.screens.compare.screen import CompareScreen
 from grubrics_tui.screens.compare.whole_values import WholeValues
+from grubrics_tui.screens.decision import DecisionScreen
 from grubrics_tui.screens.dialogs.choices import PickName, PickOne
 from grubrics_tui.screens.dialogs.confirm import Confirm
 from grubrics_tui.screens.dialogs.trust import trust_question
 from grubrics_tui.screens.end import EndScreen
 from grubrics_tui.screens.findings.questions import remedy_dialog, reproduce_dialog
 from grubrics_tui.screens.findings.screen import FindingsScreen
+from grubrics_tui.screens.forms import FormScreen
 from grubrics_tui.screens.help import HelpScreen
 from grubrics_tui.screens.leftovers import LeftoversScreen
 from grubrics_tui.screens.live.metric_finder import MetricFinder
@@ -53,6 +55,7 @@ from grubrics_tui.screens.log_entry import LogEntryScreen
 from grubrics_tui.screens.navigation import (
     OpenAblation,
     OpenCompare,
+    OpenDecision,
     OpenFindings,
     OpenGuide,
     OpenLeftovers,
@@ -76,6 +79,7 @@ _BASES = (
     CockpitScreen,
     ChartScreen,
     Dialog,
+    FormScreen,
     PickOne,
     ScrolledScreen,
 )
@@ -361,6 +365,11 @@ async def ablation(driver: Driver, world: World) -> None:
     await driver.press("j")
 
 
+async def decision(driver: Driver, world: World) -> None:
+    driver.app.post_message(OpenDecision("Ablation grpo_tiny-1a2b3c: lr=1e-3 better"))
+    await arrive(driver, DecisionScreen, "What was decided", "appends the entry to")
+
+
 async def guide(driver: Driver, world: World) -> None:
     """The world has no data of that config, so the number of steps is typed."""
     driver.app.post_message(OpenGuide("grpo_tiny"))
@@ -405,6 +414,7 @@ WAYS: dict[str, Way] = {
     "launch": Way(LaunchScreen, launch),
     "ablation": Way(AblationScreen, ablation),
     "guide": Way(GuideScreen, guide),
+    "decision": Way(DecisionScreen, decision),
     "choose-knob": Way(ChooseKnob, choose_knob),
     "ask-steps": Way(AskSteps, ask_steps),
     "findings": Way(FindingsScreen, findings),

@@ -20,9 +20,9 @@ from grubrics_tui.model.poller import Pace, Poller
 from grubrics_tui.screens.ablation.arm_table import ArmTable
 from grubrics_tui.screens.base import HEIGHTS, CockpitScreen
 from grubrics_tui.screens.dialogs.stop import confirm_stop
-from grubrics_tui.screens.navigation import OpenRun, ShowNotice
+from grubrics_tui.screens.navigation import OpenDecision, OpenRun, ShowNotice
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.text.ablations import arm_remarks, format_changes, format_size
+from grubrics_tui.text.ablations import arm_remarks, format_changes, format_outcome, format_size
 from grubrics_tui.text.formats import fixed
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.key_footer import KeyFooter
@@ -223,6 +223,10 @@ class AblationScreen(CockpitScreen):
             self.post_message(ShowNotice(str(error), failed=True))
         else:
             self.post_message(ShowNotice(f"{entry} appended to {self._log}"))
+
+    def action_decide(self) -> None:
+        if self._report is not None:
+            self.post_message(OpenDecision(format_outcome(self._report)))
 
     def action_back(self) -> None:
         self.app.pop_screen()

@@ -111,6 +111,14 @@ async def test_the_table_is_written_into_the_experiment_log_once() -> None:
             assert driver.app.log_path.read_text().count(f"`{plan.id}`") == 1
 
 
+async def test_a_decision_begins_with_what_the_table_says() -> None:
+    with standing_clock(Path.cwd()):
+        async with running(RUNS) as driver:
+            await open_table(driver)
+            await driver.press("D")
+            await driver.shows("lr=1e-3: better, +0.117", "temperature=0.7: undecided")
+
+
 async def test_a_paused_ablation_is_continued(started: list[Path]) -> None:
     with standing_clock(Path.cwd()):
         async with running(RUNS) as driver:

@@ -1,4 +1,4 @@
-"""The verdict and the experiment-log form."""
+"""The run summary, and the forms for the experiment log and for decisions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.reports.entry import drafted
 from grubrics_tui.screens.log_entry import LogEntryScreen
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
 from tests.grubrics_tui.sample_run import SampleRun
@@ -64,11 +63,9 @@ async def test_what_is_typed_while_the_draft_is_made_stays(
         await driver.press(*"RQ1")
         screen = driver.app.screen
         assert isinstance(screen, LogEntryScreen)
-        screen.post_message(LogEntryScreen.Drafted(drafted(done.run, None)))
+        screen.post_message(LogEntryScreen.Drafted({"question": "?", "result": "step 40 of 40"}))
         await driver.shows("step 40 of 40")
-        entry = screen.entry()
-        assert entry is not None
-        assert entry.question == "RQ1"
+        assert screen.texts()["question"] == "RQ1"
 
 
 async def test_a_second_entry_for_the_same_run_is_refused_in_one_line(
@@ -100,3 +97,26 @@ async def test_typed_text_is_not_dropped_by_one_escape(
         await driver.shows("esc again discards it")
         await driver.press("escape")
         await driver.shows("1 run ")
+
+
+async def test_a_decision_is_appended_with_the_context_it_was_opened_with(
+    done: SampleRun, runs: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "docs" / "experiment-log.md"
+    async with running(runs, log_path=log) as driver:
+        await driver.press("r")
+        await driver.shows("grpo-done")
+        await driver.press("v")
+        await driver.shows("✓ finished")
+        await driver.press("D")
+        await driver.shows("What was decided", "Run grpo-done")
+        await driver.press(*"Keep it", "ctrl+s")
+        await driver.shows("the decision is missing")
+        await driver.press("tab", "tab", "tab", "tab", *"It stays")
+        await driver.press("tab", *"It is better", "ctrl+s")
+        await driver.shows("✓ DEC-001 appended to")
+    text = (log.parent / "decisions.md").read_text()
+    assert "### [DEC-001] Keep it" in text
+    assert "- **Context:** Run grpo-done" in text
+    assert "- **Decision:** It stays" in text
+    assert "- **Reason:** It is better" in text
