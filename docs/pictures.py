@@ -2,7 +2,7 @@
 
     python docs/pictures.py PROJECT
 
-PROJECT is a folder with ``configs/``, ``data/`` and ``runs/``. It needs at least two GRPO runs: one
+PROJECT is a folder with ``data/``, ``runs/`` and an ablation. It needs at least two GRPO runs: one
 that finished, and one with an alert. If a run is active, the live view shows this run.
 Each picture is an SVG file in ``pictures/`` beside this file. It loads no other file.
 """
@@ -20,14 +20,17 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from engine.ablations.plan import list_plans
 from engine.doctor.diagnose import diagnose_run
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.navigation import (
+    OpenAblation,
     OpenCompare,
     OpenFindings,
+    OpenGuide,
     OpenLog,
     OpenLogEntry,
     OpenRollouts,
@@ -172,6 +175,25 @@ async def compare(visitor: Visitor) -> None:
     await visitor.still()
 
 
+async def ablation(visitor: Visitor) -> None:
+    """The newest ablation of the project."""
+    plans = list_plans()
+    if not plans:
+        sys.exit("ablation: needs an ablation in the folder ablations/ of the project")
+    visitor.app.post_message(OpenAblation(plans[0]))
+    await visitor.pilot.pause(4)
+    await visitor.press("j")
+
+
+async def guide(visitor: Visitor) -> None:
+    visitor.app.post_message(OpenGuide("grpo_tiny"))
+    await visitor.still()
+    for keys in (("p", "j", "enter"), ("p", "j", "j", "enter")):
+        await visitor.press(*keys)
+        await visitor.still()
+    await visitor.pilot.pause(4)
+
+
 async def verdict(visitor: Visitor) -> None:
     await visitor.open(OpenSummary(visitor.runs.ended))
 
@@ -203,6 +225,8 @@ PICTURES = {
     "findings": Picture(findings),
     "remedy": Picture(remedy),
     "compare": Picture(compare),
+    "ablation": Picture(ablation),
+    "guide": Picture(guide),
     "verdict": Picture(verdict),
     "log-entry": Picture(log_entry),
 }

@@ -144,7 +144,8 @@ def current_run(job: Job, root: Path) -> RunDir | None:
 
 
 def read_plan(folder: Path) -> AblationPlan:
-    """The plan of an ablation's folder. UsageError where there is none."""
+    """The plan of an ablation's folder. UsageError where there is none, or where its ID or a name
+    is none that ``make_plan`` would give: they become paths."""
     raw = jsonl.read_json(folder / "plan.json")
     if raw is None:
         raise UsageError(f"{folder}: not an ablation, it has no plan.json")
@@ -157,8 +158,10 @@ def read_plan(folder: Path) -> AblationPlan:
             )
             for arm in raw["arms"]
         )
+        if raw["id"] != folder.name or not all(_NAME.fullmatch(arm.name) for arm in arms):
+            raise ValueError
         return AblationPlan(
-            str(raw["id"]),
+            check_id(folder.name),
             str(raw["name"]),
             KINDS[raw["kind"]].name,
             arms,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from grubrics_tui.screens.forms import FormScreen
 from grubrics_tui.settings.actions import bindings
+from grubrics_tui.text.terminal_text import blanked
 
 
 class DecisionScreen(FormScreen):
@@ -30,7 +31,7 @@ class DecisionScreen(FormScreen):
         self._known_so_far = context
 
     def draft(self) -> Mapping[str, str]:
-        return {"context": self._known_so_far}
+        return {"context": "\n".join(map(blanked, self._known_so_far.splitlines()))}
 
     def append(self, texts: Mapping[str, str]) -> str:
         from engine.reports.decisions import Decision, append_decision

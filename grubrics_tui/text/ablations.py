@@ -117,11 +117,18 @@ def arm_remarks(row: ArmRow, planned_steps: int) -> Iterator[str]:
     if any(step < planned_steps for step in row.steps):
         steps = ", ".join(map(str, dict.fromkeys(row.steps)))
         yield f"compared at step {steps} of {planned_steps}; the means are of each run's last step"
+    if row.verdict == "undecided" and row.comparison and _excludes_0(row.comparison.difference):
+        yield "its interval alone excludes 0, but not after the correction for all comparisons (Holm)"
     if row.comparison and row.comparison.needed:
         yield f"about {row.comparison.needed} seeds would show a difference of this size"
     correlation = row.comparison.correlation if row.comparison else None
     if correlation is not None and correlation < 0:
         yield f"pairing by seed does not help here (correlation {correlation:+.2f})"
+
+
+def _excludes_0(estimate: Estimate) -> bool:
+    low, high = estimate.low, estimate.high
+    return low is not None and high is not None and (low > 0 or high < 0)
 
 
 def format_interval(estimate: Estimate) -> str:

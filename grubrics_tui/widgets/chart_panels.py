@@ -292,13 +292,17 @@ class ValidationPanel(ChartPanel):
     of them per data source and score."""
 
     NAME = "validation"
-    DETAIL = "all validation metrics"
     NEEDS = ("val/", "val-")
 
-    def plot(self, history: History, number: int) -> Plot:
+    def show(self, history: History) -> None:
         best = history.sweep.best if history.sweep else None
-        if best is not None:
+        if best is None:
+            self.note("all validation metrics")
+        else:
             self.note(f"best checkpoint: step {best.step}, {best.mean:.3f}")
+        super().show(history)
+
+    def plot(self, history: History, number: int) -> Plot:
         return validation_plot(history)
 
     def hint(self, history: History, number: int) -> str:

@@ -359,20 +359,21 @@ async def start(driver: Driver, world: World) -> None:
 
 
 async def ablation(driver: Driver, world: World) -> None:
-    plan = make_ablation(RUNS, NOW - 7200)
+    plan = make_ablation(RUNS, NOW - 7200, world.text)
     driver.app.post_message(OpenAblation(plan))
     await arrive(driver, AblationScreen, "lr=1e-3", "better", "11 of 12 runs ended")
     await driver.press("j")
 
 
 async def decision(driver: Driver, world: World) -> None:
-    driver.app.post_message(OpenDecision("Ablation grpo_tiny-1a2b3c: lr=1e-3 better"))
+    driver.app.post_message(OpenDecision(f"lr=1e-3: better {world.text}".strip()))
     await arrive(driver, DecisionScreen, "What was decided", "appends the entry to")
 
 
 async def guide(driver: Driver, world: World) -> None:
     """The world has no data of that config, so the number of steps is typed."""
-    driver.app.post_message(OpenGuide("grpo_tiny"))
+    overrides = [text for text in world.overrides if text.startswith("grubrics.")]
+    driver.app.post_message(OpenGuide("grpo_tiny", overrides))
     await arrive(driver, GuideScreen, "press s to set it")
     await driver.press("s", "6", "0", "enter")
     await driver.shows("x 60 steps")
@@ -382,7 +383,7 @@ async def guide(driver: Driver, world: World) -> None:
 
 async def choose_knob(driver: Driver, world: World) -> None:
     await guide(driver, world)
-    await driver.press("n", *"actor.optim.lr", "enter")
+    await driver.press("n", *"description", "enter")
     await arrive(driver, ChooseKnob, "type other values")
 
 

@@ -35,6 +35,7 @@ def make_hostile_world() -> World:
         warmup=_elsewhere(world.warmup, "warmup"),
         overrides=(*world.overrides, f"grubrics.description={json.dumps(ALL)}"),
         checks=tuple(Check(check.id, check.status, ALL, ALL) for check in world.checks),
+        text=ALL,
     )
 
 

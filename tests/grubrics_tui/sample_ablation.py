@@ -24,8 +24,9 @@ active, and those after it have not started."""
 FAILED = "lr=1e-1"
 
 
-def make_ablation(root: Path, started: float) -> AblationPlan:
-    """In the current folder. ``root``: the folder of the runs; ``started``: of the first run."""
+def make_ablation(root: Path, started: float, text: str = "") -> AblationPlan:
+    """In the current folder. ``root``: the folder of the runs; ``started``: of the first run;
+    ``text``: another difference of the second arm."""
     arms = {
         "lr=1e-3": [f"{LR}=1e-3"],
         FAILED: [f"{LR}=1e-1"],
@@ -33,6 +34,10 @@ def make_ablation(root: Path, started: float) -> AblationPlan:
     }
     base = load_recipe("grpo_tiny", (), {})
     plan = replace(make_plan(base, {}, [*arms.items()], 3, STEPS), id="grpo_tiny-1a2b3c")
+    if text:
+        base_arm, arm, *others = plan.arms
+        arm = replace(arm, differences={**arm.differences, text: (text, text)})
+        plan = replace(plan, arms=(base_arm, arm, *others))
     plan.write(base)
     for number, job in enumerate(plan.jobs()):
         rewards = REWARDS[job.arm]

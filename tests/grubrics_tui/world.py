@@ -55,6 +55,8 @@ class World:
     config: str = "small"
     overrides: tuple[str, ...] = ("training.max_steps=9",)
     checks: tuple[Check, ...] = CHECKS
+    text: str = ""
+    """What an ablation's files say in addition."""
 
     @property
     def log(self) -> Path:

@@ -16,6 +16,7 @@ from engine.base.errors import UsageError
 from engine.base.jsonl import line
 from engine.recipe.recipe import Recipe, load_recipe
 from grubrics_tui.drawing.spans import Row, Span
+from grubrics_tui.drawing.wrap import clipped
 from grubrics_tui.screens.base import Dialog
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.fuzzy import ranked
@@ -52,7 +53,7 @@ class KeyList(SpanWidget):
         return [self._row(key, index == self._selected, width) for index, key in shown]
 
     def _row(self, key: str, is_selected: bool, width: int) -> Row:
-        value = (line(str(self._recipe.get(key))) or "")[:_LONGEST_VALUE]
+        value = clipped(line(str(self._recipe.get(key))) or "", _LONGEST_VALUE)
         origin = self._recipe.origins.get(key, "default")
         room = max(10, width - _LONGEST_VALUE - 14)
         paper = "line" if is_selected else ""
@@ -118,7 +119,7 @@ class ChooseKnob(Dialog[Knob]):
         self._find(key)
         if separator and key in self._base.values:
             origin = self._base.origins.get(key, "default")
-            text = f"now {self._base.get(key)} ({origin}); type other values: {key}=V1,V2"
+            text = f"now {self._value(key)} ({origin}); type other values: {key}=V1,V2"
             self._say(Content.styled(text, "$quiet"))
         else:
             self._say(Content(""))
@@ -166,6 +167,9 @@ class ChooseKnob(Dialog[Knob]):
 
     def action_back(self) -> None:
         self.dismiss()
+
+    def _value(self, key: str) -> str:
+        return clipped(line(str(self._base.get(key))) or "", _LONGEST_VALUE)
 
     def _find(self, query: str) -> None:
         """What a person has set comes first: most other keys have no effect on this config."""

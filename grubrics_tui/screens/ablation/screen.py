@@ -255,7 +255,7 @@ def _plan_facts(report: AblationReport) -> Iterator[Fact]:
     if report.is_running:
         state = ("● running", "$success")
     elif report.ended == report.total:
-        state = ("✓ all runs have ended", "$success")
+        state = ("✓ finished", "$success")
     else:
         state = ("□ paused", "$warning")
     ended = f"   {report.ended} of {report.total} runs ended"

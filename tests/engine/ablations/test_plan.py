@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from engine.ablations.plan import (
     run_names,
     split_values,
 )
+from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.data.adapters import Example
 from engine.data.contract import FileFacts, read_facts, read_rows, write_rows
@@ -248,3 +250,22 @@ def test_two_arms_whose_runs_would_have_one_name_are_refused() -> None:
     arms = [("lr=1", [f"{LR}=1e-3"]), ("lr-1", [f"{LR}=2e-3"])]
     with pytest.raises(UsageError, match="two arms have this name"):
         plan(named=arms)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda raw: raw.update(id="../../elsewhere"),
+        lambda raw: raw["arms"][1].update(name="[red]\x1b[2J"),
+        lambda raw: raw.pop("steps"),
+    ],
+    ids=["id", "name", "steps"],
+)
+def test_a_plan_that_was_tampered_with_is_refused(change: Callable[[Any], object]) -> None:
+    made = plan()
+    made.write(base())
+    raw = jsonl.read_json(made.folder / "plan.json")
+    change(raw)
+    jsonl.write_json(made.folder / "plan.json", raw)
+    with pytest.raises(UsageError, match="not a plan of an ablation"):
+        read_plan(made.folder)

@@ -28,7 +28,7 @@ SIGNS = ("[red]", "[@click=")
 
 FORMATS = ("verl", "verl-jsonl", "hf-state")
 
-WITHOUT_DATA = frozenset({"help", "confirm", "leftovers", "sources", "start"})
+WITHOUT_DATA = frozenset({"help", "confirm", "leftovers", "sources", "start", "ask-steps"})
 """Screens that show no text of a run."""
 
 

@@ -26,3 +26,27 @@ def table(last_step: int) -> str:
 @pytest.mark.parametrize(("last_step", "is_early"), [(10, True), (20, False)])
 def test_a_comparison_before_the_last_step_says_so(last_step: int, is_early: bool) -> None:
     assert ("x: compared at step 10 of 20" in table(last_step)) == is_early
+
+
+def test_an_undecided_arm_whose_interval_excludes_0_is_explained() -> None:
+    """Its p value is 0.036, and 0.11 after the correction for three comparisons."""
+    values = {
+        BASE: (1.122, 1.190, 1.158),
+        "far": (0.832, 0.595, 0.656),
+        "near": (1.155, 1.206, 1.146),
+        "same": (1.122, 1.190, 1.159),
+    }
+    runs = {
+        name: [
+            SeedRun(name, seed, RunState("finished"), {20: value}, {})
+            for seed, value in enumerate(rewards, start=1)
+        ]
+        for name, rewards in values.items()
+    }
+    plan = AblationPlan(
+        "a", "c", "grpo", tuple(Arm(name, (), {}) for name in values), (1, 2, 3), 20
+    )
+    rows = make_table(plan, runs, lower_is_better=False)
+    text = "\n".join(format_table(AblationReport(plan, "validation reward", rows, False)))
+    assert "far: its interval alone excludes 0" in text
+    assert text.count("its interval alone") == 1
