@@ -118,7 +118,7 @@ def arm_remarks(row: ArmRow, planned_steps: int) -> Iterator[str]:
         steps = ", ".join(map(str, dict.fromkeys(row.steps)))
         yield f"compared at step {steps} of {planned_steps}; the means are of each run's last step"
     if row.verdict == "undecided" and row.comparison and _excludes_0(row.comparison.difference):
-        yield "its interval alone excludes 0, but not after the correction for all comparisons (Holm)"
+        yield "its interval alone excludes 0, but not after correction for all arms (Holm)"
     if row.comparison and row.comparison.needed:
         yield f"about {row.comparison.needed} seeds would show a difference of this size"
     correlation = row.comparison.correlation if row.comparison else None
