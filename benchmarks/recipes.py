@@ -2,7 +2,8 @@
 
     python benchmarks/recipes.py [RECIPE ...]
 
-Best of ten. ``load`` is all of ``load_recipe``: reading, merging, resolving and checking.
+Best of ten. ``load`` is all of ``load_recipe``: reading, merging, resolving and checking. ``again``
+is the same where the process has loaded the recipe before, as the checklist and an ablation do.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from engine.recipe import recipe
+from engine.recipe import recipe, references
 from engine.recipe.keys import unflatten
 from engine.recipe.references import resolve
 
@@ -42,9 +43,16 @@ def resolve_with_omegaconf(tree: dict[str, Any]) -> object:
     return OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
 
 
-def cpu_ms(action: Callable[[], object]) -> float:
+def forget() -> None:
+    """As in a new process: nothing is known of any recipe."""
+    recipe._parse.cache_clear()
+    references._resolve_text.cache_clear()
+
+
+def cpu_ms(action: Callable[[], object], prepare: Callable[[], None] = forget) -> float:
     spent = []
     for _ in range(_REPEATS):
+        prepare()
         started = time.process_time()
         action()
         spent.append(time.process_time() - started)
@@ -52,13 +60,16 @@ def cpu_ms(action: Callable[[], object]) -> float:
 
 
 def main(names: Sequence[str]) -> int:
-    print(f"{'recipe':<20} {'values':>6} {'ours ms':>8} {'OmegaConf ms':>12} {'load ms':>8}")
+    head = f"{'ours ms':>8} {'OmegaConf ms':>12} {'load ms':>8} {'again ms':>8}"
+    print(f"{'recipe':<20} {'values':>6} {head}")
     for name in names or ("grpo_tiny", "sft_tiny"):
         values = merged_values(name)
         ours = cpu_ms(partial(resolve, values))
         theirs = cpu_ms(partial(resolve_with_omegaconf, unflatten(values)))
         load = cpu_ms(partial(recipe.load_recipe, name, env={}))
-        print(f"{name:<20} {len(values):>6} {ours:>8.1f} {theirs:>12.1f} {load:>8.1f}")
+        again = cpu_ms(partial(recipe.load_recipe, name, env={}), lambda: None)
+        figures = f"{ours:>8.1f} {theirs:>12.1f} {load:>8.1f} {again:>8.1f}"
+        print(f"{name:<20} {len(values):>6} {figures}")
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -34,6 +35,13 @@ class Measure:
         """The measure after each validated step; step 0, before training, is left out."""
         values = _scored_again(run, self.settings) if self.settings else self._logged(steps)
         return {step: value for step, value in values if step > 0}
+
+    def stamp(self, run: RunDir) -> object:
+        """What the files that ``read`` reads are like; another value after a change."""
+        paths = [run.train_log]
+        if self.settings is not None:
+            paths += [attempt.reward for attempt in run.attempts()]
+        return [(path.name, _stamp(path)) for path in paths]
 
     def _logged(self, steps: Sequence[Step]) -> Iterator[tuple[int, float]]:
         for step in steps:
@@ -73,6 +81,14 @@ def why_incomparable(plan: AblationPlan) -> dict[str, str]:
                 "grubrics-tui evaluate"
             )
     return reasons
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _changes_weights(arm: Arm) -> bool:

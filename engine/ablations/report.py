@@ -9,8 +9,16 @@ from typing import Any
 
 from engine.ablations.measure import find_measure, why_incomparable
 from engine.ablations.plan import BASE, AblationPlan
-from engine.ablations.runner import given_up, is_running, read_refusals, read_settings
-from engine.ablations.table import ArmRow, make_table, read_runs
+from engine.ablations.runner import (
+    find_cause,
+    given_up,
+    is_running,
+    read_refusals,
+    read_settings,
+)
+from engine.ablations.table import ArmRow, KnownRuns, make_table, read_runs
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState
 
 
 @dataclass(frozen=True)
@@ -61,23 +69,42 @@ class AblationReport:
         }
 
 
-def read_report(plan: AblationPlan, root: Path, baseline: str = BASE) -> AblationReport:
+class ReportReader:
+    """Reads the report of an ablation repeatedly, and only what has changed."""
+
+    def __init__(self, plan: AblationPlan, root: Path) -> None:
+        """``root`` is the folder of the runs."""
+        self._plan, self._root = plan, root
+        self._measure = find_measure(plan)
+        self._incomparable = why_incomparable(plan)
+        self._known: KnownRuns = {}
+        self._causes: dict[object, str] = {}
+
+    def read(self, baseline: str = BASE) -> AblationReport:
+        """The report now. ``baseline``: the arm that the others are compared with."""
+        plan, root, lower = self._plan, self._root, self._measure.lower_is_better
+        runs = read_runs(plan, root, self._measure, self._known)
+        stop = read_settings(plan).stop
+        failed = given_up(plan, root, stop=stop, known=self._known, find=self._find_cause)
+        rows = make_table(
+            plan,
+            runs,
+            lower_is_better=lower,
+            stopped={**read_refusals(plan), **failed},
+            incomparable=self._incomparable,
+            baseline=baseline,
+        )
+        return AblationReport(
+            plan, self._measure.title, rows, is_running(plan.folder), lower, baseline
+        )
+
+    def _find_cause(self, run: RunDir, state: RunState) -> str:
+        key = (run.id, state.attempt, state.ended)
+        if key not in self._causes:
+            self._causes[key] = find_cause(run, state)
+        return self._causes[key]
+
+
+def read_report(plan: AblationPlan, root: Path) -> AblationReport:
     """The report of a written plan. ``root`` is the folder of the runs."""
-    measure = find_measure(plan)
-    settings = read_settings(plan)
-    rows = make_table(
-        plan,
-        read_runs(plan, root, measure),
-        lower_is_better=measure.lower_is_better,
-        stopped={**read_refusals(plan), **given_up(plan, root, stop=settings.stop)},
-        incomparable=why_incomparable(plan),
-        baseline=baseline,
-    )
-    return AblationReport(
-        plan,
-        measure.title,
-        rows,
-        is_running(plan.folder),
-        measure.lower_is_better,
-        baseline,
-    )
+    return ReportReader(plan, root).read()

@@ -29,7 +29,7 @@ from engine.ablations.plan import (
     read_plan,
     run_names,
 )
-from engine.ablations.table import find_worse, read_runs
+from engine.ablations.table import KnownRuns, find_worse, read_runs
 from engine.base import files, jsonl, locks
 from engine.base.errors import UsageError, guarded
 from engine.doctor.diagnose import diagnose_run
@@ -68,8 +68,18 @@ class Outcome:
     cause: str | None = None
 
 
-def outcome_of(job: Job, root: Path) -> Outcome | None:
-    """How the job ended, once it has; None while it can still be run."""
+def find_cause(run: RunDir, state: RunState) -> str:
+    """The finding that explains a failure, else the reason that the run recorded."""
+    findings = diagnose_run(run)
+    return findings[0].title if findings else (state.reason or "unknown")
+
+
+FindCause = Callable[[RunDir, RunState], str]
+
+
+def outcome_of(job: Job, root: Path, find: FindCause = find_cause) -> Outcome | None:
+    """How the job ended, once it has; None while it can still be run. ``find`` names the cause of a
+    failure."""
     run = current_run(job, root)
     if run is None:
         return None
@@ -78,26 +88,34 @@ def outcome_of(job: Job, root: Path) -> Outcome | None:
         return None
     if state.went_well:
         return Outcome(job, finished=True)
-    return Outcome(job, finished=False, cause=_cause(run, state))
+    return Outcome(job, finished=False, cause=find(run, state))
 
 
-def given_up(plan_: AblationPlan, root: Path, *, stop: bool = True) -> dict[str, str]:
+def given_up(
+    plan_: AblationPlan,
+    root: Path,
+    *,
+    stop: bool = True,
+    known: KnownRuns | None = None,
+    find: FindCause = find_cause,
+) -> dict[str, str]:
     """The arms that are not started again, with the reason.
 
     ``stop`` False starts them although their first seeds failed. Arms that are worse are given up
-    only where the plan says so, because that is part of its statistics.
+    only where the plan says so, because that is part of its statistics. ``known`` and ``find`` save
+    a caller that asks often from reading everything again.
     """
-    reasons = _failed(plan_, root) if stop else {}
+    reasons = _failed(plan_, root, find) if stop else {}
     if plan_.stop_worse:
         measure = find_measure(plan_)
-        runs = read_runs(plan_, root, measure)
+        runs = read_runs(plan_, root, measure, known)
         reasons |= find_worse(plan_, runs, lower_is_better=measure.lower_is_better)
     return reasons
 
 
-def _failed(plan_: AblationPlan, root: Path) -> dict[str, str]:
+def _failed(plan_: AblationPlan, root: Path, find: FindCause) -> dict[str, str]:
     """The arms whose first seeds ended with one and the same fault."""
-    outcomes = [outcome for job in plan_.jobs() if (outcome := outcome_of(job, root))]
+    outcomes = [outcome for job in plan_.jobs() if (outcome := outcome_of(job, root, find))]
     reasons = {}
     for arm in plan_.arms:
         ended = [outcome for outcome in outcomes if outcome.job.arm == arm.name]
@@ -256,12 +274,6 @@ def _was_interrupted(state: RunState) -> bool:
 
 def _stopped_by_user(state: RunState) -> bool:
     return (state.reason or "").startswith("stopped by user")
-
-
-def _cause(run: RunDir, state: RunState) -> str:
-    """The finding that explains the failure, else the reason that the run recorded."""
-    findings = diagnose_run(run)
-    return findings[0].title if findings else (state.reason or "unknown")
 
 
 def _main() -> int:

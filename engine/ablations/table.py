@@ -81,11 +81,21 @@ class ArmRow:
         }
 
 
-def read_runs(plan: AblationPlan, root: Path, measure: Measure) -> dict[str, tuple[SeedRun, ...]]:
-    """The runs of each arm, in the order of the seeds; planned ones included."""
+KnownRuns = dict[str, tuple[object, SeedRun]]
+"""By run ID: what its files were like, and what was read from them."""
+
+
+def read_runs(
+    plan: AblationPlan, root: Path, measure: Measure, known: KnownRuns | None = None
+) -> dict[str, tuple[SeedRun, ...]]:
+    """The runs of each arm, in the order of the seeds; planned ones included.
+
+    ``known`` is filled; with the same one, only runs whose files have changed are read again.
+    """
+    known = {} if known is None else known
     runs: dict[str, list[SeedRun]] = {arm.name: [] for arm in plan.arms}
     for job in plan.jobs():
-        runs[job.arm].append(_seed_run(job, root, measure))
+        runs[job.arm].append(_seed_run(job, root, measure, known))
     return {name: tuple(listed) for name, listed in runs.items()}
 
 
@@ -195,14 +205,18 @@ def _last_within(run: SeedRun, seconds: float) -> float | None:
     return run.values[max(steps)] if steps else None
 
 
-def _seed_run(job: Job, root: Path, measure: Measure) -> SeedRun:
+def _seed_run(job: Job, root: Path, measure: Measure, known: KnownRuns) -> SeedRun:
     run = current_run(job, root)
     if run is None:
         return SeedRun(job.run, job.seed, None, {}, {})
+    state, stamp = observed_state(run), measure.stamp(run)
+    seen, before = known.get(run.id, (None, None))
+    if before is not None and seen == stamp:
+        return replace(before, state=state)
     steps = list(read_steps(run.train_log))
-    return SeedRun(
-        run.id, job.seed, observed_state(run), measure.read(run, steps), dict(_times(steps))
-    )
+    read = SeedRun(run.id, job.seed, state, measure.read(run, steps), dict(_times(steps)))
+    known[run.id] = (stamp, read)
+    return read
 
 
 def _times(steps: Sequence[Step]) -> Iterator[tuple[int, float]]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -190,12 +193,13 @@ def _put(
     values: dict[str, Any], origins: dict[str, Origin], key: str, value: Any, origin: Origin
 ) -> None:
     """Set a leaf, and remove the leaf above it or the leaves below it."""
-    parts = key.split(".")
-    above = {".".join(parts[:depth]) for depth in range(1, len(parts))}
-    below = [name for name in values if name.startswith(f"{key}.")]
-    for name in [*above, *below]:
-        values.pop(name, None)
-        origins.pop(name, None)
+    if key not in values:  # Else it is a leaf already.
+        parts = key.split(".")
+        above = {".".join(parts[:depth]) for depth in range(1, len(parts))}
+        below = [name for name in values if name.startswith(f"{key}.")]
+        for name in [*above, *below]:
+            values.pop(name, None)
+            origins.pop(name, None)
     values[key] = value
     origins[key] = origin
 
@@ -211,13 +215,12 @@ def _read_file(path: Path) -> dict[str, Any]:
     try:
         text = files.read_regular(path, _LARGEST).decode()
         require_bounded(str(path), text)
-        loaded = OmegaConf.load(path)
+        tree = copy.deepcopy(_parse(text))
     except RecursionError as error:
         raise UsageError(f"{path}: lists and mappings are nested too deeply") from error
     except (YAMLError, OmegaConfBaseException, OSError, UnicodeDecodeError) as error:
         first_line = " ".join(str(error).split())[:200]
         raise UsageError(f"{path}: invalid YAML: {first_line}") from error
-    tree = OmegaConf.to_container(loaded, resolve=False)
     if not isinstance(tree, dict) or not tree:
         raise UsageError(f"{path}: empty, or not a mapping of sections")
     leaves = list(flatten({str(key): value for key, value in tree.items()}))
@@ -227,6 +230,12 @@ def _read_file(path: Path) -> dict[str, Any]:
     if duplicate is not None:
         raise UsageError(f"{path}: {duplicate} is set twice: in its section and by its dotted name")
     return values
+
+
+@lru_cache(maxsize=16)
+def _parse(text: str) -> Any:
+    """Parse the text of a config file. The checklist and every arm of an ablation read it again."""
+    return OmegaConf.to_container(OmegaConf.load(io.StringIO(text)), resolve=False)
 
 
 def _kind(path: Path, values: Mapping[str, Any]) -> Kind:

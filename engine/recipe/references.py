@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import getitem
 from typing import Any
 
@@ -149,10 +151,32 @@ def resolve(values: Mapping[str, Any]) -> dict[str, Any]:
         leaves.update({key: value for key in leaves.referring() for value in leaves.plain(key)})
     unresolved = leaves.referring()
     if unresolved:
-        tree = OmegaConf.create(unflatten(leaves.needed(unresolved)))
-        resolved: Any = OmegaConf.to_container(tree, resolve=True)
+        resolved = _resolve_tree(leaves.needed(unresolved))
         leaves.update({key: reduce(getitem, key.split("."), resolved) for key in unresolved})
     return dict(flatten(unflatten(leaves)))
+
+
+_RESOLVER = re.compile(r"\$\{\s*([\w.]+)\s*:")
+_PURE = {"oc.select"}
+"""Resolvers whose result depends on the values alone."""
+
+
+def _resolve_tree(values: Mapping[str, Any]) -> Any:
+    """Let OmegaConf resolve values with dotted keys; returns a nested dict.
+
+    Verl's defaults need it for a few keys in every config, with the same result each time.
+    """
+    text = json.dumps(values, default=lambda value: None)
+    is_json = json.loads(text) == values
+    if is_json and _PURE.issuperset(_RESOLVER.findall(text)):
+        return copy.deepcopy(_resolve_text(text))
+    return OmegaConf.to_container(OmegaConf.create(unflatten(values)), resolve=True)
+
+
+@lru_cache(maxsize=64)
+def _resolve_text(text: str) -> Any:
+    tree = OmegaConf.create(unflatten(json.loads(text)))
+    return OmegaConf.to_container(tree, resolve=True)
 
 
 class _Leaves(dict[str, Any]):
@@ -224,6 +248,8 @@ def require_bounded(where: str, text: str) -> None:
 
     Invalid YAML passes: the caller reports it when it reads ``text``.
     """
+    if "*" not in text:  # No alias.
+        return
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError:

@@ -96,12 +96,12 @@ class AblationScreen(CockpitScreen):
 
     @work(thread=True, exclusive=True, group="watch", exit_on_error=False)
     def _poll(self) -> None:
-        from engine.ablations.report import read_report
+        from engine.ablations.report import ReportReader
         from engine.doctor.health import HealthBook
 
-        book = HealthBook(self._root)
+        reader, book = ReportReader(self.plan, self._root), HealthBook(self._root)
         for baseline in self._poller.rounds(Pace(_POLL_S, _SHARE)):
-            report = read_report(self.plan, self._root, baseline)
+            report = reader.read(baseline)
             self.post_message(self.Read(report, self._problems))
             problems = dict(_find_problems(report, book, self._poller))
             self.post_message(self.Read(report, problems))
