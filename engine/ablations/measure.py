@@ -37,7 +37,7 @@ class Measure:
         return {step: value for step, value in values if step > 0}
 
     def stamp(self, run: RunDir) -> object:
-        """What the files that ``read`` reads are like; another value after a change."""
+        """A value that changes with the files that ``read`` reads."""
         paths = [run.train_log]
         if self.settings is not None:
             paths += [attempt.reward for attempt in run.attempts()]

@@ -144,8 +144,8 @@ def current_run(job: Job, root: Path) -> RunDir | None:
 
 
 def read_plan(folder: Path) -> AblationPlan:
-    """The plan of an ablation's folder. UsageError where there is none, or where its ID or a name
-    is none that ``make_plan`` would give: they become paths."""
+    """Read the plan in the folder of an ablation. UsageError if there is none, or if its ID or the
+    name of an arm is invalid: both become paths."""
     raw = jsonl.read_json(folder / "plan.json")
     if raw is None:
         raise UsageError(f"{folder}: not an ablation, it has no plan.json")

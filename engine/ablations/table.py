@@ -82,7 +82,7 @@ class ArmRow:
 
 
 KnownRuns = dict[str, tuple[object, SeedRun]]
-"""By run ID: what its files were like, and what was read from them."""
+"""By run ID: the stamp of its files, and the run as read with this stamp."""
 
 
 def read_runs(

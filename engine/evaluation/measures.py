@@ -15,7 +15,7 @@ from engine.rubrics.rubric import parse_rubric
 
 @dataclass(frozen=True)
 class Metric:
-    """``worst``: the value of an answer that got everything wrong; None if there is none.
+    """``worst``: the value of a completely wrong answer; None if there is none.
 
     ``may_be_rate``: its scores are those of a function, and can all be 0 (wrong) or 1 (right).
     """

@@ -240,10 +240,10 @@ class GrubricsApp(Frame):
         self.push_screen(DecisionScreen(path, message.context))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide the key that opens the current screen, and keys that would leave a log entry."""
+        """Hide the key that opens the current screen, and keys that would leave a form."""
         screen = next((s for s in reversed(self.screen_stack) if not s.is_modal), None)
         name = screen_name(screen) if screen else ""
-        if action in ("show_runs", "show_checklist") and name == "log_entry":
+        if action in ("show_runs", "show_checklist") and name in ("log_entry", "decision"):
             return False
         opened = {"show_checklist": "checklist", "show_runs": "runs"}.get(action)
         return opened is None or opened != name

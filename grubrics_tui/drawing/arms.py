@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from grubrics_tui.drawing.spans import Row, Span, width_of
 from grubrics_tui.text.ablations import format_interval, format_runs, format_verdict
@@ -24,7 +24,7 @@ _SHOWN_MEANS = 2.5
 and would shrink all others to a point."""
 _VERDICT_INKS = {"better": "success", "worse": "error"}
 
-Order = str
+Order = Literal["plan", "difference", "mean"]
 ORDERS: tuple[Order, ...] = ("plan", "difference", "mean")
 
 
@@ -143,7 +143,7 @@ def _scale(limit: float, width: int) -> Row:
 
 
 def _interval(row: ArmRow, limit: float, width: int) -> Row:
-    """The interval of a difference on a line whose middle is zero; arrows where it goes on."""
+    """Draw an interval on a line with zero in the middle; an arrow marks an end beyond the line."""
     if not width or not limit or row.comparison is None:
         return []
     estimate = row.comparison.difference
@@ -176,7 +176,7 @@ def _mean(row: ArmRow) -> float | None:
 
 
 def _cut(row: Row, width: int) -> Row:
-    """The row without what has no room."""
+    """Cut the row to ``width`` cells."""
     while row and width_of(row) > width:
         *row, last = row
         room = width - width_of(row)

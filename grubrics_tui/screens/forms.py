@@ -115,7 +115,7 @@ class FormScreen(CockpitScreen):
         self.say(f"ctrl+s appends the entry to {self._path}", "quiet")
 
     def texts(self) -> dict[str, str]:
-        """What stands in the fields."""
+        """The current text of every field."""
         texts = {name: self.query_one(f"#{name}", Input).value for name, _ in self.ONE_LINE}
         return texts | {
             name: self.query_one(f"#{name}", TextArea).text for name, _ in self.MANY_LINES

@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from engine.base import jsonl
+from engine.base.counts import count_of
 from engine.runs.processes import alive
 from engine.supervise import private_ray
 from engine.supervise.reaper import Leftover, leftovers, reap
@@ -46,11 +47,10 @@ class Orphans:
         rss = sum(orphan.rss for orphan in self.processes)
         gpu = sum(orphan.gpu_bytes for orphan in self.processes)
         usage = f"{memory(rss)} memory, {memory(gpu) if gpu else 'no'} GPU memory"
-        parts = [f"{_format_count(self.processes, 'process', 'processes')}, {usage}"]
+        parts = [f"{count_of(len(self.processes), 'process', plural='processes')}, {usage}"]
         if self.attempts:
-            parts.append(
-                _format_count(self.attempts, "Ray session directory", "Ray session directories")
-            )
+            directories = "Ray session directories"
+            parts.append(count_of(len(self.attempts), "Ray session directory", plural=directories))
         return "; ".join(parts)
 
 
@@ -179,10 +179,6 @@ def _format_orphan(orphan: Leftover, room: int) -> list[Content]:
     pid = Content.styled(f"{orphan.process.pid:<{_PID}}", "bold $warning")
     below = [Content(" " * _PID) + line for line in lines[1:]]
     return [pid + lines[0], *below, Content("")]
-
-
-def _format_count(items: Sequence[object], singular: str, plural: str) -> str:
-    return f"{len(items)} {singular if len(items) == 1 else plural}"
 
 
 def _format_pids(pids: Sequence[int]) -> str:

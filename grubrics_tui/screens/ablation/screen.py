@@ -214,11 +214,13 @@ class AblationScreen(CockpitScreen):
     @work(thread=True, exclusive=True, group="changes", exit_on_error=False)
     def _append(self, report: AblationReport) -> None:
         from engine.ablations.report import read_report
-        from engine.reports.verdict import append_verdict
+        from engine.reports.verdict import append_verdict, require_ended
 
         try:
             # The entry compares with the base, whatever the screen shows.
-            entry = append_verdict(self._log, read_report(report.plan, self._root), self._root)
+            of_base = read_report(report.plan, self._root)
+            require_ended(of_base)
+            entry = append_verdict(self._log, of_base, self._root)
         except UsageError as error:
             self.post_message(ShowNotice(str(error), failed=True))
         else:

@@ -111,6 +111,16 @@ async def test_the_table_is_written_into_the_experiment_log_once() -> None:
             assert driver.app.log_path.read_text().count(f"`{plan.id}`") == 1
 
 
+async def test_no_table_is_written_while_the_ablation_is_running() -> None:
+    with standing_clock(Path.cwd()):
+        async with running(RUNS) as driver:
+            plan = await open_table(driver)
+            with runner.locked(plan.folder):
+                await driver.press("e")
+                await driver.shows("append the table when all have")
+            assert not driver.app.log_path.exists()
+
+
 async def test_a_decision_begins_with_what_the_table_says() -> None:
     with standing_clock(Path.cwd()):
         async with running(RUNS) as driver:
