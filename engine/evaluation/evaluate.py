@@ -75,11 +75,20 @@ class Evaluation:
 
     @property
     def total(self) -> int:
-        return sum(self._samples(target) for target in self.distinct) * len(self.items)
+        return sum(self.samples_of(target) for target in self.distinct) * len(self.items)
 
-    def _samples(self, target: Target) -> int:
-        """A text of a baseline is the same in every sample."""
+    def samples_of(self, target: Target) -> int:
+        """Answers per item. A text of a baseline is the same in every sample."""
         return 1 if target.form in TEXTS else self.setup.sampling.samples
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to generate or to score."""
+        return not any(
+            self.missing(target, folder) or _unscored_keys(folder)
+            for target in self.distinct
+            for folder in [self.folder.find(target)]
+        )
 
     def missing(self, target: Target, folder: TargetDir) -> list[tuple[Item, int]]:
         """The answers that the target does not have yet."""
@@ -87,7 +96,7 @@ class Evaluation:
         return [
             (item, sample)
             for item in self.items
-            for sample in range(self._samples(target))
+            for sample in range(self.samples_of(target))
             if (item.uid, sample) not in known
         ]
 
@@ -104,6 +113,8 @@ def evaluate(
     targets are complete then.
     """
     evaluation.folder.open(evaluation.setup)
+    if evaluation.is_complete:  # Its table can be shown where nothing can be written.
+        return
     with _locked(evaluation.folder.path) as lock:
         folders = {target.name: evaluation.folder.add(target) for target in evaluation.distinct}
         for target in evaluation.distinct:
@@ -123,11 +134,15 @@ def summarize(
 ) -> tuple[list[Result], list[TargetComparison]]:
     """The results of every target, and the comparisons of the others with each baseline."""
     rows = {
-        target.name: TargetRows.read(target.name, evaluation.folder.add(target))
+        target.name: TargetRows.read(target.name, evaluation.folder.find(target))
         for target in evaluation.targets
     }
     metrics = metrics_of(evaluation.setup.scoring)
-    results = [result for target in rows.values() for result in find_results(target, metrics)]
+    results = [
+        result
+        for target in evaluation.targets
+        for result in find_results(rows[target.name], metrics, evaluation.samples_of(target))
+    ]
     against = [rows[name] for name in baselines]
     others = [target for name, target in rows.items() if name not in baselines]
     return results, compare_targets(against, others, metrics)
@@ -190,6 +205,11 @@ class _Unscored:
         answers = [answer for line in lines if line and (answer := AnswerRow.from_json(line))]
         self.answered += len(answers)
         return answers
+
+
+def _unscored_keys(folder: TargetDir) -> set[Key]:
+    answered = {key for key, row in folder.read_answers().items() if row.answer is not None}
+    return answered - _scored_keys(folder)
 
 
 def _scored_keys(folder: TargetDir) -> set[Key]:

@@ -113,24 +113,28 @@ class EvaluationDir:
 
     def open(self, setup: Setup) -> None:
         """Create the folder. UsageError if it belongs to another setup."""
-        files.make_folder(self.path.parent)
-        files.make_folder(self.path)
         known = jsonl.read_json(self.path / "setup.json")
         wanted = jsonl.finite(asdict(setup))
         if known is None:
+            files.make_folder(self.path.parent)
+            files.make_folder(self.path)
             jsonl.write_json(self.path / "setup.json", wanted)
         elif {**known, "data": setup.data} != wanted:
             raise UsageError(f"{self.path}: holds another evaluation; delete or rename it")
 
     def add(self, target: Target) -> TargetDir:
-        """The folder of a target, created where it is missing. The same weights under another
-        name share a folder: they are evaluated once."""
+        """The folder of a target, created where it is missing."""
+        folder = self.find(target)
+        if not (folder.path / "target.json").is_file():
+            files.make_folder(folder.path)
+            jsonl.write_json(folder.path / "target.json", asdict(target))
+        return folder
+
+    def find(self, target: Target) -> TargetDir:
+        """The folder of a target, whether it exists or not. The same weights under another name
+        share a folder: they are evaluated once."""
         known = sorted(self.path.glob(f"*-{target.sha256[:8]}"))
-        folder = known[0] if known else self.path / target.slug
-        files.make_folder(folder)
-        if not (folder / "target.json").is_file():
-            jsonl.write_json(folder / "target.json", asdict(target))
-        return TargetDir(folder)
+        return TargetDir(known[0] if known else self.path / target.slug)
 
 
 def read_target(file: Path) -> Target | None:

@@ -70,6 +70,8 @@ class Result:
     unscored: int
     if_wrong: float | None
     why_unscored: str | None = None
+    left_out: int = 0
+    """Items with fewer scores than best@K needs."""
 
     def to_json(self) -> dict[str, Any]:
         estimate = self.estimate
@@ -83,6 +85,7 @@ class Result:
             "unscored": self.unscored,
             "mean_if_unscored_wrong": self.if_wrong,
             "why_unscored": self.why_unscored,
+            "left_out": self.left_out,
         }
 
 
@@ -113,11 +116,11 @@ class TargetComparison:
         }
 
 
-def find_results(target: TargetRows, metrics: Sequence[Metric]) -> list[Result]:
-    """The metrics of a target. The samples of an item are one cluster; with several samples, also
-    best of k and, where all scores are 0 or 1, pass@k."""
+def find_results(target: TargetRows, metrics: Sequence[Metric], samples: int = 1) -> list[Result]:
+    """The metrics of a target with ``samples`` answers per item. The samples of an item are one
+    cluster; with several, also best of ``samples`` and, where all scores are 0 or 1, pass@k."""
     results = [_result(target, metric) for metric in metrics]
-    return [*results, *_at_k(target, metrics[0])]
+    return [*results, *_at_k(target, metrics[0], samples)]
 
 
 def compare_targets(
@@ -179,19 +182,24 @@ def _estimate(target: TargetRows, values: Mapping[Key, float], metric: Metric) -
     return estimate
 
 
-def _at_k(target: TargetRows, metric: Metric) -> Iterator[Result]:
-    by_item = _by_item(target.values(metric))
-    k = min((len(scores) for scores in by_item.values()), default=0)
+def _at_k(target: TargetRows, metric: Metric, k: int) -> Iterator[Result]:
+    """best@k and pass@k of the items with all k scores; the others are left out and counted."""
     if k < 2:
         return
-    complete = {uid: scores for uid, scores in by_item.items() if len(scores) >= k}
-    best = {(uid, 0): best_of_k(scores, k) for uid, scores in complete.items()}
-    estimate = _estimate(target, best, metric)
-    yield Result(target.name, f"best@{k}", estimate, target.unscored, None)
-    if all(score in (0.0, 1.0) for scores in complete.values() for score in scores):
-        passed = {(uid, 0): pass_at_k(len(s), round(sum(s)), k) for uid, s in complete.items()}
-        estimate = _estimate(target, passed, metric)
-        yield Result(target.name, f"pass@{k}", estimate, target.unscored, None)
+    complete = {
+        uid: scores for uid, scores in _by_item(target.values(metric)).items() if len(scores) >= k
+    }
+    left_out = len(_items(target)) - len(complete)
+
+    def result(name: str, values: Mapping[str, float]) -> Result:
+        by_key = {(uid, 0): value for uid, value in values.items()}
+        estimate = _estimate(target, by_key, metric) if by_key else None
+        return Result(target.name, f"{name}@{k}", estimate, target.unscored, None, None, left_out)
+
+    yield result("best", {uid: best_of_k(scores, k) for uid, scores in complete.items()})
+    if complete and all(score in (0.0, 1.0) for scores in complete.values() for score in scores):
+        passed = {uid: pass_at_k(len(s), round(sum(s)), k) for uid, s in complete.items()}
+        yield result("pass", passed)
 
 
 def _compare(a: TargetRows, b: TargetRows, metric: Metric) -> TargetComparison | None:

@@ -21,6 +21,7 @@ from grubrics_tui.commands.shared.evaluation_text import (
     evaluation_json,
     evaluation_lines,
     progress_reporter,
+    wrapped,
 )
 from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
 from grubrics_tui.commands.shared.output import answer, judge_log_hidden, say
@@ -74,7 +75,7 @@ def sweep(
         step_targets,
         sweep_of,
     )
-    from engine.history.sweep import write_sweep
+    from engine.history.sweep import read_sweep, write_sweep
 
     if when not in ("now", "idle"):
         raise UsageError(f"--when {when}: must be now or idle")
@@ -102,16 +103,17 @@ def sweep(
                 skipped = _left_out(checkpoints.skipped, known)
                 _announce(swept, [target.name for target in new.values()], skipped, as_json)
                 failed |= _evaluate(evaluation, known, as_json)
+                left = _in_order(known, without=failed)
+                evaluation = replace(evaluation, targets=[start, *left])
                 results, comparisons = summarize(evaluation, [start.name])
-                if (measured := sweep_of(swept, setup.id, results)) is not None:
+                measured = sweep_of(swept, setup.id, results)
+                if measured is not None and measured != read_sweep(swept):
                     write_sweep(swept, measured)
             seen.update(new.keys() or {0})
         if not is_active or (not follow and when != "idle"):
             break
         time.sleep(_POLL_S)
     skipped = [*_left_out(checkpoints.skipped, known), *failed.values()]
-    evaluation = replace(evaluation, targets=[start, *_in_order(known, without=failed)])
-    results, comparisons = summarize(evaluation, [start.name])
     best = _best(results)
     value = {
         **evaluation_json(evaluation, results, comparisons),
@@ -119,7 +121,8 @@ def sweep(
         "best": best.to_json() if best else None,
         "skipped": [vars(each) for each in skipped],
     }
-    lines = [*evaluation_lines(evaluation, results, comparisons), *_best_lines(best, results)]
+    lines = [*evaluation_lines(evaluation, results, comparisons)]
+    lines += wrapped(_best_line(best, results))
     answer(value, "\n".join(lines), as_json)
 
 
@@ -145,13 +148,13 @@ def _evaluate(
             evaluate(evaluation, os.environ, progress_reporter(as_json))
     except GenerationError as error:
         start = evaluation.targets[0]
-        if evaluation.missing(start, evaluation.folder.add(start)):
+        if evaluation.missing(start, evaluation.folder.find(start)):
             raise
         failed = {
             step: Skipped(step, str(error))
             for step, target in known.items()
             if target in evaluation.targets
-            and evaluation.missing(target, evaluation.folder.add(target))
+            and evaluation.missing(target, evaluation.folder.find(target))
         }
         for step, skipped in failed.items():
             say(f"step {step} left out: {skipped.reason}", to=sys.stderr)
@@ -174,9 +177,9 @@ def _best(results: Sequence[Result]) -> Result | None:
     return max(first, key=lambda r: r.estimate.mean if r.estimate else 0.0, default=None)
 
 
-def _best_lines(best: Result | None, results: Sequence[Result]) -> list[str]:
+def _best_line(best: Result | None, results: Sequence[Result]) -> str:
     if best is None or best.estimate is None:
-        return []
+        return ""
     mean = best.estimate.mean
     equal = [
         result.target
@@ -185,10 +188,10 @@ def _best_lines(best: Result | None, results: Sequence[Result]) -> list[str]:
         if result.estimate is not None and result.estimate.mean == mean
     ]
     ties = f", and with the same mean {', '.join(equal)}" if equal else ""
-    return [
+    return (
         f"best: {best.target}, {best.metric} {mean:+.3f}{ties}. The best of several looks better "
         "than it is; confirm it on other items"
-    ]
+    )
 
 
 COMMAND = Command(sweep, Task.PREPARE)

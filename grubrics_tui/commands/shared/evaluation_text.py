@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.base.counts import count_of
-from grubrics_tui.commands.shared.output import on_terminal
+from grubrics_tui.commands.shared.output import on_terminal, terminal_width
 
 if TYPE_CHECKING:
     from engine.evaluation.evaluate import Evaluation, Progress
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 FOLDER = Path("evaluations")
 """Where evaluations are kept, below the working directory."""
+
+_NARROWEST, _WIDEST = 60, 100
+_NUMBERS = 30
+"""Columns of a row beside the name: two margins, a mean and its interval."""
 
 
 def evaluation_json(
@@ -34,26 +39,67 @@ def evaluation_json(
 def evaluation_lines(
     evaluation: Evaluation, results: Sequence[Result], comparisons: Sequence[TargetComparison]
 ) -> Iterator[str]:
-    """A block per metric: the targets, and below each what it was compared with."""
-    setup = evaluation.setup
+    """A block per metric: the targets, and below each what it was compared with.
+
+    No line is wider than the terminal, or than 100 columns: long names are cut in the middle, and
+    remarks that do not fit go to the next line.
+    """
+    setup, width = evaluation.setup, _table_width()
     # Below a target stands ``  vs BASELINE``, 5 columns further to the right.
     names = [result.target for result in results] + [f"  vs {pair.a}" for pair in comparisons]
-    width = max(map(len, names))
+    column = min(max(map(len, names)), width - _NUMBERS)
     items = count_of(setup.items, "item")
-    yield f"{setup.id}: {items} of {setup.data}, {_format_sampling(setup.sampling)}"
+    yield from wrapped(
+        f"{setup.id}: {items} of {setup.data}, {_format_sampling(setup.sampling)}", width
+    )
     for metric in dict.fromkeys(result.metric for result in results):
         yield ""
         yield metric
         for result in results:
             if result.metric != metric:
                 continue
-            yield f"  {result.target:{width}}  {_format_result(result)}"
+            name = _cut(result.target, column)
+            yield from _row(f"  {name:{column}}  {_format_mean(result)}", _remarks(result), width)
             for pair in comparisons:
                 if (pair.b, pair.metric) == (result.target, metric):
-                    yield f"    vs {pair.a:{width - 5}}  {_format_comparison(pair)}"
+                    name = _cut(pair.a, column - 5)
+                    head = f"    vs {name:{column - 5}}  {_format_difference(pair)}"
+                    yield from _row(head, _verdict(pair), width)
     why = {r.target: r.why_unscored for r in results if r.why_unscored is not None}
-    yield from ("", *(f"unscored, {target}: {reason}" for target, reason in why.items()))
-    yield f"95% intervals; answers and scores: {evaluation.folder.path}"
+    yield ""
+    for target, reason in why.items():
+        yield from wrapped(f"unscored, {_cut(target, column)}: {reason}", width)
+    yield from wrapped(f"95% intervals; answers and scores: {evaluation.folder.path}", width)
+
+
+def wrapped(text: str, width: int | None = None) -> list[str]:
+    """A sentence on lines of the table's width, the later ones indented. Words stay whole."""
+    return textwrap.wrap(
+        text,
+        width or _table_width(),
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _table_width() -> int:
+    return max(_NARROWEST, min(terminal_width() or _WIDEST, _WIDEST))
+
+
+def _cut(name: str, width: int) -> str:
+    """Cut the middle of a name: most names differ at the end."""
+    if len(name) <= width:
+        return name
+    front = (width - 1) // 3
+    return f"{name[:front]}…{name[front + 1 - width :]}"
+
+
+def _row(head: str, remarks: str, width: int) -> list[str]:
+    if not remarks:
+        return [head.rstrip()]
+    line = f"{head}  {remarks}"
+    return [line] if len(line) <= width else [head, f"      {remarks}"]
 
 
 def progress_reporter(as_json: bool) -> Callable[[Progress], None]:
@@ -75,23 +121,36 @@ def _format_sampling(sampling: SamplingSettings) -> str:
     return f"{sampling.samples} answers each at temperature {sampling.temperature:g}"
 
 
-def _format_result(result: Result) -> str:
+def _format_mean(result: Result) -> str:
     estimate = result.estimate
     if estimate is None:
-        return f"no scores; {result.unscored} unscored"
-    text = f"{estimate.mean:+.3f}  {_format_interval(estimate)}"
-    if not result.unscored:
-        return text
-    bound = "" if result.if_wrong is None else f"; {result.if_wrong:+.3f} if all of them are wrong"
-    return f"{text}  {result.unscored} unscored{bound}"
+        return "no scores"
+    return f"{estimate.mean:+.3f}  {_format_interval(estimate)}"
 
 
-def _format_comparison(pair: TargetComparison) -> str:
-    comparison, estimate = pair.comparison, pair.comparison.difference
-    text = f"{estimate.mean:+.3f}  {_format_interval(estimate)}  {comparison.verdict}"
-    if comparison.needed is not None:
-        text += f"; about {comparison.needed:,} items would show it"
-    return f"{text}; {count_of(pair.left_out, 'item')} left out" if pair.left_out else text
+def _remarks(result: Result) -> str:
+    remarks = []
+    if result.unscored:
+        remarks.append(f"{result.unscored} unscored")
+        if result.if_wrong is not None and result.estimate is not None:
+            remarks.append(f"{result.if_wrong:+.3f} if all of them are wrong")
+    if result.left_out:
+        remarks.append(f"{count_of(result.left_out, 'item')} left out")
+    return "; ".join(remarks)
+
+
+def _format_difference(pair: TargetComparison) -> str:
+    estimate = pair.comparison.difference
+    return f"{estimate.mean:+.3f}  {_format_interval(estimate)}"
+
+
+def _verdict(pair: TargetComparison) -> str:
+    parts = [str(pair.comparison.verdict)]
+    if pair.comparison.needed is not None:
+        parts.append(f"about {pair.comparison.needed:,} items would show it")
+    if pair.left_out:
+        parts.append(f"{count_of(pair.left_out, 'item')} left out")
+    return "; ".join(parts)
 
 
 def _format_interval(estimate: Estimate) -> str:

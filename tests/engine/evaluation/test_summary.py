@@ -15,8 +15,9 @@ from tests.engine.evaluation.evaluation_rows import make_rows
 REWARD = Metric("reward", worst=0.0, may_be_rate=True)
 
 
-def result_of(target: TargetRows, metric: str = "reward") -> dict[str, object]:
-    return next(r.to_json() for r in find_results(target, [REWARD]) if r.metric == metric)
+def result_of(target: TargetRows, metric: str = "reward", samples: int = 2) -> dict[str, object]:
+    results = find_results(target, [REWARD], samples)
+    return next(result.to_json() for result in results if result.metric == metric)
 
 
 def verdict_of(a: TargetRows, b: TargetRows) -> dict[str, object]:
@@ -48,8 +49,23 @@ def test_several_samples_have_a_best_and_pass_at_k() -> None:
 
 
 def test_graded_scores_have_no_pass_at_k() -> None:
-    results = find_results(make_rows("run", [[0.0, 0.7], [0.2, 0.1]]), [REWARD])
+    results = find_results(make_rows("run", [[0.0, 0.7], [0.2, 0.1]]), [REWARD], 2)
     assert [result.metric for result in results] == ["reward", "best@2"]
+
+
+def test_an_item_with_a_score_too_few_is_left_out_of_best_at_k() -> None:
+    best = result_of(make_rows("run", [[0.0, 1.0, 0.0], [1.0, 1.0, None]]), "best@3", 3)
+    assert (best["mean"], best["items"], best["left_out"]) == (1.0, 1, 1)
+
+
+def test_best_at_k_without_a_complete_item_has_no_mean() -> None:
+    best = result_of(make_rows("run", [[0.5, None], [None, 0.5]]), "best@2")
+    assert (best["mean"], best["left_out"]) == (None, 2)
+
+
+def test_one_answer_per_item_has_no_best() -> None:
+    results = find_results(make_rows("run", [[0.5], [0.7]]), [REWARD], 1)
+    assert [result.metric for result in results] == ["reward"]
 
 
 def test_a_target_equal_to_its_baseline_is_identical() -> None:
