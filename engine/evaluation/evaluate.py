@@ -18,10 +18,19 @@ from typing import Any
 from engine.base import files, jsonl, locks
 from engine.base.errors import UsageError
 from engine.base.follow import Tail, last_lines
-from engine.evaluation.folder import AnswerRow, EvaluationDir, Key, ScoreRow, TargetDir
+from engine.evaluation.folder import (
+    AnswerRow,
+    EvaluationDir,
+    Key,
+    ScoreRow,
+    TargetDir,
+    read_target,
+)
 from engine.evaluation.items import Item
+from engine.evaluation.judge_texts import JudgeUse, find_use, write_answers
 from engine.evaluation.lease import leased
 from engine.evaluation.measures import measure, metrics_of
+from engine.evaluation.other import require_same_setup
 from engine.evaluation.setup import Setup
 from engine.evaluation.summary import (
     Result,
@@ -70,16 +79,30 @@ class Evaluation:
 
     @property
     def distinct(self) -> list[Target]:
-        """One target for each set of weights: those with the same share a folder and answers."""
-        return list({target.sha256: target for target in self.targets}.values())
+        """One target for each set of weights: those with the same share a folder and answers.
+
+        Targets of other evaluations are left out: nothing is added to them.
+        """
+        own = [target for target in self.targets if target.form != "evaluation"]
+        return list({target.sha256: target for target in own}.values())
 
     @property
     def total(self) -> int:
         return sum(self.samples_of(target) for target in self.distinct) * len(self.items)
 
     def samples_of(self, target: Target) -> int:
-        """Answers per item. A text of a baseline is the same in every sample."""
+        """Answers per item. A text that no model wrote is the same in every sample."""
+        if target.form == "evaluation":
+            target = read_target(Path(target.source) / "target.json") or target
         return 1 if target.form in TEXTS else self.setup.sampling.samples
+
+    @property
+    def judge_use(self) -> JudgeUse | None:
+        """What the answers of the baseline ``judge`` took; None if it is no target."""
+        target = next((target for target in self.targets if target.form == "judge"), None)
+        if target is None:
+            return None
+        return find_use(self.folder.find(target), self.recipe.section("judge"))
 
     @property
     def is_complete(self) -> bool:
@@ -91,8 +114,12 @@ class Evaluation:
         )
 
     def missing(self, target: Target, folder: TargetDir) -> list[tuple[Item, int]]:
-        """The answers that the target does not have yet."""
-        known = folder.read_answers()
+        """The answers that the target does not have yet, and calls of the judge that failed."""
+        known = {
+            key
+            for key, row in folder.read_answers().items()
+            if row.answer is not None or target.form != "judge"
+        }
         return [
             (item, sample)
             for item in self.items
@@ -112,6 +139,9 @@ def evaluate(
     the answers cannot be scored. GenerationError if a model cannot be loaded or fails; the other
     targets are complete then.
     """
+    for target in evaluation.targets:
+        if target.form == "evaluation":
+            require_same_setup(target, evaluation.setup, evaluation.items)
     evaluation.folder.open(evaluation.setup)
     if evaluation.is_complete:  # Its table can be shown where nothing can be written.
         return
@@ -124,6 +154,7 @@ def evaluate(
             jobs = [
                 _job(target, folders[target.name], missing, leases)
                 for target in evaluation.distinct
+                if target.form not in (*TEXTS, "judge")
                 if (missing := evaluation.missing(target, folders[target.name]))
             ]
             asyncio.run(_run(evaluation, folders, jobs, env, report, lock))
@@ -161,6 +192,8 @@ async def _run(
     scorer: Scorer | None = make_scorer(evaluation.recipe, env) if jobs else None
     generator = _start_generator(evaluation, jobs, lock) if jobs else None
     try:
+        # The judge's model first writes and then grades, so that its limit of calls holds.
+        await _ask_judge(evaluation, folders, env, report)
         while True:
             running = generator is not None and generator.poll() is None
             answers = queue.poll()
@@ -181,6 +214,24 @@ async def _run(
         raise GenerationError(f"generating failed: {_why_failed(evaluation, generator.returncode)}")
 
 
+async def _ask_judge(
+    evaluation: Evaluation,
+    folders: Mapping[str, TargetDir],
+    env: Mapping[str, str],
+    report: Callable[[Progress], None],
+) -> None:
+    """Write the answers that the baseline ``judge`` lacks."""
+    for target in evaluation.distinct:
+        missing = evaluation.missing(target, folders[target.name])
+        if target.form == "judge" and missing:
+            numbers = iter(range(1, len(missing) + 1))
+
+            def done(numbers: Iterator[int] = numbers) -> None:
+                report(Progress(evaluation.total, next(numbers)))
+
+            await write_answers(evaluation.recipe, env, folders[target.name], missing, done)
+
+
 class _Unscored:
     """The answers without a score, each once, as they are written."""
 
@@ -188,22 +239,26 @@ class _Unscored:
         self._scored = {name: _scored_keys(folder) for name, folder in folders.items()}
         self._folders = dict(folders)
         self._tails = {name: Tail(folder.answers) for name, folder in folders.items()}
-        self.answered = 0
+        self._seen: set[tuple[str, Key]] = set()
+
+    @property
+    def answered(self) -> int:
+        return len(self._seen)
 
     def poll(self) -> list[tuple[TargetDir, AnswerRow]]:
         """The answers that came since the last poll and have no score."""
         found = []
         for name, tail in self._tails.items():
-            for answer in self._new(tail):
+            for answer in self._new(name, tail):
                 if answer.answer is not None and answer.key not in self._scored[name]:
                     self._scored[name].add(answer.key)
                     found.append((self._folders[name], answer))
         return found
 
-    def _new(self, tail: Tail) -> list[AnswerRow]:
+    def _new(self, name: str, tail: Tail) -> list[AnswerRow]:
         lines = (jsonl.parse_line(line) for line in tail.lines())
         answers = [answer for line in lines if line and (answer := AnswerRow.from_json(line))]
-        self.answered += len(answers)
+        self._seen.update((name, answer.key) for answer in answers)
         return answers
 
 

@@ -32,6 +32,9 @@ class AnswerRow:
     stopped: bool
     """Whether the model ended the answer itself; False where the token limit did."""
     error: str | None = None
+    calls: int = 0
+    """Calls of an API that were made for it; ``tokens`` and ``prompt_tokens`` are theirs."""
+    prompt_tokens: int = 0
 
     @classmethod
     def from_json(cls, line: dict[str, Any]) -> AnswerRow | None:
@@ -41,8 +44,11 @@ class AnswerRow:
         if uid is None or sample is None or not isinstance(answer, str | None):
             return None
         digests = str(line.get("item_sha256") or ""), str(line.get("prompt_sha256") or "")
-        tokens, stopped = jsonl.integer(line.get("tokens")) or 0, line.get("stopped") is True
-        return cls(uid, sample, *digests, answer, tokens, stopped, _text(line.get("error")))
+        tokens, calls, prompt_tokens = (
+            jsonl.integer(line.get(name)) or 0 for name in ("tokens", "calls", "prompt_tokens")
+        )
+        stopped, error = line.get("stopped") is True, _text(line.get("error"))
+        return cls(uid, sample, *digests, answer, tokens, stopped, error, calls, prompt_tokens)
 
     @property
     def key(self) -> Key:
@@ -93,7 +99,7 @@ class TargetDir:
         return self.path / "scores.jsonl"
 
     def read_answers(self) -> dict[Key, AnswerRow]:
-        """The answers by item and sample."""
+        """The answers by item and sample; the last line wins, because failed calls are repeated."""
         return {
             row.key: row for line in jsonl.read(self.answers) if (row := AnswerRow.from_json(line))
         }
@@ -133,6 +139,8 @@ class EvaluationDir:
     def find(self, target: Target) -> TargetDir:
         """The folder of a target, whether it exists or not. The same weights under another name
         share a folder: they are evaluated once."""
+        if target.form == "evaluation":
+            return TargetDir(Path(target.source))
         known = sorted(self.path.glob(f"*-{target.sha256[:8]}"))
         return TargetDir(known[0] if known else self.path / target.slug)
 

@@ -10,6 +10,7 @@ from typing import Any
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
 from engine.evaluation.items import Item, digest
+from engine.evaluation.targets import judge_identity
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge, reward_function
 
@@ -107,9 +108,4 @@ def scoring_of(recipe: Recipe) -> dict[str, Any]:
         return {"function": function.label, "sha256": code, "kwargs": dict(function.kwargs)}
     if not asks_judge(recipe):
         raise UsageError(f"{recipe.path}: only the trainer can use a reward model")
-    judge = recipe.section("judge")
-    asked = {
-        key: judge.get(key)
-        for key in ("provider", "model", "base_url", "temperature", "max_tokens")
-    }
-    return {"judge": asked, "reward": recipe.section("reward_config")}
+    return {"judge": judge_identity(recipe), "reward": recipe.section("reward_config")}

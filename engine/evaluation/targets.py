@@ -1,4 +1,4 @@
-"""What is evaluated: a run's checkpoint, a model, or texts that no model wrote."""
+"""What is evaluated: a checkpoint, a model, texts that no model wrote, or another evaluation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from engine.base.errors import UsageError, nearest
 from engine.checkpoints.find import check_checkpoint
@@ -15,17 +15,18 @@ from engine.checkpoints.ownership import checkpoint_folder, read_stamp
 from engine.checkpoints.step_folders import WantedFiles, complete_steps, step_problem, written_steps
 from engine.evaluation.items import digest
 from engine.host.environment import model_fingerprint
+from engine.judge.providers import asks_server
 from engine.recipe.recipe import Recipe
 from engine.runs.kinds import find_kind
 from engine.runs.manifest import values_of
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir, find_run
 
-Form = Literal["checkpoint", "model", "hub", "golden", "random"]
+Form = Literal["checkpoint", "model", "hub", "golden", "random", "judge", "evaluation"]
 
 FORMS: tuple[Form, ...] = get_args(Form)
 TEXTS: tuple[Form, ...] = ("golden", "random")
-BASELINES = ("base", "sft", *TEXTS)
+"""Texts that no model wrote."""
 
 _STEP = re.compile(r"(?P<run>.+):(?P<step>[0-9]+)")
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
@@ -35,9 +36,10 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 class Target:
     """One thing to evaluate.
 
-    ``source``: the folder of a checkpoint or model, a hub name, or empty. ``sha256`` identifies
-    the weights by their files (large files by samples of them); for a hub name it is that of the
-    name, and for texts that of their kind.
+    ``source``: the folder of a checkpoint, of a model or of a target of another evaluation, a hub
+    name, or empty. ``sha256`` identifies the weights by their files (large files by samples of
+    them); for a hub name it is that of the name, for texts that of their kind, and for the judge's
+    model that of its settings.
     """
 
     name: str
@@ -110,11 +112,13 @@ def find_baseline(name: str, recipe: Recipe, root: Path) -> Target:
     """A named baseline of a run with this config, or any other target.
 
     ``base`` is the model before all training: where the run starts from an SFT run's model, the
-    model that the SFT started from. ``sft`` is that SFT model.
+    model that the SFT started from. ``sft`` is that SFT model. ``judge`` is the judge's model.
     """
     if name in TEXTS:
         form: Form = "golden" if name == "golden" else "random"
         return Target(name, form, "", digest(name))
+    if name == "judge":
+        return _judge_target(recipe)
     if name not in ("base", "sft"):
         return find_target(name, root)
     models = list(_origins(str(recipe.get(recipe.kind.model_key)), root))
@@ -125,6 +129,23 @@ def find_baseline(name: str, recipe: Recipe, root: Path) -> Target:
             f"baseline 'sft': {recipe.kind.model_key}={models[0]} is not the model of an SFT run"
         )
     return _model(models[0], "sft", root)
+
+
+def _judge_target(recipe: Recipe) -> Target:
+    provider = recipe.get("judge.provider")
+    if not asks_server(provider):
+        raise UsageError(
+            f"baseline 'judge': judge.provider={provider} has no model that could write answers. "
+            "Name a config with another judge: --config CONFIG"
+        )
+    return Target("judge", "judge", "", digest(["judge", judge_identity(recipe)]))
+
+
+def judge_identity(recipe: Recipe) -> dict[str, Any]:
+    """The values of the config that decide what the judge's model writes."""
+    judge = recipe.section("judge")
+    keys = ("provider", "model", "base_url", "temperature", "max_tokens")
+    return {key: judge.get(key) for key in keys}
 
 
 def _model(source: str, name: str, root: Path) -> Target:

@@ -6,22 +6,24 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 import openai
 
 from engine.base.masking import mask_text
 from engine.judge.credentials import find_credentials
-from engine.judge.interface import ErrorKind, JudgeResult, ScoringError, Tokens
+from engine.judge.interface import Completion, ErrorKind, JudgeResult, ScoringError, Tokens
 from engine.judge.providers import get_provider
 from engine.judge.settings import JudgeSettings
 from engine.judge.slots import Slots
 from engine.judge.wire import ReplyError, judge_messages, read_scores, shortened
 
 DEFAULT_AZURE_VERSION = "2024-12-01-preview"
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -58,13 +60,26 @@ class _Failure:
 
 
 @dataclass(frozen=True)
-class _Try:
-    """One call: its scores or its failure, and the seconds spent waiting and calling."""
+class _Try(Generic[T]):
+    """One call: its value or its failure, and the seconds spent waiting and calling."""
 
-    outcome: tuple[float, ...] | _Failure
+    outcome: T | _Failure
     waited_s: float
     latency_s: float
     tokens: Tokens | None
+
+
+@dataclass(frozen=True)
+class _Asked(Generic[T]):
+    """A request with all its attempts, and the value that the last one brought."""
+
+    value: T | None = None
+    error: ScoringError | None = None
+    latency_s: float | None = None
+    waited_s: float = 0.0
+    failed: tuple[ErrorKind, ...] = ()
+    attempts: int = 0
+    tokens: Tokens | None = None
 
 
 class ApiJudge:
@@ -90,13 +105,39 @@ class ApiJudge:
 
         The slot is free during the waits between attempts.
         """
-        messages = judge_messages(question, answers, rubric)
-        so_far = JudgeResult(None, None, None, 0.0, 0)
+
+        def read(reply: Any) -> tuple[float, ...]:
+            return read_scores(_content(reply), len(answers))
+
+        asked = await self._ask(judge_messages(question, answers, rubric), read)
+        return JudgeResult(
+            asked.value,
+            asked.error,
+            asked.latency_s,
+            asked.waited_s,
+            asked.attempts,
+            asked.failed,
+            asked.tokens,
+        )
+
+    async def complete(self, messages: Sequence[Mapping[str, str]]) -> Completion:
+        """The model's reply to ``messages``, with the same settings and retries as a grading."""
+        asked = await self._ask([dict(message) for message in messages], _text)
+        text, stopped = asked.value or (None, False)
+        return Completion(text, stopped, asked.error, asked.attempts, asked.tokens)
+
+    async def aclose(self) -> None:
+        """Close the connections to the server."""
+        await self._client.close()
+
+    async def _ask(self, messages: list[dict[str, str]], read: Callable[[Any], T]) -> _Asked[T]:
+        """Ask until ``read`` understands the reply, up to ``max_attempts`` times."""
+        so_far: _Asked[T] = _Asked()
         while True:
-            tried = await self._try(messages, len(answers))
+            tried = await self._try(messages, read)
             so_far = _add_attempt(so_far, tried)
             if not isinstance(tried.outcome, _Failure):
-                return replace(so_far, scores=tried.outcome, latency_s=tried.latency_s)
+                return replace(so_far, value=tried.outcome, latency_s=tried.latency_s)
             attempt, error = so_far.attempts, tried.outcome.error
             error = replace(error, message=mask_text(error.message, self._client.api_key))
             last = attempt == self._settings.max_attempts or error.kind not in RETRYABLE
@@ -107,21 +148,17 @@ class ApiJudge:
                 self._backoff.wait_s(attempt, error.kind, tried.outcome.retry_after_s)
             )
 
-    async def aclose(self) -> None:
-        """Close the connections to the server."""
-        await self._client.close()
-
-    async def _try(self, messages: list[dict[str, str]], n_answers: int) -> _Try:
+    async def _try(self, messages: list[dict[str, str]], read: Callable[[Any], T]) -> _Try[T]:
         queued = time.perf_counter()
         async with self._slots.held():
             started = time.perf_counter()
-            outcome, tokens = await self._call(messages, n_answers)
+            outcome, tokens = await self._call(messages, read)
             return _Try(outcome, started - queued, time.perf_counter() - started, tokens)
 
     async def _call(
-        self, messages: list[dict[str, str]], n_answers: int
-    ) -> tuple[tuple[float, ...] | _Failure, Tokens | None]:
-        """Scores or the failure, and the tokens, which an unreadable reply costs too."""
+        self, messages: list[dict[str, str]], read: Callable[[Any], T]
+    ) -> tuple[T | _Failure, Tokens | None]:
+        """The value or the failure, and the tokens, which an unreadable reply costs too."""
         tokens: Tokens | None = None
         try:
             # The client's limit counts silence between bytes; this one counts the whole call.
@@ -132,7 +169,7 @@ class ApiJudge:
                 return _Failure(page), None
             reply = _completion(raw)
             tokens = _tokens(reply)
-            return read_scores(_content(reply), n_answers), tokens
+            return read(reply), tokens
         except (TimeoutError, openai.APITimeoutError):
             limit = self._settings.timeout_s
             error = ScoringError("timeout", f"no reply in {limit:g} s (judge.timeout_s)")
@@ -163,8 +200,8 @@ class ApiJudge:
         )
 
 
-def _add_attempt(so_far: JudgeResult, tried: _Try) -> JudgeResult:
-    """Add an attempt to the result: its wait, its tokens, and why it failed."""
+def _add_attempt(so_far: _Asked[T], tried: _Try[T]) -> _Asked[T]:
+    """Add an attempt: its wait, its tokens, and why it failed."""
     failed = (tried.outcome.error.kind,) if isinstance(tried.outcome, _Failure) else ()
     tokens = so_far.tokens
     if tried.tokens is not None:
@@ -172,9 +209,9 @@ def _add_attempt(so_far: JudgeResult, tried: _Try) -> JudgeResult:
         tokens = Tokens(before.input + tried.tokens.input, before.output + tried.tokens.output)
     return replace(
         so_far,
-        semaphore_wait_s=(so_far.semaphore_wait_s or 0.0) + tried.waited_s,
+        waited_s=so_far.waited_s + tried.waited_s,
         attempts=so_far.attempts + 1,
-        failed_attempts=(*so_far.failed_attempts, *failed),
+        failed=(*so_far.failed, *failed),
         tokens=tokens,
     )
 
@@ -245,6 +282,11 @@ def _content(reply: Any) -> str:
         hint = "; raise judge.max_tokens" if reason == "length" else ""
         raise ReplyError(f"the reply has no content (finish_reason {reason}{hint})")
     return str(content)
+
+
+def _text(reply: Any) -> tuple[str, bool]:
+    """The content, and whether the model ended it itself."""
+    return _content(reply), reply.choices[0].finish_reason != "length"
 
 
 def _page(response: Any) -> ScoringError | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 ErrorKind = Literal[
     "auth", "not_found", "rate_limit", "timeout", "connection", "parse", "server", "data", "other",
@@ -46,11 +46,35 @@ class JudgeResult:
     tokens: Tokens | None = None
 
 
+@dataclass(frozen=True)
+class Completion:
+    """A text that the judge's model wrote, or the error that prevented it; never both.
+
+    ``stopped``: whether the model ended the text itself, and not its token limit. ``attempts`` and
+    ``tokens`` count every call that was made for it.
+    """
+
+    text: str | None
+    stopped: bool
+    error: ScoringError | None
+    attempts: int
+    tokens: Tokens | None = None
+
+
 class Judge(Protocol):
     """Scores all answers to a question with one rubric. Use one judge per event loop."""
 
     async def evaluate_answers_batched(
         self, question: str, answers: Sequence[str], rubric: str
     ) -> JudgeResult: ...
+
+    async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class Writer(Protocol):
+    """A judge whose model can also be asked for a text of its own."""
+
+    async def complete(self, messages: Sequence[Mapping[str, str]]) -> Completion: ...
 
     async def aclose(self) -> None: ...

@@ -66,7 +66,10 @@ def _answer_target(target: Mapping[str, Any], job: Mapping[str, Any]) -> None:
 
 
 def load_target(form: str, source: str, job: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The model, LoRA merged, on the job's device, and its tokenizer."""
+    """The model, LoRA merged, on the job's device, and its tokenizer.
+
+    UsageError for a tokenizer without chat template if the job names none.
+    """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -87,6 +90,11 @@ def load_target(form: str, source: str, job: Mapping[str, Any]) -> tuple[Any, An
     tokenizer = AutoTokenizer.from_pretrained(names)
     if job["chat_template"]:
         tokenizer.chat_template = job["chat_template"]
+    if not tokenizer.chat_template:
+        raise UsageError(
+            "the tokenizer has no chat template. Set "
+            "actor_rollout_ref.model.custom_chat_template in the config"
+        )
     return model.to(job["device"], dtype).eval(), tokenizer
 
 

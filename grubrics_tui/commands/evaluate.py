@@ -40,7 +40,8 @@ def evaluate(
         str,
         typer.Option(
             metavar="NAMES",
-            help="Compare with: base, sft, golden, random, or any TARGET; e.g. base,sft",
+            help="Compare with: base, sft, golden, random, judge, any TARGET, or "
+            "EVALUATION:TARGET; e.g. base,sft",
         ),
     ] = "",
     samples: Annotated[int, typer.Option(metavar="K", help="Answers per item; 1 is greedy")] = 1,
@@ -67,6 +68,7 @@ def evaluate(
     from engine.evaluation.evaluate import evaluate as run_evaluation
     from engine.evaluation.folder import EvaluationDir
     from engine.evaluation.items import read_items
+    from engine.evaluation.other import find_other
     from engine.evaluation.setup import make_setup, validation_file
     from engine.evaluation.targets import find_baseline, find_target
 
@@ -76,7 +78,7 @@ def evaluate(
     path = data or validation_file(recipe)
     items = read_items(path, limit)
     setup = make_setup(path, items, recipe, samples, seed)
-    baselines = [find_baseline(name, recipe, root) for name in names if name]
+    baselines = [find_other(name) or find_baseline(name, recipe, root) for name in names if name]
     own = [find_target(text, root) for text in targets]
     chosen = list({target.name: target for target in (*baselines, *own)}.values())
     evaluation = Evaluation(EvaluationDir(FOLDER / setup.id), setup, items, chosen, recipe)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from grubrics_tui.commands.shared.output import on_terminal, terminal_width
 
 if TYPE_CHECKING:
     from engine.evaluation.evaluate import Evaluation, Progress
+    from engine.evaluation.judge_texts import JudgeUse
     from engine.evaluation.setup import SamplingSettings
     from engine.evaluation.summary import Result, TargetComparison
     from engine.statistics.intervals import Estimate
@@ -33,6 +35,7 @@ def evaluation_json(
         "dir": str(evaluation.folder.path),
         "results": [result.to_json() for result in results],
         "comparisons": [comparison.to_json() for comparison in comparisons],
+        "judge": None if (use := evaluation.judge_use) is None else asdict(use),
     }
 
 
@@ -69,6 +72,8 @@ def evaluation_lines(
     yield ""
     for target, reason in why.items():
         yield from wrapped(f"unscored, {_cut(target, column)}: {reason}", width)
+    if (use := evaluation.judge_use) is not None:
+        yield from wrapped(_format_use(use), width)
     yield from wrapped(f"95% intervals; answers and scores: {evaluation.folder.path}", width)
 
 
@@ -151,6 +156,13 @@ def _verdict(pair: TargetComparison) -> str:
     if pair.left_out:
         parts.append(f"{count_of(pair.left_out, 'item')} left out")
     return "; ".join(parts)
+
+
+def _format_use(use: JudgeUse) -> str:
+    text = f"judge: {count_of(use.answers, 'answer')} by {count_of(use.calls, 'call')}"
+    if use.tokens_in is not None and use.tokens_out is not None:
+        text += f", {use.tokens_in:,} tokens in, {use.tokens_out:,} out"
+    return text if use.usd is None else f"{text}, {use.usd:.2f} USD"
 
 
 def _format_interval(estimate: Estimate) -> str:

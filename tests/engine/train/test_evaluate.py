@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.train import evaluate
+from tests.engine.train.conftest import SmallWorld
 
 ROW = {"uid": "q", "sample": 0, "item_sha256": "i", "prompt_sha256": "p"}
 
@@ -86,3 +88,16 @@ def test_nothing_is_generated_for_a_process_that_is_gone(
 ) -> None:
     assert run(job_of(targets=targets, parent=os.getppid() + 1), monkeypatch) == 1
     assert not Path(targets[1]["answers"]).exists()
+
+
+def test_a_model_without_chat_template_is_refused_with_the_key_that_helps(
+    world: SmallWorld, tmp_path: Path
+) -> None:
+    model = shutil.copytree(world.model, tmp_path / "model")
+    (model / "chat_template.jinja").unlink()
+    job = {"dtype": "float32", "device": "cpu", "chat_template": None}
+    with pytest.raises(UsageError, match="custom_chat_template"):
+        evaluate.load_target("model", str(model), job)
+    own = "{{ messages[0]['content'] }}"
+    _, tokenizer = evaluate.load_target("model", str(model), {**job, "chat_template": own})
+    assert tokenizer.chat_template == own
