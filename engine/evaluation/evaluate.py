@@ -19,6 +19,7 @@ from engine.base import files, jsonl, locks
 from engine.base.errors import UsageError
 from engine.base.follow import Tail, last_lines
 from engine.evaluation.folder import (
+    LOSS,
     AnswerRow,
     EvaluationDir,
     Key,
@@ -31,7 +32,7 @@ from engine.evaluation.judge_texts import JudgeUse, find_use, write_answers
 from engine.evaluation.lease import leased
 from engine.evaluation.measures import measure, metrics_of
 from engine.evaluation.other import require_same_setup
-from engine.evaluation.setup import Setup
+from engine.evaluation.setup import SamplingSettings, Setup
 from engine.evaluation.summary import (
     Result,
     TargetComparison,
@@ -94,7 +95,7 @@ class Evaluation:
         """Answers per item. A text that no model wrote is the same in every sample."""
         if target.form == "evaluation":
             target = read_target(Path(target.source) / "target.json") or target
-        return 1 if target.form in TEXTS else self.setup.sampling.samples
+        return 1 if target.form in TEXTS else self.setup.samples
 
     @property
     def judge_use(self) -> JudgeUse | None:
@@ -140,8 +141,7 @@ def evaluate(
     targets are complete then.
     """
     for target in evaluation.targets:
-        if target.form == "evaluation":
-            require_same_setup(target, evaluation.setup, evaluation.items)
+        _require_comparable(target, evaluation)
     evaluation.folder.open(evaluation.setup)
     if evaluation.is_complete:  # Its table can be shown where nothing can be written.
         return
@@ -179,6 +179,14 @@ def summarize(
     return results, compare_targets(against, others, metrics)
 
 
+def _require_comparable(target: Target, evaluation: Evaluation) -> None:
+    """UsageError for a target that cannot be measured on these items."""
+    if target.form == "evaluation":
+        require_same_setup(target, evaluation.setup, evaluation.items)
+    elif evaluation.setup.sampling is None and target.form in (*TEXTS, "judge"):
+        raise UsageError(f"baseline '{target.name}' is no model with weights, so it has no loss")
+
+
 async def _run(
     evaluation: Evaluation,
     folders: Mapping[str, TargetDir],
@@ -189,7 +197,8 @@ async def _run(
 ) -> None:
     queue = _Unscored(folders)
     # Missing credentials show before a model is loaded.
-    scorer: Scorer | None = make_scorer(evaluation.recipe, env) if jobs else None
+    is_scored = bool(jobs) and evaluation.setup.sampling is not None
+    scorer: Scorer | None = make_scorer(evaluation.recipe, env) if is_scored else None
     generator = _start_generator(evaluation, jobs, lock) if jobs else None
     try:
         # The judge's model first writes and then grades, so that its limit of calls holds.
@@ -268,7 +277,7 @@ def _unscored_keys(folder: TargetDir) -> set[Key]:
 
 
 def _scored_keys(folder: TargetDir) -> set[Key]:
-    return {key for key, score in folder.read_scores().items() if score.reward is not None}
+    return {key for key, score in folder.read_scores().items() if score.is_scored}
 
 
 async def _score(
@@ -295,8 +304,9 @@ async def _score(
 
 
 def _write_texts(evaluation: Evaluation, target: Target, folder: TargetDir) -> None:
+    seed = evaluation.setup.sampling.seed if evaluation.setup.sampling else 0
     for item, sample in evaluation.missing(target, folder):
-        text = baseline_text(target, item, evaluation.setup.sampling.seed)
+        text = baseline_text(target, item, seed)
         error = None if text is not None else "the data file has no golden rubric for this item"
         answer = AnswerRow(item.uid, sample, item.sha256, item.prompt_sha256, text, 0, True, error)
         jsonl.append(folder.answers, asdict(answer))
@@ -350,15 +360,25 @@ def _request(item: Item, sample: int) -> dict[str, Any]:
 
 def _generation(evaluation: Evaluation) -> dict[str, Any]:
     """How the generator works, for all targets."""
-    recipe, sampling = evaluation.recipe, evaluation.setup.sampling
+    recipe, setup = evaluation.recipe, evaluation.setup
     on_cpu = recipe.get("grubrics.device") == "cpu"
-    return {
+    machine = {
         "parent": os.getpid(),
         "device": "cpu" if on_cpu else "cuda",
         "dtype": "float32" if on_cpu else "bfloat16",
         "batch": BATCH,
         "threads": None,
         "niceness": evaluation.niceness,
+        "template_key": recipe.kind.template_key,
+    }
+    if setup.sampling is None:
+        loss = setup.scoring[LOSS]
+        return {**machine, "loss": loss, "chat_template": loss["chat_template"]}
+    return {**machine, **_sampling(setup.sampling)}
+
+
+def _sampling(sampling: SamplingSettings) -> dict[str, Any]:
+    return {
         "seed": sampling.seed,
         "sampling": {
             "temperature": sampling.temperature,

@@ -15,6 +15,8 @@ from engine.base.errors import UsageError
 from engine.evaluation.setup import Setup
 from engine.evaluation.targets import FORMS, Target
 
+LOSS = "loss"
+
 Key = tuple[str, int]
 """The uid of an item and the number of the sample."""
 
@@ -35,6 +37,8 @@ class AnswerRow:
     calls: int = 0
     """Calls of an API that were made for it; ``tokens`` and ``prompt_tokens`` are theirs."""
     prompt_tokens: int = 0
+    loss: float | None = None
+    """Of a conversation that has a loss instead of an answer: the mean over its ``tokens``."""
 
     @classmethod
     def from_json(cls, line: dict[str, Any]) -> AnswerRow | None:
@@ -48,7 +52,9 @@ class AnswerRow:
             jsonl.integer(line.get(name)) or 0 for name in ("tokens", "calls", "prompt_tokens")
         )
         stopped, error = line.get("stopped") is True, _text(line.get("error"))
-        return cls(uid, sample, *digests, answer, tokens, stopped, error, calls, prompt_tokens)
+        loss = jsonl.number(line.get("loss"))
+        counts = calls, prompt_tokens
+        return cls(uid, sample, *digests, answer, tokens, stopped, error, *counts, loss)
 
     @property
     def key(self) -> Key:
@@ -83,6 +89,10 @@ class ScoreRow:
     def key(self) -> Key:
         return self.uid, self.sample
 
+    @property
+    def is_scored(self) -> bool:
+        return self.reward is not None or LOSS in self.parts
+
 
 @dataclass(frozen=True)
 class TargetDir:
@@ -105,10 +115,17 @@ class TargetDir:
         }
 
     def read_scores(self) -> dict[Key, ScoreRow]:
-        """The scores by item and sample; the last line wins, because errors are tried again."""
-        return {
+        """The scores by item and sample; the last line wins, because errors are tried again.
+
+        A loss needs no scoring: it is a score as soon as it is an answer.
+        """
+        scores = {
             row.key: row for line in jsonl.read(self.scores) if (row := ScoreRow.from_json(line))
         }
+        for key, answer in self.read_answers().items():
+            if answer.loss is not None:
+                scores[key] = ScoreRow(*key, None, {LOSS: answer.loss})
+        return scores
 
 
 @dataclass(frozen=True)

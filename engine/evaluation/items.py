@@ -12,6 +12,7 @@ from typing import Any
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.data.contract import Row, read_rows
+from engine.data.conversations import read_conversations
 from engine.rubrics.prompts import Message
 
 
@@ -36,8 +37,7 @@ def read_items(path: Path, limit: int | None = None) -> list[Item]:
     ``uid`` is the question ID where it is unique, else the row's number. UsageError for a file
     that cannot be read, has no rows or a row without a prompt.
     """
-    if limit is not None and limit < 1:
-        raise UsageError(f"--limit {limit} must be at least 1")
+    _require_positive(limit)
     rows = read_rows(path)[:limit]
     if not rows:
         raise UsageError(f"{path}: has no rows, so there is nothing to evaluate")
@@ -50,6 +50,26 @@ def read_items(path: Path, limit: int | None = None) -> list[Item]:
         for name, number in zip(names, numbers, strict=True)
     ]
     return [_item(path, uid, row) for uid, row in zip(uids, rows, strict=True)]
+
+
+def read_conversation_items(path: Path, limit: int | None = None) -> list[Item]:
+    """The first ``limit`` conversations of an SFT file. ``uid`` is the number of the row, from 0.
+
+    Conversations that differ only in their last response share ``prompt_sha256``.
+    """
+    _require_positive(limit)
+    conversations = read_conversations(path)[:limit]
+    if not conversations:
+        raise UsageError(f"{path}: has no conversations, so there is nothing to evaluate")
+    return [
+        Item(f"row-{number}", tuple(messages), {}, digest(messages[:-1]), digest(messages))
+        for number, messages in enumerate(conversations)
+    ]
+
+
+def _require_positive(limit: int | None) -> None:
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit {limit} must be at least 1")
 
 
 def _question_id(row: Row) -> str:

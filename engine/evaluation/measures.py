@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.evaluation.folder import ScoreRow
+from engine.evaluation.folder import LOSS, ScoreRow
 from engine.reward.formula import RewardParts, RewardSettings, total_reward
 from engine.reward.scorer import ScoredRollout
 from engine.rubrics.rubric import parse_rubric
@@ -23,16 +23,19 @@ class Metric:
     name: str
     worst: float | None
     may_be_rate: bool = False
+    lower_is_better: bool = False
 
     def value(self, row: ScoreRow) -> float | None:
         """The metric of a scored answer; None where it was not scored."""
-        if row.reward is None:
+        if not row.is_scored:
             return None
         return row.reward if self.name == "reward" else row.parts.get(self.name)
 
 
 def metrics_of(scoring: Mapping[str, Any]) -> tuple[Metric, ...]:
-    """The metrics of a setup's scoring: those of a rubric, or the score of a function."""
+    """The metrics of a setup's scoring: those of a rubric, the score of a function, or a loss."""
+    if LOSS in scoring:
+        return (Metric(LOSS, None, lower_is_better=True),)
     if "function" in scoring:
         return (Metric("reward", 0.0, may_be_rate=True),)
     settings = RewardSettings(**scoring["reward"])

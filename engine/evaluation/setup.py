@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
-from engine.evaluation.items import Item, digest
+from engine.evaluation.items import Item, digest, read_conversation_items, read_items
 from engine.evaluation.targets import judge_identity
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge, reward_function
@@ -41,8 +41,13 @@ class Setup:
     data: str
     items: int
     items_sha256: str
-    sampling: SamplingSettings
+    sampling: SamplingSettings | None
+    """None where nothing is generated: a loss is measured."""
     scoring: dict[str, Any]
+
+    @property
+    def samples(self) -> int:
+        return 1 if self.sampling is None else self.sampling.samples
 
     @property
     def id(self) -> str:
@@ -52,9 +57,10 @@ class Setup:
 
 
 def validation_file(recipe: Recipe) -> Path:
-    """The items that the config validates on. UsageError for a config without rollouts, without
-    such a file and with several."""
-    _require_rollouts(recipe)
+    """The items that the config validates on. UsageError for a config without such a file, and with
+    several."""
+    if not recipe.kind.has_rollouts:
+        return _held_out_conversations(recipe)
     value = recipe.get("data.val_files")
     files = value if isinstance(value, list) else [value] if value else []
     if len(files) != 1:
@@ -64,21 +70,50 @@ def validation_file(recipe: Recipe) -> Path:
     return Path(str(files[0]))
 
 
-def _require_rollouts(recipe: Recipe) -> None:
-    if not recipe.kind.has_rollouts:
+def _held_out_conversations(recipe: Recipe) -> Path:
+    file = recipe.get("data.val_file")
+    if not file:
         raise UsageError(
-            f"{recipe.path}: {recipe.kind.title} generates nothing to score. Score its answers as "
-            "another config does: grubrics-tui evaluate RUN --config CONFIG"
+            f"{recipe.path}: data.val_file names no held-out conversations. Name them with --data, "
+            "or score answers as another config does: --config CONFIG"
         )
+    return Path(str(file))
+
+
+def read_data(path: Path, limit: int | None, recipe: Recipe) -> list[Item]:
+    """The items that ``recipe`` can be measured on: prompts, or conversations for SFT."""
+    read = read_items if recipe.kind.has_rollouts else read_conversation_items
+    return read(path, limit)
 
 
 def make_setup(data: Path, items: Sequence[Item], recipe: Recipe, samples: int, seed: int) -> Setup:
     """The setup of ``recipe``'s validation: one greedy answer, or ``samples`` at its rollout's
-    temperature. UsageError for a config without rollouts and for a bad number of samples."""
-    _require_rollouts(recipe)
+    temperature; for SFT the loss. UsageError for a bad number of samples."""
     if samples < 1:
         raise UsageError(f"--samples {samples} must be at least 1")
-    sampling = SamplingSettings(
+    identity = str(data), len(items), digest([item.sha256 for item in items])
+    if not recipe.kind.has_rollouts:
+        if samples > 1:
+            raise UsageError(f"--samples {samples}: the loss of a conversation needs no answers")
+        return Setup(*identity, None, {"loss": _loss_settings(recipe)})
+    return Setup(*identity, _sampling(recipe, samples, seed), scoring_of(recipe))
+
+
+def _loss_settings(recipe: Recipe) -> dict[str, Any]:
+    """The values of an SFT config that decide which tokens count."""
+    return {
+        "max_length": int(recipe.get("data.max_seq_length")),
+        "ignore_input_ids_mismatch": bool(recipe.get("data.ignore_input_ids_mismatch")),
+        "chat_template": _chat_template(recipe),
+    }
+
+
+def _chat_template(recipe: Recipe) -> str | None:
+    return str(recipe.get(recipe.kind.template_key or "") or "") or None
+
+
+def _sampling(recipe: Recipe, samples: int, seed: int) -> SamplingSettings:
+    return SamplingSettings(
         samples,
         seed,
         temperature=0.0 if samples == 1 else float(_rollout(recipe, "temperature", 1.0)),
@@ -88,10 +123,7 @@ def make_setup(data: Path, items: Sequence[Item], recipe: Recipe, samples: int, 
         max_answer_tokens=int(recipe.get("data.max_response_length")),
         filter_long_prompts=bool(recipe.get("data.filter_overlong_prompts")),
         template_arguments=recipe.tree.get("data", {}).get("apply_chat_template_kwargs") or {},
-        chat_template=str(recipe.get(recipe.kind.template_key or "") or "") or None,
-    )
-    return Setup(
-        str(data), len(items), digest([item.sha256 for item in items]), sampling, scoring_of(recipe)
+        chat_template=_chat_template(recipe),
     )
 
 

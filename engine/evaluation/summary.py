@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.evaluation.folder import AnswerRow, Key, ScoreRow, TargetDir
+from engine.evaluation.folder import LOSS, AnswerRow, Key, ScoreRow, TargetDir
 from engine.evaluation.measures import Metric
-from engine.statistics.comparison import Comparison, adjust_for_many, compare_paired
+from engine.statistics.comparison import Comparison, Verdict, adjust_for_many, compare_paired
 from engine.statistics.intervals import Estimate, estimate_clustered_mean, estimate_rate
 from engine.statistics.pass_at_k import best_of_k, pass_at_k
 
@@ -35,7 +35,7 @@ class TargetRows:
     @property
     def unscored(self) -> int:
         """Answers without a score, and prompts without an answer."""
-        scored = sum(row.reward is not None for row in self._answered.values())
+        scored = sum(row.is_scored for row in self._answered.values())
         return len(self.answers) - scored
 
     @property
@@ -44,7 +44,7 @@ class TargetRows:
         rows = [
             (answer, self.scores.get(key))
             for key, answer in self.answers.items()
-            if (score := self.scores.get(key)) is None or score.reward is None
+            if (score := self.scores.get(key)) is None or not score.is_scored
         ]
         errors = Counter((score.error if score else None) or answer.error for answer, score in rows)
         return next((error for error, _ in errors.most_common() if error), None)
@@ -118,8 +118,11 @@ class TargetComparison:
 
 def find_results(target: TargetRows, metrics: Sequence[Metric], samples: int = 1) -> list[Result]:
     """The metrics of a target with ``samples`` answers per item. The samples of an item are one
-    cluster; with several, also best of ``samples`` and, where all scores are 0 or 1, pass@k."""
+    cluster; with several, also best of ``samples`` and, where all scores are 0 or 1, pass@k. A loss
+    also has the mean over all tokens, as trainers log it."""
     results = [_result(target, metric) for metric in metrics]
+    if metrics[0].name == LOSS:
+        results.append(_token_mean(target, metrics[0]))
     return [*results, *_at_k(target, metrics[0], samples)]
 
 
@@ -135,6 +138,8 @@ def compare_targets(
             pairs = [_compare(baseline, target, metric) for target in others]
             known = [pair for pair in pairs if pair is not None]
             adjusted = adjust_for_many([pair.comparison for pair in known])
+            if metric.lower_is_better:
+                adjusted = [_mirrored(comparison) for comparison in adjusted]
             comparisons += [
                 TargetComparison(pair.a, pair.b, pair.metric, comparison, pair.left_out)
                 for pair, comparison in zip(known, adjusted, strict=True)
@@ -182,6 +187,33 @@ def _estimate(target: TargetRows, values: Mapping[Key, float], metric: Metric) -
     return estimate
 
 
+def _token_mean(target: TargetRows, metric: Metric) -> Result:
+    """The mean of the losses, each weighted with its tokens."""
+    losses = target.values(metric)
+    clusters = target.clusters(uid for uid, _ in losses)
+    tokens = [target.answers[key].tokens for key in losses]
+    estimate = None
+    if losses:
+        estimate = estimate_clustered_mean([*losses.values()], clusters, weights=tokens)
+    return Result(target.name, f"{LOSS}_per_token", estimate, target.unscored, None)
+
+
+def _mirrored(comparison: Comparison) -> Comparison:
+    """The verdict of a metric whose lower values are better."""
+    opposite: dict[Verdict, Verdict] = {"better": "worse", "worse": "better"}
+    return replace(comparison, verdict=opposite.get(comparison.verdict, comparison.verdict))
+
+
+def _require_same_tokens(a: TargetRows, b: TargetRows, uids: Iterable[str]) -> None:
+    for uid in uids:
+        counts = [target.answers[uid, 0].tokens for target in (a, b)]
+        if counts[0] != counts[1]:
+            raise UsageError(
+                f"item '{uid}' has {counts[0]} response tokens for {a.name} and {counts[1]} for "
+                f"{b.name}: losses of different tokenizers cannot be compared"
+            )
+
+
 def _at_k(target: TargetRows, metric: Metric, k: int) -> Iterator[Result]:
     """best@k and pass@k of the items with all k scores; the others are left out and counted."""
     if k < 2:
@@ -208,6 +240,8 @@ def _compare(a: TargetRows, b: TargetRows, metric: Metric) -> TargetComparison |
     common = sorted(left.keys() & right.keys())
     if not common:
         return None
+    if metric.name == LOSS:
+        _require_same_tokens(a, b, common)
     comparison = compare_paired(
         [_mean(left[uid]) for uid in common],
         [_mean(right[uid]) for uid in common],

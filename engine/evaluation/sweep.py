@@ -17,6 +17,7 @@ from engine.checkpoints.step_folders import (
 )
 from engine.evaluation.evaluate import Evaluation
 from engine.evaluation.folder import TargetDir, read_target
+from engine.evaluation.measures import Metric
 from engine.evaluation.summary import Result
 from engine.evaluation.targets import Target, find_baseline, folder_target
 from engine.history.sweep import Sweep, SweepPoint
@@ -91,17 +92,20 @@ def answered_steps(run: RunDir, evaluation: Evaluation) -> dict[int, Target]:
     return dict(sorted(known.items()))
 
 
-def sweep_of(run: RunDir, evaluation: str, results: Sequence[Result]) -> Sweep | None:
-    """The first metric of every target ``RUN:STEP``; None before there is one."""
-    metric = results[0].metric if results else ""
+def sweep_of(
+    run: RunDir, evaluation: str, results: Sequence[Result], metric: Metric
+) -> Sweep | None:
+    """``metric`` of every target ``RUN:STEP``; None before there is one."""
     points = []
     for result in results:
         step, estimate = _step_of(result.target, run), result.estimate
-        if result.metric == metric and step is not None and estimate is not None:
+        if result.metric == metric.name and step is not None and estimate is not None:
             interval = (estimate.low, estimate.high)
             points.append(SweepPoint(step, estimate.mean, *interval, estimate.n, result.unscored))
     points.sort(key=lambda point: point.step)
-    return Sweep(evaluation, metric, tuple(points)) if points else None
+    if not points:
+        return None
+    return Sweep(evaluation, metric.name, tuple(points), metric.lower_is_better)
 
 
 def _step_of(target: str, run: RunDir) -> int | None:

@@ -31,11 +31,14 @@ class Sweep:
     evaluation: str
     metric: str
     points: tuple[SweepPoint, ...]
+    lower_is_better: bool = False
+    """Whether ``metric`` is a loss."""
 
     @property
     def best(self) -> SweepPoint | None:
-        """The point with the highest mean."""
-        return max(self.points, key=lambda point: point.mean, default=None)
+        """The point with the best mean, the first of equal ones."""
+        choose = min if self.lower_is_better else max
+        return choose(self.points, key=lambda point: point.mean, default=None)
 
 
 def sweep_path(run: RunDir) -> Path:
@@ -54,7 +57,7 @@ def read_sweep(run: RunDir) -> Sweep | None:
     points = raw.get("points")
     if evaluation is None or metric is None or not isinstance(points, list):
         return None
-    return Sweep(evaluation, metric, _read_points(points))
+    return Sweep(evaluation, metric, _read_points(points), raw.get("lower_is_better") is True)
 
 
 def _read_points(raw: Sequence[Any]) -> tuple[SweepPoint, ...]:

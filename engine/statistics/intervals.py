@@ -45,7 +45,10 @@ def estimate_mean(values: Sequence[float], level: float = LEVEL) -> Estimate:
 
 
 def estimate_clustered_mean(
-    values: Sequence[float], clusters: Sequence[Hashable], level: float = LEVEL
+    values: Sequence[float],
+    clusters: Sequence[Hashable],
+    level: float = LEVEL,
+    weights: Sequence[float] | None = None,
 ) -> Estimate:
     """The mean of all values, with an interval in which each cluster counts as one observation.
 
@@ -53,18 +56,24 @@ def estimate_clustered_mean(
     r_g the sum of a cluster's deviations from the mean, SE^2 = G / (G - 1) * sum r_g^2 / n^2, and
     the interval has G - 1 degrees of freedom. Liang and Zeger (1986); Miller, "Adding error bars to
     evals" (2024), section 2.2. Not for fewer than about 10 clusters of very different size.
+
+    With ``weights`` (all positive) the mean is the ratio sum w v / sum w, the deviations are
+    weighted, and n is sum w: the linearized ratio estimator, Cochran, "Sampling techniques" (1977),
+    section 6.3.
     """
     if not values:
         raise ValueError("a mean needs at least one value")
-    n, mean = len(values), math.fsum(values) / len(values)
+    n, weights = len(values), weights if weights is not None else [1.0] * len(values)
+    total = math.fsum(weights)
+    mean = math.fsum(w * value for w, value in zip(weights, values, strict=True)) / total
     deviations: dict[Hashable, list[float]] = defaultdict(list)
-    for value, cluster in zip(values, clusters, strict=True):
-        deviations[cluster].append(value - mean)
+    for value, weight, cluster in zip(values, weights, clusters, strict=True):
+        deviations[cluster].append(weight * (value - mean))
     units = len(deviations)
     if units < 2:
         return Estimate(mean, None, None, None, n, units)
     squares = math.fsum(math.fsum(cluster) ** 2 for cluster in deviations.values())
-    error = math.sqrt(units / (units - 1) * squares) / n
+    error = math.sqrt(units / (units - 1) * squares) / total
     half = t_quantile((1 + level) / 2, units - 1) * error
     return Estimate(mean, mean - half, mean + half, error, n, units)
 

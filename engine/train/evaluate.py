@@ -1,4 +1,4 @@
-"""Generate the answers of an evaluation: ``python -m engine.train.evaluate < JOB``.
+"""Generate answers of an evaluation, or measure losses: ``python -m engine.train.evaluate < JOB``.
 
 One process loads one target after the other and appends each answer to the target's folder as soon
 as its batch is done. A target that fails does not keep the others from being answered. No Ray, no
@@ -58,7 +58,8 @@ def main() -> int:
 def _answer_target(target: Mapping[str, Any], job: Mapping[str, Any]) -> None:
     """Append a line per request, until all are answered or whoever asked is gone."""
     model, tokenizer = load_target(target["form"], target["source"], job)
-    for rows in _answers(model, tokenizer, target["requests"], job):
+    measure = _losses if "loss" in job else _answers
+    for rows in measure(model, tokenizer, target["requests"], job):
         for row in rows:
             jsonl.append(Path(target["answers"]), row)
         if os.getppid() != job["parent"]:
@@ -92,8 +93,7 @@ def load_target(form: str, source: str, job: Mapping[str, Any]) -> tuple[Any, An
         tokenizer.chat_template = job["chat_template"]
     if not tokenizer.chat_template:
         raise UsageError(
-            "the tokenizer has no chat template. Set "
-            "actor_rollout_ref.model.custom_chat_template in the config"
+            f"the tokenizer has no chat template. Set {job['template_key']} in the config"
         )
     return model.to(job["device"], dtype).eval(), tokenizer
 
@@ -132,6 +132,15 @@ def _answers(
             tokenizer.pad_token_id or 0,
         )
         yield [_line(tokenizer, p, made, stops) for p, made in zip(batch, drawn, strict=True)]
+
+
+def _losses(
+    model: Any, tokenizer: Any, requests: Sequence[Mapping[str, Any]], job: Mapping[str, Any]
+) -> Iterator[list[dict[str, Any]]]:
+    """The lines of each batch of conversations. verl is imported, which answers do not need."""
+    from engine.train.losses import conversation_losses
+
+    return conversation_losses(model, tokenizer, requests, job)
 
 
 def _prompt(tokenizer: Any, request: Mapping[str, Any], job: Mapping[str, Any]) -> Prompt:

@@ -18,6 +18,7 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.data.conversations import read_conversations
 from engine.recipe.recipe import Recipe
 from engine.recipe.sft_compose import TRAIN_PARQUET, VAL_PARQUET, SftPlan, plan, verl_config
 from engine.runs.kinds import SFT
@@ -26,7 +27,6 @@ from engine.train.grpo import logged, read_recipe
 from engine.train.interrupts import StopSignals
 from engine.train.ray_session import LOOPBACK_INTERFACE
 from engine.train.sft_inputs import (
-    read_conversations,
     saved_step,
     starting_checkpoint,
     write_parquet,

@@ -34,7 +34,9 @@ def evaluate(
     ],
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Items, a parquet file (default: data.val_files)"),
+        typer.Option(
+            metavar="FILE", help="Items (default: data.val_files; for SFT, data.val_file)"
+        ),
     ] = None,
     baseline: Annotated[
         str,
@@ -67,16 +69,15 @@ def evaluate(
     from engine.evaluation.evaluate import Evaluation, summarize
     from engine.evaluation.evaluate import evaluate as run_evaluation
     from engine.evaluation.folder import EvaluationDir
-    from engine.evaluation.items import read_items
     from engine.evaluation.other import find_other
-    from engine.evaluation.setup import make_setup, validation_file
+    from engine.evaluation.setup import make_setup, read_data, validation_file
     from engine.evaluation.targets import find_baseline, find_target
 
     root = runs_root(runs)
     names = dict.fromkeys(name.strip() for name in baseline.split(","))
     recipe, _ = trusted_source(config or _run_of(targets, root), [], root, trust)
     path = data or validation_file(recipe)
-    items = read_items(path, limit)
+    items = read_data(path, limit, recipe)
     setup = make_setup(path, items, recipe, samples, seed)
     baselines = [find_other(name) or find_baseline(name, recipe, root) for name in names if name]
     own = [find_target(text, root) for text in targets]

@@ -29,6 +29,7 @@ from grubrics_tui.commands.shared.trust import trusted_source
 
 if TYPE_CHECKING:
     from engine.evaluation.evaluate import Evaluation
+    from engine.evaluation.measures import Metric
     from engine.evaluation.summary import Result
     from engine.evaluation.sweep import Skipped
     from engine.evaluation.targets import Target
@@ -41,7 +42,9 @@ def sweep(
     run: RunArgument,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Items, a parquet file (default: data.val_files)"),
+        typer.Option(
+            metavar="FILE", help="Items (default: data.val_files; for SFT, data.val_file)"
+        ),
     ] = None,
     samples: Annotated[int, typer.Option(metavar="K", help="Answers per item; 1 is greedy")] = 1,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sampling")] = 1,
@@ -65,8 +68,8 @@ def sweep(
     """
     from engine.evaluation.evaluate import Evaluation, summarize
     from engine.evaluation.folder import EvaluationDir
-    from engine.evaluation.items import read_items
-    from engine.evaluation.setup import make_setup, validation_file
+    from engine.evaluation.measures import metrics_of
+    from engine.evaluation.setup import make_setup, read_data, validation_file
     from engine.evaluation.sweep import (
         Skipped,
         answered_steps,
@@ -83,8 +86,9 @@ def sweep(
     swept = find_run(root, run)
     recipe, _ = trusted_source(str(swept.recipe), [], root, trust)
     path = data or validation_file(recipe)
-    items = read_items(path, limit)
+    items = read_data(path, limit, recipe)
     setup = make_setup(path, items, recipe, samples, seed)
+    metric = metrics_of(setup.scoring)[0]
     start = starting_model(swept, recipe, root)
     evaluation = Evaluation(
         EvaluationDir(FOLDER / setup.id), setup, items, [start], recipe, _NICENESS
@@ -106,7 +110,7 @@ def sweep(
                 left = _in_order(known, without=failed)
                 evaluation = replace(evaluation, targets=[start, *left])
                 results, comparisons = summarize(evaluation, [start.name])
-                measured = sweep_of(swept, setup.id, results)
+                measured = sweep_of(swept, setup.id, results, metric)
                 if measured is not None and measured != read_sweep(swept):
                     write_sweep(swept, measured)
             seen.update(new.keys() or {0})
@@ -114,7 +118,7 @@ def sweep(
             break
         time.sleep(_POLL_S)
     skipped = [*_left_out(checkpoints.skipped, known), *failed.values()]
-    best = _best(results)
+    best = _best(results, metric)
     value = {
         **evaluation_json(evaluation, results, comparisons),
         "run": swept.id,
@@ -171,10 +175,11 @@ def _announce(run: RunDir, new: Sequence[str], skipped: Sequence[Skipped], as_js
         say(f"{run.id}:{each.step} left out: {each.reason}", to=sys.stderr)
 
 
-def _best(results: Sequence[Result]) -> Result | None:
-    """The target with the highest mean of the first metric."""
-    first = [r for r in results if r.metric == results[0].metric and r.estimate is not None]
-    return max(first, key=lambda r: r.estimate.mean if r.estimate else 0.0, default=None)
+def _best(results: Sequence[Result], metric: Metric) -> Result | None:
+    """The target with the best mean of the metric."""
+    measured = [r for r in results if r.metric == metric.name and r.estimate is not None]
+    choose = min if metric.lower_is_better else max
+    return choose(measured, key=lambda r: r.estimate.mean if r.estimate else 0.0, default=None)
 
 
 def _best_line(best: Result | None, results: Sequence[Result]) -> str:

@@ -120,7 +120,9 @@ def progress_reporter(as_json: bool) -> Callable[[Progress], None]:
     return report
 
 
-def _format_sampling(sampling: SamplingSettings) -> str:
+def _format_sampling(sampling: SamplingSettings | None) -> str:
+    if sampling is None:
+        return "loss over the response tokens"
     if sampling.samples == 1:
         return "one greedy answer each"
     return f"{sampling.samples} answers each at temperature {sampling.temperature:g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from engine.base.errors import UsageError
 from engine.data.contract import FileFacts, write_rows
 from engine.evaluation.folder import AnswerRow
-from engine.evaluation.items import read_items
+from engine.evaluation.items import read_conversation_items, read_items
 
 FACTS = FileFacts("tiny", "val", False, None, 1)
 
@@ -97,3 +98,14 @@ def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
     write_rows(tmp_path / "val.parquet", [], FACTS)
     with pytest.raises(UsageError, match="has no rows"):
         read_items(tmp_path / "val.parquet")
+
+
+def test_conversations_that_differ_in_the_last_response_share_their_prompt(tmp_path: Path) -> None:
+    path = tmp_path / "sft.jsonl"
+    question = {"role": "user", "content": "a"}
+    replies = [{"role": "assistant", "content": text} for text in ("b", "c")]
+    lines = [json.dumps({"messages": [question, reply]}) for reply in replies]
+    path.write_text("\n".join(lines))
+    first, second = read_conversation_items(path)
+    assert first.prompt_sha256 == second.prompt_sha256
+    assert first.sha256 != second.sha256

@@ -42,6 +42,19 @@ def test_a_config_without_rollouts_needs_another_one() -> None:
         validation_file(load_recipe("sft_tiny", (), {}))
 
 
+def test_an_sft_config_is_measured_by_its_loss_on_held_out_conversations() -> None:
+    recipe = load_recipe("sft_tiny", ("data.val_file=held_out.jsonl",), {})
+    assert validation_file(recipe) == Path("held_out.jsonl")
+    setup = make_setup(Path("held_out.jsonl"), [], recipe, 1, 1)
+    assert setup.sampling is None
+    assert setup.scoring["loss"]["max_length"] == 256
+
+
+def test_a_loss_has_no_samples() -> None:
+    with pytest.raises(UsageError, match="--samples 4"):
+        make_setup(Path("held_out.jsonl"), [], load_recipe("sft_tiny", (), {}), 4, 1)
+
+
 def test_one_of_several_validation_files_must_be_named() -> None:
     recipe = load_recipe("grpo_tiny", ("data.val_files=[a.parquet,b.parquet]",), {})
     with pytest.raises(UsageError, match="names 2 files; name one with --data"):

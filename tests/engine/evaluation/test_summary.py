@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from engine.base.errors import UsageError
+from engine.evaluation.folder import ScoreRow
 from engine.evaluation.measures import Metric
 from engine.evaluation.summary import TargetRows, compare_targets, find_results
 from tests.engine.evaluation.evaluation_rows import make_rows
@@ -152,3 +154,41 @@ def test_a_wrong_answer_of_a_function_with_negative_scores_has_no_known_score() 
 
 def test_the_most_frequent_reason_for_missing_scores_is_named() -> None:
     assert result_of(make_rows("run", [[0.5], [None]]))["why_unscored"] == "timeout: no reply"
+
+
+LOSS = Metric("loss", None, lower_is_better=True)
+
+
+def losses(name: str, values: Sequence[float], tokens: Sequence[int]) -> TargetRows:
+    rows = make_rows(name, [[None]] * len(values))
+    answers = {
+        key: replace(row, answer=None, tokens=count, loss=value)
+        for (key, row), value, count in zip(rows.answers.items(), values, tokens, strict=True)
+    }
+    scores = {
+        (uid, n): ScoreRow(uid, n, None, {"loss": row.loss or 0.0})
+        for (uid, n), row in answers.items()
+    }
+    return TargetRows(name, answers, scores)
+
+
+def test_a_loss_is_given_by_conversation_and_by_token() -> None:
+    results = find_results(losses("run", [1.0, 3.0], [30, 10]), [LOSS])
+    means = {r.metric: r.estimate.mean for r in results if r.estimate is not None}
+    assert means == {"loss": 2.0, "loss_per_token": 1.5}
+    assert results[0].unscored == 0
+
+
+def test_a_lower_loss_is_better() -> None:
+    base = losses("base", [2.0, 2.1, 2.2, 2.3], [5] * 4)
+    run = losses("run", [1.0, 1.2, 1.1, 1.4], [5] * 4)
+    [pair] = compare_targets([base], [run], [LOSS])
+    assert pair.comparison.verdict == "better"
+    assert pair.comparison.difference.mean < 0
+
+
+def test_losses_of_other_tokens_are_not_compared() -> None:
+    with pytest.raises(
+        UsageError, match="item 'item-1' has 5 response tokens for base and 6 for run"
+    ):
+        compare_targets([losses("base", [1, 2], [5, 5])], [losses("run", [1, 2], [5, 6])], [LOSS])

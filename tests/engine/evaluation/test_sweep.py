@@ -13,6 +13,7 @@ from engine.evaluation.evaluate import Evaluation
 from engine.evaluation.folder import EvaluationDir
 from engine.evaluation.items import Item
 from engine.evaluation.lease import leased
+from engine.evaluation.measures import Metric
 from engine.evaluation.setup import SamplingSettings, Setup
 from engine.evaluation.summary import Result
 from engine.evaluation.sweep import answered_steps, find_checkpoints, step_targets, sweep_of
@@ -22,6 +23,8 @@ from engine.runs.rundir import RunDir
 from engine.statistics.intervals import Estimate
 from tests.engine.checkpoints.checkpoint_files import save, save_step, track
 from tests.engine.reports.runs import make_run
+
+REWARD = Metric("reward", worst=0.0)
 
 
 @pytest.fixture
@@ -131,7 +134,7 @@ def test_a_sweep_holds_the_first_metric_of_the_targets_of_its_run(run: RunDir) -
         Result(f"{run.id}:20", "reward", None, 8, None),
         Result("golden", "reward", estimate, 0, None),
     ]
-    sweep = sweep_of(run, "tiny-1a2b3c", results)
+    sweep = sweep_of(run, "tiny-1a2b3c", results, REWARD)
     assert sweep is not None
     assert [(point.step, point.unscored) for point in sweep.points] == [(0, 0), (10, 1)]
-    assert sweep_of(run, "tiny-1a2b3c", []) is None
+    assert sweep_of(run, "tiny-1a2b3c", [], REWARD) is None

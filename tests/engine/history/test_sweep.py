@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,13 @@ def test_a_sweep_is_read_as_it_was_written(run: RunDir) -> None:
 def test_the_best_checkpoint_has_the_highest_mean() -> None:
     assert SWEEP.best == SWEEP.points[1]
     assert Sweep("e", "reward", ()).best is None
+
+
+def test_the_best_checkpoint_of_a_loss_has_the_lowest_mean(run: RunDir) -> None:
+    write_sweep(run, replace(SWEEP, metric="loss", lower_is_better=True))
+    swept = read_sweep(run)
+    assert swept is not None
+    assert swept.best == SWEEP.points[0]
 
 
 @pytest.mark.parametrize(

@@ -137,3 +137,29 @@ def test_strata_do_not_add_their_differences_to_the_interval() -> None:
 def test_a_stratum_without_values_is_refused() -> None:
     with pytest.raises(ValueError, match="stratum"):
         estimate_by_bootstrap([[1.0], []], seed=0)
+
+
+def test_a_weighted_mean_has_the_interval_of_a_ratio() -> None:
+    generator = np.random.default_rng(3)
+    weights = generator.integers(5, 50, size=12).astype(float)
+    values = generator.normal(2, 1, size=12)
+    estimate = estimate_clustered_mean(values.tolist(), range(12), weights=weights.tolist())
+    ratio = float((weights * values).sum() / weights.sum())
+    spread = float(np.std(weights * (values - ratio), ddof=1))
+    assert estimate.mean == pytest.approx(ratio)
+    assert estimate.standard_error == pytest.approx(spread / math.sqrt(12) / weights.mean())
+
+
+@pytest.mark.long
+def test_a_weighted_interval_covers_the_ratio_in_95_of_100_sets() -> None:
+    generator = np.random.default_rng(4)
+    hits = 0
+    for _ in range(SETS):
+        weights = generator.integers(20, 60, size=60)
+        losses = generator.normal(2 - weights / 50, 0.5)  # Long responses have a lower loss.
+        estimate = estimate_clustered_mean(losses.tolist(), range(60), weights=weights.tolist())
+        hits += covers(estimate, 2 - _MEAN_SQUARE / _MEAN / 50)
+    assert 0.93 <= hits / SETS <= 0.97
+
+
+_MEAN, _MEAN_SQUARE = 39.5, float(np.mean(np.arange(20, 60) ** 2))

@@ -95,8 +95,8 @@ def test_a_model_without_chat_template_is_refused_with_the_key_that_helps(
 ) -> None:
     model = shutil.copytree(world.model, tmp_path / "model")
     (model / "chat_template.jinja").unlink()
-    job = {"dtype": "float32", "device": "cpu", "chat_template": None}
-    with pytest.raises(UsageError, match="custom_chat_template"):
+    job = {"dtype": "float32", "device": "cpu", "chat_template": None, "template_key": "the.key"}
+    with pytest.raises(UsageError, match=r"no chat template. Set the\.key"):
         evaluate.load_target("model", str(model), job)
     own = "{{ messages[0]['content'] }}"
     _, tokenizer = evaluate.load_target("model", str(model), {**job, "chat_template": own})

@@ -10,11 +10,9 @@ import pytest
 from engine.base.errors import UsageError
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.sft_compose import plan, verl_config
-from engine.train.sft_inputs import read_conversations, starting_checkpoint
+from engine.train.sft_inputs import starting_checkpoint
 from tests.engine.checkpoints.checkpoint_files import save_step, sft_files
 from tests.paths import ROOT
-
-TALK = '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'
 
 
 def recipe(*overrides: str) -> Recipe:
@@ -81,35 +79,6 @@ def test_lora_dropout_is_refused_because_verl_would_ignore_it(tmp_path: Path) ->
     chosen = recipe("lora.r=4", "lora.dropout=0.05")
     with pytest.raises(UsageError, match=r"lora\.dropout=0\.05"):
         verl_config(chosen, plan(chosen, 16), tmp_path / "t.parquet", None)
-
-
-def test_blank_lines_between_conversations_are_skipped(tmp_path: Path) -> None:
-    path = tmp_path / "sft.jsonl"
-    path.write_text(f"{TALK}\n{TALK}")
-    assert len(read_conversations(path)) == 2
-
-
-@pytest.mark.parametrize(
-    ("line", "complaint"),
-    [
-        ("{", "not a JSON object with a list 'messages'"),
-        ('{"messages": [{"role": "assistant", "content": ["a"]}]}', "a message whose 'content' is"),
-        ('{"messages": [{"role": "assistant", "content": null}]}', "a message whose 'content' is"),
-        ('{"messages": []}', "not a JSON object with a list 'messages'"),
-        ('{"messages": [{"role": "user"}]}', "a message without 'role' or 'content'"),
-        ('{"messages": [{"role": "user", "content": "a"}]}', "the last message is not"),
-    ],
-)
-def test_a_bad_line_is_named(tmp_path: Path, line: str, complaint: str) -> None:
-    path = tmp_path / "sft.jsonl"
-    path.write_text(TALK + line)
-    with pytest.raises(UsageError, match=rf"sft\.jsonl:2: {complaint}"):
-        read_conversations(path)
-
-
-def test_a_missing_file_is_named() -> None:
-    with pytest.raises(UsageError, match=r"data\.train_file=nowhere\.jsonl: no such file"):
-        read_conversations(Path("nowhere.jsonl"))
 
 
 def test_without_a_checkpoint_it_starts_from_the_model(tmp_path: Path) -> None:
