@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from engine.evaluation.targets import Target
 
 _POLL_S = 2.0
-_NICENESS = 10
+_NICENESS = 19
+"""The lowest priority: Ray gives its workers 15, and training must come first."""
 
 
 def sweep(

@@ -141,7 +141,7 @@ def format_interval(estimate: Estimate) -> str:
 def format_verdict(row: ArmRow) -> str:
     """The verdict; why there is none where an arm was compared."""
     if row.comparison is not None and row.verdict is None:
-        return "no verdict from 1 seed"
+        return "needs 2 seeds"
     return row.verdict or ("incomparable" if row.incomparable else "")
 
 

@@ -15,6 +15,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets.option_list import Option
 
+from engine.ablations.presets import PRESETS, preset_arm
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir
 from grubrics_tui.screens.base import HEIGHTS, CockpitScreen
@@ -51,7 +52,8 @@ class Draft:
         """The same as a command."""
         words = ["grubrics-tui", "ablate", self.base, *self.overrides]
         for name, overrides in self.arms:
-            words += ["--arm", " ".join((name, *overrides))]
+            is_preset = preset_arm(name) == (name, overrides)
+            words += ["--arm", name if is_preset else " ".join((name, *overrides))]
         words += ["--seeds", str(self.seeds)]
         words += ["--steps", str(self.steps)] if self.steps is not None else []
         return shlex.join(words)
@@ -290,7 +292,6 @@ class GuideScreen(CockpitScreen):
             self.app.push_screen(ChooseKnob(self._recipe), add)
 
     def action_add_preset(self) -> None:
-        from engine.ablations.presets import PRESETS
         from grubrics_tui.screens.ablation.lists import find_presets
 
         def add(name: str | None) -> None:
