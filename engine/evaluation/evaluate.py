@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.base import files, jsonl, locks
+from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.follow import Tail, last_lines
 from engine.evaluation.folder import (
@@ -25,6 +24,7 @@ from engine.evaluation.folder import (
     Key,
     ScoreRow,
     TargetDir,
+    locked,
     read_target,
 )
 from engine.evaluation.items import Item
@@ -145,7 +145,7 @@ def evaluate(
     evaluation.folder.open(evaluation.setup)
     if evaluation.is_complete:  # Its table can be shown where nothing can be written.
         return
-    with _locked(evaluation.folder.path) as lock:
+    with locked(evaluation.folder.path) as lock:
         folders = {target.name: evaluation.folder.add(target) for target in evaluation.distinct}
         for target in evaluation.distinct:
             if target.form in TEXTS:
@@ -401,17 +401,3 @@ def _why_failed(evaluation: Evaluation, code: int) -> str:
         return f"the process was killed by {signal.Signals(-code).name}{cause} (see {log})"
     lines = [line.decode(errors="replace").strip() for line in last_lines(log, 20)]
     return f"{next((line for line in reversed(lines) if line), 'no output')} (see {log})"
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[int]:
-    """One process at a time adds to an evaluation; yields the descriptor that holds the lock."""
-    descriptor = files.open_lock(folder / "lock")
-    try:
-        try:
-            locks.take(descriptor, folder / "lock", fcntl.flock)
-        except BlockingIOError as error:
-            raise UsageError(f"{folder}: another process is adding to this evaluation") from error
-        yield descriptor
-    finally:
-        os.close(descriptor)

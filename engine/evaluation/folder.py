@@ -6,11 +6,15 @@ leaves everything it finished; starting again adds what is missing.
 
 from __future__ import annotations
 
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.base import files, jsonl
+from engine.base import files, jsonl, locks
 from engine.base.errors import UsageError
 from engine.evaluation.setup import Setup
 from engine.evaluation.targets import FORMS, Target
@@ -170,6 +174,20 @@ def read_target(file: Path) -> Target | None:
     if name is None or form not in FORMS or source is None or sha256 is None:
         return None
     return Target(name, form, source, sha256)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[int]:
+    """One process at a time adds to an evaluation; yields the descriptor that holds the lock."""
+    descriptor = files.open_lock(folder / "lock")
+    try:
+        try:
+            locks.take(descriptor, folder / "lock", fcntl.flock)
+        except BlockingIOError as error:
+            raise UsageError(f"{folder}: another process is adding to this evaluation") from error
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _text(value: Any) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +15,7 @@ from engine.base.times import seconds
 from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.finding_text import finding_lines
+from grubrics_tui.commands.shared.judge_labels import print_agreement
 from grubrics_tui.commands.shared.options import (
     JsonOption,
     OverridesArgument,
@@ -55,6 +57,12 @@ def judge_test(
             help="Rubric for your question, one item per line: 'Points: 2, Item: Mentions glucose'",
         ),
     ] = "",
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Score the labeled answers of a JSONL file: accuracy and kappa"
+        ),
+    ] = None,
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
@@ -62,10 +70,16 @@ def judge_test(
     """Test the judge: one call, then a latency test.
 
     Uses the judge settings of the config or run. Exits with 1 if a call fails, or if the scores do
-    not separate a right answer from a wrong one.
+    not separate a right answer from a wrong one. With --labels, compares the judge with labels
+    instead, and exits with 1 if no answer gets a score.
     """
     from engine.doctor.judge_test import run_test
 
+    if labels is not None:
+        if question or answers or rubric:
+            raise UsageError("--labels replaces --question, --answer and --rubric")
+        recipe, _ = trusted_source(source, overrides or [], runs_root(runs), trust)
+        raise typer.Exit(print_agreement(recipe, labels, as_json))
     if not 0 <= calls <= _MOST_CALLS:
         raise UsageError(f"--calls {calls}: must be 0 to {_MOST_CALLS}")
     probe = _own_probe(question, answers or [], rubric)

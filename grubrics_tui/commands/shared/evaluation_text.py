@@ -109,12 +109,18 @@ def _row(head: str, remarks: str, width: int) -> list[str]:
 
 def progress_reporter(as_json: bool) -> Callable[[Progress], None]:
     """Report progress on a terminal, on one line of stderr."""
-    if as_json or not on_terminal():
-        return lambda progress: None
+    count = count_reporter(as_json)
+    return lambda progress: count(progress.answers, progress.total)
 
-    def report(progress: Progress) -> None:
-        end = "\n" if progress.answers >= progress.total else ""
-        sys.stderr.write(f"\r{progress.answers}/{progress.total} answers{end}")
+
+def count_reporter(as_json: bool) -> Callable[[int, int], None]:
+    """Report how many answers of how many are there, as `progress_reporter` does."""
+    if as_json or not on_terminal():
+        return lambda answers, total: None
+
+    def report(answers: int, total: int) -> None:
+        end = "\n" if answers >= total else ""
+        sys.stderr.write(f"\r{answers}/{total} answers{end}")
         sys.stderr.flush()
 
     return report
@@ -132,7 +138,7 @@ def _format_mean(result: Result) -> str:
     estimate = result.estimate
     if estimate is None:
         return "no scores"
-    return f"{estimate.mean:+.3f}  {_format_interval(estimate)}"
+    return f"{estimate.mean:+.3f}  {format_interval(estimate)}"
 
 
 def _remarks(result: Result) -> str:
@@ -148,7 +154,7 @@ def _remarks(result: Result) -> str:
 
 def _format_difference(pair: TargetComparison) -> str:
     estimate = pair.comparison.difference
-    return f"{estimate.mean:+.3f}  {_format_interval(estimate)}"
+    return f"{estimate.mean:+.3f}  {format_interval(estimate)}"
 
 
 def _verdict(pair: TargetComparison) -> str:
@@ -167,7 +173,8 @@ def _format_use(use: JudgeUse) -> str:
     return text if use.usd is None else f"{text}, {use.usd:.2f} USD"
 
 
-def _format_interval(estimate: Estimate) -> str:
+def format_interval(estimate: Estimate) -> str:
+    """The limits of an estimate in parentheses."""
     if estimate.low is None or estimate.high is None:
         return "(no interval)"
     return f"({estimate.low:+.3f} to {estimate.high:+.3f})"

@@ -160,3 +160,36 @@ def test_what_has_no_judge_is_refused(source: str) -> None:
 
 def test_a_number_of_calls_that_makes_no_sense_is_refused() -> None:
     assert isinstance(judge_test("grpo_tiny", "--calls", "-1").exception, UsageError)
+
+
+def labels_file(*labels: bool) -> str:
+    rubric = "Points: 10, Item: Names glucose"
+    rows = [
+        {"question": "Diabetes?", "answer": f"Glucose {n}", "rubric": rubric, "label": label}
+        for n, label in enumerate(labels)
+    ]
+    Path("labels.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return "labels.jsonl"
+
+
+def test_a_judge_is_validated_against_labels() -> None:
+    done = judge_test("grpo_tiny", "--labels", labels_file(True, True, True, False))
+    assert done.exit_code == 0
+    assert "accuracy  +0.750  (+0.301 to +0.954)" in done.stdout
+    assert "label: fail            1            0" in done.stdout
+    as_json = json.loads(judge_test("grpo_tiny", "--labels", "labels.jsonl", "--json").stdout)
+    assert (as_json["n"], as_json["accuracy"]["value"], as_json["unscored"]) == (4, 0.75, 0)
+
+
+def test_a_judge_that_scores_no_labeled_answer_is_exit_code_1() -> None:
+    with judge_server(every=Reply(content="prose")) as server:
+        overrides = (*at(server.url), "judge.max_attempts=1")
+        done = judge_test("grpo_tiny", *overrides, "--labels", labels_file(True))
+    assert done.exit_code == 1
+    assert "unscored, left out: 1: parse: no evaluations" in done.stdout
+
+
+def test_labels_and_a_question_of_ones_own_exclude_each_other() -> None:
+    refusal = judge_test("grpo_tiny", "--labels", "x.jsonl", "--question", "Why?").exception
+    assert isinstance(refusal, UsageError)
+    assert "--labels replaces" in str(refusal)
