@@ -39,6 +39,7 @@ from engine.launch.launcher import launch, plan
 from engine.launch.resume import resume
 from engine.preflight.checklist import require_launchable
 from engine.recipe.recipe import Recipe
+from engine.runs.processes import end_members
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state
 from engine.supervise.finalize import finalize
@@ -49,6 +50,7 @@ REFUSALS = "refusals.jsonl"
 SETTINGS = "settings.json"
 LOCK = "lock"
 _INSTANT_S = 1.0
+_PATIENCE_S = 5.0
 _POLL_S = 1.0
 
 
@@ -219,10 +221,15 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _start(job: Job, plan_: AblationPlan, run: RunDir | None, root: Path) -> str:
-    """Resume a run that was interrupted, or launch a new one. Returns a line about it."""
+    """Resume a run that was interrupted, or launch a new one. Returns a line about it.
+
+    Without its supervisor, a trainer goes on: it is ended first, because the next attempt writes to
+    the same checkpoint folder.
+    """
     reason = "it was interrupted"
     _require_same_files(job, plan_, root)
     if run is not None:
+        end_members(run, _PATIENCE_S)
         try:
             resumed = resume(run)
             return f"{run.id}: resumed from step {resumed.step}"
@@ -235,7 +242,7 @@ def _start(job: Job, plan_: AblationPlan, run: RunDir | None, root: Path) -> str
     recipe = plan_.recipe(job.overrides)
     require_launchable(recipe, root)
     launched = launch(plan(recipe, names[0], root))
-    return f"{launched.id}: launched"
+    return f"{launched.id}: launched" + (f", because {reason}" if run is not None else "")
 
 
 def _require_progress(run: RunDir | None, starts: Sequence[str]) -> None:

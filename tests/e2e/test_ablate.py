@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +19,7 @@ from engine.base import jsonl
 from engine.runs.processes import alive
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
+from tests.e2e.guide import guide_commands
 from tests.e2e.project import Project
 from tests.waiting import TRAINING_PATIENCE_S, wait_for
 
@@ -30,6 +32,8 @@ BASE = (
 )
 ARMS = ("--knob", "grubrics.description=again", "--allow-equal", "--seeds", "2")
 COMMAND = ("ablate", *BASE, *ARMS, "--steps", "2")
+COMPARING = ("ablate", "decide")
+"""Commands of docs/evaluation.md that are run here; the others are run in test_training.py."""
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +83,13 @@ def test_no_finished_run_is_repeated(project: Project, answer: dict[str, Any]) -
     assert sum(observed_state(run).state == "finished" for run in started) == 4
 
 
+def test_the_killed_run_trains_no_longer_beside_its_next_attempt(
+    project: Project, answer: dict[str, Any]
+) -> None:
+    lines = (project.path / answer["dir"] / "runner.log").read_text()
+    assert "still has processes" not in lines
+
+
 def test_the_same_config_as_two_arms_is_identical(answer: dict[str, Any]) -> None:
     same = answer["arms"][1]
     assert (same["difference"], same["verdict"]) == (0.0, "identical")
@@ -102,3 +113,20 @@ def test_started_again_it_prints_the_table_and_trains_nothing(
     assert project.json("ablate", answer["ablation"], "--dry-run")["arms"] == answer["arms"]
     assert project.json(*COMMAND, "--wait")["arms"] == answer["arms"]
     assert sorted(path.name for path in (project.path / "runs").iterdir()) == runs
+
+
+@pytest.mark.parametrize("command", guide_commands(*COMPARING), ids=" ".join)
+def test_the_commands_of_the_guide_compare_variants(
+    project: Project, answer: dict[str, Any], command: list[str]
+) -> None:
+    """As they are written, with two exceptions: this file's ablation is the one that is named, and
+    the guide's own, of nine GRPO runs, is planned and not started."""
+    words = [answer["ablation"] if is_id(word) else word for word in command]
+    if command[:2] == ["ablate", "grpo_tiny"] and "--dry-run" not in command:
+        words.append("--dry-run")
+    result = project.run(*words)
+    assert result.returncode == 0, result.stderr
+
+
+def is_id(word: str) -> bool:
+    return re.fullmatch(r"grpo_tiny-[0-9a-f]{6}", word) is not None

@@ -30,6 +30,7 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, recorded_state
 from engine.supervise import private_ray
 from grubrics_tui.drawing.console_text import console_text
+from tests.e2e.guide import guide_commands
 from tests.e2e.project import (
     CLI,
     ODD_FOLDER,
@@ -45,6 +46,8 @@ pytestmark = pytest.mark.slow
 STEPS = 4
 KILLED_AFTER = 3
 """A step past the checkpoint of step 2 and before the next."""
+MEASURING = ("evaluate", "sweep")
+"""Commands of docs/evaluation.md that are run here; the others are run in test_ablate.py."""
 
 
 def arguments(name: str) -> list[str]:
@@ -394,3 +397,13 @@ def test_a_sweep_measures_every_checkpoint_as_validation_did(
     sweep = read_sweep(run)
     assert sweep is not None
     assert [point.mean for point in sweep.points] == list(means.values())
+
+
+@pytest.mark.parametrize("command", guide_commands(*MEASURING), ids=" ".join)
+def test_the_commands_of_the_guide_measure_a_run(
+    tiny_world: Project, run: RunDir, command: list[str]
+) -> None:
+    """As they are written; RUN is the undisturbed run."""
+    result = tiny_world.run(*(run.id if word == "RUN" else word for word in command))
+    assert result.returncode == 0, result.stderr
+    assert f"{run.id}:{STEPS}" in result.stdout

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
+import subprocess
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +19,10 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.host.environment import fingerprint
 from engine.launch.resume import Resumed
-from engine.runs.processes import identify
+from engine.runs.processes import identify, members
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
+from tests.waiting import wait_for
 
 PLAN = AblationPlan("a", "c", "grpo", (Arm("base", (), {}), Arm("x", (), {})), (1, 2, 3), 20)
 OUT_OF_MEMORY = (
@@ -119,6 +122,27 @@ def test_a_run_that_is_killed_at_every_start_is_left_out(
     run_plan(alone, tmp_path, sleep=lambda _: None, report=reports.append)
     assert len(reports) == MOST_TRIES + 1
     assert "without progress: killed by SIGKILL" in reports[-1]
+
+
+def test_a_trainer_without_its_supervisor_is_ended_before_the_run_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = replace(PLAN, arms=PLAN.arms[:1], seeds=(1,))
+    run = make_run(tmp_path, job("base", 1), RunState("lost", "no heartbeat", ended=2.0))
+    marks = {"GRUBRICS_RUN_ID": run.id, "GRUBRICS_ATTEMPT_DIR": str(run.attempt(1).path)}
+    trainer = subprocess.Popen(["sleep", "600"], env={**os.environ, **marks})
+    wait_for(lambda: members(run))
+
+    def resume(run: RunDir) -> Resumed:
+        assert members(run) == []
+        write_state(run, FINISHED)
+        return Resumed(10, 2, ())
+
+    monkeypatch.setattr(runner, "resume", resume)
+    reports: list[str] = []
+    run_plan(alone, tmp_path, sleep=lambda _: None, report=reports.append)
+    assert reports == [f"{run.id}: resumed from step 10"]
+    assert trainer.wait() == -signal.SIGTERM
 
 
 def test_no_run_is_launched_after_the_data_has_changed(

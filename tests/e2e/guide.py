@@ -1,0 +1,18 @@
+"""The commands of docs/evaluation.md, as a reader would type them."""
+
+from __future__ import annotations
+
+import shlex
+
+from tests.paths import ROOT
+
+GUIDE = ROOT / "docs" / "evaluation.md"
+
+
+def guide_commands(*names: str) -> list[list[str]]:
+    """The arguments of every indented ``grubrics-tui`` command with one of these names; of all
+    without names."""
+    text = GUIDE.read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line.startswith("    grubrics-tui ")]
+    commands = [shlex.split(line, comments=True)[1:] for line in lines]
+    return [command for command in commands if not names or command[0] in names]

@@ -1,0 +1,13 @@
+"""Which tests run the commands of the guide to evaluations and ablations."""
+
+from __future__ import annotations
+
+from tests.e2e.guide import guide_commands
+from tests.e2e.test_ablate import COMPARING
+from tests.e2e.test_training import MEASURING
+
+
+def test_every_command_of_the_guide_is_run_by_a_test() -> None:
+    names = [command[0] for command in guide_commands()]
+    assert {*names} == {*MEASURING, *COMPARING}
+    assert len(names) >= 8
