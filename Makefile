@@ -9,6 +9,9 @@ STAMP  := $(VENV)/.installed
 SFT    := checkpoints/grubrics-transfer/sft-tiny/final/config.json
 WORLD  := data/tiny/processed/train.parquet
 
+# These import torch when they are collected, and all of their tests are slow or of the trainer.
+NO_TORCH := --ignore=tests/engine/train --ignore=tests/engine/estimate/test_activations.py
+
 .DEFAULT_GOAL := help
 .PHONY: help run test quick training thorough check short static lint types contracts generated clean
 
@@ -29,11 +32,13 @@ test: $(STAMP)
 
 # Four workers on two cores: many of these tests wait for a screen or a process.
 quick: $(STAMP)
-	@$(BIN)/python -m pytest tests -m "not slow" --ignore=tests/engine/train -n 4
+	@$(BIN)/python -m pytest tests -m "not slow and not trainer" $(NO_TORCH) -n 4
 
-# tests/conftest.py sorts the files, so that no worker waits for the other.
+# Collecting all tests costs each worker 13 s of CPU: these are the files that have some of the markers.
+# tests/conftest.py sorts them, so that no worker waits for the other.
 training: $(STAMP)
-	@$(BIN)/python -m pytest tests -m "(slow or trainer) and not thorough" \
+	@$(BIN)/python -m pytest tests/engine/train \
+		$$(grep -rlE 'mark\.(slow|trainer)' tests --include='test_*.py') -m "(slow or trainer) and not thorough" \
 		-n 2 --dist loadfile --no-loadscope-reorder --durations=10
 
 thorough: $(STAMP)
@@ -43,8 +48,8 @@ check: $(STAMP)
 	@$(MAKE) --no-print-directory -j2 static short
 
 short: $(STAMP)
-	@$(BIN)/python -m pytest tests -m "not slow and not waits and not long" \
-		--ignore=tests/engine/train -n 2
+	@$(BIN)/python -m pytest tests -m "not slow and not trainer and not waits and not long" \
+		$(NO_TORCH) -n 2
 
 static: lint types contracts
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.paths import ROOT
 
@@ -18,6 +18,14 @@ CLI = (sys.executable, "-m", "grubrics_tui")
 ODD_FOLDER = 'it\'s a "test"; $(touch pwned) `touch pwned` & a|b é'
 """The name of a folder that a shell would run as commands, creating files named ``pwned``."""
 ODD_TEXT = "say \"hi\"; $(touch pwned) `touch pwned` ../x | & * 'é'"
+
+
+class Said(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
 @dataclass(frozen=True)

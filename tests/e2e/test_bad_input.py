@@ -6,14 +6,15 @@ import contextlib
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.e2e.project import Project, make_project
+from tests.e2e.conftest import Typed
+from tests.e2e.project import Project, Said, make_project
 
 pytestmark = pytest.mark.waits
 
@@ -26,12 +27,21 @@ def project(tiny_world: Project, tmp_path_factory: pytest.TempPathFactory) -> Pr
     return made
 
 
+Refused = Callable[..., str]
 MODEL = "actor_rollout_ref.model.path=data/tiny/model"
 
 
-def refused(project: Project, *arguments: str, env: dict[str, str] | None = None) -> str:
-    """The one line that a refused launch says."""
-    done = project.run("launch", *arguments, env=env)
+@pytest.fixture
+def refused(project: Project, typed: Typed) -> Refused:
+    """Launches in this process; gives the one line that says why it is refused."""
+
+    def launch(*arguments: str) -> str:
+        return refusal(project, typed(project, "launch", *arguments))
+
+    return launch
+
+
+def refusal(project: Project, done: Said | subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 2, (done.stdout, done.stderr)
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert not (project.path / "runs").exists() or not any((project.path / "runs").iterdir())
@@ -44,44 +54,47 @@ def test_the_same_launch_without_a_fault_is_accepted(project: Project) -> None:
 
 
 def test_a_missing_config(project: Project) -> None:
-    assert "did you mean 'grpo_tiny'" in refused(project, "grpo_tinny")
+    """In a process of its own, as a person launches."""
+    line = refusal(project, project.run("launch", "grpo_tinny"))
+    assert "did you mean 'grpo_tiny'" in line
 
 
-def test_an_unknown_key(project: Project) -> None:
-    line = refused(project, "grpo_tiny", MODEL, "data.train_batch_siz=4")
+def test_an_unknown_key(refused: Refused) -> None:
+    line = refused("grpo_tiny", MODEL, "data.train_batch_siz=4")
     assert "did you mean 'data.train_batch_size'" in line
 
 
-def test_a_missing_parquet(project: Project) -> None:
-    line = refused(project, "grpo_tiny", MODEL, "data.train_files=data/nowhere.parquet")
+def test_a_missing_parquet(refused: Refused) -> None:
+    line = refused("grpo_tiny", MODEL, "data.train_files=data/nowhere.parquet")
     assert "data/nowhere.parquet" in line
 
 
-def test_an_empty_parquet(project: Project) -> None:
+def test_an_empty_parquet(project: Project, refused: Refused) -> None:
     train = pq.read_table(project.path / "data/tiny/processed/train.parquet")
     pq.write_table(train.slice(0, 0), project.path / "empty.parquet")
-    line = refused(project, "grpo_tiny", MODEL, "data.train_files=empty.parquet")
+    line = refused("grpo_tiny", MODEL, "data.train_files=empty.parquet")
     assert "empty.parquet" in line
 
 
-def test_a_prompt_column_of_strings(project: Project) -> None:
+def test_a_prompt_column_of_strings(project: Project, refused: Refused) -> None:
     train = pq.read_table(project.path / "data/tiny/processed/train.parquet")
     column = train.schema.get_field_index("prompt")
     texts = pa.array(["[]"] * train.num_rows)
     pq.write_table(train.set_column(column, "prompt", texts), project.path / "texts.parquet")
-    line = refused(project, "grpo_tiny", MODEL, "data.train_files=texts.parquet")
+    line = refused("grpo_tiny", MODEL, "data.train_files=texts.parquet")
     assert "prompt" in line
     assert "texts.parquet" in line
 
 
-def test_batch_sizes_that_do_not_divide(project: Project) -> None:
-    line = refused(project, "grpo_tiny", MODEL, "actor_rollout_ref.actor.ppo_mini_batch_size=3")
+def test_batch_sizes_that_do_not_divide(refused: Refused) -> None:
+    line = refused("grpo_tiny", MODEL, "actor_rollout_ref.actor.ppo_mini_batch_size=3")
     assert "ppo_mini_batch_size" in line
 
 
-def test_missing_credentials(project: Project) -> None:
-    env = dict.fromkeys(("AZURE_OPENAI_API_KEY", "AZURE_API_KEY", "AZURE_OPENAI_ENDPOINT"), "")
-    line = refused(project, "grpo_tiny", MODEL, "judge.provider=azure", "judge.model=m", env=env)
+def test_missing_credentials(refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY", "AZURE_OPENAI_ENDPOINT"):
+        monkeypatch.setenv(name, "")
+    line = refused("grpo_tiny", MODEL, "judge.provider=azure", "judge.model=m")
     assert "AZURE_OPENAI_API_KEY" in line
 
 
@@ -91,8 +104,8 @@ def busy_port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def test_a_busy_port(project: Project, busy_port: int) -> None:
-    line = refused(project, "sft_tiny", f"training.master_port={busy_port}")
+def test_a_busy_port(refused: Refused, busy_port: int) -> None:
+    line = refused("sft_tiny", f"training.master_port={busy_port}")
     assert str(busy_port) in line
 
 
@@ -113,14 +126,14 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(mount)], check=True)
 
 
-def test_a_full_disk(project: Project, full_disk: Path) -> None:
-    line = refused(project, "grpo_tiny", MODEL, "--runs", str(full_disk / "runs"))
+def test_a_full_disk(refused: Refused, full_disk: Path) -> None:
+    line = refused("grpo_tiny", MODEL, "--runs", str(full_disk / "runs"))
     assert str(full_disk) in line
     assert [path.name for path in full_disk.iterdir()] == ["ballast"]
 
 
-def test_a_run_name_that_cannot_be_a_folder(project: Project) -> None:
-    assert "../up" in refused(project, "grpo_tiny", MODEL, "--name", "../up")
+def test_a_run_name_that_cannot_be_a_folder(refused: Refused) -> None:
+    assert "../up" in refused("grpo_tiny", MODEL, "--name", "../up")
 
 
 def test_a_run_name_that_is_taken(project: Project) -> None:

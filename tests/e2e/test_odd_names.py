@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.conftest import Typed
 from tests.e2e.project import (
     ODD_FOLDER,
     ODD_TEXT,
@@ -42,19 +43,21 @@ def project(tiny_world: Project, tmp_path: Path) -> Project:
     return made
 
 
-def test_invalid_run_names_are_refused_in_one_line(project: Project) -> None:
+def test_invalid_run_names_are_refused_in_one_line(project: Project, typed: Typed) -> None:
     for name in ODD_RUN_NAMES:
-        done = project.run("launch", "grpo_tiny", MODEL, f"--name={name}")
+        done = typed(project, "launch", "grpo_tiny", MODEL, f"--name={name}")
         assert done.returncode == 2, name
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr
         assert "\x1b" not in done.stderr
     assert not (project.path / "runs").exists()
 
 
-def test_invalid_names_of_requested_runs_are_refused_in_one_line(project: Project) -> None:
+def test_invalid_names_of_requested_runs_are_refused_in_one_line(
+    project: Project, typed: Typed
+) -> None:
     for name in ("../configs", "$(touch pwned)", "\x1b[31m", "line\nbreak"):
         for command in ("show", "stop", "resume", "series"):
-            done = project.run(command, name)
+            done = typed(project, command, name)
             assert done.returncode == 2, (command, name)
             assert len(done.stderr.strip().splitlines()) == 1, done.stderr
             assert "\x1b" not in done.stderr

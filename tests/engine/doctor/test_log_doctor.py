@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
@@ -51,6 +51,7 @@ def following(path: Path) -> LogDoctor:
 
 @pytest.mark.long
 @pytest.mark.parametrize("content", [CONSOLE, RECORDS], ids=["console", "numbers"])
+@settings(max_examples=30)  # each is a diagnosis of the whole log
 @given(cuts=st.lists(st.floats(0.2, 1), max_size=4))
 def test_looks_at_a_growing_log_end_where_diagnose_does(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, cuts: list[float]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from rich.segment import Segment
+from textual.strip import Strip
 from textual.widget import Widget
 
 from engine.formats.external_run import open_external
@@ -38,38 +38,29 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield make_hostile_world()
 
 
-def segments(widget: Widget) -> Iterator[Segment]:
-    """All that a widget draws, what is scrolled out of sight included."""
-    for strip in widget.render_lines(widget.size.region):
-        yield from strip
+TERMINAL = Console(color_system="truecolor", force_terminal=True)
 
 
-def written(widget: Widget) -> str:
-    """What the terminal would get."""
-    console = Console(color_system="truecolor", force_terminal=True)
-    strips = widget.render_lines(widget.size.region)
-    return without_colors("".join(strip.render(console) for strip in strips))
-
-
-def faults(widget: Widget) -> Iterator[str]:
+def faults(widget: Widget, strips: list[Strip]) -> Iterator[str]:
     """What a widget writes that a terminal would obey, or that can be clicked."""
-    if found := harmful(written(widget)):
+    written = without_colors("".join(strip.render(TERMINAL) for strip in strips))
+    if found := harmful(written):
         yield f"{widget} writes {sorted(found)}"
-    for style in filter(None, (segment.style for segment in segments(widget))):
+    for style in {segment.style for strip in strips for segment in strip if segment.style}:
         if style.link or any(key.startswith("@") for key in style.meta):
             yield f"{widget} can be clicked: {style.link} {style.meta}"
 
 
 def assert_inert(driver: Driver) -> str:
     """Nothing on the screen in front is harmful; returns all of its text."""
-    widgets = [
-        widget
+    drawn = {  # what is scrolled out of sight included
+        widget: widget.render_lines(widget.size.region)
         for widget in driver.app.screen.walk_children(Widget, with_self=True)
         if widget.size and widget.is_on_screen
-    ]
-    assert not [fault for widget in widgets for fault in faults(widget)]
+    }
+    assert not [fault for widget, strips in drawn.items() for fault in faults(widget, strips)]
     assert not harmful(driver.screen, allowed="\n")
-    return "".join(segment.text for widget in widgets for segment in segments(widget))
+    return "".join(strip.text for strips in drawn.values() for strip in strips)
 
 
 @pytest.mark.parametrize("name", WAYS)
