@@ -9,8 +9,10 @@ from __future__ import annotations
 import copy
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from engine.base.follow import Tail, last_lines, near_end
 from engine.history.train_log import Step
@@ -41,13 +43,15 @@ class Sample:
 class About:
     """What a log tells about its run. Everything may be unknown.
 
-    ``started`` is in Unix seconds; ``ended`` is the log's own text about its end.
+    ``started`` is in Unix seconds; ``ended`` is the log's own text about its end. ``config`` is the
+    configuration of the run, nested, with names that are not safe to show.
     """
 
     total_steps: int | None = None
     model: str | None = None
     started: float | None = None
     ended: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -316,7 +317,9 @@ class WandbRun(Reader):
         model = next((name for raw in models if (name := jsonl.line(raw))), None)
         if not total or total < 0:
             total = None
-        self._about = replace(self._about, total_steps=total, model=model)
+        self._about = replace(
+            self._about, total_steps=total, model=model, config=copy.deepcopy(self._config)
+        )
 
     def _print(self, output: str) -> list[bytes]:
         """Complete lines: W&B records output in the pieces in which it was printed."""

@@ -62,7 +62,13 @@ def training_values(recipe: Recipe) -> dict[str, Any]:
     """
     grpo = recipe.kind == GRPO
     values = dict(flatten(verl_config(recipe, Path()))) if grpo else dict(recipe.values)
-    return {key: value for key, value in values.items() if not _NOT_TRAINING.match(key)}
+    return {key: value for key, value in values.items() if decides_training(key)}
+
+
+def decides_training(key: str) -> bool:
+    """Whether the trained parameters may depend on the value of ``key``; see
+    ``training_values``."""
+    return _NOT_TRAINING.match(key) is None
 
 
 def code_hashes(recipe: Recipe) -> dict[str, str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 from engine.base import jsonl
 from engine.host.surroundings import PARTS, flat
+from engine.own_reward.code_fingerprints import code_values, data_values
 from engine.recipe.keys import flatten, verl_defaults
 
 Manifest = Mapping[str, Any]
@@ -62,13 +63,36 @@ def config_differences(manifests: Sequence[Manifest]) -> list[Difference]:
 
     Left out are defaults of keys that another run lacks (between two kinds of recipes, every one of
     them would differ), and keys that no run set and that follow from other values, which are shown.
+    A run of which no configuration is known differs in nothing.
     """
     configs = [_config(manifest) for manifest in manifests]
     derived = frozenset[str]().union(*(derived_keys(config) for config in configs))
     chosen = {key for config in configs for key, entry in config.items() if _is_chosen(entry)}
     keys = sorted({key for config in configs for key in config} - (derived - chosen))
-    rows = ((key, [config.get(key) for config in configs]) for key in keys)
-    return [_difference(key, entries) for key, entries in rows if _differ(entries)]
+    known = [config for config in configs if config]
+    return [
+        _difference(key, [config.get(key) for config in configs])
+        for key in keys
+        if _differ([config.get(key) for config in known])
+    ]
+
+
+def trained_values(manifests: Sequence[Manifest]) -> list[dict[str, Any]]:
+    """The effective values of each run by dotted key, with the hashes of the data and of an own
+    reward function, and without keys that follow from others in one of the runs.
+
+    Empty for a run whose configuration is unknown.
+    """
+    configs = [_config(manifest) for manifest in manifests]
+    derived = frozenset[str]().union(*(derived_keys(config) for config in configs))
+    return [
+        {
+            **{key: entry["value"] for key, entry in config.items() if key not in derived},
+            **(data_values(manifest) if config else {}),
+            **(code_values(manifest) if config else {}),
+        }
+        for manifest, config in zip(manifests, configs, strict=True)
+    ]
 
 
 def environment_differences(manifests: Sequence[Manifest]) -> list[Difference]:
@@ -80,13 +104,42 @@ def environment_differences(manifests: Sequence[Manifest]) -> list[Difference]:
     differences = []
     for path in sorted({path for facts_of_run in facts for path in facts_of_run}):
         values = [facts_of_run.get(path) for facts_of_run in facts]
-        if path[0] == "model" and None in values:
+        known = [facts_of_run.get(path) for facts_of_run in facts if facts_of_run]
+        if path[0] == "model" and None in known:
             continue  # Another model, which the configuration names.
-        if any(value != values[0] for value in values):
+        if any(value != known[0] for value in known):
             section, key = _section_and_key(path)
             cells = tuple(None if value is None else Cell(value) for value in values)
             differences.append(Difference(section, key, cells, of_config=False))
     return sorted(differences, key=lambda difference: _SECTIONS.index(difference.section))
+
+
+def differences_of_groups(
+    differences: Sequence[Difference], members: Sequence[Sequence[int]]
+) -> tuple[Difference, ...]:
+    """The differences between groups of runs, with a cell for each group.
+
+    ``members``: the indices of each group's runs. A cell lists the values of runs that differ
+    within a group.
+    """
+    rows = (
+        replace(row, cells=tuple(_common([row.cells[i] for i in group]) for group in members))
+        for row in differences
+    )
+    return tuple(row for row in rows if len(set(map(_value_of, row.cells))) > 1)
+
+
+def _common(cells: Sequence[Cell | None]) -> Cell | None:
+    """One cell for several runs."""
+    first = cells[0]
+    if all(_value_of(cell) == _value_of(first) for cell in cells):
+        return first
+    values = dict.fromkeys("not set" if cell is None else text_of(cell.value) for cell in cells)
+    return Cell(", ".join(values), "" if first is None else first.origin)
+
+
+def _value_of(cell: Cell | None) -> str | None:
+    return None if cell is None else text_of(cell.value)
 
 
 def text_of(value: Any) -> str:

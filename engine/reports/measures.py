@@ -2,64 +2,156 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from engine.history import metrics
 from engine.reports.entry import WINDOW
+from engine.reports.groups import Group
 from engine.reports.run_record import RunRecord
+from engine.statistics.comparison import (
+    Comparison,
+    adjust_for_many,
+    compare_paired,
+    compare_unpaired,
+)
+from engine.statistics.intervals import Estimate, estimate_mean
 
 Better = Literal["high", "low"]
 Unit = Literal["number", "seconds", "duration", "count", "text"]
 Value = float | str | None
 Cell = tuple[Value, int | None]
-"""A value, and the step that it belongs to, if it belongs to one step."""
+"""A value of one run, and the step that it belongs to, if it belongs to one step."""
 
 _NO_VALUE: Cell = (None, None)
 
 
 @dataclass(frozen=True)
-class Measure:
-    """One quantity of every run. ``better``: whether high or low values are good, if either.
+class Entry:
+    """A measure of one column: the value of one run, or the mean of the runs of a group.
 
-    ``steps`` holds the step of each value that belongs to one step.
+    ``samples``: the value of each run by what pairs it with a run of another group, its seed.
     """
+
+    value: Value
+    step: int | None = None
+    samples: Mapping[object, float] = field(default_factory=dict)
+
+    @cached_property
+    def estimate(self) -> Estimate | None:
+        """Mean and 95% interval over the seeds; None for fewer than two runs."""
+        values = list(self.samples.values())
+        return estimate_mean(values) if len(values) > 1 else None
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One quantity of every column. ``better``: whether high or low values are good, if either."""
 
     name: str
     unit: Unit
     better: Better | None
-    values: tuple[Value, ...]
-    steps: tuple[int | None, ...]
+    entries: tuple[Entry, ...]
 
-    def best(self) -> frozenset[int]:
-        """The indices of the runs with the best value; empty if all values are equal."""
-        numbers = {i: v for i, v in enumerate(self.values) if isinstance(v, float)}
-        if self.better is None or len(set(numbers.values())) < 2:
-            return frozenset()
-        best = (max if self.better == "high" else min)(numbers.values())
-        return frozenset(i for i, value in numbers.items() if value == best)
+    @property
+    def values(self) -> tuple[Value, ...]:
+        return tuple(entry.value for entry in self.entries)
+
+    @property
+    def steps(self) -> tuple[int | None, ...]:
+        """The step of each value that belongs to one step."""
+        return tuple(entry.step for entry in self.entries)
+
+    def best(self) -> int | None:
+        """The column that is better than every other one that has a value, at 95% confidence after
+        Holm's correction; None if no column is, as with one run in each."""
+        measured = [i for i, entry in enumerate(self.entries) if entry.samples]
+        if self.better is None or len(measured) < 2:
+            return None
+        choose = max if self.better == "high" else min
+        best = choose(measured, key=lambda index: _mean(self.entries[index]))
+        others = [self._compare(index, best) for index in measured if index != best]
+        won = "better" if self.better == "high" else "worse"
+        return best if all(other.verdict == won for other in adjust_for_many(others)) else None
 
     def deltas(self, baseline: int) -> tuple[float | None, ...]:
-        """The differences from the run at ``baseline``; None if either value is missing."""
-        base = self.values[baseline]
+        """The differences from the column at ``baseline``; None if either value is missing."""
         return tuple(
-            value - base if isinstance(value, float) and isinstance(base, float) else None
-            for value in self.values
+            None if comparison is None else comparison.difference.mean
+            for comparison in self.comparisons(baseline)
         )
 
-    def to_json(self, ids: Sequence[str], baseline: int) -> dict[str, Any]:
-        return {
+    def comparisons(self, baseline: int) -> tuple[Comparison | None, ...]:
+        """Each column compared with that at ``baseline``: paired by the seeds that both have, if
+        these are two at least; else Welch's test."""
+        if not self.entries[baseline].samples:
+            return (None,) * len(self.entries)
+        return tuple(
+            self._compare(baseline, index) if entry.samples else None
+            for index, entry in enumerate(self.entries)
+        )
+
+    def verdicts(self, baseline: int) -> tuple[bool | None, ...]:
+        """Whether each column is better (True) or worse than the baseline, where that is more than
+        chance, after Holm's correction; else None."""
+        comparisons = self.comparisons(baseline)
+        others = [c for i, c in enumerate(comparisons) if c is not None and i != baseline]
+        adjusted = iter(adjust_for_many(others))
+        return tuple(
+            None if comparison is None or index == baseline else self._is_better(next(adjusted))
+            for index, comparison in enumerate(comparisons)
+        )
+
+    def _is_better(self, comparison: Comparison) -> bool | None:
+        if self.better is None or comparison.verdict not in ("better", "worse"):
+            return None
+        return (comparison.verdict == "better") == (self.better == "high")
+
+    def _compare(self, base: int, index: int) -> Comparison:
+        left, right = self.entries[base].samples, self.entries[index].samples
+        shared = [unit for unit in left if unit in right]
+        if len(shared) > 1:
+            return compare_paired([left[u] for u in shared], [right[u] for u in shared])
+        return compare_unpaired([*left.values()], [*right.values()])
+
+    def to_json(self, names: Sequence[str], baseline: int) -> dict[str, Any]:
+        best, comparisons = self.best(), self.comparisons(baseline)
+        row = {
             "name": self.name,
             "unit": self.unit,
             "better": self.better,
-            "values": dict(zip(ids, self.values, strict=True)),
-            "steps": {run: s for run, s in zip(ids, self.steps, strict=True) if s is not None},
-            "deltas": dict(zip(ids, self.deltas(baseline), strict=True)),
-            "best": [run for index, run in enumerate(ids) if index in self.best()],
+            "values": dict(zip(names, self.values, strict=True)),
+            "steps": {name: s for name, s in zip(names, self.steps, strict=True) if s is not None},
+            "deltas": dict(zip(names, self.deltas(baseline), strict=True)),
+            "best": [] if best is None else [names[best]],
         }
+        intervals = {
+            name: _interval(entry.estimate)
+            for name, entry in zip(names, self.entries, strict=True)
+            if entry.estimate is not None
+        }
+        delta_intervals = {
+            name: _interval(comparison.difference)
+            for index, (name, comparison) in enumerate(zip(names, comparisons, strict=True))
+            if comparison is not None
+            and index != baseline
+            and comparison.difference.low is not None
+        }
+        return {**row, "ci": intervals, "delta_ci": delta_intervals} if intervals else row
+
+
+def _mean(entry: Entry) -> float:
+    return math.fsum(entry.samples.values()) / len(entry.samples)
+
+
+def _interval(estimate: Estimate) -> list[float | None]:
+    return [estimate.low, estimate.high]
 
 
 def measure_run(record: RunRecord, until: int | None = None) -> tuple[Cell, ...]:
@@ -67,14 +159,35 @@ def measure_run(record: RunRecord, until: int | None = None) -> tuple[Cell, ...]
     return tuple(spec.read(record, until) for spec in _SPECS)
 
 
-def measures(by_run: Sequence[tuple[Cell, ...]]) -> list[Measure]:
-    """The measures of several runs as rows, without rows that have no value at all."""
+def measures(by_run: Sequence[tuple[Cell, ...]], groups: Sequence[Group]) -> list[Measure]:
+    """The measures of several groups as rows, without rows that have no value at all."""
     rows = []
+    if any(len(group.members) > 1 for group in groups):
+        rows.append(Measure("seeds", "text", None, tuple(Entry(group.label) for group in groups)))
     for spec, cells in zip(_SPECS, zip(*by_run, strict=True), strict=True):
-        values, steps = zip(*cells, strict=True)
-        if any(value is not None for value in values):
-            rows.append(Measure(spec.name, spec.unit, spec.better, values, steps))
+        entries = tuple(
+            _entry([cells[index] for index in group.members], group.units) for group in groups
+        )
+        if any(entry.value is not None for entry in entries):
+            rows.append(Measure(spec.name, spec.unit, spec.better, entries))
     return rows
+
+
+def _entry(cells: Sequence[Cell], units: Sequence[object]) -> Entry:
+    """One entry for the runs of a group."""
+    numbers = {
+        unit: value
+        for unit, (value, _) in zip(units, cells, strict=True)
+        if isinstance(value, float)
+    }
+    if len(cells) == 1:
+        return Entry(*cells[0], numbers)
+    if numbers:
+        return Entry(math.fsum(numbers.values()) / len(numbers), None, numbers)
+    texts = Counter(value for value, _ in cells if isinstance(value, str))
+    if len(texts) > 1:
+        return Entry(", ".join(f"{count} {text}" for text, count in texts.items()))
+    return Entry(next(iter(texts), None))
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from engine.base import jsonl
 from engine.checkpoints.find import CheckpointReport, check_checkpoint
 from engine.doctor.health import EXAMINE_AGAIN_S, Health, health_of
+from engine.formats.external_run import ExternalRun
 from engine.history import metrics
 from engine.history.columns import Columns, Floats
 from engine.history.live import RunWatch, Update
-from engine.own_reward.code_fingerprints import code_values, data_values
-from engine.reports.differences import derived_keys
+from engine.recipe.keys import flatten
 from engine.runs.rundir import RunDir
 from engine.runs.state import UNREADABLE, RunState
 
@@ -41,8 +41,35 @@ class RunUpdate:
         return bool(news) or self.manifest is not None or self.health is not None
 
 
+class Reader(Protocol):
+    """Reads the files of a run repeatedly, in its own thread."""
+
+    def poll(self) -> RunUpdate: ...
+
+
+def open_reader(run: RunDir | ExternalRun) -> Reader:
+    return RunReader(run) if isinstance(run, RunDir) else ExternalReader(run)
+
+
+class ExternalReader:
+    """Reads the log of another program, with the configuration that the log holds, if any."""
+
+    def __init__(self, run: ExternalRun) -> None:
+        self._watch = run.watch()
+        self._kind = run.kind.name
+        self._config: Mapping[str, Any] | None = None
+
+    def poll(self) -> RunUpdate:
+        update, config = self._watch.poll(), self._watch.about().config
+        if config == self._config:
+            return RunUpdate(update)
+        self._config = config
+        values = {key: {"value": value, "origin": ""} for key, value in flatten(config)}
+        return RunUpdate(update, manifest={"kind": self._kind, "config": values})
+
+
 class RunReader:
-    """Reads a run's files repeatedly, in its own thread."""
+    """Reads a run's directory."""
 
     def __init__(self, run: RunDir) -> None:
         self._run = run
@@ -76,8 +103,9 @@ class RunReader:
 class RunRecord:
     """One run of a comparison: its steps as one history, and what happened to it."""
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(self, run: RunDir | ExternalRun, id: str | None = None) -> None:
         self.run = run
+        self.id = run.id if id is None else id
         self.manifest: Mapping[str, Any] = {}
         self.state: RunState = UNREADABLE
         self.columns = Columns()
@@ -87,9 +115,9 @@ class RunRecord:
         """Incremented by every ``add``."""
 
     @classmethod
-    def read(cls, run: RunDir) -> RunRecord:
+    def read(cls, run: RunDir | ExternalRun, id: str | None = None) -> RunRecord:
         """Read everything that the files contain now."""
-        record, reader, share = cls(run), RunReader(run), 0.0
+        record, reader, share = cls(run, id), open_reader(run), 0.0
         while share < 1:
             news = reader.poll()
             record.add(news)
@@ -111,14 +139,6 @@ class RunRecord:
     @property
     def kind(self) -> str:
         return jsonl.line(self.manifest.get("kind")) or "?"
-
-    @property
-    def recipe(self) -> dict[str, Any]:
-        """Effective values by dotted key, and the hashes of the data and of an own reward
-        function."""
-        config = self.manifest.get("config", {})
-        values = {key: entry["value"] for key, entry in config.items()}
-        return {**values, **data_values(self.manifest), **code_values(self.manifest)}
 
     def values(self, metric: str, until: float | None = None) -> tuple[Floats, Floats]:
         """``(steps, values)`` without NaN, up to and including step ``until``."""
@@ -171,14 +191,14 @@ class RunRecord:
         return [] if state.started is None or end is None else [(state.started, end)]
 
 
-def trained_values(*records: RunRecord) -> list[dict[str, Any]]:
-    """The effective values of each run, without those that follow from others in one of them."""
-    derived = frozenset[str]().union(
-        *(derived_keys(record.manifest.get("config", {})) for record in records)
-    )
+def distinct_ids(runs: Sequence[RunDir | ExternalRun]) -> list[str]:
+    """The IDs of the runs; of two external logs with the same name the paths."""
+    ids = [run.id for run in runs]
     return [
-        {key: value for key, value in record.recipe.items() if key not in derived}
-        for record in records
+        jsonl.line(str(run.given)) or id
+        if isinstance(run, ExternalRun) and ids.count(id) > 1
+        else id
+        for id, run in zip(ids, runs, strict=True)
     ]
 
 

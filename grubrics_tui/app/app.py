@@ -67,12 +67,13 @@ class GrubricsApp(Frame):
         log_path: Path = Path("docs/experiment-log.md"),
         log: Path | None = None,
         watched: Watched | None = None,
+        compared: OpenCompare | None = None,
         loaded: Loaded | None = None,
     ) -> None:
         super().__init__(loaded or Loaded(Settings(), {}))
         self.runs_root, self.config, self.overrides = runs_root, config, overrides
         self.log_path, self._first_log = log_path, log
-        self._watched = watched
+        self._watched, self._compared = watched, compared
         self._opening = Splash()
 
     def compose(self) -> ComposeResult:
@@ -83,6 +84,9 @@ class GrubricsApp(Frame):
             self._open_log(OpenLog(self._first_log))
         elif self._watched is not None:
             self._open_first(self._watched)
+        elif self._compared is not None:
+            self.action_show_runs()
+            self._open_compare(self._compared)
         else:
             self._find_active()
 
@@ -164,7 +168,7 @@ class GrubricsApp(Frame):
     def _open_compare(self, message: OpenCompare) -> None:
         from grubrics_tui.screens.compare.screen import CompareScreen
 
-        self.push_screen(CompareScreen(message.runs, message.marks))
+        self.push_screen(CompareScreen(message.runs, message.marks, message.grouping))
 
     def action_show_ablations(self) -> None:
         """Choose an ablation of this folder, or plan a new one."""

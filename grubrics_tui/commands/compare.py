@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import find_run, runs_root
+from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import print_json, say
+from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
+from grubrics_tui.commands.shared.output import on_terminal, print_json, say
 
 if TYPE_CHECKING:
+    from engine.formats.external_run import ExternalRun
     from engine.reports.compare import Comparison
     from engine.reports.differences import Difference
-    from engine.reports.run_record import RunRecord
+    from engine.reports.groups import Group, Grouping
+    from engine.reports.measures import Measure
 
 
 _WIDEST = 44
@@ -24,37 +27,63 @@ _WIDEST = 44
 
 def compare(
     run: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="RUN RUN...", help="Two to eight run IDs, unique prefixes or directories"
+            metavar="RUN RUN...",
+            help="Run IDs, unique prefixes or directories, or files or folders of other trainers",
         ),
-    ],
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=RUN,RUN", help="Runs that form one column; for several, repeat it"
+        ),
+    ] = None,
+    each: Annotated[
+        bool,
+        typer.Option("--each", help="One column for each run, also if only their seeds differ"),
+    ] = False,
     equal_steps: Annotated[
         bool, typer.Option("--equal-steps", help="Compare at the last step all runs have reached")
     ] = False,
     baseline: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Baseline for deltas (default: the first run)")
+        str | None,
+        typer.Option(metavar="RUN", help="Run or group that deltas are to (default: the first)"),
     ] = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(metavar="METRIC", help="Also print this metric per step; may be repeated"),
     ] = None,
+    screen: Annotated[
+        bool, typer.Option("--screen", help="Open the charts and tables on the screen")
+    ] = False,
+    as_format: FormatOption = None,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare 2-8 runs: results, config and environment differences."""
-    from engine.reports.compare import Comparer, at_equal_steps, check_choice
-    from engine.reports.run_record import RunRecord
+    """Compare runs: results, config and environment differences.
+
+    Runs that differ only in their seeds are one column, with intervals over the seeds.
+    """
+    from engine.reports.compare import Comparer, at_equal_steps, check_choice, check_groups
+    from engine.reports.groups import find_groups, group_by_name, group_each
+    from engine.reports.run_record import RunRecord, distinct_ids
 
     root = runs_root(runs)
-    chosen = [find_run(root, name) for name in run]
-    check_choice(chosen)
-    ids = [run_dir.id for run_dir in chosen]
-    base_id = ids[0] if baseline is None else find_run(root, baseline).id
-    if base_id not in ids:
-        raise UsageError(f"baseline '{base_id}' is not among the compared runs")
-    records = [RunRecord.read(run_dir) for run_dir in chosen]
-    comparison = Comparer(records).compare(ids.index(base_id), equal_steps=equal_steps)
+    grouped = _read_groups(group or ())
+    chosen = [_open(root, name, as_format) for name in (*(run or ()), *grouped)]
+    ids = distinct_ids(chosen)
+    check_choice(ids)
+    names = dict(zip(ids[len(run or ()) :], grouped.values(), strict=True))
+    grouping = group_by_name(names) if names else group_each if each else find_groups
+    if screen:
+        _open_screen(root, chosen, grouping)
+        return
+    records = [RunRecord.read(run_dir, id) for run_dir, id in zip(chosen, ids, strict=True)]
+    comparer = Comparer(records, grouping)
+    check_groups(comparer.groups)
+    base = 0 if baseline is None else _find_baseline(baseline, comparer.groups, ids)
+    comparison = comparer.compare(base, equal_steps=equal_steps)
     if equal_steps and comparison.common is None:
         raise UsageError("the runs have no common step. Compare them without --equal-steps")
     curves = {name: at_equal_steps(records, name) for name in metric or ()}
@@ -66,9 +95,60 @@ def compare(
         _summary(comparison),
         _no_effect(comparison),
         _differences(comparison),
-        _curves(records, curves),
+        _curves(comparison, curves),
     )
     say("\n".join(line for part in parts for line in part))
+
+
+def _read_groups(groups: Sequence[str]) -> dict[str, str]:
+    """The group of each run that an option ``--group NAME=RUN,RUN`` names."""
+    grouped: dict[str, str] = {}
+    for text in groups:
+        name, equals, members = text.partition("=")
+        runs = [member for member in members.split(",") if member]
+        if not (name and equals and runs):
+            raise UsageError(f"--group {text}: expected NAME=RUN,RUN")
+        for member in runs:
+            if member in grouped:
+                raise UsageError(f"--group {text}: run '{member}' is already in {grouped[member]}")
+            grouped[member] = name
+    return grouped
+
+
+def _open(root: Path, name: str, as_format: str | None) -> RunDir | ExternalRun:
+    from engine.formats.external_run import open_external
+    from engine.formats.series import is_external
+
+    if is_external(name):
+        return open_external(Path(name), as_format)
+    return RunDir(Path(name)) if RunDir(Path(name)).is_one() else find_run(root, name)
+
+
+def _find_baseline(name: str, groups: Sequence[Group], ids: Sequence[str]) -> int:
+    """The group of that name, or with a run whose ID begins so."""
+    named = [index for index, group in enumerate(groups) if group.name == name]
+    members = [
+        index
+        for index, group in enumerate(groups)
+        if any(ids[member] == name for member in group.members)
+        or any(ids[member].startswith(name) for member in group.members)
+    ]
+    if not named and len(members) != 1:
+        problem = "is not among the compared runs" if not members else "is ambiguous"
+        raise UsageError(f"baseline '{name}' {problem}: {', '.join(g.name for g in groups)}")
+    return (named or members)[0]
+
+
+def _open_screen(root: Path, runs: Sequence[RunDir | ExternalRun], grouping: Grouping) -> None:
+    from grubrics_tui.app.app import GrubricsApp
+    from grubrics_tui.screens.navigation import OpenCompare
+    from grubrics_tui.settings.comparison_marks import ComparisonMarks
+    from grubrics_tui.settings.settings import load_settings
+
+    if not on_terminal():
+        raise UsageError("--screen needs a terminal. Without it, the comparison is printed")
+    opened = OpenCompare(runs, ComparisonMarks(), grouping)
+    GrubricsApp(root, "grpo_tiny", compared=opened, loaded=load_settings()).run()
 
 
 def _notes(comparison: Comparison) -> Iterable[str]:
@@ -82,30 +162,41 @@ def _notes(comparison: Comparison) -> Iterable[str]:
 
 
 def _summary(comparison: Comparison) -> Iterable[str]:
-    from grubrics_tui.drawing.comparison import format_delta, format_value
-
     until = comparison.until
     ends = "each run at its last step" if until is None else f"up to step {until}"
-    yield f"Results ({ends}; * best; deltas to {comparison.ids[comparison.baseline]})"
-    rows = [["", *comparison.ids]]
-    for row in comparison.summary:
-        best, cells = row.best(), []
-        for index, delta in enumerate(row.deltas(comparison.baseline)):
-            parts = [format_value(row.values[index], row.unit) + (" *" if index in best else "")]
-            if delta is not None and index != comparison.baseline:
-                parts.append(format_delta(delta, row.unit))
-            if (step := row.steps[index]) is not None:
-                parts.append(f"at {step}")
-            cells.append("  ".join(parts))
-        rows.append([row.name, *cells])
+    yield f"Results ({ends}; deltas to {comparison.names[comparison.baseline]})"
+    rows = [["", *comparison.names]]
+    rows += [[row.name, *_results(row, comparison.baseline)] for row in comparison.summary]
     yield from _aligned(rows)
+    yield (
+        "  ± half of the 95% interval over the seeds; * better than all others at 95%"
+        if comparison.has_intervals
+        else "  one run each: differences may be chance; the same with other seeds would show it"
+    )
+
+
+def _results(row: Measure, baseline: int) -> Iterator[str]:
+    """Yield the cells of a measure: value, interval, difference from the baseline, step."""
+    from grubrics_tui.drawing.comparison import format_delta, format_half, format_value
+
+    best = row.best()
+    pairs = zip(row.entries, row.comparisons(baseline), strict=True)
+    for index, (entry, difference) in enumerate(pairs):
+        star = " *" if index == best else ""
+        value = format_value(entry.value, row.unit) + format_half(entry.estimate, row.unit)
+        parts = [value + star]
+        if difference is not None and index != baseline:
+            estimate = difference.difference
+            parts.append(format_delta(estimate.mean, row.unit) + format_half(estimate, row.unit))
+        if entry.step is not None:
+            parts.append(f"at {entry.step}")
+        yield "  ".join(parts)
 
 
 def _no_effect(comparison: Comparison) -> Iterable[str]:
     """Yield the findings of runs that differ in config and not in their metrics."""
-    baseline = comparison.ids[comparison.baseline]
     for identical in comparison.no_effect:
-        ids, finding = f"{baseline} and {identical.run}", identical.finding
+        ids, finding = f"{identical.other} and {identical.run}", identical.finding
         yield f"\n{str(finding.severity).upper()}: {ids}: {finding.title}  [{finding.id}]"
         yield f"  {finding.cause}"
         yield from (f"  advice: {remedy.title}" for remedy in finding.remedies)
@@ -117,11 +208,12 @@ def _differences(comparison: Comparison) -> Iterable[str]:
     relevant = [row for row in comparison.environment if row.section != SHELL]
     for title, group in (("config", comparison.config), ("environment", relevant)):
         if not group:
-            yield f"\n{title}: no differences"
+            unknown = ", ".join(comparison.without_config)
+            yield f"\n{title}: " + (f"not known of {unknown}" if unknown else "no differences")
             continue
         yield f"\n{title}"
         rows = [[difference.name, *_cells(difference)] for difference in group]
-        yield from _aligned([["", *comparison.ids], *rows])
+        yield from _aligned([["", *comparison.names], *rows])
     if hidden := len(comparison.environment) - len(relevant):
         count = f"{hidden} difference{'' if hidden == 1 else 's'}"
         yield f"\nshell: {count} without effect on training (see --json)"
@@ -139,11 +231,11 @@ def _cells(difference: Difference) -> Iterable[str]:
             yield f"{shown}  ({cell.origin})" if cell.origin else shown
 
 
-def _curves(records: Sequence[RunRecord], curves: dict[str, Any]) -> Iterable[str]:
+def _curves(comparison: Comparison, curves: dict[str, Any]) -> Iterable[str]:
     for name, curve in curves.items():
         yield f"\n{name}"
-        rows = [["step", *(record.run.id for record in records)]]
-        columns = [curve["values"][record.run.id] for record in records]
+        rows = [["step", *comparison.ids]]
+        columns = [curve["values"][run] for run in comparison.ids]
         for number, step in enumerate(curve["steps"]):
             values = [column[number] for column in columns]
             rows.append([str(step), *("–" if v is None else f"{v:.4g}" for v in values)])

@@ -12,6 +12,7 @@ from engine.reports.compare import Comparison
 from engine.reports.differences import SHELL, Cell, Difference, short_text
 from engine.reports.measures import Measure, Value
 from engine.reports.same_rewards import format_kinds, format_reward_differences
+from engine.statistics.intervals import Estimate
 from grubrics_tui.drawing.chart_data import short
 from grubrics_tui.drawing.looks import STATE_LOOKS, look_of
 from grubrics_tui.drawing.spans import Row, Span, width_of
@@ -19,11 +20,14 @@ from grubrics_tui.drawing.wrap import clipped
 from grubrics_tui.text.formats import MISSING, duration, seconds
 
 _NARROWEST, _WIDEST, _LABEL, _GAP = 13, 34, 30, 2
+_ROUNDING = 1e-9
+"""An interval that is narrower, relative to its mean, comes from rounding."""
 
 
 @dataclass(frozen=True)
 class TableLine:
-    """A row of the table: a heading, a measure or a difference; ``cells`` has one cell per run."""
+    """A row of the table: a heading, a measure or a difference; ``cells`` has one cell for each
+    group."""
 
     label: str
     cells: tuple[tuple[Span, ...], ...] = ()
@@ -77,12 +81,13 @@ def table_lines(
 ) -> list[TableLine]:
     """Return all rows. With ``deltas``, numbers are differences from the baseline.
 
-    ``star`` marks the best value; ``shell`` adds variables that cannot change training.
+    ``star`` marks a group that is better than all others; ``shell`` adds variables that cannot
+    change training.
     """
     rows = []
     for same in comparison.no_effect:
         ink = "error" if same.finding.severity is Severity.ERROR else "warning"
-        rows.append(TableLine(f"! {same.run}: {same.finding.title}", ink=ink))
+        rows.append(TableLine(f"! {same.other} and {same.run}: {same.finding.title}", ink=ink))
     if comparison.reward_keys:
         text = format_reward_differences(comparison.reward_keys)
         rows.append(TableLine(f"! {text}", ink="warning"))
@@ -93,6 +98,8 @@ def table_lines(
         cells = _deltas(row, comparison) if deltas else _values(row, comparison, star)
         rows.append(TableLine(row.name, tuple(cells), row))
     rows += _differences("config", comparison.config, comparison.baseline)
+    if comparison.without_config:
+        rows.append(TableLine(f"config not known of {', '.join(comparison.without_config)}"))
     variables = [item for item in comparison.environment if item.section == SHELL]
     environment = [item for item in comparison.environment if item.section != SHELL]
     rows += _differences("", environment, comparison.baseline)
@@ -142,36 +149,51 @@ def format_value(value: Value, unit: str) -> str:
 
 
 def format_delta(value: float, unit: str) -> str:
-    """``+0.31``, ``-4:07``; ``±0`` if the difference rounds to zero."""
+    """``+0.31``, ``-4:07``; ``0`` if the difference rounds to zero."""
     size = format_value(abs(value), unit)
-    return "±0" if size == format_value(0.0, unit) else ("+" if value > 0 else "-") + size
+    return "0" if size == format_value(0.0, unit) else ("+" if value > 0 else "-") + size
+
+
+def format_half(estimate: Estimate | None, unit: str) -> str:
+    """`` ±0.048``: half of a 95% interval with two digits; empty without one, or without width."""
+    half = None if estimate is None else estimate.half_width
+    if estimate is None or not half or half < _ROUNDING * abs(estimate.mean):
+        return ""
+    return f" ±{half:.2g}" if unit == "number" else f" ±{format_value(half, unit)}"
 
 
 def _values(row: Measure, comparison: Comparison, star: str) -> Iterator[tuple[Span, ...]]:
-    """Yield cells of the value, its difference from the baseline, and its step."""
+    """Yield cells of the value, half its interval, the difference from the baseline, and the
+    step."""
     best, baseline = row.best(), comparison.baseline
-    for index, delta in enumerate(row.deltas(baseline)):
-        parts = [_cell_of(row, comparison, index, star if index in best else "")]
+    verdicts = row.verdicts(baseline)
+    for index, (entry, delta) in enumerate(zip(row.entries, row.deltas(baseline), strict=True)):
+        parts = [_cell_of(row, comparison, index, star if index == best else "")]
+        parts.append(Span(format_half(entry.estimate, row.unit), "quiet"))
         if delta is not None and index != baseline:
-            parts.append(Span(f"  {format_delta(delta, row.unit)}", _tone(row, delta)))
-        if row.steps[index] is not None:
-            parts.append(Span(f"  at {row.steps[index]}", "quiet"))
+            parts.append(Span(f"  {format_delta(delta, row.unit)}", _tone(verdicts[index])))
+        if entry.step is not None:
+            parts.append(Span(f"  at {entry.step}", "quiet"))
         yield tuple(parts)
 
 
 def _deltas(row: Measure, comparison: Comparison) -> Iterator[tuple[Span, ...]]:
+    """Yield cells of the difference from the baseline, with its interval."""
     baseline = comparison.baseline
-    for index, delta in enumerate(row.deltas(baseline)):
+    verdicts = row.verdicts(baseline)
+    for index, difference in enumerate(row.comparisons(baseline)):
         if index == baseline or row.unit == "text":
             yield (_cell_of(row, comparison, index, ""),)
-        elif delta is None:
+        elif difference is None:
             yield (Span(MISSING, "quiet"),)
         else:
-            yield (Span(format_delta(delta, row.unit), _tone(row, delta)),)
+            estimate = difference.difference
+            delta = Span(format_delta(estimate.mean, row.unit), _tone(verdicts[index]))
+            yield delta, Span(format_half(estimate, row.unit), "quiet")
 
 
 def _cell_of(row: Measure, comparison: Comparison, index: int, star: str) -> Span:
-    value, health = row.values[index], comparison.health[index]
+    value, health = row.values[index], comparison.health_of(index)
     if row.name == "state" and isinstance(value, str) and value in STATE_LOOKS:
         glyph, ink = look_of(value, health)
         return Span(f"{glyph} {value}", ink)
@@ -185,10 +207,9 @@ def _value(value: Value, unit: str, star: str) -> Span:
     return Span(f"{format_value(value, unit)} {star}".rstrip(), ink, bold=bool(star))
 
 
-def _tone(row: Measure, delta: float) -> str:
-    if not delta or row.better is None:
-        return "quiet"
-    return "success" if (delta > 0) == (row.better == "high") else "error"
+def _tone(is_better: bool | None) -> str:
+    """The color of a difference; quiet if it may be chance."""
+    return "quiet" if is_better is None else "success" if is_better else "error"
 
 
 def _differences(

@@ -14,6 +14,7 @@ from grubrics_tui.settings.comparison_marks import ComparisonMarks
 if TYPE_CHECKING:
     from engine.ablations.plan import AblationPlan
     from engine.findings.finding import Finding
+    from engine.reports.groups import Grouping
     from grubrics_tui.model.run_source import Watched
 
 
@@ -50,11 +51,17 @@ class OpenRollouts(Message):
 
 
 class OpenCompare(Message):
-    """Show runs side by side, in the colors that ``marks`` gives them."""
+    """Show runs side by side, in the colors that ``marks`` gives them. ``grouping`` makes columns
+    of them; None: those that differ only in their seeds together."""
 
-    def __init__(self, runs: Sequence[RunDir], marks: ComparisonMarks) -> None:
+    def __init__(
+        self,
+        runs: Sequence[Watched],
+        marks: ComparisonMarks,
+        grouping: Grouping | None = None,
+    ) -> None:
         super().__init__()
-        self.runs, self.marks = runs, marks
+        self.runs, self.marks, self.grouping = runs, marks, grouping
 
 
 class OpenAblation(Message):

@@ -8,6 +8,9 @@ from zlib import crc32
 SERIES = tuple(f"series-{number}" for number in range(1, 9))
 
 
+MOST_MARKS = 64
+
+
 class RunColors:
     """Assigns each run a color of ``SERIES``, which stays the same as other runs come and go.
 
@@ -34,7 +37,7 @@ class RunColors:
 
 
 class ComparisonMarks:
-    """The runs selected for a comparison, in order, each with its own color."""
+    """The runs selected in the list, in order. The first eight have a color of their own."""
 
     def __init__(self) -> None:
         self._colors = RunColors()
@@ -47,11 +50,11 @@ class ComparisonMarks:
         return len(self.ids)
 
     def toggle(self, run: str) -> bool:
-        """Select or deselect a run; False if there is no color for one more."""
+        """Select or deselect a run; False if as many as can be compared are selected."""
         if run in self.ids:
             self.ids.remove(run)
             self._colors.forget(run)
-        elif len(self.ids) == len(SERIES):
+        elif len(self.ids) == MOST_MARKS:
             return False
         else:
             self.ids.append(run)

@@ -104,10 +104,14 @@ class Chart(ChartBase):
             )
         view = view_of(self.plot, self.view)
         plot = self._smoother.smooth(on_axis(self.plot, view.axis), view.smoothing)
-        head, rows = self._below(legend(plot, view, width, self._legend_style), width, height)
+        head, rows = self._below(self.head(plot, view, width), height)
         if plot.is_empty:
             return head + self._hinted(width, rows)
         return head + self._plot_rows(plot, view, width, rows)
+
+    def head(self, plot: Plot, view: View, width: int) -> list[Row]:
+        """The rows above the plot, which is on the view's axis, without logarithms."""
+        return legend(plot, view, width, self._legend_style)
 
     def _plot_rows(self, plot: Plot, view: View, width: int, height: int) -> list[Row]:
         """The rows of the plot; only what changed is drawn again."""

@@ -71,7 +71,7 @@ class ChartBase(SpanWidget):
     def _legend_style(self) -> Look:
         return Look(self.ascii_only, self.colorless)
 
-    def _below(self, head: list[Row], width: int, height: int) -> tuple[list[Row], int]:
+    def _below(self, head: list[Row], height: int) -> tuple[list[Row], int]:
         """The head, at most a third of the height, and the number of rows below it."""
         limit = max(1, height // 3)
         return head[:limit], max(0, height - min(len(head), limit))

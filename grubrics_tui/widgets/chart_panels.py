@@ -89,10 +89,12 @@ class ChartPanel(Panel):
             chart.display = number < columns * rows
 
 
-def arranged(count: int, width: int, height: int) -> tuple[int, int]:
+def arranged(
+    count: int, width: int, height: int, smallest: tuple[int, int] = _SMALLEST
+) -> tuple[int, int]:
     """Columns and rows of ``count`` charts: as few columns as leave each row high enough."""
-    rows = max(1, min(count, height // _SMALLEST[1]))
-    columns = max(1, min(-(-count // rows), width // _SMALLEST[0]))
+    rows = max(1, min(count, height // smallest[1]))
+    columns = max(1, min(-(-count // rows), width // smallest[0]))
     return columns, rows
 
 

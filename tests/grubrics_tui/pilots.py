@@ -13,6 +13,7 @@ from rich.console import Console
 from textual.app import App
 from textual.message import Message
 from textual.pilot import Pilot
+from textual.widget import Widget
 from typer.testing import CliRunner
 
 from grubrics_tui.app.app import GrubricsApp
@@ -67,6 +68,9 @@ class Driver:
     async def resize(self, size: tuple[int, int]) -> None:
         await self._pilot.resize_terminal(*size)
         await self._pilot.pause()
+
+    async def click(self, widget: Widget) -> None:
+        await self._pilot.click(widget)
 
     async def message(self, kind: type[Message]) -> Message:
         """The newest message of ``kind`` that arrived since the last such wait."""

@@ -1,10 +1,9 @@
-"""Runs side by side: one metric as a chart, results and differences as a table."""
+"""Runs side by side: their metrics as charts, results and differences as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -12,24 +11,31 @@ from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
 
-from engine.history import metrics
-from engine.reports.compare import Comparer, Comparison, metric_names
-from engine.reports.run_record import RunReader, RunRecord, RunUpdate
+from engine.base.errors import UsageError
+from engine.formats.external_run import ExternalRun
+from engine.reports.compare import Comparer, Comparison, check_groups, metric_names
+from engine.reports.groups import Group, Grouping, find_groups, group_each
+from engine.reports.run_record import RunRecord, RunUpdate, distinct_ids, open_reader
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.chart_data import Line, Plot
+from grubrics_tui.drawing.plot import glyph_of
 from grubrics_tui.model.poller import Poller
 from grubrics_tui.screens.base import HEIGHTS, WIDTHS
 from grubrics_tui.screens.charts import ChartScreen
+from grubrics_tui.screens.compare.charts import (
+    CompareCharts,
+    SmallChart,
+    group_line,
+    usual_metrics,
+)
 from grubrics_tui.screens.compare.table import CompareTable
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.settings.comparison_marks import ComparisonMarks
-from grubrics_tui.widgets.chart import Chart
+from grubrics_tui.settings.comparison_marks import SERIES, ComparisonMarks
 from grubrics_tui.widgets.chart_base import ChartBase
 from grubrics_tui.widgets.key_footer import KeyFooter
 
 _POLL_S, _BEHIND_S = 1.0, 0.05
 """Pauses of the thread, and while it is still reading long histories."""
-_FIRST_CHOICES = (metrics.REWARD_MEAN, metrics.TRAIN_LOSS)
 _LONGEST_LABEL = 28
 _ALONG = 16
 
@@ -48,8 +54,8 @@ class CompareScreen(ChartScreen):
             border: round $line; border-title-color: $quiet; border-subtitle-color: $quiet;
             padding: 0 1; margin: 0 1;
         }
-        #curves { height: 2fr; }
-        #figures { height: 3fr; }
+        #curves { height: 1fr; }
+        #figures { height: 1fr; }
         .box.-current { border: round $line-focus; border-title-color: $primary; }
         &.-narrow .box, &.-short .box, &.-zoomed .box { display: none; height: 1fr; }
         &.-narrow .box.-current, &.-short .box.-current, &.-zoomed .box.-current { display: block; }
@@ -62,6 +68,8 @@ class CompareScreen(ChartScreen):
     deltas: reactive[bool] = reactive(False)
     shell: reactive[bool] = reactive(False)
     current: reactive[str] = reactive("curves")
+    alone: reactive[bool] = reactive(False)
+    by_seed: reactive[bool] = reactive(False)
 
     class RunRead(Message):
         """The files of the run at ``index`` have new content."""
@@ -73,25 +81,30 @@ class CompareScreen(ChartScreen):
     class AllRead(Message):
         """All runs were polled, and at least one has new content."""
 
-    def __init__(self, runs: Sequence[RunDir], marks: ComparisonMarks) -> None:
+    def __init__(
+        self,
+        runs: Sequence[RunDir | ExternalRun],
+        marks: ComparisonMarks,
+        grouping: Grouping | None = None,
+    ) -> None:
         super().__init__()
-        self.records = [RunRecord(run) for run in runs]
-        self.inks = [marks.color(run.id) for run in runs]
+        ids = distinct_ids(runs)
+        self.records = [RunRecord(run, id) for run, id in zip(runs, ids, strict=True)]
         self.comparison: Comparison | None = None
-        self._comparer = Comparer(self.records)
-        self._labels = labels([run.id for run in runs])
+        self._marks = marks
+        self._grouping = grouping or find_groups
+        self._comparer = Comparer(self.records, self._grouping)
         self._poller: Poller[None] = Poller()
 
     def compose(self) -> ComposeResult:
         with Vertical(id="curves", classes="box -current"):
-            yield Chart()
+            yield CompareCharts()
         with Vertical(id="figures", classes="box"):
-            yield CompareTable(self.inks)
+            yield CompareTable()
         yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one("#figures").border_title = "Results and differences"
-        self.query_one(Chart).show(Plot, None, "reading the run files")
         self._poll()
 
     def on_unmount(self) -> None:
@@ -99,7 +112,7 @@ class CompareScreen(ChartScreen):
 
     @work(thread=True, exclusive=True, group="watch", exit_on_error=False)
     def _poll(self) -> None:
-        readers = [RunReader(record.run) for record in self.records]
+        readers = [open_reader(record.run) for record in self.records]
         states: list[object] = [None] * len(readers)
         self._poller.wake()
         for _ in self._poller.rounds():
@@ -124,9 +137,8 @@ class CompareScreen(ChartScreen):
     @on(AllRead)
     def _show(self) -> None:
         if not self.metric:
-            names = metric_names(self.records)
-            usual = next((name for name in _FIRST_CHOICES if name in names), "")
-            self.set_reactive(CompareScreen.metric, usual or (names[0] if names else ""))
+            usual = usual_metrics(metric_names(self.records))
+            self.set_reactive(CompareScreen.metric, usual[0] if usual else "")
         self._compare()
 
     def watch_metric(self) -> None:
@@ -144,21 +156,61 @@ class CompareScreen(ChartScreen):
     def watch_shell(self) -> None:
         self._compare()
 
+    def watch_alone(self) -> None:
+        self.query_one(CompareCharts).show_alone(self.alone)
+        self._show_titles()
+
+    def watch_by_seed(self) -> None:
+        self._comparer.grouping = group_each if self.by_seed else self._grouping
+        self.set_reactive(CompareScreen.baseline, 0)
+        self._compare()
+
     def _compare(self) -> None:
         if not any(record.version for record in self.records):
             return
+        try:
+            check_groups(self._comparer.groups)
+        except UsageError as error:
+            self._refuse(error)
+            return
         comparison = self._comparer.compare(self.baseline, equal_steps=self.equal_steps)
-        self.comparison = comparison
-        versions = tuple(record.version for record in self.records)
-        hint = f"no run has logged {self.metric}" if self.metric else "no run has logged a step"
-        self.query_one(Chart).show(self._plot, (self.metric, comparison.until, versions), hint)
-        self.query_one(CompareTable).show(comparison, deltas=self.deltas, shell=self.shell)
+        self.comparison, inks = comparison, self.inks
+        names = metric_names(self.records)
+        versions = (*inks, comparison.until, *(record.version for record in self.records))
+        self.query_one(CompareCharts).show(
+            usual_metrics(names), self.metric, self._plot, versions, "no run has logged a step"
+        )
+        self.query_one(CompareTable).show(comparison, inks, deltas=self.deltas, shell=self.shell)
         self._show_titles()
 
-    def _plot(self) -> Plot:
-        until = self.comparison.until if self.comparison else None
-        lines = zip(self.records, self._labels, self.inks, strict=True)
-        return Plot(tuple(_line(*line, self.metric, until) for line in lines))
+    def _refuse(self, error: UsageError) -> None:
+        """Too many columns: group the runs again, or leave."""
+        if self.by_seed:
+            self.by_seed = False
+        else:
+            self.app.pop_screen()
+        self.notify(str(error), severity="error", markup=False)
+
+    @property
+    def inks(self) -> list[str]:
+        """The color of each group: that of its first run's mark, if no group before it has it."""
+        colors: list[str] = []
+        for group in self._comparer.groups:
+            preferred = self._marks.color(self.records[group.members[0]].id)
+            free = (color for color in (preferred, *SERIES) if color not in colors)
+            colors.append(next(free, preferred))
+        return colors
+
+    def _plot(self, metric: str) -> Plot:
+        groups, until = self._comparer.groups, self.comparison.until if self.comparison else None
+        names = labels([group.name for group in groups])
+        lines = zip(groups, names, self.inks, strict=True)
+        return Plot(tuple(self._line(metric, until, *line) for line in lines))
+
+    def _line(self, metric: str, until: int | None, group: Group, label: str, ink: str) -> Line:
+        records = [self.records[index] for index in group.members]
+        columns = [record.columns.get(metric) for record in records]
+        return group_line(columns, label, ink, records[0].columns.times, until)
 
     @on(CompareTable.Moved)
     def _show_titles(self) -> None:
@@ -167,7 +219,7 @@ class CompareScreen(ChartScreen):
         if comparison is None:
             return
         curves, figures = self.query_one("#curves"), self.query_one("#figures")
-        curves.border_title = Content(self.metric or "no metric")
+        curves.border_title = Content(self.metric) if self.alone else self._legend()
         ends = (
             "each run at its last step"
             if comparison.until is None
@@ -179,12 +231,31 @@ class CompareScreen(ChartScreen):
         kinds = f"different kinds: {', '.join(comparison.kinds)}; " if comparison.kinds else ""
         curves.border_subtitle = Content(f"{kinds}{ends}{missing}")
         basis = "more than the baseline" if self.deltas else "baseline"
-        figures.border_title = Content(f"{basis} {comparison.ids[comparison.baseline]}")
-        figures.border_subtitle = f"{ends}{missing}, {self.query_one(CompareTable).position}"
+        figures.border_title = Content(f"{basis} {comparison.names[comparison.baseline]}")
+        spread = (
+            "± 95% over the seeds" if comparison.has_intervals else "no intervals: one run each"
+        )
+        position = self.query_one(CompareTable).position
+        figures.border_subtitle = f"{spread}, {ends}{missing}, {position}"
+
+    def _legend(self) -> Content:
+        """The names of the columns in their colors, for all charts."""
+        in_shapes = self.query_one(CompareTable).colorless
+        names = labels([group.name for group in self._comparer.groups])
+        return Content("  ").join(
+            Content.styled(f"{glyph_of(number) if in_shapes else '━'} {name}", f"${ink}")
+            for number, (name, ink) in enumerate(zip(names, self.inks, strict=True))
+        )
 
     def current_chart(self) -> ChartBase | None:
         is_single = any(self.has_class(name) for name in ("-narrow", "-short", "-zoomed"))
-        return None if is_single and self.current != "curves" else self.query_one(Chart)
+        if is_single and self.current != "curves":
+            return None
+        return self.query_one(CompareCharts).chosen_chart()
+
+    @on(SmallChart.Clicked)
+    def _choose_clicked(self, message: SmallChart.Clicked) -> None:
+        self.metric = message.metric or self.metric
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "zoom":
@@ -215,10 +286,16 @@ class CompareScreen(ChartScreen):
         self.query_one(CompareTable).along(way * _ALONG)
 
     def action_next_baseline(self) -> None:
-        self.baseline = (self.baseline + 1) % len(self.records)
+        self.baseline = (self.baseline + 1) % len(self._comparer.groups)
 
     def action_equal_steps(self) -> None:
         self.equal_steps = not self.equal_steps
+
+    def action_alone(self) -> None:
+        self.alone = not self.alone
+
+    def action_by_seed(self) -> None:
+        self.by_seed = not self.by_seed
 
     def action_deltas(self) -> None:
         self.deltas = not self.deltas
@@ -231,7 +308,7 @@ class CompareScreen(ChartScreen):
 
         row, comparison = self.query_one(CompareTable).selected, self.comparison
         if row is not None and row.source is not None and comparison is not None:
-            self.app.push_screen(WholeValues(row.source, comparison.ids, self.inks))
+            self.app.push_screen(WholeValues(row.source, comparison, self.inks))
 
     def action_find_metric(self) -> None:
         from grubrics_tui.screens.compare.choose_metric import ChooseMetric
@@ -272,11 +349,3 @@ def labels(ids: Sequence[str]) -> list[str]:
 def _short(name: str, width: int) -> str:
     front = (width - 1) // 3
     return name if len(name) <= width else f"{name[:front]}…{name[front + 1 - width :]}"
-
-
-def _line(record: RunRecord, label: str, ink: str, metric: str, until: int | None) -> Line:
-    column, clock = record.columns.get(metric), record.columns.times
-    if until is None:
-        return Line(column.steps, column.values, label, clock=clock, ink=ink, source=column)
-    size = int(np.searchsorted(column.steps, until, side="right"))
-    return Line(column.steps[:size], column.values[:size], label, clock=clock, ink=ink)

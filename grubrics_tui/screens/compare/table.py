@@ -1,4 +1,4 @@
-"""The results and differences of runs as a table with a cursor."""
+"""The results and differences of groups of runs as a table with a cursor."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ from grubrics_tui.widgets.span_widget import SpanWidget
 
 
 class CompareTable(SpanWidget):
-    """The names of the runs stay above the rows; the cursor skips headings."""
+    """The names of the groups stay above the rows; the cursor skips headings."""
 
     class Moved(Message):
         """The cursor or the visible part has moved."""
 
-    def __init__(self, inks: Sequence[str], *, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._inks = inks
+        self._inks: Sequence[str] = ()
         self._comparison: Comparison | None = None
         self._lines: list[TableLine] = []
         self._cursor, self._top, self._first_run, self._shift = 1, 0, 0, 0
         self._options = (False, False)
 
-    def show(self, comparison: Comparison, *, deltas: bool, shell: bool = False) -> None:
-        """``deltas`` and ``shell`` are as for ``table_lines``."""
+    def show(
+        self, comparison: Comparison, inks: Sequence[str], *, deltas: bool, shell: bool = False
+    ) -> None:
+        """``inks``: the color of each group; ``deltas`` and ``shell``: see ``table_lines``."""
         if (comparison, (deltas, shell)) == (self._comparison, self._options):
             return
-        selected = self.selected
+        selected, self._inks = self.selected, inks
         self._comparison, self._options = comparison, (deltas, shell)
         star = "*" if self.ascii_only else "★"
         self._lines = table_lines(comparison, deltas=deltas, shell=shell, star=star)
@@ -52,9 +54,10 @@ class CompareTable(SpanWidget):
         rows = [number for number, row in enumerate(self._lines) if not row.is_heading]
         current = sum(number <= self._cursor for number in rows)
         grid = self._grid(self.size.width)
-        ids = self._comparison.ids if self._comparison else ()
-        runs = "" if grid.shown >= len(ids) else f"runs {grid.first + 1} to {grid.places[-1] + 1}, "
-        along = f"column {grid.shift + 1}, " if grid.shift else ""
+        names = self._comparison.names if self._comparison else ()
+        columns = f"columns {grid.first + 1} to {grid.places[-1] + 1}, "
+        runs = "" if grid.shown >= len(names) else columns
+        along = f"cell {grid.shift + 1}, " if grid.shift else ""
         return f"{runs}{along}row {current} of {len(rows)}"
 
     def move(self, rows: int) -> None:
@@ -72,7 +75,7 @@ class CompareTable(SpanWidget):
         self._changed()
 
     def sideways(self, runs: int) -> None:
-        count = len(self._comparison.ids) if self._comparison else 0
+        count = len(self._comparison.groups) if self._comparison else 0
         shown = self._grid(self.size.width).shown
         self._first_run = max(0, min(self._first_run + runs, count - shown))
         self._changed()
@@ -86,11 +89,11 @@ class CompareTable(SpanWidget):
     def draw(self, width: int, height: int) -> list[Row]:
         if self._comparison is None or height < 2:
             return []
-        grid, ids = self._grid(width), self._comparison.ids
-        keys = [self._glyph(number) for number in range(len(ids))]
+        grid, names = self._grid(width), self._comparison.names
+        keys = [self._glyph(number) for number in range(len(names))]
         self._scroll(height - 1)
         shown = list(enumerate(self._lines))[self._top : self._top + height - 1]
-        rows = [head(ids, self._inks, keys, grid)]
+        rows = [head(names, self._inks, keys, grid)]
         for number, row in shown:
             spans = line(row, grid, chosen=number == self._cursor)
             # The background of the cursor extends to the end of the line.
@@ -120,7 +123,7 @@ class CompareTable(SpanWidget):
         return glyph_of(number) if self.colorless else "━"
 
     def _grid(self, width: int) -> Grid:
-        count = len(self._comparison.ids) if self._comparison else 0
+        count = len(self._comparison.groups) if self._comparison else 0
         return Grid.of(self._lines, count, width, self._first_run, self._shift)
 
     def _scroll(self, rows: int) -> None:

@@ -1,16 +1,17 @@
-"""The full values of one row of a comparison."""
+"""The full values of one row of a comparison, of every run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 
-from engine.reports.differences import Difference, text_of
-from engine.reports.measures import Measure
+from engine.reports.compare import Comparison
+from engine.reports.differences import Cell, Difference, text_of
+from engine.reports.measures import Entry, Measure
 from grubrics_tui.drawing.comparison import format_value
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import Fact, Facts
@@ -32,9 +33,11 @@ class WholeValues(ModalScreen[None]):
     }
     """
 
-    def __init__(self, row: Measure | Difference, ids: Sequence[str], inks: Sequence[str]) -> None:
+    def __init__(
+        self, row: Measure | Difference, comparison: Comparison, inks: Sequence[str]
+    ) -> None:
         super().__init__()
-        self._row, self._ids, self._inks = row, ids, inks
+        self._row, self._comparison, self._inks = row, comparison, inks
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():
@@ -42,22 +45,39 @@ class WholeValues(ModalScreen[None]):
 
     def on_mount(self) -> None:
         facts: list[Fact] = []
-        for number, name in enumerate(self._ids):
+        for number, name in enumerate(self._comparison.names):
             facts.append(("", Content.styled(name, f"bold ${self._inks[number]}")))
-            facts.append(("", _format_value(self._row, number)))
+            facts += [("", content) for content in self._values(number)]
         self.query_one(Facts).border_title = Content(self._row.name)
         self.query_one(Facts).show(facts)
 
     def action_back(self) -> None:
         self.dismiss()
 
+    def _values(self, number: int) -> Iterator[Content]:
+        """Yield the value of a group, and those of its runs."""
+        row = self._row
+        if isinstance(row, Difference):
+            yield _format_cell(row.cells[number])
+            return
+        entry = row.entries[number]
+        yield _format_entry(entry, row)
+        group = self._comparison.groups[number]
+        if len(group.members) > 1 and row.unit != "text":
+            for index, unit in zip(group.members, group.units, strict=True):
+                value = format_value(entry.samples.get(unit), row.unit)
+                yield Content.styled(f"    {self._comparison.ids[index]}  {value}", "$quiet")
 
-def _format_value(row: Measure | Difference, number: int) -> Content:
-    if isinstance(row, Measure):
-        step = row.steps[number]
-        value = format_value(row.values[number], row.unit)
-        return Content(f"  {value}{'' if step is None else f'  at step {step}'}")
-    cell = row.cells[number]
+
+def _format_entry(entry: Entry, row: Measure) -> Content:
+    value = format_value(entry.value, row.unit)
+    if (estimate := entry.estimate) is not None:
+        low, high = format_value(estimate.low, row.unit), format_value(estimate.high, row.unit)
+        return Content(f"  {value}  95% interval {low} to {high}")
+    return Content(f"  {value}{'' if entry.step is None else f'  at step {entry.step}'}")
+
+
+def _format_cell(cell: Cell | None) -> Content:
     if cell is None:
         return Content.styled("  not set", "$quiet")
     origin = Content.styled(f"   {cell.origin}", "$quiet") if cell.origin else Content("")

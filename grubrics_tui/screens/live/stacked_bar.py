@@ -84,7 +84,7 @@ class StackedBar(ChartBase):
         if self.view.table:
             return table(self._plot(), self._step(self.view.cursor), width, height)
         shown = self._shown()
-        head, rows = self._below(self._legend(width), width, height)
+        head, rows = self._below(self._legend(width), height)
         return head + self._plot_rows(shown, width, rows)
 
     def _plot_rows(self, shown: Stacks, width: int, height: int) -> list[Row]:

@@ -181,7 +181,7 @@ class RunsScreen(CockpitScreen):
             self.marks.toggle(self._selected.id)
             self._listing_changed()
         if len(ids) < 2:
-            self.notify("Select 2-8 runs with space, then press x to compare", markup=False)
+            self.notify("Select runs with space, then press x to compare", markup=False)
             return
         self.post_message(OpenCompare([RunDir(self._root / run) for run in ids], self.marks))
 

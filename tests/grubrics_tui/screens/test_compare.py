@@ -11,10 +11,12 @@ from typer.testing import CliRunner
 from engine.base import jsonl
 from engine.runs.trust import vouch
 from grubrics_tui.cli import app
+from grubrics_tui.screens.compare.charts import SmallChart
 from grubrics_tui.screens.compare.screen import CompareScreen, labels
 from grubrics_tui.screens.compare.table import CompareTable
 from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.widgets.chart import Chart
+from tests.grubrics_tui.conftest import Call
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, cli_output, running
 from tests.grubrics_tui.sample_run import SampleRun
 
@@ -94,7 +96,7 @@ async def test_the_cursor_reads_every_run_at_the_same_step(
         head = (await driver.shows("step 1")).splitlines()[1]
         for sample in three.values():
             first = next(iter(jsonl.read(sample.run.train_log)))["metrics"]["reward/mean"]
-            assert f"{first:.4g}" in head
+            assert f"{first:.3g}" in head
 
 
 async def test_a_running_run_grows_on_the_screen(three: dict[str, SampleRun], runs: Path) -> None:
@@ -138,7 +140,7 @@ async def test_values_wider_than_the_screen_are_scrolled_and_short_ones_stay(
         screen = await driver.shows("/data/folder", "seed")
         assert "one.pq" not in screen
         await driver.press(*["right_curly_bracket"] * 9)
-        screen = await driver.shows("one.pq", "two.pq", "column")
+        screen = await driver.shows("one.pq", "two.pq", "cell")
         assert "at 8" in screen
         seeds = next(line for line in screen.splitlines() if "seed" in line)
         assert "1" in seeds and "2" in seeds
@@ -165,6 +167,145 @@ async def test_variables_of_the_shell_are_folded(three: dict[str, SampleRun], ru
     output = CliRunner().invoke(app, ["compare", "long", "short", "--runs", str(runs)]).stdout
     assert "CUDA_VISIBLE_DEVICES" in output and "/venvs" not in output
     assert "shell: 1 difference without effect on training" in output
+
+
+@pytest.fixture
+def seeds(runs: Path) -> list[SampleRun]:
+    """Two configurations with three seeds each."""
+    samples = []
+    for number, (arm, rate) in enumerate((("base", 1e-5), ("high", 3e-5)) * 3):
+        seed = number // 2 + 1
+        sample = SampleRun.create(runs, f"{arm}-s{seed}")
+        sample.seed = number
+        sample.grow(6)
+        sample.say("finished")
+        sample.configure(
+            {
+                "actor_rollout_ref.actor.optim.lr": (rate, "cli"),
+                "grubrics.seed": (seed, "cli"),
+                "data.seed": (seed, "cli"),
+            }
+        )
+        samples.append(sample)
+    return samples
+
+
+async def compare_seeds(driver: Driver) -> CompareScreen:
+    await driver.press("r")
+    await driver.shows("base-s1", "high-s3")
+    await driver.press(*["space"] * 6, "x")
+    await driver.message(CompareScreen.AllRead)
+    screen = driver.app.screen
+    assert isinstance(screen, CompareScreen)
+    await driver.until(lambda: screen.comparison is not None and len(screen.comparison.summary) > 5)
+    return screen
+
+
+async def test_runs_that_differ_only_in_seeds_are_one_line_with_a_band(
+    seeds: list[SampleRun], runs: Path
+) -> None:
+    async with running(runs) as driver:
+        screen = await compare_seeds(driver)
+        lines = screen.query_one(Chart).plot.lines
+        assert sorted(line.label for line in lines) == ["base-s*", "high-s*"]
+        assert all(line.band("spread") is not None for line in lines)
+        await driver.shows("base-s*", "1, 2, 3", "± 95% over the seeds")
+
+
+async def test_the_runs_of_a_group_can_be_shown_apart(seeds: list[SampleRun], runs: Path) -> None:
+    async with running(runs) as driver:
+        screen = await compare_seeds(driver)
+        await driver.press("g")
+        await driver.until(lambda: len(screen.query_one(Chart).plot.lines) == 6)
+        await driver.shows("no intervals: one run each")
+
+
+async def test_a_row_in_full_has_the_interval_and_every_run(
+    seeds: list[SampleRun], runs: Path
+) -> None:
+    async with running(runs) as driver:
+        screen = await compare_seeds(driver)
+        await select(driver, screen, "reward, best")
+        await driver.press("enter")
+        await driver.shows("95% interval", "base-s1", "high-s3")
+
+
+async def test_several_metrics_are_shown_at_once_and_one_alone_with_o(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    async with running(runs) as driver:
+        screen = await compare(driver)
+        await driver.shows("reward/mean", "reward/std", "actor/entropy")
+        await driver.press("o")
+        await driver.until(lambda: sum(chart.display for chart in screen.query(Chart)) == 1)
+        assert "reward/std" not in driver.screen
+
+
+async def test_a_click_on_a_chart_chooses_its_metric(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    async with running(runs) as driver:
+        screen = await compare(driver)
+        await driver.shows("reward/std")
+        chart = next(one for one in screen.query(SmallChart) if one.metric == "reward/std")
+        await driver.click(chart)
+        await driver.until(lambda: screen.metric == "reward/std")
+
+
+def test_a_group_is_a_column_of_the_command(seeds: list[SampleRun], runs: Path) -> None:
+    ids = [sample.run.id for sample in seeds]
+    text = cli_output(runs, "compare", *ids)
+    assert "deltas to base-s*" in text
+    assert "± half of the 95% interval over the seeds" in text
+    assert "optim.lr" in text and "data.seed" not in text
+    apart = json.loads(cli_output(runs, "compare", *ids, "--each", "--json"))
+    assert [group["runs"] for group in apart["groups"]] == [[run] for run in ids]
+
+
+def test_chosen_groups_have_the_chosen_names(three: dict[str, SampleRun], runs: Path) -> None:
+    command = ("compare", "growing", "--group", "done=long,short", "--json", "--baseline", "done")
+    comparison = json.loads(cli_output(runs, *command))
+    assert [group["name"] for group in comparison["groups"]] == ["growing", "done"]
+    assert comparison["groups"][1]["runs"] == ["long", "short"]
+    assert comparison["baseline"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["long"], "1 run chosen; a comparison takes 2 to 64"),
+        (["long", "short", "--baseline", "x"], "baseline 'x' is not among the compared runs"),
+        (["long", "--group", "a"], "--group a: expected NAME=RUN,RUN"),
+        (["--group", "a=long", "--group", "b=long"], "run 'long' is already in a"),
+        (["long", "short", "--screen"], "--screen needs a terminal"),
+    ],
+)
+def test_a_wrong_choice_is_refused_in_one_line(
+    three: dict[str, SampleRun], runs: Path, call: Call, arguments: list[str], message: str
+) -> None:
+    code, output = call("compare", *arguments, "--runs", str(runs))
+    assert code == 2
+    assert message in output
+
+
+def test_logs_of_other_trainers_are_compared(
+    three: dict[str, SampleRun], runs: Path, tmp_path: Path
+) -> None:
+    """Two HF folders of the same name go by their paths, and their config is not known."""
+    for seed in (1, 2):
+        folder = tmp_path / f"seed-{seed}" / "output"
+        folder.mkdir(parents=True)
+        history = [{"step": step, "loss": seed / step, "epoch": 0.1} for step in (1, 2, 3)]
+        state = {"log_history": history, "global_step": 3, "max_steps": 3}
+        jsonl.write_json(folder / "trainer_state.json", state)
+    paths = [str(tmp_path / f"seed-{seed}" / "output") for seed in (1, 2)]
+    group = f"trl={','.join(paths)}"
+    text = cli_output(runs, "compare", "--group", group, "long")
+    assert "2 runs" in text and f"config: not known of {paths[0]}, {paths[1]}" in text
+    comparison = json.loads(cli_output(runs, "compare", *paths, "--json"))
+    assert comparison["runs"] == paths
+    loss = next(row for row in comparison["summary"] if row["name"] == "loss, last")
+    assert list(loss["values"].values()) == pytest.approx([1 / 3, 2 / 3])
 
 
 async def test_one_panel_at_a_time_on_a_small_terminal(

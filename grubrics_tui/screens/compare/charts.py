@@ -1,0 +1,190 @@
+"""The metrics of a comparison as small charts side by side, or one of them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.message import Message
+
+from engine.history import metrics
+from engine.history.columns import Column, Floats
+from engine.reports.groups import mean_curve
+from grubrics_tui.drawing.axis import format_place
+from grubrics_tui.drawing.chart_data import Band, Line, Plot, Values, View
+from grubrics_tui.drawing.plot import glyph_of, x_range
+from grubrics_tui.drawing.spans import Row, Span
+from grubrics_tui.text.formats import MISSING
+from grubrics_tui.widgets.chart import Chart
+from grubrics_tui.widgets.chart_panels import (
+    GRAD_NORM,
+    LEARNING_RATE,
+    QUANTITIES,
+    VALIDATION_LOSS,
+    ChartGrid,
+    arranged,
+)
+
+_MOST = 9
+_SMALLEST = (34, 6)
+_USUAL: tuple[Sequence[str], ...] = (
+    (metrics.REWARD_MEAN,),
+    (metrics.VALIDATION_REWARD,),
+    (metrics.TRAIN_LOSS,),
+    (VALIDATION_LOSS,),
+    (metrics.REWARD_STD,),
+    *(quantity.names for quantity in QUANTITIES),
+    (GRAD_NORM,),
+    (LEARNING_RATE,),
+    (metrics.JUDGE_LATENCY,),
+    (metrics.STEP_TIME,),
+)
+"""What is worth a look in any comparison; of each the first name that a run has logged."""
+
+Build = Callable[[str], Plot]
+
+
+def usual_metrics(names: Sequence[str]) -> list[str]:
+    """The metrics that are shown first, of those that the runs have logged."""
+    logged = frozenset(names)
+    usual = [next((name for name in group if name in logged), None) for group in _USUAL]
+    return [name for name in usual if name is not None][:_MOST] or list(names[:_MOST])
+
+
+def group_line(
+    columns: Sequence[Column], label: str, ink: str, clock: Column, until: int | None
+) -> Line:
+    """A group as one line. Several runs have bands: one standard deviation over the seeds to each
+    side of their mean, and from the lowest to the highest run."""
+    if len(columns) == 1:
+        return _run_line(columns[0], label, ink, clock, until)
+    curve = mean_curve(columns)
+    size = _size(curve.steps, until)
+    steps, mean, std = curve.steps[:size], curve.mean[:size], curve.std[:size]
+    low, high = curve.low[:size], curve.high[:size]
+    bands = (
+        Band("spread", mean - std, mean + std, (Values(steps, std, "std"),)),
+        Band("extremes", low, high, (Values(steps, low, "min"), Values(steps, high, "max"))),
+    )
+    return Line(steps, mean, label, clock=clock, ink=ink, bands=bands)
+
+
+def _run_line(column: Column, label: str, ink: str, clock: Column, until: int | None) -> Line:
+    if until is None:
+        return Line(column.steps, column.values, label, clock=clock, ink=ink, source=column)
+    size = _size(column.steps, until)
+    return Line(column.steps[:size], column.values[:size], label, clock=clock, ink=ink)
+
+
+def _size(steps: Floats, until: int | None) -> int:
+    return steps.size if until is None else int(np.searchsorted(steps, until, side="right"))
+
+
+class SmallChart(Chart):
+    """A chart whose head is the metric and a value of each line; the table of results names the
+    lines."""
+
+    class Clicked(Message):
+        """The chart was clicked."""
+
+        def __init__(self, metric: str) -> None:
+            super().__init__()
+            self.metric = metric
+
+    metric = ""
+    is_chosen = False
+    is_alone = False
+
+    def head(self, plot: Plot, view: View, width: int) -> list[Row]:
+        if self.is_alone:
+            return super().head(plot, view, width)
+        row: Row = [Span(f"{self.metric}  ", "primary" if self.is_chosen else "quiet", bold=True)]
+        in_shapes = self._legend_style.drawn_in_ascii(len(plot.lines))
+        for number, line in enumerate(plot.lines):
+            newest = float(line.x[-1]) if line.x.size else None
+            place = newest if view.cursor is None else view.cursor
+            found = None if place is None else line.at(place)[1]
+            value = MISSING if found is None else f"{found:.3g}"
+            key = f"{glyph_of(number)} " if in_shapes else ""
+            row.append(Span(f"{key}{value} ", line.ink))
+        x = x_range(plot, view)
+        if view.cursor is not None and x is not None:
+            row.append(Span(f" at {format_place(view.cursor, view.axis, x.size)}", "cursor"))
+        return [row]
+
+    def on_click(self) -> None:
+        self.post_message(self.Clicked(self.metric))
+
+
+class CompareCharts(Container):
+    """As many charts as fit, the chosen metric among them; or that one alone."""
+
+    DEFAULT_CSS = """
+    CompareCharts ChartGrid { grid-gutter: 0 2; height: 1fr; overflow: hidden; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._metrics: list[str] = []
+        self._chosen, self._is_alone = "", False
+        self._build: Build = lambda metric: Plot()
+        self._version: object = None
+        self._hint = "reading the run files"
+
+    def compose(self) -> ComposeResult:
+        with ChartGrid():
+            for _ in range(_MOST):
+                yield SmallChart()
+
+    def on_mount(self) -> None:
+        self._arrange()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._arrange()
+
+    def show(
+        self, metrics: Sequence[str], chosen: str, build: Build, version: object, hint: str
+    ) -> None:
+        """``build`` makes the plot of a metric, again whenever ``version`` has changed."""
+        self._metrics = [*metrics] if chosen in metrics or not chosen else [chosen, *metrics]
+        self._chosen, self._build = chosen, build
+        self._version, self._hint = version, hint
+        self._arrange()
+
+    def show_alone(self, is_alone: bool) -> None:
+        self._is_alone = is_alone
+        self._arrange()
+
+    def chosen_chart(self) -> SmallChart | None:
+        """The chart that keys act on."""
+        charts = [chart for chart in self.query(SmallChart) if chart.display]
+        return next((chart for chart in charts if chart.is_chosen), charts[0] if charts else None)
+
+    def _arrange(self) -> None:
+        """Give every chart that fits a metric; the others are hidden."""
+        wanted = [self._chosen] if self._is_alone else self._metrics
+        columns, rows = arranged(max(1, len(wanted)), *self.size, smallest=_SMALLEST)
+        shown = self._around_chosen(wanted, columns * rows)
+        self.query_one(ChartGrid).styles.grid_size_columns = columns
+        for number, chart in enumerate(self.query(SmallChart)):
+            chart.display = number < max(1, len(shown))
+            if number < len(shown):
+                self._show_metric(chart, shown[number], is_alone=len(shown) == 1)
+            elif number == 0:
+                chart.show(Plot, None, self._hint)
+
+    def _around_chosen(self, wanted: Sequence[str], room: int) -> Sequence[str]:
+        """The part of the metrics that fits and contains the chosen one."""
+        index = wanted.index(self._chosen) if self._chosen in wanted else 0
+        first = max(0, min(index - room + 1, len(wanted) - room))
+        return wanted[first : first + room]
+
+    def _show_metric(self, chart: SmallChart, metric: str, *, is_alone: bool) -> None:
+        chart.metric, chart.is_chosen = metric, metric == self._chosen
+        chart.is_alone = is_alone
+        version = (metric, chart.is_chosen, is_alone, self._version)
+        chart.show(partial(self._build, metric), version, f"no run has logged {metric}")
