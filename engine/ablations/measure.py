@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -33,8 +33,11 @@ class Measure:
 
     def read(self, run: RunDir, steps: Sequence[Step]) -> dict[int, float]:
         """The measure after each validated step; step 0, before training, is left out."""
-        values = _scored_again(run, self.settings) if self.settings else self._logged(steps)
-        return {step: value for step, value in values if step > 0}
+        if self.settings:
+            # The records of a validation that goes on, or was killed, are not all of its answers.
+            ended = {(step.attempt, step.step) for step in steps if self.metric in step.metrics}
+            return dict(_scored_again(run, self.settings, ended))
+        return dict(self._logged(steps))
 
     def stamp(self, run: RunDir) -> object:
         """A value that changes with the files that ``read`` reads."""
@@ -46,7 +49,7 @@ class Measure:
     def _logged(self, steps: Sequence[Step]) -> Iterator[tuple[int, float]]:
         for step in steps:
             value = step.metrics.get(self.metric)
-            if value is not None:
+            if value is not None and step.step > 0:
                 yield step.step, value
 
 
@@ -101,13 +104,16 @@ def _scorer_of(recipe: Recipe) -> dict[str, Any]:
     return {key: value for key, value in scoring_of(recipe).items() if key != "reward"}
 
 
-def _scored_again(run: RunDir, settings: RewardSettings) -> Iterator[tuple[int, float]]:
-    """The mean reward of each validation. A step that a later attempt repeats counts once: the
-    consumer keeps the last value."""
+def _scored_again(
+    run: RunDir, settings: RewardSettings, ended: Container[tuple[int, int]]
+) -> Iterator[tuple[int, float]]:
+    """The mean reward of each validation after step 0 of ``ended``, by attempt and step. A step
+    that a later attempt repeats counts once: the consumer keeps the last value."""
     for attempt in run.attempts():
         records = RewardRecords(attempt.reward)
         records.poll()
-        for step in sorted(records.steps("val")):
+        validated = (step for step in records.steps("val") if (attempt.number, step) in ended)
+        for step in sorted(step for step in validated if step > 0):
             rewards = [
                 reward
                 for record in records.at("val", step).values()
