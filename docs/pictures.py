@@ -168,11 +168,17 @@ async def remedy(visitor: Visitor) -> None:
 
 
 async def compare(visitor: Visitor) -> None:
-    chosen, marks = [visitor.runs.ended, visitor.runs.other], ComparisonMarks()
+    chosen, marks = _arms() or [visitor.runs.ended, visitor.runs.other], ComparisonMarks()
     for run in chosen:
         marks.toggle(run.id)
     visitor.app.post_message(OpenCompare(chosen, marks))
     await visitor.still()
+
+
+def _arms() -> list[RunDir]:
+    """The runs of an ablation in the project, if there is one."""
+    jobs = list_plans()[0].jobs() if list_plans() else ()
+    return [RunDir(Path("runs") / job.run) for job in jobs]
 
 
 async def ablation(visitor: Visitor) -> None:

@@ -11,12 +11,14 @@ from scipy import stats
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.formats.external_run import ExternalRun, open_external
 from engine.history.columns import Column
 from engine.reports.compare import Comparer, Comparison, check_groups
 from engine.reports.groups import find_groups, group_each, mean_curve
 from engine.reports.measures import Measure
 from engine.reports.run_record import RunRecord
 from engine.runs.rundir import RunDir
+from tests.engine.formats.samples import history, message, wandb_log
 
 Manifest = dict[str, Any]
 
@@ -199,3 +201,30 @@ def test_a_step_that_one_run_logged_as_nan_is_left_out() -> None:
         1,
         3,
     ]
+
+
+def wandb_run(root: Path, seed: int, rate: str) -> ExternalRun:
+    """An offline W&B run as its SDK frames it, with its configuration."""
+    values = {"seed": str(seed), "optim.lr": rate, "run_name": f'"run-{seed}"'}
+    updates = [
+        message((1, message(*((2, key) for key in name.split(".")), (16, value))))
+        if "." in name
+        else message((1, message((1, name), (16, value))))
+        for name, value in values.items()
+    ]
+    config = message((17, message((4, b"".join(updates)))))
+    rows = [history(loss=1 / step, _step=step) for step in (1, 2, 3)]
+    path = root / f"offline-run-{seed}-{rate}" / f"run-{seed}.wandb"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(wandb_log([config, *rows]))
+    return open_external(path)
+
+
+def test_wandb_runs_are_grouped_by_the_configuration_that_they_hold(tmp_path: Path) -> None:
+    runs = [wandb_run(tmp_path, seed, rate) for rate in ("0.1", "0.2") for seed in (1, 2)]
+    comparison = Comparer([RunRecord.read(run) for run in runs]).compare()
+    assert [(group.members, group.seeds) for group in comparison.groups] == [
+        ((0, 1), (1, 2)),
+        ((2, 3), (1, 2)),
+    ]
+    assert [row.name for row in comparison.config] == ["optim.lr"]
