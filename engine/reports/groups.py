@@ -163,9 +163,14 @@ def _common_name(ids: Sequence[str]) -> str:
     """The ID of a single run; ``base-s*`` for ``base-s1`` and ``base-s2``."""
     if len(ids) == 1:
         return ids[0]
-    alike = takewhile(lambda characters: len(set(characters)) == 1, zip(*ids, strict=False))
-    common = "".join(characters[0] for characters in alike)
+    common = common_beginning(ids)
     return f"{common}*" if len(common) >= _SHORTEST_NAME else f"{ids[0]} +{len(ids) - 1}"
+
+
+def common_beginning(names: Sequence[str]) -> str:
+    """What all names begin with."""
+    alike = takewhile(lambda characters: len(set(characters)) == 1, zip(*names, strict=False))
+    return "".join(characters[0] for characters in alike)
 
 
 def _seed(manifest: Manifest) -> int | None:

@@ -111,14 +111,14 @@ def table_lines(
     return rows
 
 
-def head(names: Sequence[str], inks: Sequence[str], keys: Sequence[str], grid: Grid) -> Row:
-    """Draw the names of the runs in their colors."""
+def head(heads: Sequence[tuple[str, str]], keys: Sequence[str], grid: Grid) -> Row:
+    """Draw the labels of the groups in their colors. ``heads``: label and color of each."""
     row: Row = [Span(" " * grid.label)]
     for index in grid.places:
+        label, ink = heads[index]
         key = f"{keys[index]} "
-        name = _middle(names[index], grid.column - _GAP - len(key))
-        text = set_cell_size(f"{key}{name}", grid.column)
-        row.append(Span(text, inks[index], bold=True))
+        text = set_cell_size(f"{key}{_middle(label, grid.column - _GAP - len(key))}", grid.column)
+        row.append(Span(text, ink, bold=True))
     return row
 
 

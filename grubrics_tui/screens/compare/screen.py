@@ -14,7 +14,7 @@ from textual.reactive import reactive
 from engine.base.errors import UsageError
 from engine.formats.external_run import ExternalRun
 from engine.reports.compare import Comparer, Comparison, check_groups, metric_names
-from engine.reports.groups import Group, Grouping, find_groups, group_each
+from engine.reports.groups import Group, Grouping, common_beginning, find_groups, group_each
 from engine.reports.run_record import RunRecord, RunUpdate, distinct_ids, open_reader
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.chart_data import Line, Plot
@@ -36,7 +36,7 @@ from grubrics_tui.widgets.key_footer import KeyFooter
 
 _POLL_S, _BEHIND_S = 1.0, 0.05
 """Pauses of the thread, and while it is still reading long histories."""
-_LONGEST_LABEL = 28
+_LONGEST_LABEL, _LONG_BEGINNING = 28, 8
 _ALONG = 16
 
 
@@ -180,7 +180,8 @@ class CompareScreen(ChartScreen):
         self.query_one(CompareCharts).show(
             usual_metrics(names), self.metric, self._plot, versions, "no run has logged a step"
         )
-        self.query_one(CompareTable).show(comparison, inks, deltas=self.deltas, shell=self.shell)
+        heads = list(zip(labels(comparison.names), inks, strict=True))
+        self.query_one(CompareTable).show(comparison, heads, deltas=self.deltas, shell=self.shell)
         self._show_titles()
 
     def _refuse(self, error: UsageError) -> None:
@@ -338,12 +339,17 @@ class CompareScreen(ChartScreen):
             self.app.pop_screen()
 
 
-def labels(ids: Sequence[str]) -> list[str]:
-    """Distinct names that are short enough for a legend."""
+def labels(names: Sequence[str]) -> list[str]:
+    """Distinct names that are short enough for a legend, without what all of them begin with."""
+    start = max(map(common_beginning(names).rfind, "-_./")) + 1
+    if len(names) > 1 and start >= _LONG_BEGINNING:
+        names = [name[start:] for name in names]
     width = _LONGEST_LABEL
-    while len({_short(name, width) for name in ids}) < len(ids) and width < max(map(len, ids)):
+    while len({_short(name, width) for name in names}) < len(names) and width < max(
+        map(len, names)
+    ):
         width += 8
-    return [_short(name, width) for name in ids]
+    return [_short(name, width) for name in names]
 
 
 def _short(name: str, width: int) -> str:

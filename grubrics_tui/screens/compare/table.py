@@ -22,19 +22,25 @@ class CompareTable(SpanWidget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._inks: Sequence[str] = ()
+        self._heads: Sequence[tuple[str, str]] = ()
         self._comparison: Comparison | None = None
         self._lines: list[TableLine] = []
         self._cursor, self._top, self._first_run, self._shift = 1, 0, 0, 0
         self._options = (False, False)
 
     def show(
-        self, comparison: Comparison, inks: Sequence[str], *, deltas: bool, shell: bool = False
+        self,
+        comparison: Comparison,
+        heads: Sequence[tuple[str, str]],
+        *,
+        deltas: bool,
+        shell: bool = False,
     ) -> None:
-        """``inks``: the color of each group; ``deltas`` and ``shell``: see ``table_lines``."""
+        """``heads``: label and color of each group; ``deltas`` and ``shell``: see
+        ``table_lines``."""
         if (comparison, (deltas, shell)) == (self._comparison, self._options):
             return
-        selected, self._inks = self.selected, inks
+        selected, self._heads = self.selected, heads
         self._comparison, self._options = comparison, (deltas, shell)
         star = "*" if self.ascii_only else "★"
         self._lines = table_lines(comparison, deltas=deltas, shell=shell, star=star)
@@ -89,11 +95,11 @@ class CompareTable(SpanWidget):
     def draw(self, width: int, height: int) -> list[Row]:
         if self._comparison is None or height < 2:
             return []
-        grid, names = self._grid(width), self._comparison.names
-        keys = [self._glyph(number) for number in range(len(names))]
+        grid = self._grid(width)
+        keys = [self._glyph(number) for number in range(len(self._heads))]
         self._scroll(height - 1)
         shown = list(enumerate(self._lines))[self._top : self._top + height - 1]
-        rows = [head(names, self._inks, keys, grid)]
+        rows = [head(self._heads, keys, grid)]
         for number, row in shown:
             spans = line(row, grid, chosen=number == self._cursor)
             # The background of the cursor extends to the end of the line.

@@ -373,6 +373,11 @@ def test_long_names_stay_apart() -> None:
     assert len(set(labels(names))) == 2
 
 
+def test_labels_leave_out_what_all_names_begin_with() -> None:
+    assert labels(["grpo_tiny-1a2b-base-s*", "grpo_tiny-1a2b-warm-s*"]) == ["base-s*", "warm-s*"]
+    assert labels(["grpo-base", "grpo-warm"]) == ["grpo-base", "grpo-warm"]
+
+
 def test_the_command_prints_what_the_screen_shows(three: dict[str, SampleRun], runs: Path) -> None:
     text = cli_output(runs, "compare", "long", "short")
     assert "deltas to long" in text
