@@ -192,14 +192,6 @@ def _live_screen(training: Victim) -> str:
         screen.close()
 
 
-def test_a_signal_sent_to_the_trainer_is_not_a_stop_by_the_user(training: Victim) -> None:
-    send(training.trainer(), signal.SIGTERM)
-    state = training.ended()
-    assert state.state == "failed"
-    assert (state.reason or "").startswith("ended by SIGTERM from outside")
-    assert training.leaves_nothing()
-
-
 def test_a_run_without_its_supervisor_is_lost_and_stop_ends_its_processes(
     training: Victim,
 ) -> None:
@@ -342,14 +334,25 @@ def test_a_reward_that_is_not_a_number_fails_the_run(victim: Victim, tmp_path: P
     assert victim.leaves_nothing()
 
 
+LONG_SFT = ("sft_tiny", "training.max_steps=5000")
+
+
+def test_a_signal_sent_to_the_trainer_is_not_a_stop_by_the_user(victim: Victim) -> None:
+    victim.begin(*LONG_SFT, "training.output_dir=checkpoints/signal")
+    victim.wait_for_step()
+    send(victim.trainer(), signal.SIGTERM)
+    state = victim.ended()
+    assert state.state == "failed"
+    assert (state.reason or "").startswith("ended by SIGTERM from outside")
+    assert victim.leaves_nothing()
+
+
 def test_a_killed_rank_ends_the_others_and_is_named(victim: Victim) -> None:
-    output = victim.project.path / "checkpoints" / "killed-rank"
     victim.begin(
-        "sft_tiny",
+        *LONG_SFT,
         "training.n_gpus=2",
         "training.per_device_train_batch_size=4",
-        "training.max_steps=5000",
-        f"training.output_dir={output}",
+        "training.output_dir=checkpoints/killed-rank",
     )
     victim.wait_for_step()
     ranks = victim.processes("-u -m engine.train.sft_rank /")

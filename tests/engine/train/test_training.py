@@ -189,8 +189,8 @@ FILTER = "algorithm.filter_groups.enable=true"
 
 @pytest.mark.parametrize(
     ("recipe", "overrides"),
-    [("grpo_tiny", [FILTER]), ("verl_grpo_debug", ON_CPU), ("grpo_tiny", MERGED)],
-    ids=["full", "adapter", "merged"],
+    [("grpo_tiny", [FILTER]), ("verl_grpo_debug", ON_CPU)],
+    ids=["full", "adapter"],
 )
 def test_grpo_trains_and_its_checkpoint_becomes_a_model(
     world: SmallWorld, tmp_path: Path, recipe: str, overrides: list[str]
@@ -199,13 +199,19 @@ def test_grpo_trains_and_its_checkpoint_becomes_a_model(
     settings = ["trainer.val_before_train=false", *overrides]
     done = run(command(world, tmp_path, *settings, recipe=recipe, reward=reward), tmp_path)
     assert done.returncode == 0, done.stdout[-3000:]
-    steps = metrics(tmp_path)
     if FILTER in overrides:
-        check_filtered(steps, tmp_path / "attempt_1")
+        check_filtered(metrics(tmp_path), tmp_path / "attempt_1")
+    check_trained(world, tmp_path, tmp_path / "final")
+
+
+def check_trained(world: SmallWorld, folder: Path, out: Path) -> None:
+    """The steps trained with the rollouts of their weights; a model of step 2 is exported."""
+    steps = metrics(folder)
+    assert len(steps) >= 2
     # The rollout's weights follow the trainer's: both give a token the same probability.
     assert all(step["training/rollout_probs_diff_max"] < 1e-4 for step in steps)
     assert all(step["actor/grad_norm"] > 0 for step in steps)
-    final = export(tmp_path / "checkpoints" / "global_step_2", tmp_path / "final")
+    final = export(folder / "checkpoints" / "global_step_2", out)
     trained = AutoModelForCausalLM.from_pretrained(final).state_dict()
     before = AutoModelForCausalLM.from_pretrained(world.model).state_dict()
     assert any(not torch.equal(trained[name], before[name]) for name in before)
@@ -272,10 +278,15 @@ class Live:
 
 @pytest.fixture(scope="module")
 def live(world: SmallWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A GRPO run in the midst of its steps; whoever needs its end ends it."""
+    """A GRPO run of merged adapters in the midst of its steps; whoever needs its end ends it."""
     folder = tmp_path_factory.mktemp("live")
     passed_on = "+ray_kwargs.ray_init.runtime_env.env_vars.PASSED_ON=${oc.env:MY_TOKEN}"
-    arguments = command(world, folder, "trainer.total_training_steps=5000", passed_on)
+    settings = (
+        "trainer.total_training_steps=5000",
+        "trainer.val_before_train=false",
+        "trainer.max_actor_ckpt_to_keep=5000",
+    )
+    arguments = command(world, folder, *settings, *MERGED, passed_on)
     environment = {
         **os.environ,
         "MY_TOKEN": TOKEN,
@@ -292,6 +303,13 @@ def live(world: SmallWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         if driver.poll() is None:
             driver.terminate()
             driver.wait(PATIENCE_S)
+
+
+def test_grpo_trains_merged_adapters_and_its_checkpoint_becomes_a_model(
+    world: SmallWorld, live: Live, tmp_path: Path
+) -> None:
+    wait_for(lambda: len(metrics(live.folder)) >= 2)  # logged once the checkpoint is written
+    check_trained(world, live.folder, tmp_path / "final")
 
 
 def test_nothing_of_a_run_listens_beyond_this_host(live: Live) -> None:
