@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from engine.ablations.plan import AblationPlan, Arm
+from engine.base.files import version_of
 from engine.evaluation.setup import scoring_of
 from engine.history import metrics
 from engine.history.reward_records import RewardRecord, RewardRecords
@@ -44,7 +44,7 @@ class Measure:
         paths = [run.train_log]
         if self.settings is not None:
             paths += [attempt.reward for attempt in run.attempts()]
-        return [(path.name, _stamp(path)) for path in paths]
+        return [(path.name, version_of(path)) for path in paths]
 
     def _logged(self, steps: Sequence[Step]) -> Iterator[tuple[int, float]]:
         for step in steps:
@@ -84,14 +84,6 @@ def why_incomparable(plan: AblationPlan) -> dict[str, str]:
                 "grubrics-tui evaluate"
             )
     return reasons
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    try:
-        status = path.stat()
-    except OSError:
-        return ()
-    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _changes_weights(arm: Arm) -> bool:

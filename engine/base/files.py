@@ -250,6 +250,16 @@ def sampled_hash(path: Path) -> str:
     return digest.hexdigest()
 
 
+def version_of(path: Path) -> tuple[int, int, int] | None:
+    """Inode, size and modification time (ns): changes when the file is written or replaced. None if
+    it cannot be read."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - called every few seconds for the life of a run
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def fingerprints(paths: Iterable[Path | None]) -> dict[str, str]:
     """Content hashes of those ``paths`` that exist, by path."""
     return {str(path): content_hash(path) for path in paths if path is not None and path.is_file()}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.base import jsonl
+from engine.base.files import version_of
 from engine.base.follow import Tail, near_end
 from engine.history.sweep import Sweep, read_sweep, sweep_path
 from engine.history.train_log import Step
@@ -57,7 +58,7 @@ class RunWatch:
         self._attempt = 0
         self._console: Tail | None = None
         self._system: Tail | None = None
-        self._sweep_stamp: tuple[int, ...] = ()
+        self._sweep_version: tuple[int, int, int] | None = None
 
     def poll(self) -> Update:
         """The state now, and complete lines that are new. The state is read first, so an ended
@@ -91,14 +92,10 @@ class RunWatch:
         return state, [step for record in _records(self._steps) if (step := Step.from_json(record))]
 
     def _poll_sweep(self) -> Sweep | None:
-        try:
-            status = sweep_path(self.run).stat()
-        except OSError:
+        version = version_of(sweep_path(self.run))
+        if version is None or version == self._sweep_version:
             return None
-        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
-        if stamp == self._sweep_stamp:
-            return None
-        self._sweep_stamp = stamp
+        self._sweep_version = version
         return read_sweep(self.run)
 
     def _poll_state(self) -> RunState:

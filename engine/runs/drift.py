@@ -4,14 +4,11 @@ launch."""
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from engine.base import files, jsonl
-
-_Signature = tuple[int, int, int] | None
 
 
 class CodeWatch:
@@ -25,15 +22,15 @@ class CodeWatch:
             cwd / path: facts["sha256"] for path, facts in files.items()
         }
         self._launched = dict(self._hashes)
-        self._signatures: dict[Path, _Signature] = {}
+        self._versions: dict[Path, tuple[int, int, int] | None] = {}
 
     def changes(self) -> Iterator[Path]:
         """The files whose content differs from the last call; at first, from the launch."""
         for path, before in self._hashes.items():
-            signature = _signature(path)
-            if path in self._signatures and self._signatures[path] == signature:
+            version = files.version_of(path)
+            if path in self._versions and self._versions[path] == version:
                 continue
-            self._signatures[path] = signature
+            self._versions[path] = version
             now = _hash(path)
             if now != before:
                 self._hashes[path] = now
@@ -47,14 +44,6 @@ class CodeWatch:
         if path in self._inputs:
             return f"{path}, which the reward reads, {change} since the launch; there is no copy"
         return f"{path} {change} since the launch; the run uses its copy"
-
-
-def _signature(path: Path) -> _Signature:
-    try:
-        status = os.stat(path)  # noqa: PTH116 - called every few seconds for the life of a run
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _hash(path: Path) -> str | None:

@@ -21,7 +21,7 @@ _UNAVAILABLE, _CLI = "Inactive", "CLI"
 _PROGRAM = "grubrics-tui "
 _TITLES = {
     "checklist": "preflight checks",
-    "choose_metric": "choose a metric",
+    "choose": "choose from a list",
     "compare": "comparison",
     "names": "list of names",
     "guide": "plan an ablation",

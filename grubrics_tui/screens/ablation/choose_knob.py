@@ -68,8 +68,8 @@ class KeyList(SpanWidget):
 class ChooseKnob(Dialog[Knob]):
     """Returns a knob whose values the config accepts, or None."""
 
-    WHERE = "choose_metric"
-    BINDINGS = bindings("choose_metric")
+    WHERE = "choose"
+    BINDINGS = bindings("choose")
 
     DEFAULT_CSS = """
     ChooseKnob {

@@ -19,8 +19,8 @@ from grubrics_tui.widgets.metric_list import Choice, MetricList
 class ChooseMetric(ModalScreen[str]):
     """Returns a metric, or None. ``metrics`` are shown with the values of one run."""
 
-    WHERE = "choose_metric"
-    BINDINGS = bindings("choose_metric")
+    WHERE = "choose"
+    BINDINGS = bindings("choose")
 
     DEFAULT_CSS = """
     ChooseMetric {
