@@ -108,7 +108,8 @@ def make_table(
     incomparable: Mapping[str, str] | None = None,
     baseline: str = BASE,
 ) -> list[ArmRow]:
-    """One row per arm, the base first. The p values of all arms are adjusted together (Holm).
+    """One row per arm, the base first. The p values of all arms are adjusted together (Holm); those
+    of arms that have no p value yet count already.
 
     ``baseline``: the arm that the others are compared with. ``incomparable`` names the arms that
     cannot be compared with the base; one of them is a baseline for no other arm.
@@ -121,10 +122,21 @@ def make_table(
     compared = [row.comparison for row in rows if row.comparison is not None]
     if lower_is_better:
         compared = [_flipped(comparison) for comparison in compared]
-    adjusted = iter(adjust_for_many(compared))
+    awaited = sum(_is_awaited(row) for row in rows if row.name != baseline)
+    adjusted = iter(adjust_for_many(compared, more=awaited))
     if not lower_is_better:
         return [replace(r, comparison=next(adjusted)) if r.comparison else r for r in rows]
     return [replace(r, comparison=_flipped(next(adjusted))) if r.comparison else r for r in rows]
+
+
+def _is_awaited(row: ArmRow) -> bool:
+    """Whether the arm has no p value yet, and runs that may give it one."""
+    is_over = row.stopped or row.incomparable or all(_has_ended(run) for run in row.runs)
+    return not is_over and (row.comparison is None or row.comparison.p is None)
+
+
+def _has_ended(run: SeedRun) -> bool:
+    return run.state is not None and run.state.has_ended
 
 
 def find_worse(

@@ -80,30 +80,33 @@ def compare_unpaired(a: Sequence[float], b: Sequence[float], level: float = LEVE
     )
 
 
-def adjust_for_many(comparisons: Sequence[Comparison], level: float = LEVEL) -> list[Comparison]:
+def adjust_for_many(
+    comparisons: Sequence[Comparison], level: float = LEVEL, more: int = 0
+) -> list[Comparison]:
     """The comparisons of several arms with one base, with p values and verdicts corrected.
 
     Holm (1979): the i-th smallest of m p values is multiplied by m - i + 1. The chance of any false
     verdict stays below 1 - level, however the comparisons depend on each other. The intervals are
-    those of each comparison alone.
+    those of each comparison alone. ``more`` comparisons will follow: they count already, so that
+    none of them takes a verdict back.
     """
     tested = [comparison for comparison in comparisons if comparison.p is not None]
-    adjusted = iter(holm([comparison.p for comparison in tested if comparison.p is not None]))
+    adjusted = iter(holm([comparison.p for comparison in tested if comparison.p is not None], more))
     return [
         comparison
         if comparison.p is None
-        else _decide(replace(comparison, p=next(adjusted)), level, len(tested))
+        else _decide(replace(comparison, p=next(adjusted)), level, len(tested) + more)
         for comparison in comparisons
     ]
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def holm(p_values: Sequence[float], more: int = 0) -> list[float]:
     """Adjusted p values in the given order; Holm, "A simple sequentially rejective multiple test
-    procedure" (1979)."""
+    procedure" (1979). ``more``: how many are not known yet and may be larger."""
     adjusted = [0.0] * len(p_values)
-    largest = 0.0
+    largest, count = 0.0, len(p_values) + more
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        largest = max(largest, min(1.0, (count - rank) * p_values[index]))
         adjusted[index] = largest
     return adjusted
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -67,6 +68,17 @@ def test_every_answer_is_a_line_that_says_what_it_answers(
     lines = answers(project, Path(both["dir"]))
     assert len(lines) == 3 * both["results"][0]["n"]
     assert all(line["uid"] and line["prompt_sha256"] and line["item_sha256"] for line in lines)
+
+
+def test_an_evaluation_names_the_weights_and_the_sampling(
+    project: Project, both: dict[str, Any]
+) -> None:
+    folder = project.path / both["dir"]
+    targets = [jsonl.read_json(file) or {} for file in folder.glob("*/target.json")]
+    assert {target["name"] for target in targets} == {MODEL, CHECKPOINT, "golden"}
+    assert all(re.fullmatch(r"[0-9a-f]{64}", target["sha256"]) for target in targets)
+    setup = jsonl.read_json(folder / "setup.json") or {}
+    assert (setup["sampling"]["samples"], setup["sampling"]["temperature"]) == (1, 0.0)
 
 
 def test_started_again_it_generates_nothing_and_says_the_same(

@@ -102,6 +102,24 @@ def test_many_arms_against_one_base_are_adjusted_together() -> None:
     assert among.comparison.p == pytest.approx(6 * (alone.comparison.p or 0))
 
 
+def test_a_verdict_counts_the_arms_that_have_no_result_yet() -> None:
+    base, arm = final([0.30, 0.35, 0.28]), final([0.40, 0.53, 0.36])
+    planned = [SeedRun("run", seed, None, {}, {}) for seed in (1, 2, 3)]
+    early, later = (
+        table(base, arm, *[other] * 5)[1].comparison
+        for other in (planned, final([0.31, 0.33, 0.30]))
+    )
+    assert early is not None
+    assert later is not None
+    assert early.p == pytest.approx(later.p)
+
+
+def test_an_arm_whose_runs_all_failed_counts_for_no_verdict() -> None:
+    base, arm = final([0.30, 0.35, 0.28]), final([0.40, 0.53, 0.36])
+    failed = [SeedRun("run", seed, RunState("failed"), {}, {}) for seed in (1, 2, 3)]
+    assert table(base, arm, failed)[1] == table(base, arm)[1]
+
+
 def test_a_planned_run_counts_nothing() -> None:
     planned = [SeedRun("run-s1", 1, None, {}, {})]
     row = table(final([0.3]), planned)[1].to_json()
