@@ -374,7 +374,20 @@ def _generation(evaluation: Evaluation) -> dict[str, Any]:
     if setup.sampling is None:
         loss = setup.scoring[LOSS]
         return {**machine, "loss": loss, "chat_template": loss["chat_template"]}
-    return {**machine, **_sampling(setup.sampling)}
+    vllm = None if on_cpu else _vllm(recipe)
+    return {**machine, **_sampling(setup.sampling), "vllm": vllm}
+
+
+def _vllm(recipe: Recipe) -> dict[str, Any] | None:
+    """How vLLM runs the config's rollouts; None if another engine does."""
+    rollout = recipe.section("actor_rollout_ref").get("rollout") or {}
+    if rollout.get("name") != "vllm":
+        return None
+    return {
+        "tensor_parallel_size": int(rollout.get("tensor_model_parallel_size") or 1),
+        "gpu_memory_utilization": float(rollout.get("gpu_memory_utilization") or 0.5),
+        "enforce_eager": bool(rollout.get("enforce_eager")),
+    }
 
 
 def _sampling(sampling: SamplingSettings) -> dict[str, Any]:

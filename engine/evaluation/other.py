@@ -56,9 +56,8 @@ def require_same_setup(target: Target, setup: Setup, items: Sequence[Item]) -> N
             raise UsageError(f"{target.name}: item '{item.uid}' differs from that of {setup.data}")
     ours = {item.uid for item in items}
     if more := next((uid for uid in theirs if uid not in ours), None):
-        raise UsageError(
-            f"{target.name}: has an answer to item '{more}', which is not in {setup.data}"
-        )
+        here = f"which is not among the {len(items)} here"
+        raise UsageError(f"{target.name}: has an answer to item '{more}', {here}")
     known = jsonl.read_json(folder.parent / _SETUP) or {}
     for section in ("sampling", "scoring"):
         wanted = jsonl.finite(asdict(setup)[section])

@@ -13,15 +13,49 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from engine.base import jsonl
 from engine.base.errors import UsageError, guarded
-from engine.train.final_checkpoint import build, shard_folder
+from engine.train import vllm_backend
 from engine.train.generation import Generated, Request, Sampling, generate
 from engine.train.hf_server import stop_tokens
+from engine.train.load_target import load_target
+
+
+class Backend(Protocol):
+    """A loaded target that generates. ``batch``: how many answers between two writes."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def tokenizer(self) -> Any: ...
+    @property
+    def stops(self) -> list[int]: ...
+    @property
+    def batch(self) -> int: ...
+
+    def generate(self, requests: Sequence[Request]) -> list[Generated]: ...
+
+
+@dataclass(frozen=True)
+class HfBackend:
+    """A Hugging Face model in this process."""
+
+    model: Any
+    tokenizer: Any
+    batch: int
+    name: str = "transformers"
+
+    @property
+    def stops(self) -> list[int]:
+        return stop_tokens(self.tokenizer, self.model.generation_config)
+
+    def generate(self, requests: Sequence[Request]) -> list[Generated]:
+        return generate(self.model, requests, self.stops, self.tokenizer.pad_token_id or 0)
 
 
 @dataclass(frozen=True)
@@ -57,90 +91,60 @@ def main() -> int:
 
 def _answer_target(target: Mapping[str, Any], job: Mapping[str, Any]) -> None:
     """Append a line per request, until all are answered or whoever asked is gone."""
-    model, tokenizer = load_target(target["form"], target["source"], job)
-    measure = _losses if "loss" in job else _answers
-    for rows in measure(model, tokenizer, target["requests"], job):
+    if "loss" in job:
+        return _write(target, job, _losses(target, job))
+    with _backend(target, job) as backend:
+        return _write(target, job, _answers(backend, target["requests"], job))
+
+
+def _write(
+    target: Mapping[str, Any], job: Mapping[str, Any], batches: Iterator[list[dict[str, Any]]]
+) -> None:
+    for rows in batches:
         for row in rows:
             jsonl.append(Path(target["answers"]), row)
         if os.getppid() != job["parent"]:
             return
 
 
-def load_target(form: str, source: str, job: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The model, LoRA merged, on the job's device, and its tokenizer.
-
-    UsageError for a tokenizer without chat template if the job names none.
-    """
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    dtype = getattr(torch, job["dtype"])
-    names: Path | str
-    if form == "checkpoint":
-        shards = shard_folder(Path(source))
-        weights, names = build(shards), shards / "huggingface"
-        # ``build`` leaves the buffers that no checkpoint holds, such as rotary frequencies, unset.
-        model = type(weights).from_pretrained(
-            None, config=weights.config, state_dict=weights.state_dict(), dtype=dtype
-        )
-    elif (Path(source) / "adapter_config.json").is_file():
-        model, names = _with_adapter(source, dtype)
+@contextmanager
+def _backend(target: Mapping[str, Any], job: Mapping[str, Any]) -> Iterator[Backend]:
+    """What generates with the target's weights: vLLM if the config names it and it can run."""
+    if job["vllm"] is not None and vllm_backend.is_available():
+        with vllm_backend.opened(target["form"], target["source"], job) as backend:
+            yield backend
     else:
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
-        names = Path(source) if Path(source).is_dir() else source
-    tokenizer = AutoTokenizer.from_pretrained(names)
-    if job["chat_template"]:
-        tokenizer.chat_template = job["chat_template"]
-    if not tokenizer.chat_template:
-        raise UsageError(
-            f"the tokenizer has no chat template. Set {job['template_key']} in the config"
-        )
-    return model.to(job["device"], dtype).eval(), tokenizer
-
-
-def _with_adapter(folder: str, dtype: Any) -> tuple[Any, Any]:
-    """The base model that an adapter names, with the adapter merged."""
-    from peft import AutoPeftModelForCausalLM
-
-    model = AutoPeftModelForCausalLM.from_pretrained(folder, dtype=dtype)
-    base = model.peft_config["default"].base_model_name_or_path
-    own = any((Path(folder) / name).is_file() for name in ("tokenizer.json", "tokenizer.model"))
-    return model.merge_and_unload(), Path(folder) if own else base
+        yield HfBackend(*load_target(target["form"], target["source"], job), job["batch"])
 
 
 def _answers(
-    model: Any, tokenizer: Any, requests: Sequence[Mapping[str, Any]], job: Mapping[str, Any]
+    backend: Backend, requests: Sequence[Mapping[str, Any]], job: Mapping[str, Any]
 ) -> Iterator[list[dict[str, Any]]]:
     """The lines of each batch. A prompt that is too long gets a line with its error."""
     sampling = Sampling(**job["sampling"])
-    stops = stop_tokens(tokenizer, model.generation_config)
     prompts, refused = [], []
     for request in requests:
         try:
-            prompts.append(_prompt(tokenizer, request, job))
+            prompts.append(_prompt(backend.tokenizer, request, job))
         except UsageError as error:
             refused.append({**request["row"], "answer": None, "error": str(error)})
     yield refused
     # Prompts of similar length share a batch: padding costs as much as tokens do.
     prompts.sort(key=lambda prompt: len(prompt.tokens))
-    for start in range(0, len(prompts), job["batch"]):
-        batch = prompts[start : start + job["batch"]]
-        drawn = generate(
-            model,
-            [Request(p.tokens, job["max_answer_tokens"], sampling, p.seed) for p in batch],
-            stops,
-            tokenizer.pad_token_id or 0,
+    for start in range(0, len(prompts), backend.batch):
+        batch = prompts[start : start + backend.batch]
+        drawn = backend.generate(
+            [Request(p.tokens, job["max_answer_tokens"], sampling, p.seed) for p in batch]
         )
-        yield [_line(tokenizer, p, made, stops) for p, made in zip(batch, drawn, strict=True)]
+        yield [_line(backend, p, made) for p, made in zip(batch, drawn, strict=True)]
 
 
-def _losses(
-    model: Any, tokenizer: Any, requests: Sequence[Mapping[str, Any]], job: Mapping[str, Any]
-) -> Iterator[list[dict[str, Any]]]:
+def _losses(target: Mapping[str, Any], job: Mapping[str, Any]) -> Iterator[list[dict[str, Any]]]:
     """The lines of each batch of conversations. verl is imported, which answers do not need."""
     from engine.train.losses import conversation_losses
 
-    return conversation_losses(model, tokenizer, requests, job)
+    model, tokenizer = load_target(target["form"], target["source"], job)
+    return conversation_losses(model, tokenizer, target["requests"], job)
 
 
 def _prompt(tokenizer: Any, request: Mapping[str, Any], job: Mapping[str, Any]) -> Prompt:
@@ -167,13 +171,14 @@ def request_seed(seed: int, row: Mapping[str, Any]) -> int:
     return int.from_bytes(hashlib.sha256(identity).digest()[:8], "big") >> 1
 
 
-def _line(tokenizer: Any, prompt: Prompt, made: Generated, stops: Sequence[int]) -> dict[str, Any]:
+def _line(backend: Backend, prompt: Prompt, made: Generated) -> dict[str, Any]:
     return {
         **prompt.row,
-        "answer": tokenizer.decode(made.tokens, skip_special_tokens=True),
+        "answer": backend.tokenizer.decode(made.tokens, skip_special_tokens=True),
         "tokens": len(made.tokens),
-        "stopped": bool(made.tokens) and made.tokens[-1] in stops,
+        "stopped": bool(made.tokens) and made.tokens[-1] in backend.stops,
         "error": None,
+        "backend": backend.name,
     }
 
 

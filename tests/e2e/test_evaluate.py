@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import signal
@@ -10,10 +11,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from engine.base import jsonl
+from tests.e2e.moody_judge import Call, honest, moody_judge
 from tests.e2e.project import CLI, Project
+from tests.engine.judge.server import Reply
 from tests.waiting import TRAINING_PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.slow
@@ -140,3 +145,68 @@ def test_an_unknown_target_is_one_line(project: Project) -> None:
     result = project.run("evaluate", "nothing", "--config", "grpo_tiny")
     assert result.returncode == 2
     assert result.stderr.startswith("error: target 'nothing'")
+
+
+@pytest.fixture(scope="module")
+def held_out(project: Project) -> Path:
+    """A few conversations as parquet with prompt and response."""
+    talks = [line["messages"] for line in jsonl.read(project.path / "data/tiny/sft/train.jsonl")]
+    rows = [{"prompt": talk[:-1], "response": talk[-1]["content"]} for talk in talks[:10]]
+    path = project.path / "held_out.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def test_with_an_sft_config_the_loss_is_measured(project: Project, held_out: Path) -> None:
+    data = ["--data", str(held_out), "--config", "sft_tiny"]
+    arguments = ["evaluate", MODEL, "--baseline", "base", *data]
+    answer = project.json(*arguments)
+    [pair] = answer["comparisons"]
+    assert (pair["metric"], pair["verdict"], pair["n"]) == ("loss", "better", 10)
+    losses = {r["target"]: r["mean"] for r in answer["results"] if r["metric"] == "loss"}
+    assert losses["base"] > 5
+    assert losses[MODEL] < 0.5
+    log = project.path / answer["dir"] / "generate.log"
+    size = log.stat().st_size
+    assert project.json(*arguments) == answer
+    assert log.stat().st_size == size
+
+
+def test_the_judges_model_is_a_baseline_that_survives_a_kill(project: Project) -> None:
+    """Its answers are rubrics that the same model then grades with."""
+
+    def writing(call: Call) -> Reply:
+        if "--- Rubric ---" in call.request["messages"][-1]["content"]:
+            return honest(call)
+        return Reply(content="Points: 10, Item: Names the cause", delay_s=0.1)
+
+    def writes() -> list[str]:
+        asked = [str(request["messages"]) for request in server.requests]
+        return [messages for messages in asked if "--- Rubric ---" not in messages]
+
+    with moody_judge(writing) as server:
+        config = project.path / "configs" / "with_api.yaml"
+        source = (project.path / "configs" / "grpo_tiny.yaml").read_text()
+        assert "provider: offline" in source
+        at = f"provider: openai\n  base_url: {server.url}/v1"
+        config.write_text(source.replace("provider: offline", at))
+        key = {"OPENAI_API_KEY": "sk-test-0123456789abcdef"}
+        arguments = ["evaluate", MODEL, "--baseline", "judge", "--config", "with_api"]
+        process = subprocess.Popen(
+            [*CLI, *arguments],
+            cwd=project.path,
+            env={**os.environ, **project.env, **key},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_for(lambda: len(writes()) > 20, TRAINING_PATIENCE_S)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        done = project.run(*arguments, "--json", env=key)
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
+    judge = answer["judge"]
+    assert judge["answers"] == answer["results"][0]["n"] == 64
+    # A call that the kill cut off has no line, so it is the only kind that may be repeated.
+    assert 64 <= len(writes()) <= 64 + 10
+    assert {pair["a"] for pair in answer["comparisons"]} == {"judge"}

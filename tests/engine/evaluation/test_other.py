@@ -49,7 +49,7 @@ def test_its_rows_are_compared_and_nothing_is_added_to_it(
     ("names", "problem"),
     [
         (["a", "b", "c"], "has no answer to item 'c'"),
-        (["a"], "has an answer to item 'b', which is not in"),
+        (["a"], "has an answer to item 'b', which is not among the 1 here"),
     ],
 )
 def test_other_items_are_refused_and_the_first_is_named(

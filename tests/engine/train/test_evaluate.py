@@ -14,6 +14,7 @@ import pytest
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.train import evaluate
+from engine.train.load_target import load_target
 from tests.engine.train.conftest import SmallWorld
 
 ROW = {"uid": "q", "sample": 0, "item_sha256": "i", "prompt_sha256": "p"}
@@ -34,6 +35,8 @@ def job_of(**changes: Any) -> dict[str, Any]:
         "threads": None,
         "seed": 1,
         "targets": [],
+        "vllm": None,
+        "batch": 32,
     }
     return {**base, **limits, **changes}
 
@@ -97,7 +100,7 @@ def test_a_model_without_chat_template_is_refused_with_the_key_that_helps(
     (model / "chat_template.jinja").unlink()
     job = {"dtype": "float32", "device": "cpu", "chat_template": None, "template_key": "the.key"}
     with pytest.raises(UsageError, match=r"no chat template. Set the\.key"):
-        evaluate.load_target("model", str(model), job)
+        load_target("model", str(model), job)
     own = "{{ messages[0]['content'] }}"
-    _, tokenizer = evaluate.load_target("model", str(model), {**job, "chat_template": own})
+    _, tokenizer = load_target("model", str(model), {**job, "chat_template": own})
     assert tokenizer.chat_template == own
