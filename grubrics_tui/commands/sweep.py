@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _POLL_S = 2.0
 _NICENESS = 19
-"""The lowest priority: Ray gives its workers 15, and training must come first."""
+"""While the run trains, the lowest priority: Ray gives its workers 15, and they come first."""
 
 
 def sweep(
@@ -91,9 +91,7 @@ def sweep(
     setup = make_setup(path, items, recipe, samples, seed)
     metric = metrics_of(setup.scoring)[0]
     start = starting_model(swept, recipe, root)
-    evaluation = Evaluation(
-        EvaluationDir(FOLDER / setup.id), setup, items, [start], recipe, _NICENESS
-    )
+    evaluation = Evaluation(EvaluationDir(FOLDER / setup.id), setup, items, [start], recipe)
     # What was evaluated stays in the table when the trainer deletes its checkpoint.
     known, failed = answered_steps(swept, evaluation), dict[int, Skipped]()
     seen: set[int] = set()
@@ -103,7 +101,11 @@ def sweep(
         if not (is_active and when == "idle"):
             new = step_targets(swept, checkpoints, without=seen)
             known |= new
-            evaluation = replace(evaluation, targets=[start, *_in_order(known, without=failed)])
+            evaluation = replace(
+                evaluation,
+                targets=[start, *_in_order(known, without=failed)],
+                niceness=_NICENESS if is_active else 0,
+            )
             if new or not seen:
                 skipped = _left_out(checkpoints.skipped, known)
                 _announce(swept, [target.name for target in new.values()], skipped, as_json)
