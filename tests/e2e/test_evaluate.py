@@ -11,11 +11,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from engine.base import jsonl
+from tests.e2e.guide import guide_commands
 from tests.e2e.moody_judge import Call, honest, moody_judge
 from tests.e2e.project import CLI, Project
 from tests.engine.judge.server import Reply
@@ -149,18 +148,20 @@ def test_an_unknown_target_is_one_line(project: Project) -> None:
 
 @pytest.fixture(scope="module")
 def held_out(project: Project) -> Path:
-    """A few conversations as parquet with prompt and response."""
-    talks = [line["messages"] for line in jsonl.read(project.path / "data/tiny/sft/train.jsonl")]
-    rows = [{"prompt": talk[:-1], "response": talk[-1]["content"]} for talk in talks[:10]]
-    path = project.path / "held_out.parquet"
-    pq.write_table(pa.Table.from_pylist(rows), path)
+    """Ten conversations, in the file that the guide names."""
+    lines = (project.path / "data/tiny/sft/train.jsonl").read_text().splitlines()
+    path = project.path / "held_out.jsonl"
+    path.write_text("\n".join(lines[:10]))
     return path
 
 
 def test_with_an_sft_config_the_loss_is_measured(project: Project, held_out: Path) -> None:
-    data = ["--data", str(held_out), "--config", "sft_tiny"]
-    arguments = ["evaluate", MODEL, "--baseline", "base", *data]
+    """The command of the guide; SFT_RUN is the model that the run wrote."""
+    [command] = [line for line in guide_commands("evaluate") if "SFT_RUN" in line]
+    arguments = [MODEL if word == "SFT_RUN" else word for word in command]
+    arguments += ["--config", "sft_tiny"]
     answer = project.json(*arguments)
+    assert answer["evaluation"].startswith(held_out.stem)
     [pair] = answer["comparisons"]
     assert (pair["metric"], pair["verdict"], pair["n"]) == ("loss", "better", 10)
     losses = {r["target"]: r["mean"] for r in answer["results"] if r["metric"] == "loss"}
