@@ -59,7 +59,6 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	@$(BIN)/mypy
-	@$(BIN)/mypy --explicit-package-bases tests
 
 generated: $(STAMP)
 	@$(BIN)/python -m engine.doctor.catalogue docs/symptoms.md --ids

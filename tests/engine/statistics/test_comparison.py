@@ -106,6 +106,7 @@ def test_pairing_narrows_the_interval_of_right_and_wrong_answers(
     assert np.mean(ratios) <= most
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", [3, 5])
 def test_a_paired_interval_over_seeds_covers_the_difference(seeds: int) -> None:
     generator = np.random.default_rng(seeds)
@@ -118,6 +119,7 @@ def test_a_paired_interval_over_seeds_covers_the_difference(seeds: int) -> None:
     assert 0.93 <= covered / EXPERIMENTS <= 0.97
 
 
+@pytest.mark.long
 def test_equal_arms_get_a_false_verdict_in_5_of_100_experiments() -> None:
     generator = np.random.default_rng(5)
     verdicts = [seeds_pairs(0.0, 3, generator).verdict for _ in range(EXPERIMENTS)]

@@ -19,6 +19,8 @@ from engine.runs.rundir import RunDir
 from tests.engine.preflight.project import QWEN2, Project, make_project
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.waits
+
 BROKEN = {
     "library": ("ImportError('libarrow.so.2100: cannot open')", "libarrow.so.2100: cannot open"),
     "numpy": ("AttributeError('_ARRAY_API not found')", "AttributeError: _ARRAY_API not found"),
