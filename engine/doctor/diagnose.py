@@ -25,7 +25,7 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     """Return the findings of a run's newest attempt: console, metrics and reward records."""
     from engine.doctor.fit_remedies import fit_remedies
     from engine.doctor.numbers import number_findings
-    from engine.doctor.run_end import adjust_to_end, offer_resume
+    from engine.doctor.run_end import adjust_to_end, offer_fixes
     from engine.doctor.stalled import stall_findings
     from engine.history.columns import Columns
     from engine.runs.events import pending_stop
@@ -42,4 +42,4 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     stop_is_asked = pending_stop(run) is not None
     text = adjust_to_end(fit_remedies(text, run), state, stop_is_asked=stop_is_asked)
     merged = merge_findings(grade_by_records(text, numbers), numbers)
-    return [*stall, *offer_resume(merged, run, state)]
+    return [*stall, *offer_fixes(merged, run, state)]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from engine.doctor.trainer_dialects import framework_of, in_terms_of
 from engine.findings.categories import find_category
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.findings.symptom import Case, Symptom
+from engine.runs.kinds import COMMAND
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 
@@ -50,8 +52,19 @@ def adjust_to_end(
     return list(text)
 
 
-def offer_resume(findings: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:
-    """Add the resume command to the root cause of a run that failed for an external reason."""
+def offer_fixes(findings: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:
+    """Complete the fixes by what the run can do.
+
+    A run that failed for an external reason can be resumed. A run of a command has no config: its
+    fixes name arguments of the trainer that printed its console.
+    """
+    if run.read_manifest("kind").get("kind") == COMMAND:
+        consoles = [attempt.console for attempt in run.attempts()[-1:]]
+        return in_terms_of(framework_of(consoles, findings), findings)
+    return _offer_resume(findings, run, state)
+
+
+def _offer_resume(findings: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:
     if state.state not in ("failed", "lost") or not findings:
         return list(findings)
     if not findings[0].severity.is_alarm or not find_category(findings[0].category).resumable:

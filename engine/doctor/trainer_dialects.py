@@ -16,6 +16,8 @@ from pathlib import Path
 
 from engine.base import files
 from engine.findings.finding import Change, Finding, Remedy
+from engine.runs.kinds import COMMAND
+from engine.runs.rundir import RunDir
 
 
 class Framework(StrEnum):
@@ -102,9 +104,11 @@ def framework_of(files: Sequence[Path], findings: Iterable[Finding] = ()) -> Fra
 
 
 def is_ours(path: Path) -> bool:
-    """Return whether the file belongs to an attempt of a run of this project."""
-    attempt = path.parent
-    return attempt.name.startswith("attempt_") and (attempt.parent / "manifest.json").is_file()
+    """Return whether our trainer wrote the file: it is in a run, and the run has a config."""
+    attempt, run = path.parent, RunDir(path.parent.parent)
+    if not attempt.name.startswith("attempt_") or not run.manifest.is_file():
+        return False
+    return run.read_manifest("kind").get("kind") != COMMAND
 
 
 def _read_ends(path: Path) -> bytes:

@@ -15,6 +15,7 @@ from engine.formats.format import Format, Reader, Sample
 from engine.formats.hf import HfConsoleFormat, HfStateFormat
 from engine.formats.json_lines import OwnLogFormat
 from engine.formats.llama_factory import LlamaFactoryFormat
+from engine.formats.pairs import PairsFormat
 from engine.formats.plugin_format import PluginFormat
 from engine.formats.slo import SloFormat
 from engine.formats.step_timing import StepTimingFormat
@@ -42,6 +43,7 @@ FORMATS: tuple[Format, ...] = (
     VerlConsoleFormat(),
     HfConsoleFormat(),
     StepTimingFormat(),
+    PairsFormat(),
 )
 """The built-in ones. The first that matches counts, unless it is a console."""
 
@@ -130,6 +132,14 @@ def _detect_file(path: Path, as_format: str | None, end: int) -> Detected:
         raise UsageError("; ".join((f"{path}: {reason}", *load_formats().problems)))
     keys = ", ".join(f"--as {log_format.key} ({log_format.name})" for log_format in candidates)
     raise UsageError(f"{path}: matches several formats; choose one: {keys}")
+
+
+def detect_block(path: Path, block: bytes) -> Format | None:
+    """The format of a file that a part of it shows; None when that part shows none.
+
+    Of several, the first counts: nobody can be asked in the middle of a run.
+    """
+    return next(iter(_formats_of(Sample(path, block))), None)
 
 
 def format_names(as_format: str | None = None) -> str:

@@ -66,7 +66,7 @@ class StepJoiner:
         self._attempt = attempt
         self._metrics = Tail(attempt.metrics)
         self._reward = Tail(attempt.reward)
-        self.scored = 0
+        self.progress = 0
         """Rollouts recorded so far, with a reward or without one."""
         self._last: Record = {"step": -1}
         self._train: dict[int | None, list[Record]] = defaultdict(list)
@@ -84,7 +84,7 @@ class StepJoiner:
             record = jsonl.parse_line(line)
             if record is None:
                 continue
-            self.scored += 1
+            self.progress += 1
             split = self._validation if record.get("split") == "val" else self._train
             split[jsonl.integer(record.get("step"))].append(record)
 

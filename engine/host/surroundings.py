@@ -20,7 +20,7 @@ PARTS = ("environment", "git", "hardware", "recipe_file", "data", "code", "rewar
 
 def surroundings(
     cwd: Path,
-    recipe_file: Path,
+    recipe_file: Path | None,
     data: Iterable[Path],
     code: Iterable[Path] = (),
     model: Iterable[Path] = (),
@@ -35,7 +35,7 @@ def surroundings(
         "environment": environment_snapshot(),
         "git": git_snapshot(cwd),
         "hardware": hardware_snapshot(),
-        "recipe_file": _fingerprints(cwd, [recipe_file]),
+        "recipe_file": _fingerprints(cwd, [recipe_file] if recipe_file else []),
         "data": _fingerprints(cwd, data),
         **({"code": own_code} if own_code else {}),
         **({"reward_inputs": inputs} if inputs else {}),

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -88,17 +88,12 @@ def plan(
     variables: Mapping[str, str] | None = None,
 ) -> LaunchPlan:
     """Plan a run of ``recipe``. Nothing is written. UsageError for an invalid or taken name."""
-    timed = f"{recipe.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    run_id = check_id(name) if name else free_name(runs, timed)
-    directory = runs / run_id
-    if directory.exists():
-        raise _name_taken(run_id, runs)
-    steps = step_plan(recipe)
+    directory, steps = choose_directory(runs, name, recipe.name), step_plan(recipe)
     return LaunchPlan(
-        run_id=run_id,
+        run_id=directory.name,
         directory=directory,
         argv=trainer_argv(recipe),
-        environment={**(variables or {}), RUN_ID_VARIABLE: run_id},
+        environment={**(variables or {}), RUN_ID_VARIABLE: directory.name},
         recipe=recipe,
         total_steps=steps.total if steps else None,
         ticket=ticket,
@@ -127,19 +122,53 @@ def launch(launch_plan: LaunchPlan) -> RunDir:
     written, if the supervisor does not start, or if another user could have written the code.
     """
     require_own_code(launch_plan.recipe)
+    return start_run(
+        launch_plan.directory,
+        lambda: manifest(launch_plan),
+        lambda run, contents: _keep_recipe(run, contents, launch_plan.recipe),
+    )
+
+
+AddFiles = Callable[[RunDir, Mapping[str, Any]], None]
+
+
+def start_run(
+    directory: Path,
+    describe: Callable[[], Mapping[str, Any]],
+    add_files: AddFiles = lambda run, contents: None,
+) -> RunDir:
+    """Create ``directory`` with the manifest that ``describe`` returns, and start its supervisor.
+
+    ``add_files`` gets the run and the manifest, and writes what else belongs to the run. UsageError
+    as for ``launch``.
+    """
     try:
-        run = _create(launch_plan)
+        run = _create(directory, describe(), add_files)
     except OSError as error:
-        runs = launch_plan.directory.parent
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
-            raise _name_taken(launch_plan.run_id, runs) from error
-        raise UsageError(f"{runs}: {error.strerror}; nothing was launched") from error
+            raise _name_taken(directory) from error
+        raise UsageError(f"{directory.parent}: {error.strerror}; nothing was launched") from error
     start_supervisor(run)
     return run
 
 
-def _name_taken(run_id: str, runs: Path) -> UsageError:
-    return UsageError(f"run '{run_id}' already exists in {runs}. Choose another name with --name")
+def choose_directory(runs: Path, name: str | None, stem: str) -> Path:
+    """The directory of a new run: ``name``, or ``stem`` with the time. Nothing is written.
+
+    UsageError for an invalid or taken name.
+    """
+    timed = f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    directory = runs / (check_id(name) if name else free_name(runs, timed))
+    if directory.exists():
+        raise _name_taken(directory)
+    return directory
+
+
+def _name_taken(directory: Path) -> UsageError:
+    return UsageError(
+        f"run '{directory.name}' already exists in {directory.parent}. "
+        "Choose another name with --name"
+    )
 
 
 def start_supervisor(run: RunDir) -> None:
@@ -212,36 +241,40 @@ def _run(run: RunDir, command: Sequence[str], log: IO[bytes]) -> int:
     return done.returncode
 
 
-def _create(launch_plan: LaunchPlan) -> RunDir:
-    root = launch_plan.directory.parent
+def _create(directory: Path, contents: Mapping[str, Any], add_files: AddFiles) -> RunDir:
+    root = directory.parent
     root.mkdir(parents=True, exist_ok=True)
     remove_abandoned(root)
     staging = new_staging(root)
     try:
         run = RunDir(staging)
         files.make_folder(run.attempt(1).path)
-        contents = manifest(launch_plan)
-        files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
-        if function := reward_function(launch_plan.recipe):
-            keep_code(function, run.code)
-            keep_inputs(function, run.code)
+        add_files(run, contents)
         jsonl.write_json(run.manifest, contents)
         write_state(
             run,
             RunState(
-                "queued" if launch_plan.ticket else "starting",
+                "queued" if contents["queue"] else "starting",
                 heartbeat=time.time(),
-                total_steps=launch_plan.total_steps,
+                total_steps=contents["total_steps"],
             ),
         )
-        log_event(run, "config", changes=_changes(launch_plan.recipe))
-        staging.rename(launch_plan.directory)
+        log_event(run, "config", changes=contents["changes"])
+        staging.rename(directory)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
-    run = RunDir(launch_plan.directory)
+    run = RunDir(directory)
     vouch(run)
     return run
+
+
+def _keep_recipe(run: RunDir, contents: Mapping[str, Any], recipe: Recipe) -> None:
+    """Write the values of the launch, and copies of the reward function that they name."""
+    files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    if function := reward_function(recipe):
+        keep_code(function, run.code)
+        keep_inputs(function, run.code)
 
 
 def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:

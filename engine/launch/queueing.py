@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from engine.base.errors import UsageError
@@ -30,6 +30,18 @@ def ticket(
     UsageError if there is no run ``after``, if it ended without finishing, or if the recipe needs
     more GPUs than this machine has.
     """
+    return ticket_for(
+        runs,
+        after=after,
+        turn=turn,
+        count_gpus=lambda: _gpu_count(recipe, os.environ if env is None else env),
+    )
+
+
+def ticket_for(
+    runs: Path, *, after: str | None, turn: bool, count_gpus: Callable[[], int]
+) -> Ticket | None:
+    """The same for a run whose number of GPUs ``count_gpus`` returns; called only with ``turn``."""
     if after is None and not turn:
         return None
     predecessor = None
@@ -39,8 +51,7 @@ def ticket(
         if state.has_ended and not state.went_well:
             raise UsageError(f"--after: {end_phrase(run.id, state)}")
         predecessor = run.id
-    count = _gpu_count(recipe, os.environ if env is None else env) if turn else 0
-    return Ticket(predecessor, turn, count, time.time())
+    return Ticket(predecessor, turn, count_gpus() if turn else 0, time.time())
 
 
 def ahead(ticket: Ticket, runs: Path) -> list[str]:

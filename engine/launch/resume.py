@@ -23,7 +23,7 @@ from engine.recipe.executed import require_own_code
 from engine.recipe.frozen import config_of, pinned_recipe
 from engine.recipe.recipe import load_recipe
 from engine.runs.events import clear_requests, log_event
-from engine.runs.kinds import read_kind
+from engine.runs.kinds import COMMAND, read_kind
 from engine.runs.manifest import values_of
 from engine.runs.processes import members
 from engine.runs.rundir import RunDir
@@ -106,6 +106,11 @@ def _begin(
 
 def _complete_manifest(run: RunDir) -> dict[str, Any]:
     manifest = run.read_manifest()
+    if manifest.get("kind") == COMMAND:
+        raise UsageError(
+            f"run '{run.id}' executes a command: only its program can resume it. Start a new run "
+            "with the program's own option: grubrics-tui run -- COMMAND"
+        )
     attempts = manifest.get("attempts")
     if manifest.get("id") not in (None, run.id):
         raise UsageError(

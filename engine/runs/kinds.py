@@ -142,6 +142,20 @@ KINDS: dict[str, Kind] = {kind.name: kind for kind in (GRPO, SFT)}
 """Every kind by its name."""
 
 
+COMMAND = "command"
+"""The ``kind`` in the manifest of a run that executes any command: it has no config, so it is none
+of ``KINDS``."""
+
+
+def require_config(manifest: Mapping[str, Any], run_id: str) -> None:
+    """Raise UsageError for a run that executes a command."""
+    if manifest.get("kind") == COMMAND:
+        raise UsageError(
+            f"run '{run_id}' executes a command, which has no config. To run it again: "
+            "grubrics-tui run -- COMMAND"
+        )
+
+
 def kind_names() -> str:
     """The names of all kinds, for messages."""
     return ", ".join(KINDS)

@@ -210,6 +210,8 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "total_steps": jsonl.integer,
     "checkpoint_dir": jsonl.location,
     "queue": _shown_mapping,
+    "gpus": jsonl.integer,
+    "metrics": jsonl.line,
     "ray": jsonl.line,
     "parent": _parent,
     "attempts": _attempts,

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
-from engine.history.train_log import Step, StepJoiner, read_steps
+from engine.history.train_log import Step, read_steps
 from engine.runs.events import log_event
 from engine.runs.processes import members
 from engine.runs.rundir import Attempt, RunDir
 from engine.runs.state import observed_state, recorded_state, write_state
 from engine.runs.trust import require
+from engine.supervise.program_steps import ProgramSteps, open_steps
 
 
 @contextlib.contextmanager
@@ -74,10 +75,13 @@ def finalize(run: RunDir, noticed_by: str) -> None:
 
 def _unwritten(run: RunDir, attempt: Attempt) -> Iterator[Step]:
     """Yield the steps that are not yet in the history, dated by the trainer's last line."""
+    if isinstance(steps := open_steps(run, attempt, run.read_manifest("kind")), ProgramSteps):
+        yield from steps.new_steps()
+        return
     written = list(read_steps(run.train_log))
     of_attempt = {step.step for step in written if step.attempt == attempt.number}
     before = max((step.step for step in written if step.attempt < attempt.number), default=-1)
-    for step in StepJoiner(attempt).new_steps():
+    for step in steps.new_steps():
         if step.step not in of_attempt:
             logged = attempt.metrics.stat().st_mtime
             yield replace(step, time=logged, redone=step.step <= before)

@@ -15,6 +15,7 @@ from typing import Any
 
 from engine.base.jsonl import number
 from engine.base.times import seconds
+from engine.runs.kinds import COMMAND
 
 _REWARDS_AT_ONCE = 2.0
 """A step that waits for a hanging reward, or for two in turn, continues by itself: no stall."""
@@ -41,6 +42,8 @@ class Supervision:
             if (key := f"supervision.{field.name}") in config
             and _is_like(config[key]["value"], field.default)
         }
+        if manifest.get("kind") == COMMAND:
+            values["start_patience_s"] = math.inf  # It may have no steps.
         supervision = cls(**values)
         patience_s = _REWARDS_AT_ONCE * _reward_limit_s(config)
         return replace(supervision, stall_floor_s=max(supervision.stall_floor_s, patience_s))
@@ -84,8 +87,8 @@ class StallWatch:
         self._last_step = self._last_progress = now
         self._steps += 1
 
-    def rollout(self) -> None:
-        """Note that a rollout got its reward."""
+    def progress(self) -> None:
+        """Note that a rollout got its reward, or that a program printed something."""
         self._last_progress = self._now()
 
     def see_stopped(self, pids: Iterable[int]) -> None:

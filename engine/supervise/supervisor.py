@@ -42,6 +42,7 @@ from engine.runs.state import (
 from engine.supervise import private_ray
 from engine.supervise.final_state import Evidence, Exit, final_state
 from engine.supervise.hang import Dumps, Hang, find_hang, find_stopped, sample_members, write_stacks
+from engine.supervise.program_steps import ProgramSteps, open_steps
 from engine.supervise.queue import (
     DoctorCommand,
     Never,
@@ -55,7 +56,7 @@ from engine.supervise.queue_log import end_record
 from engine.supervise.run_writer import RunWriter
 from engine.supervise.stall import StallWatch, Supervision
 from engine.supervise.stopping import Escalation
-from engine.supervise.trainer import Trainer, waiting_for
+from engine.supervise.trainer import Trainer, recording, waiting_for
 
 TICK_S = 0.25
 HEARTBEAT_S = 2.0
@@ -90,11 +91,12 @@ class Supervisor:
         self._ticket = Ticket.from_manifest(manifest) if self.attempt.number == 1 else None
         self.state = _first_state(run, manifest, queued=self._ticket is not None)
         device = manifest.get("config", {}).get("grubrics.device", {}).get("value")
-        self._on_gpu = device == "cuda" and not manifest.get("ray")
+        self._on_gpu = bool(manifest.get("gpus")) or (device == "cuda" and not manifest.get("ray"))
+        self._planned_steps: int | None = manifest.get("total_steps")
         self._argv: list[str] = current["argv"]
         self._variables: dict[str, str] = manifest.get("variables") or {}
         self._code = CodeWatch(manifest, self.cwd)
-        self._joiner = StepJoiner(self.attempt)
+        self._steps = open_steps(run, self.attempt, manifest)
         self._last_before = max((step.step for step in read_steps(run.train_log)), default=-1)
         self._console = Tail(self.attempt.console)
         self._sampler = SystemSampler(run.path)
@@ -223,7 +225,13 @@ class Supervisor:
 
     def _begin(self, start: Start) -> None:
         """Record that the run starts, and with which GPUs, before its trainer starts."""
-        added = {**self._variables, **start.environment, **(self._careful(self._loading) or {})}
+        is_ours = isinstance(self._steps, StepJoiner)
+        added = {
+            **(recording(self.run, self.attempt) if is_ours else {}),
+            **self._variables,
+            **start.environment,
+            **(self._careful(self._loading) or {}),
+        }
         environment = {**os.environ, **added}
         gpus = environment.get("CUDA_VISIBLE_DEVICES", ALL) if self._on_gpu else None
         waiting_for = "trainer process"
@@ -236,16 +244,20 @@ class Supervisor:
         self._stall = StallWatch(self.supervision)
         self.trainer = Trainer(self.run, self.attempt, self._argv, self.cwd, added)
         self._set(trainer=self.trainer.identity)
+        if isinstance(self._steps, ProgramSteps):
+            # Nothing tells when a program begins to train, or whether it does.
+            self._set(state="running", waiting_for=None)
         self.writer.flush()
 
     def _follow(self) -> None:
         """Append new steps to the run's history, and record what a starting run waits for."""
-        scored = self._joiner.scored
-        steps = self._joiner.new_steps()
-        if self._joiner.scored > scored:
-            self._stall.rollout()
+        before, steps = self._steps.progress, self._steps.new_steps()
+        if self._steps.progress > before:
+            self._stall.progress()
+        if isinstance(self._steps, ProgramSteps):
+            self._see_total(self._steps.total_steps)
         for step in steps:
-            self.writer.step(replace(step, redone=step.step <= self._last_before))
+            self.writer.step(replace(step, redone=step.redone or step.step <= self._last_before))
             if step.step < 1:
                 continue
             self._stall.step()
@@ -257,6 +269,11 @@ class Supervisor:
             now = waiting_for(self._console.lines(), self.state.waiting_for)
             if now != self.state.waiting_for:
                 self._set(waiting_for=now)
+
+    def _see_total(self, total: int | None) -> None:
+        """Take over the number of steps that a program says; it may say none, or a new one."""
+        if total is not None and total != self.state.total_steps:
+            self._set(total_steps=total)
 
     def _obey(self) -> None:
         if self._stopping is None and self._should_stop():
@@ -346,7 +363,7 @@ class Supervisor:
             exit=exit_,
             stopped_by=self._stopper() if self._stopping is not None else None,
             step=self.state.step,
-            total_steps=self.state.total_steps,
+            total_steps=self._planned_steps,
             checkpoint_complete=bool(self._careful(lambda: check_checkpoint(self.run).complete)),
             attempt=self.attempt,
             checkpoints=self.checkpoints,
@@ -356,7 +373,7 @@ class Supervisor:
         state, reason = final_state(evidence)
         self.writer.event("end", state=state, reason=reason, exit_code=exit_.code)
         if self._ticket is not None:
-            ran_s, has_stepped = time.monotonic() - self._began, self.state.step is not None
+            ran_s, has_stepped = time.monotonic() - self._began, self._has_begun
             fast_s = self.supervision.queue_fast_failure_s
             self.writer.queue(end_record(self.run.id, state, ran_s, fast_s, has_stepped))
         self._set(
@@ -367,6 +384,11 @@ class Supervisor:
             exit_code=exit_.code,
             signal=exit_.signal,
         )
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether the run came as far as its first step; a program may have none."""
+        return self.state.step is not None or isinstance(self._steps, ProgramSteps)
 
     def _warn_of_edited_code(self) -> None:
         for path in self._code.changes():

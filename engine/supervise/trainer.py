@@ -36,18 +36,16 @@ class Trainer:
         self._run = run
         self.exit: Exit | None = None
         inherited = {name: text for name, text in os.environ.items() if name not in MARKS}
-        recording = {
-            "VERL_FILE_LOGGER_PATH": str(attempt.metrics.resolve()),
-            "PYTHONUNBUFFERED": "1",
-            # All attempts share one W&B run.
-            "WANDB_RUN_ID": run.id,
-            "WANDB_RESUME": "allow",
-        }
         with os.fdopen(files.open_to_append(attempt.console), "ab") as console:
             process = subprocess.Popen(
                 argv,
                 cwd=cwd,
-                env={**inherited, **recording, **environment, **_marks(run, attempt)},
+                env={
+                    **inherited,
+                    "PYTHONUNBUFFERED": "1",
+                    **environment,
+                    **_marks(run, attempt),
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
@@ -76,6 +74,16 @@ class Trainer:
         trainer = [self.identity] if self.identity is not None else []
         targets = trainer if number == signal.SIGINT else self.members()
         return [target.pid for target in targets if processes.send(target, number)]
+
+
+def recording(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
+    """The variables by which our trainer logs to the run's files, and its attempts to one run of
+    W&B."""
+    return {
+        "VERL_FILE_LOGGER_PATH": str(attempt.metrics.resolve()),
+        "WANDB_RUN_ID": run.id,
+        "WANDB_RESUME": "allow",
+    }
 
 
 def _marks(run: RunDir, attempt: Attempt) -> Mapping[str, str]:

@@ -14,7 +14,6 @@ from textual.screen import Screen
 from engine.recipe.config_files import CONFIG_DIR
 from engine.reports.decisions import DECISIONS
 from engine.runs.columns import RunInfo, format_step
-from engine.runs.kinds import find_kind
 from engine.runs.registry import active_run
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
@@ -115,7 +114,9 @@ class GrubricsApp(Frame):
     def _open_first(self, run: Watched) -> None:
         """Show empty panel frames first, then import what draws in them."""
         if isinstance(run, RunDir):
-            known_kind = find_kind(run.read_manifest().get("kind"))
+            from grubrics_tui.model.run_source import kind_of  # Start-up time.
+
+            known_kind = kind_of(run)
             kind = known_kind.name if known_kind else UNKNOWN
             layout = LayoutFile().load(kind, panels_for(self.settings, kind))
             self._opening.show(run.id, layout.names)

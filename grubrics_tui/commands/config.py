@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.errors import UsageError, unknown_name
+from engine.runs.kinds import require_config
 from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import (
@@ -85,7 +86,9 @@ def _launched(run: RunDir) -> tuple[Recipe, Mapping[str, Mapping[str, Any]]]:
 
     from engine.recipe.recipe import load_recipe
 
-    recorded = run.read_manifest().get("config", {})
+    manifest = run.read_manifest()
+    require_config(manifest, run.id)
+    recorded = manifest.get("config", {})
     if not recorded:
         raise UsageError(f"{run.manifest} has no config values")
     recipe = load_recipe(str(run.recipe), (), {})

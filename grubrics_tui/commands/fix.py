@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.errors import UsageError
+from engine.runs.kinds import require_config
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
@@ -43,6 +44,7 @@ def fix(
     from engine.launch.rerun import check_rerun, launch_rerun
 
     original = find_run(runs_root(runs), run)
+    require_config(original.read_manifest("kind"), original.id)
     require_run_code_trust(original, trust)
     chosen = _chosen(original, number)
     if chosen is None:

@@ -14,9 +14,12 @@ from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.follow import followed
 from grubrics_tui.commands.shared.options import (
+    AfterOption,
     ConfigArgument,
+    DryRunOption,
     JsonOption,
     OverridesArgument,
+    QueueOption,
     RunsOption,
     TrustOption,
 )
@@ -38,21 +41,9 @@ def launch(
         str | None, typer.Option(metavar="ID", help="Run ID (default: CONFIG-TIMESTAMP)")
     ] = None,
     wait: Annotated[bool, typer.Option(help="Print progress until the run ends")] = False,
-    dry_run: Annotated[bool, typer.Option(help="Print the launch plan; launch nothing")] = False,
-    after: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN",
-            help="Start after RUN finishes; fail without starting if RUN does not",
-        ),
-    ] = None,
-    queue: Annotated[
-        bool,
-        typer.Option(
-            "--queue",
-            help="Queue the run until enough GPUs are free (on CPU: until no other run is active)",
-        ),
-    ] = False,
+    dry_run: DryRunOption = False,
+    after: AfterOption = None,
+    queue: QueueOption = False,
     ray: Annotated[
         str | None,
         typer.Option(

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from engine.formats.names import kind_of as kind_of_metrics
 from engine.history.live import RunWatch
-from engine.runs.kinds import Kind, find_kind
+from engine.history.train_log import newest_names
+from engine.runs.kinds import COMMAND, Kind, find_kind
 from engine.runs.rundir import RunDir
 from grubrics_tui.settings.layout import UNKNOWN
 
@@ -19,8 +21,14 @@ Watched: TypeAlias = "RunDir | ExternalRun"
 
 
 def kind_of(run: Watched) -> Kind | None:
-    """The kind of a run; None if its manifest names no known one."""
-    return find_kind(run.read_manifest().get("kind")) if isinstance(run, RunDir) else run.kind
+    """The kind of a run; None if its manifest names no known one.
+
+    A run of a command is shown like the kind whose metrics it logs.
+    """
+    if not isinstance(run, RunDir):
+        return run.kind
+    name = run.read_manifest("kind").get("kind")
+    return kind_of_metrics(newest_names(run.train_log)) if name == COMMAND else find_kind(name)
 
 
 def layout_of(run: Watched) -> str:

@@ -13,10 +13,11 @@ from textual.worker import get_current_worker
 
 from engine.base.jsonl import line
 from engine.history.live import RunWatch
-from engine.runs.kinds import SFT, find_kind
+from engine.runs.kinds import SFT
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from grubrics_tui.model.history import History
+from grubrics_tui.model.run_source import kind_of
 from grubrics_tui.screens.base import HEIGHTS, ScrolledScreen
 from grubrics_tui.screens.navigation import OpenDecision, OpenLogEntry, OpenRun
 from grubrics_tui.settings.actions import bindings
@@ -65,7 +66,7 @@ class EndScreen(ScrolledScreen):
     def __init__(self, run: RunDir) -> None:
         super().__init__()
         self.run = run
-        self._kind = find_kind(run.read_manifest().get("kind"))
+        self._kind = kind_of(run)
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():

@@ -49,6 +49,19 @@ FormatOption = Annotated[
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print the launch plan; launch nothing")
 ]
+AfterOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RUN", help="Start after RUN finishes; fail without starting if RUN does not"
+    ),
+]
+QueueOption = Annotated[
+    bool,
+    typer.Option(
+        "--queue",
+        help="Queue the run until enough GPUs are free (on CPU: until no other run is active)",
+    ),
+]
 TrustOption = Annotated[
     bool,
     typer.Option(

@@ -132,6 +132,13 @@ BROKEN: dict[str, Callable[[Path], Path]] = {
         ),
     ),
     "hf": lambda path: write(path, *(str(values) for values in hf_dicts())),
+    "pairs": lambda path: write(
+        path,
+        *(
+            f"step={n} loss={loss} grad_norm={norm}"
+            for n, (loss, norm) in enumerate(zip(losses(), norms(), strict=True), start=1)
+        ),
+    ),
     "bars": bars,
 }
 WITHOUT_LOSS = {"step-timing"}

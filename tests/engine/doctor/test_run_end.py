@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.doctor.run_end import adjust_to_end, offer_resume
+from engine.doctor.run_end import adjust_to_end, offer_fixes
 from engine.findings.finding import Finding, Severity
 from engine.runs.state import RunState, write_state
 from tests.engine.checkpoints.checkpoint_files import save
@@ -70,6 +70,6 @@ def test_what_failed_from_outside_is_resumed_from_its_last_checkpoint(
     save(tmp_path / "checkpoints", 20)
     write_state(run, RunState("failed", ended=time.time()))
     root = Finding(id, Severity.CRITICAL, "It broke", "because")
-    (one,) = offer_resume([root], run, RunState(state))  # type: ignore[arg-type]
+    (one,) = offer_fixes([root], run, RunState(state))  # type: ignore[arg-type]
     titles = [remedy.title for remedy in one.remedies]
     assert ("Resume from step 20" in titles) == offered

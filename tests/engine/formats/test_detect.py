@@ -34,6 +34,7 @@ CONTENTS = {
     "verl": ["starting", VERL],
     "hf": ["Loading", *DICTS],
     "step-timing": ["starting", *TIMINGS],
+    "pairs": ["starting", "step=1 loss=0.5"],
     "verl-jsonl": [json.dumps({"step": 1, "data": {"a": 1}})],
     "llama-factory": [json.dumps(FACTORY)],
     "slo": [json.dumps(SLO)],

@@ -101,7 +101,7 @@ def test_rollouts_are_counted_before_their_step_is_logged(attempt: Attempt) -> N
     jsonl.append(attempt.reward, rollout("a", 0.2))
     jsonl.append(attempt.reward, {**rollout("a", 0.2), "reward": None})
     assert joiner.new_steps() == []
-    assert joiner.scored == 2
+    assert joiner.progress == 2
 
 
 def test_validation_rollouts_are_kept_apart(attempt: Attempt) -> None:

@@ -48,7 +48,7 @@ def test_a_long_step_whose_rollouts_are_being_scored_is_not_a_stall() -> None:
     stall, clock = watch(step_s=1)
     for _ in range(10):
         clock.now += 50
-        stall.rollout()
+        stall.progress()
     assert stall.complaint() is None
     clock.now += 61
     assert stall.complaint() == "no step for 561 s; the median step takes 1 s"

@@ -30,6 +30,11 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["small", WORDS, "--dry-run"],
         ["small", "--name", WORDS],
     ],
+    "run": [
+        ["--dry-run", "--", "sh", "-c", WORDS],
+        ["--dry-run", "--cwd", WORDS, "--", WORDS],
+        ["--name", WORDS, "--", "true"],
+    ],
     "init": [["train.jsonl"], [HERE], [WORDS], ["train.jsonl", "--name", WORDS, "--model", WORDS]],
     "estimate": [["small"], ["small", OVERRIDE], ["grpo-day"], [WORDS]],
     "diagnose": [["grpo-day"], [HERE], ["day/night.log"], [WORDS]],
@@ -133,7 +138,7 @@ def test_a_command_prints_text(command: str, world: None, shell: Shell) -> None:
     for words in COMMANDS[command]:
         shell.run(command, *words)
     for words in COMMANDS[command]:
-        for line in shell.run(command, *words, "--json").splitlines():
+        for line in shell.run(command, "--json", *words).splitlines():
             json.loads(line)
 
 

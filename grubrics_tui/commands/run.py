@@ -1,0 +1,66 @@
+"""``grubrics-tui run``: launch any command as a run."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.runs.rundir import runs_root
+from engine.runs.state import observed_state
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.follow import followed
+from grubrics_tui.commands.shared.options import (
+    AfterOption,
+    DryRunOption,
+    JsonOption,
+    QueueOption,
+    RunsOption,
+)
+from grubrics_tui.commands.shared.output import answer, say
+from grubrics_tui.commands.shared.run_text import outcome
+
+
+def run(
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="-- COMMAND...", help="The command, e.g. -- torchrun train.py"),
+    ],
+    name: Annotated[
+        str | None, typer.Option(metavar="ID", help="Run ID (default: PROGRAM-TIMESTAMP)")
+    ] = None,
+    cwd: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of the command (default: this one)")
+    ] = None,
+    wait: Annotated[bool, typer.Option(help="Print progress until the run ends")] = False,
+    dry_run: DryRunOption = False,
+    after: AfterOption = None,
+    queue: QueueOption = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run any command in the background.
+
+    It is supervised like a run of a config, and its metrics are read from what it prints.
+    With --wait, exits with 1 if the run does not finish.
+    """
+    from engine.launch.command import launch_command, plan_command
+
+    plan = plan_command(command, runs_root(runs), name=name, cwd=cwd, after=after, queue=queue)
+    if not as_json:
+        say(f"$ {shlex.join(plan.shown_argv)}")
+    value = {"run": plan.directory.name, "dir": str(plan.directory), "argv": plan.shown_argv}
+    if dry_run:
+        answer({**value, "state": None}, "dry run: nothing was launched", as_json)
+        return
+    started = launch_command(plan)
+    state = followed(started, as_json) if wait else observed_state(started)
+    now = {"state": state.state, "reason": state.reason, "waiting_for": state.waiting_for}
+    answer({**value, **now}, outcome(started, state), as_json)
+    if wait and not state.went_well:
+        raise typer.Exit(1)
+
+
+COMMAND = Command(run, Task.RUN)

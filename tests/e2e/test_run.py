@@ -1,0 +1,163 @@
+"""`grubrics-tui run -- COMMAND`: any program under the supervision of a run."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from engine.runs.processes import members, send
+from engine.runs.rundir import RunDir
+from engine.runs.state import observed_state, recorded_state
+from tests.e2e.project import Project
+from tests.waiting import ended, wait_for
+
+pytestmark = pytest.mark.waits
+
+LOOP = "for i in $(seq 1 {0}); do echo step=$i loss=0.$((90 - i)); sleep {1}; done"
+ORPHAN = """
+import subprocess, sys, time
+sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+print(subprocess.Popen(sleep, start_new_session=True).pid, flush=True)
+time.sleep(float(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    made = Project(tmp_path)
+    yield made
+    for folder in (tmp_path / "runs").glob("*"):
+        made.run("stop", folder.name)
+
+
+def launched(project: Project, *arguments: str) -> Any:
+    """The answer of ``run``; its options come before the command."""
+    return json.loads(project.run("run", "--json", *arguments).stdout)
+
+
+def loop(project: Project, name: str, steps: int, *options: str, pause: float = 0.1) -> RunDir:
+    script = LOOP.format(steps, pause)
+    launched(project, "--name", name, *options, "--", "sh", "-c", script)
+    return RunDir(project.path / "runs" / name)
+
+
+def orphan_of(run: RunDir) -> psutil.Process:
+    """The process that the program left in a session of its own."""
+    console = run.attempt(1).console
+    wait_for(lambda: console.is_file() and console.read_text().strip())
+    return psutil.Process(int(console.read_text()))
+
+
+def is_over(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_loop_that_prints_its_loss_is_listed_with_its_steps(project: Project) -> None:
+    assert ended(loop(project, "loop", 3)).state == "finished"
+    (row,) = project.json("runs")["runs"]
+    assert (row["id"], row["kind"], row["state"], row["step"]) == ("loop", "command", "finished", 3)
+    steps = project.run("metrics", "loop", "loss").stdout.split()
+    assert steps == ["loss", "1", "0.89", "loss", "2", "0.88", "loss", "3", "0.87"]
+
+
+def test_a_program_that_prints_no_step_is_running_until_it_ends(project: Project) -> None:
+    answer = launched(project, "--wait", "--", "sh", "-c", "sleep 0.5; echo done")
+    assert (answer["state"], answer["reason"]) == ("finished", None)
+
+
+def test_an_exit_code_is_a_failure_with_the_error_of_the_console(project: Project) -> None:
+    crash = "print('step=1 loss=2', flush=True); raise ValueError('no such layer')"
+    done = launched(project, "--wait", "--", sys.executable, "-c", crash)
+    assert done["state"] == "failed"
+    assert done["reason"] == "exit code 1 at step 1: ValueError: no such layer"
+
+
+def test_a_stop_ends_every_process_of_the_command(project: Project) -> None:
+    launched(project, "--name", "two", "--", sys.executable, "-c", ORPHAN, "600")
+    orphan = orphan_of(RunDir(project.path / "runs" / "two"))
+    stopped = project.json("stop", "two")
+    assert stopped["reason"] == "stopped by user before the first step"
+    assert is_over(orphan)
+
+
+def test_what_a_program_leaves_behind_is_ended_with_it(project: Project) -> None:
+    launched(project, "--name", "left", "--", sys.executable, "-c", ORPHAN, "0.5")
+    run = RunDir(project.path / "runs" / "left")
+    orphan = orphan_of(run)
+    assert ended(run).state == "finished"
+    assert is_over(orphan)
+
+
+def test_a_killed_supervisor_leaves_a_lost_run_whose_processes_are_found(project: Project) -> None:
+    run = loop(project, "long", 1000)
+    wait_for(lambda: (observed_state(run).step or 0) >= 2)
+    state = recorded_state(run)
+    assert state is not None and state.supervisor is not None
+    send(state.supervisor, signal.SIGKILL)
+    wait_for(lambda: observed_state(run).state == "lost")
+    assert project.run("reap", "--yes").returncode == 0
+    assert not members(run)
+    printed = run.attempt(1).console.read_text().split("step=")[-1].split()[0]
+    assert observed_state(run).step == int(printed)
+
+
+def test_runs_are_queued_behind_one_another(project: Project) -> None:
+    first = loop(project, "first", 1000)
+    second = loop(project, "second", 2, "--queue")
+    third = loop(project, "third", 2, "--after", "second")
+    waiting = [row["id"] for row in project.json("queue")["runs"]]
+    assert waiting == ["second", "third"]
+    project.run("stop", "first")
+    assert [ended(run).state for run in (second, third)] == ["finished", "finished"]
+    assert observed_state(first).word == "stopped"
+
+
+def test_an_error_in_its_console_is_diagnosed_in_its_own_terms(project: Project) -> None:
+    line = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    project.run("run", "--name", "oom", "--wait", "--", "sh", "-c", f"echo '{line}'; exit 1")
+    done = project.run("diagnose", "oom")
+    assert done.returncode == 1 and "cuda_oom_training" in done.stdout
+    assert "actor_rollout_ref" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("resume", "x"), "error: run 'x' executes a command: only its program can resume it."),
+        (("fix", "x"), "error: run 'x' executes a command, which has no config."),
+        (("ablate", "x"), "error: run 'x' executes a command, which has no config."),
+        (("estimate", "x"), "error: run 'x' executes a command, which has no config."),
+        (("config", "x"), "error: run 'x' executes a command, which has no config."),
+        (("sweep", "x"), "error: run 'x' executes a command, which has no config."),
+    ],
+)
+def test_what_needs_a_config_is_refused_in_one_line(
+    project: Project, command: tuple[str, ...], message: str
+) -> None:
+    ended(loop(project, "x", 1))
+    done = project.run(*command)
+    assert done.returncode == 2
+    assert done.stderr.startswith(message) and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run",), "error: run: argument -- COMMAND... is missing."),
+        (("run", "--", "nosuch"), "error: 'nosuch': no such program."),
+        (("run", "--cwd", "nowhere", "--", "true"), "error: --cwd: "),
+    ],
+)
+def test_a_command_that_cannot_start_is_refused_before_anything_is_written(
+    project: Project, arguments: tuple[str, ...], message: str
+) -> None:
+    done = project.run(*arguments)
+    assert (done.returncode, done.stderr[: len(message)]) == (2, message)
+    assert not (project.path / "runs").exists()

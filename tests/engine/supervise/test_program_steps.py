@@ -1,0 +1,75 @@
+"""The steps that a program prints: none is lost and none is doubled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.supervise.program_steps import ProgramSteps
+
+
+@pytest.fixture
+def console(tmp_path: Path) -> Path:
+    path = tmp_path / "console.log"
+    path.touch()
+    return path
+
+
+def append(console: Path, *lines: str) -> None:
+    with console.open("a") as handle:
+        handle.writelines(f"{line}\n" for line in lines)
+
+
+def losses(steps: ProgramSteps) -> list[tuple[int, float | None]]:
+    return [(step.step, step.metrics["train/loss"]) for step in steps.new_steps()]
+
+
+def test_steps_are_read_as_they_are_printed(console: Path) -> None:
+    steps = ProgramSteps(console)
+    append(console, "loading", "step=1 loss=3")
+    assert losses(steps) == [(1, 3.0)]
+    append(console, "step=2 loss=2", "step=3 loss=1")
+    assert losses(steps) == [(2, 2.0), (3, 1.0)]
+    assert losses(steps) == []
+
+
+def test_the_first_step_may_follow_any_amount_of_other_output(console: Path) -> None:
+    steps = ProgramSteps(console)
+    append(console, *["compiling a kernel"] * 200_000)
+    assert losses(steps) == []
+    append(console, *["compiling a kernel"] * 200_000, "step=1 loss=3")
+    assert losses(steps) == [(1, 3.0)]
+
+
+def test_a_line_that_is_half_printed_is_read_when_it_ends(console: Path) -> None:
+    steps = ProgramSteps(console)
+    append(console, "step=1 loss=3")
+    with console.open("a") as handle:
+        handle.write("step=2 loss=0.1")
+    assert losses(steps) == [(1, 3.0)]
+    append(console, "25")
+    assert losses(steps) == [(2, 0.125)]
+
+
+def test_a_log_that_is_written_again_doubles_no_step(console: Path) -> None:
+    steps = ProgramSteps(console)
+    append(console, "step=1 loss=3", "step=2 loss=2")
+    assert losses(steps) == [(1, 3.0), (2, 2.0)]
+    console.write_text("step=1 loss=3\n")
+    assert losses(steps) == []
+    append(console, "step=2 loss=2", "step=3 loss=1")
+    assert losses(steps) == [(3, 1.0)]
+
+
+def test_steps_of_a_program_that_starts_again_replace_the_earlier_ones(console: Path) -> None:
+    steps = ProgramSteps(console)
+    append(console, "step=1 loss=3", "step=2 loss=2", "step=1 loss=2.5", "step=2 loss=1.5")
+    read = [(step.step, step.attempt, step.redone) for step in steps.new_steps()]
+    assert read == [(1, 1, False), (2, 1, False), (1, 2, True), (2, 2, True)]
+
+
+def test_steps_that_the_history_has_are_not_read_again(console: Path) -> None:
+    append(console, "step=1 loss=3", "step=2 loss=2")
+    written = ProgramSteps(console).new_steps()[:1]
+    assert losses(ProgramSteps(console, written)) == [(2, 2.0)]
