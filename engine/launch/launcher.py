@@ -52,10 +52,11 @@ GATE = own_module("engine.preflight.gate")
 
 @dataclass(frozen=True)
 class Parent:
-    """The run that another one derives from, by a fix (``remedy``) or a ``reproduction``."""
+    """The run that another one derives from: by a fix (``remedy``), a ``reproduction``, or a launch
+    of its config (``relaunch``)."""
 
     run: str
-    relation: Literal["remedy", "reproduction"]
+    relation: Literal["remedy", "reproduction", "relaunch"]
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ class LaunchPlan:
     parent: Parent | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     """Variables that every attempt's trainer gets besides those of the launching shell."""
+    folder_note: str = ""
+    """Why the run does not save into the folder of its config, in one line."""
 
 
 def plan(

@@ -29,7 +29,8 @@ class Lineage:
         parent = manifest.get("parent") or {}
         self._relation, self._phrase = parent.get("relation"), parent_phrase(manifest)
         self._parent = _sibling(run, parent.get("run", ""))
-        self._doctor = RunFollower(self._parent) if self._parent is not None else None
+        is_compared = self._parent is not None and self._relation != "relaunch"
+        self._doctor = RunFollower(self._parent) if is_compared and self._parent else None
 
     def describe(
         self, state: RunState, findings: Sequence[Finding], stopped: Stopped = never

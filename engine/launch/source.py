@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,5 +36,7 @@ def recipe_of_source(
             raise unknown_name("run or config", source, [*config_names(), *names]) from no_config
         run = find_run(root, source)
         recipe = recipe_of(run)
-        return (load_recipe(str(run.recipe), overrides, {}) if overrides else recipe), run
+        if overrides:
+            recipe = replace(load_recipe(str(run.recipe), overrides, {}), name=recipe.name)
+        return recipe, run
     return load_recipe(source, overrides), None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from engine.base import jsonl
@@ -42,10 +42,8 @@ _MAX_DIFFERENCES = 3
 def check(subject: Subject) -> Check:
     """Check the files of the model, and whether the checkpoint folder is free."""
     recipe = subject.recipe
-    shared = list(_shared_folder(subject))
-    problems = [*_model(subject), *_overwritten_models(subject), *shared]
-    if not any(problem.status == "fail" for problem in shared):
-        problems += [*_foreign_checkpoints(subject)] or _existing_checkpoints(recipe)
+    problems = [*_model(subject), *_overwritten_models(subject)]
+    problems += [*_foreign_checkpoints(subject)] or _existing_checkpoints(recipe)
     name = model_name(recipe)
     folder = local_folder(name, subject.env)
     if folder is not None and not missing_parts(folder):
@@ -141,26 +139,10 @@ def _training_command(folder: Path, recipe: Recipe) -> str | None:
     return "grubrics-tui launch sft_healthbench" if asks_judge(recipe) else None
 
 
-def _shared_folder(subject: Subject) -> Iterator[Check]:
-    """Two runs that save into one folder destroy each other's checkpoints."""
-    recipe = subject.recipe
-    folder = Path(checkpoint_dir(recipe)).absolute()
-    for info in _other_runs(subject):
-        run = RunDir(subject.runs / info.id)
-        if info.state.state == "queued" or _checkpoint_folder(run) != folder:
-            continue
-        message = f"{folder} is being written by run '{info.id}'"
-        if subject.waits:
-            yield warn(ID, f"{message}; this is checked again before this run starts")
-            continue
-        key = recipe.kind.checkpoint_key if recipe.kind == SFT else "trainer.experiment_name"
-        yield fail(ID, message, f"wait for it, grubrics-tui stop {info.id}, or another {key}")
-
-
 def _overwritten_models(subject: Subject) -> Iterator[Check]:
     """A run whose model is overwritten would be resumed with a different model."""
     folder = Path(checkpoint_dir(subject.recipe)).absolute()
-    for info in _other_runs(subject):
+    for info in _other_runs(subject.runs, subject.ahead):
         manifest = RunDir(subject.runs / info.id).read_manifest()
         config = manifest.get("config") or {}
         names = (config.get(key, {}).get("value") for key in _MODEL_KEYS)
@@ -173,14 +155,13 @@ def _overwritten_models(subject: Subject) -> Iterator[Check]:
             yield warn(ID, f"{message} ({info.state.state})", _another_folder(subject.recipe))
 
 
-def _other_runs(subject: Subject) -> list[RunInfo]:
+def _other_runs(root: Path, ahead: Collection[str]) -> list[RunInfo]:
     """The active runs that will not have ended when this one starts.
 
     Runs of users who are not trusted do not count: anybody can write that a run is active.
     """
-    runs = list_runs(subject.runs)
-    active = [info for info in runs if not info.state.has_ended and info.id not in subject.ahead]
-    return [info for info in active if is_neighbor(f"{subject.runs}/{info.id}")]
+    active = [info for info in list_runs(root) if not info.state.has_ended and info.id not in ahead]
+    return [info for info in active if is_neighbor(f"{root}/{info.id}")]
 
 
 def _find_writer(subject: Subject, model: Path) -> str | None:
@@ -199,25 +180,45 @@ def _checkpoint_folder(run: RunDir) -> Path:
 
 
 def _foreign_checkpoints(subject: Subject) -> Iterator[Check]:
-    """A run must not overwrite or continue the checkpoints of another configuration."""
-    recipe = subject.recipe
-    folder = Path(checkpoint_dir(recipe)).expanduser()
-    stamp, fingerprint = read_stamp(folder), training_fingerprint(recipe)
-    resumes = asked_step(folder, recipe.values, Path.cwd()) is not None
-    complaint = objection(folder, Stamp("", 0.0, "", fingerprint), resumes)
-    if stamp is None or complaint is None:
+    """Two runs must not save into one folder, and a run must not continue the checkpoints of
+    another configuration: a launch takes a folder of its own."""
+    complaint = folder_objection(subject.recipe, subject.runs, subject.ahead)
+    stamp = read_stamp(Path(checkpoint_dir(subject.recipe)).expanduser())
+    if complaint is None:
         return
-    ahead = [(subject.runs / run).absolute() for run in subject.ahead]
-    will_be_free = subject.waits or Path(stamp.directory) in ahead
-    if will_be_free and stamp.fingerprint == fingerprint:
-        return
-    owner = RunDir(Path(stamp.directory))
-    differences = _differences(recipe, owner)
-    detail = f" ({STAMP}); {differences}" if differences else f" ({STAMP})"
+    owner = RunDir(Path(stamp.directory)) if stamp else None
+    differences = _differences(subject.recipe, owner) if owner else ""
+    detail = f" ({STAMP}); {differences}" if differences else ""
     # A run that did all its steps cannot be resumed.
-    is_open = owner.manifest.exists() and not observed_state(owner).went_well
-    resume = f"grubrics-tui resume {stamp.run}, or " if is_open else ""
-    yield fail(ID, complaint + detail, f"{resume}{_another_folder(recipe)}")
+    is_open = owner is not None and owner.manifest.exists() and not _is_over(owner)
+    resume = f"to continue it: grubrics-tui resume {owner.id}" if owner and is_open else None
+    yield warn(ID, f"{complaint}{detail}; a launch saves to a folder of its own", resume)
+
+
+def _is_over(run: RunDir) -> bool:
+    """Whether a run is active, or has trained all of its steps."""
+    state = observed_state(run)
+    return state.went_well or not state.has_ended
+
+
+def folder_objection(recipe: Recipe, runs: Path, ahead: Collection[str] = ()) -> str | None:
+    """Why a new run of this config cannot save into the config's folder, or None.
+
+    ``ahead``: the runs that will have ended when it starts.
+    """
+    folder = Path(checkpoint_dir(recipe)).expanduser()
+    for info in _other_runs(runs, ahead):
+        run = RunDir(runs / info.id)
+        if info.state.state != "queued" and _checkpoint_folder(run) == folder.absolute():
+            return f"{folder} is being written by run '{info.id}'"
+    stamp = read_stamp(folder)
+    if stamp is None:
+        return None
+    fingerprint = training_fingerprint(recipe)
+    if stamp.fingerprint == fingerprint and Path(stamp.directory).name in ahead:
+        return None
+    resumes = asked_step(folder, recipe.values, Path.cwd()) is not None
+    return objection(folder, Stamp("", 0.0, "", fingerprint), resumes)
 
 
 def _differences(recipe: Recipe, owner: RunDir) -> str:

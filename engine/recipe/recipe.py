@@ -7,7 +7,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -43,6 +43,7 @@ Origin = Literal["default", "file", "cli", "environment", "implied"]
 CHOSEN: tuple[Origin, ...] = ("file", "cli", "environment")
 """The origins of values that a person set."""
 
+_MOST_NAMED = 4
 _LARGEST = 1 << 20
 """Bytes of a config; one that sets every verl key has some 40,000."""
 
@@ -130,6 +131,7 @@ def load_recipe(
     path = find_config(name_or_path)
     file_values = _read_file(path)
     kind = _kind(path, file_values)
+    overrides = [with_whole_key(text, file_values, defaults_of(kind)) for text in overrides]
     cli_values = dict(_parse_override(text) for text in overrides)
     if cli_values.get("grubrics.kind", kind.name) != kind.name:
         raise UsageError(
@@ -141,6 +143,30 @@ def load_recipe(
         ("environment", _environment_values(kind, os.environ if env is None else env)),
     ]
     return _merge(path, kind, tuple(overrides), layers)
+
+
+def with_whole_key(override: str, chosen: Container[str], defaults: Mapping[str, Any]) -> str:
+    """Return ``key=value`` with the whole key, if a part of it names one: ``lr=1e-4``.
+
+    The part is the end of one known key alone. Of several, it means the only one that is
+    ``chosen``, or the only one outside the critic's section, which GRPO does not read. UsageError
+    if it may mean several.
+    """
+    typed, equals, value = override.partition("=")
+    end = typed.lstrip("+").strip()
+    known = dict(flatten(defaults))
+    if not equals or not end or end in known or end in ALIASES or is_open(end, known):
+        return override
+    endings = [key for key in known if key.endswith(f".{end}") and not key.endswith("._target_")]
+    if not endings or any(key.startswith(f"{end}.") for key in known):
+        return override
+    matches = [key for key in endings if key in chosen] or [
+        key for key in endings if not key.startswith("critic.")
+    ]
+    if len(matches) != 1:
+        names = ", ".join(sorted(matches or endings)[:_MOST_NAMED])
+        raise UsageError(f"CLI override: '{end}' is the end of several keys: {names}")
+    return f"{matches[0]}={value}"
 
 
 def _merge(

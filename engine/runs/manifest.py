@@ -14,7 +14,7 @@ from engine.base import jsonl
 _DEEPEST = 32
 """No written field is nested deeper; readers use recursion."""
 
-_RELATIONS = {"remedy": "fix", "reproduction": "repro"}
+_RELATIONS = {"remedy": "fix", "reproduction": "repro", "relaunch": "relaunch"}
 
 
 def checked(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def changed_values(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def parent_phrase(manifest: Mapping[str, Any]) -> str:
-    """``fix of RUN`` or ``repro of RUN`` for a derived run; empty for any other run."""
+    """``fix of RUN``, ``repro of RUN`` or ``relaunch of RUN``; empty for a run without a parent."""
     parent = manifest.get("parent") or {}
     relation = str(parent.get("relation"))
     return f"{_RELATIONS.get(relation, relation)} of {parent['run']}" if parent else ""

@@ -20,6 +20,7 @@ from engine.runs.state import observed_state
 from grubrics_tui.app.base_app import Frame, screen_name
 from grubrics_tui.app.splash import Splash
 from grubrics_tui.screens.navigation import (
+    LaunchAgain,
     OpenAblation,
     OpenChecklist,
     OpenCompare,
@@ -140,9 +141,12 @@ class GrubricsApp(Frame):
             self._show(_runs(self.runs_root))
 
     def action_show_checklist(self) -> None:
+        self._show_checklist()
+
+    def _show_checklist(self, *, edits: bool = False) -> None:
         from grubrics_tui.screens.checklist.screen import ChecklistScreen
 
-        self._show(ChecklistScreen(self.runs_root, self.config, self.overrides))
+        self._show(ChecklistScreen(self.runs_root, self.config, self.overrides, edits=edits))
 
     def on_checklist_screen_chosen(self, message: ChecklistScreen.Chosen) -> None:
         self.config, self.overrides = message.config, message.overrides
@@ -151,6 +155,11 @@ class GrubricsApp(Frame):
     def _open_checklist(self, message: OpenChecklist) -> None:
         self.config = message.config
         self.action_show_checklist()
+
+    @on(LaunchAgain)
+    def _launch_again(self, message: LaunchAgain) -> None:
+        self.config, self.overrides = message.run, ()
+        self._show_checklist(edits=True)
 
     @on(OpenRun)
     def _open_run(self, message: OpenRun) -> None:

@@ -19,7 +19,7 @@ from engine.runs.state import RunState
 from grubrics_tui.model.history import History
 from grubrics_tui.model.run_source import kind_of
 from grubrics_tui.screens.base import HEIGHTS, ScrolledScreen
-from grubrics_tui.screens.navigation import OpenDecision, OpenLogEntry, OpenRun
+from grubrics_tui.screens.navigation import LaunchAgain, OpenDecision, OpenLogEntry, OpenRun
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.formats import memory
 from grubrics_tui.widgets.chart_panels import LossPanel, RewardPanel
@@ -109,6 +109,9 @@ class EndScreen(ScrolledScreen):
 
     def action_log_entry(self) -> None:
         self.post_message(OpenLogEntry(self.run))
+
+    def action_relaunch(self) -> None:
+        self.post_message(LaunchAgain(self.run.id))
 
     def action_decide(self) -> None:
         self.post_message(OpenDecision(f"Run {self.run.id}"))

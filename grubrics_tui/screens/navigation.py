@@ -34,6 +34,14 @@ class OpenChecklist(Message):
         self.config = config
 
 
+class LaunchAgain(Message):
+    """Show the preflight checks of a run's config, and edit its overrides first."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__()
+        self.run = run
+
+
 class OpenSummary(Message):
     """Show the summary of an ended run."""
 

@@ -78,13 +78,13 @@ def killed(project: Project) -> RunDir:
     raise AssertionError("every run came to its end before it was killed")
 
 
-def test_another_configuration_does_not_get_the_folder(project: Project, killed: RunDir) -> None:
+def test_another_configuration_gets_a_folder_of_its_own(project: Project, killed: RunDir) -> None:
     folder = f"training.output_dir=checkpoints/{killed.id}"
-    done = project.run("launch", "sft_tiny", "data.train_file=few.jsonl", folder)
-    assert done.returncode == 2
-    (line,) = done.stderr.strip().splitlines()
-    assert f"holds checkpoints of run '{killed.id}', which has another configuration" in line
-    assert f"grubrics-tui resume {killed.id}, or {folder}-2" in line
+    done = project.run(
+        "launch", "sft_tiny", "data.train_file=few.jsonl", folder, "--name", "other", "--dry-run"
+    )
+    assert "checkpoints go to checkpoints/other: " in done.stdout
+    assert f"holds checkpoints of run '{killed.id}', which has another configuration" in done.stdout
 
 
 def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(

@@ -16,10 +16,8 @@ RunOrLogArgument = Annotated[
         help="Run ID, unique prefix or directory, or an external log or its folder",
     ),
 ]
-ConfigArgument = Annotated[
-    str,
-    typer.Argument(metavar="CONFIG", help="Config: a name in configs/, a packaged one, or a path"),
-]
+CONFIG_HELP = "Config: a name in configs/, a packaged one, or a path"
+ConfigArgument = Annotated[str, typer.Argument(metavar="CONFIG", help=CONFIG_HELP)]
 SourceArgument = Annotated[
     str,
     typer.Argument(
@@ -29,7 +27,7 @@ SourceArgument = Annotated[
 OverridesArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[KEY=VALUE...]", help="Overrides, e.g. trainer.total_training_steps=50"
+        metavar="[KEY=VALUE...]", help="Overrides, e.g. lr=1e-5 or trainer.total_training_steps=50"
     ),
 ]
 

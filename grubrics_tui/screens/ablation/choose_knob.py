@@ -15,15 +15,11 @@ from engine.ablations.plan import split_values
 from engine.base.errors import UsageError
 from engine.base.jsonl import line
 from engine.recipe.recipe import Recipe, load_recipe
-from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.drawing.wrap import clipped
 from grubrics_tui.screens.base import Dialog
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.text.fuzzy import ranked
 from grubrics_tui.widgets.facts import inert
-from grubrics_tui.widgets.span_widget import SpanWidget
-
-_LONGEST_VALUE = 24
+from grubrics_tui.widgets.key_list import LONGEST_VALUE, KeyList, find_keys
 
 
 @dataclass(frozen=True)
@@ -32,37 +28,6 @@ class Knob:
 
     key: str
     values: tuple[str, ...]
-
-
-class KeyList(SpanWidget):
-    """Keys of a config with value and origin; scrolls to the selected one."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        super().__init__()
-        self._recipe = recipe
-        self._keys: list[str] = []
-        self._selected = 0
-
-    def show(self, keys: list[str], selected: int) -> None:
-        self._keys, self._selected = keys, selected
-        self.redraw("no key has this name")
-
-    def draw(self, width: int, height: int) -> list[Row]:
-        first = min(max(0, self._selected - height // 2), max(0, len(self._keys) - height))
-        shown = enumerate(self._keys[first : first + height], start=first)
-        return [self._row(key, index == self._selected, width) for index, key in shown]
-
-    def _row(self, key: str, is_selected: bool, width: int) -> Row:
-        value = clipped(line(str(self._recipe.get(key))) or "", _LONGEST_VALUE)
-        origin = self._recipe.origins.get(key, "default")
-        room = max(10, width - _LONGEST_VALUE - 14)
-        paper = "line" if is_selected else ""
-        name = key if len(key) <= room else f"…{key[1 - room :]}"
-        return [
-            Span(name.ljust(room), "primary" if is_selected else "", paper, is_selected),
-            Span(f" {value:<{_LONGEST_VALUE}}", "foreground", paper),
-            Span(f" {origin:<12}", "quiet", paper),
-        ]
 
 
 class ChooseKnob(Dialog[Knob]):
@@ -105,7 +70,7 @@ class ChooseKnob(Dialog[Knob]):
         with Vertical() as box:
             yield Input(placeholder="type part of a key, e.g. lr or rank", compact=True)
             yield Static(id="problem", markup=False)
-            yield KeyList(self._base)
+            yield KeyList()
         box.border_title = inert(f"What to vary in {self._base.name}")
         box.border_subtitle = "enter takes the key, then the values; esc cancel"
 
@@ -163,20 +128,18 @@ class ChooseKnob(Dialog[Knob]):
 
     def action_pick(self, rows: int) -> None:
         self._selected = max(0, min(self._selected + rows, len(self._keys) - 1))
-        self.query_one(KeyList).show(self._keys, self._selected)
+        self.query_one(KeyList).show(self._base, self._keys, self._selected)
 
     def action_back(self) -> None:
         self.dismiss()
 
     def _value(self, key: str) -> str:
-        return clipped(line(str(self._base.get(key))) or "", _LONGEST_VALUE)
+        return clipped(line(str(self._base.get(key))) or "", LONGEST_VALUE)
 
     def _find(self, query: str) -> None:
-        """What a person has set comes first: most other keys have no effect on this config."""
-        keys = ranked(query, self._base.values)
-        self._keys = sorted(keys, key=lambda key: not self._base.is_chosen(key))
+        self._keys = find_keys(self._base, query)
         self._selected = 0
-        self.query_one(KeyList).show(self._keys, 0)
+        self.query_one(KeyList).show(self._base, self._keys, 0)
 
     def _say(self, text: Content) -> None:
         self.query_one("#problem", Static).update(inert(text))

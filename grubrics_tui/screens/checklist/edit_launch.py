@@ -1,8 +1,10 @@
-"""The dialog that edits the overrides of a launch."""
+"""The dialog that edits the overrides of a launch: keys are found by a part of their names."""
 
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -15,25 +17,38 @@ from engine.base.errors import UsageError
 from grubrics_tui.screens.base import Dialog
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import inert
+from grubrics_tui.widgets.key_list import KeyList, find_keys
+
+if TYPE_CHECKING:
+    from engine.recipe.recipe import Recipe
 
 
 class OverridesScreen(Dialog[tuple[str, ...]]):
     """Returns overrides that the config accepts, or None. A refusal is shown in one line."""
 
+    WHERE = "overrides"
     BINDINGS = bindings("overrides")
 
     DEFAULT_CSS = """
     OverridesScreen {
         align: center middle;
         & > Vertical {
-            width: 100; max-width: 96%; height: auto; padding: 1 2;
+            width: 100; max-width: 100%; height: 80%; max-height: 30; padding: 0 1;
             background: $panel; border: round $line-focus; border-title-color: $primary;
             border-subtitle-color: $quiet;
         }
         Input, Input:focus { border: none; background: $background; height: 1; padding: 0 1; }
-        #problem { margin-top: 1; }
+        #problem { height: auto; max-height: 4; margin: 1 0; }
+        KeyList { background: $panel; }
     }
     """
+
+    class Loaded(Message):
+        """The config was read; its keys can be listed."""
+
+        def __init__(self, recipe: Recipe) -> None:
+            super().__init__()
+            self.recipe = recipe
 
     class Accepted(Message):
         def __init__(self, overrides: tuple[str, ...]) -> None:
@@ -45,17 +60,61 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
             super().__init__()
             self.reason = reason
 
-    def __init__(self, config: str, overrides: tuple[str, ...]) -> None:
+    def __init__(self, source: str, overrides: tuple[str, ...], runs_root: Path) -> None:
         super().__init__()
-        self._config, self._overrides = config, overrides
+        self._source, self._overrides, self._runs_root = source, overrides, runs_root
+        self._recipe: Recipe | None = None
+        self._keys: list[str] = []
+        self._selected = 0
 
     def compose(self) -> ComposeResult:
-        field = Input(shlex.join(self._overrides), placeholder="key=value key=value ...")
-        hint = Content.styled("YAML values; leave empty to clear all overrides", "$quiet")
-        box = Vertical(field, Static(hint, id="problem", markup=False))
-        box.border_title = inert(f"Overrides of {self._config}")
-        box.border_subtitle = "enter apply, esc cancel"
-        yield box
+        with Vertical() as box:
+            yield Input(shlex.join(self._overrides), placeholder="key=value key=value ...")
+            yield Static(_HINT, id="problem", markup=False)
+            yield KeyList()
+        box.border_title = inert(f"Overrides of {self._source}")
+        box.border_subtitle = "tab takes the key, enter apply, esc cancel"
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+        self._load()
+
+    @work(thread=True, group="load", exit_on_error=False)
+    def _load(self) -> None:
+        from engine.launch.plan_launch import recipe_for_launch
+
+        try:
+            recipe, _ = recipe_for_launch(self._source, self._overrides, self._runs_root)
+        except UsageError as error:
+            self.post_message(self.Refused(str(error)))
+        else:
+            self.post_message(self.Loaded(recipe))
+
+    @on(Loaded)
+    def _list_keys(self, message: Loaded) -> None:
+        self._recipe = message.recipe
+        self._find()
+
+    @on(Input.Changed)
+    def _find(self) -> None:
+        """List the keys that the word before the cursor may mean."""
+        if self._recipe is None:
+            return
+        self._keys = find_keys(self._recipe, _last_word(self.query_one(Input).value))
+        self.action_pick(-len(self._keys))
+
+    def action_pick(self, rows: int) -> None:
+        self._selected = max(0, min(self._selected + rows, len(self._keys) - 1))
+        if self._recipe is not None:
+            self.query_one(KeyList).show(self._recipe, self._keys, self._selected)
+
+    def action_take_key(self) -> None:
+        """Complete the key that is being typed; its value is typed after it."""
+        if self._keys:
+            field = self.query_one(Input)
+            before = field.value[: len(field.value) - len(_last_word(field.value))]
+            field.value = f"{before}{self._keys[self._selected]}="
+            field.cursor_position = len(field.value)
 
     @on(Input.Submitted)
     def _submit(self, event: Input.Submitted) -> None:
@@ -63,11 +122,11 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
 
     @work(thread=True, exclusive=True, exit_on_error=False)
     def _try(self, text: str) -> None:
-        from engine.recipe.recipe import load_recipe
+        from engine.launch.plan_launch import recipe_for_launch
 
         try:
             overrides = tuple(shlex.split(text))
-            load_recipe(self._config, overrides)
+            recipe_for_launch(self._source, overrides, self._runs_root)
         except (UsageError, ValueError) as error:
             self.post_message(self.Refused(str(error)))
         else:
@@ -83,3 +142,11 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
 
     def action_back(self) -> None:
         self.dismiss()
+
+
+_HINT = Content.styled("YAML values; the end of a key is enough; empty: no overrides", "$quiet")
+
+
+def _last_word(text: str) -> str:
+    """The key that is being typed, or whose value is."""
+    return text.rpartition(" ")[2].partition("=")[0]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from engine.preflight.check import Check
     from engine.recipe.recipe import Recipe
     from engine.recipe.steps import StepPlan
+    from engine.runs.rundir import RunDir
 
 
 class LaunchScreen(ScrolledScreen):
@@ -52,9 +53,9 @@ class LaunchScreen(ScrolledScreen):
             super().__init__()
             self.reason = reason
 
-    def __init__(self, recipe: Recipe, runs_root: Path) -> None:
+    def __init__(self, recipe: Recipe, runs_root: Path, again: RunDir | None = None) -> None:
         super().__init__()
-        self._recipe, self._runs_root = recipe, runs_root
+        self._recipe, self._runs_root, self._again = recipe, runs_root, again
         self._plan: LaunchPlan | None = None
         self._started = False
 
@@ -71,13 +72,13 @@ class LaunchScreen(ScrolledScreen):
 
     @work(thread=True, exit_on_error=False)
     def _make_plan(self) -> None:
-        from engine.launch.launcher import plan
+        from engine.launch.plan_launch import plan_launch
         from engine.preflight import machine
         from engine.preflight.check import Subject
         from engine.recipe.steps import step_plan
 
         try:
-            made = plan(self._recipe, runs=self._runs_root)
+            made = plan_launch(self._recipe, self._runs_root, again=self._again)
         except UsageError as error:
             self.post_message(self.Refused(str(error)))
             return
@@ -178,6 +179,8 @@ def plan_facts(plan: LaunchPlan, steps: StepPlan | None) -> list[Fact]:
     from engine.recipe.scoring import asks_judge
 
     facts: list[Fact] = [("run", plan.run_id), ("folder", str(plan.directory))]
+    if plan.folder_note:
+        facts.append(("note", plan.folder_note))
     if steps is None:
         return [*facts, ("steps", "unknown: cannot read the training file")]
     requested = "" if steps.asked is None else f"{steps.asked} requested; "

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from engine.preflight.check import Check
     from engine.recipe.recipe import Recipe
+    from engine.runs.rundir import RunDir
 
 
 class ChecklistScreen(CockpitScreen):
@@ -49,11 +50,12 @@ class ChecklistScreen(CockpitScreen):
     """
 
     class Loaded(Message):
-        """The config was read; ``ids`` are the checks that will run."""
+        """The config was read; ``again`` is the run that it is of, ``ids`` are the checks that will
+        run."""
 
-        def __init__(self, recipe: Recipe, ids: Sequence[str]) -> None:
+        def __init__(self, recipe: Recipe, again: RunDir | None, ids: Sequence[str]) -> None:
             super().__init__()
-            self.recipe, self.ids = recipe, ids
+            self.recipe, self.again, self.ids = recipe, again, ids
 
     class Refused(Message):
         """The config or an override is invalid."""
@@ -69,10 +71,15 @@ class ChecklistScreen(CockpitScreen):
             super().__init__()
             self.check = check
 
-    def __init__(self, runs_root: Path, config: str, overrides: tuple[str, ...]) -> None:
+    def __init__(
+        self, runs_root: Path, config: str, overrides: tuple[str, ...], *, edits: bool = False
+    ) -> None:
+        """``config`` may also be the ID of a run. ``edits`` opens the overrides at once."""
         super().__init__()
+        self._edits = edits
         self.recipe: Recipe | None = None
         self._runs_root, self._config, self._overrides = runs_root, config, overrides
+        self._again: RunDir | None = None
         self._refusal = ""
 
     def compose(self) -> ComposeResult:
@@ -83,6 +90,8 @@ class ChecklistScreen(CockpitScreen):
 
     def on_mount(self) -> None:
         self._start()
+        if self._edits:
+            self.call_after_refresh(self.action_edit_overrides)
 
     def _start(self, tests: bool = False) -> None:
         self.recipe, self._refusal = None, ""
@@ -97,25 +106,26 @@ class ChecklistScreen(CockpitScreen):
     @work(thread=True, exclusive=True, group="checks", exit_on_error=False)
     def _check(self, tests: bool) -> None:
         # Imported here: pydantic, OmegaConf and Arrow would delay the first paint.
+        from engine.launch.plan_launch import plan_launch, recipe_for_launch
         from engine.preflight.checklist import ITEMS, run_checks
-        from engine.recipe.recipe import load_recipe
 
         worker = get_current_worker()
         try:
-            recipe = load_recipe(self._config, self._overrides)
+            recipe, again = recipe_for_launch(self._config, self._overrides, self._runs_root)
+            planned = plan_launch(recipe, self._runs_root, again=again).recipe if again else recipe
         except UsageError as error:
             self.post_message(self.Refused(str(error)))
             return
-        self.post_message(self.Loaded(recipe, [*(item.id for item in ITEMS), "tests"]))
-        for check in run_checks(recipe, tests=tests, runs=self._runs_root):
+        self.post_message(self.Loaded(recipe, again, [*(item.id for item in ITEMS), "tests"]))
+        for check in run_checks(planned, tests=tests, runs=self._runs_root):
             if worker.is_cancelled:
                 return
             self.post_message(self.Answered(check))
 
     @on(Loaded)
     def _show_recipe(self, message: Loaded) -> None:
-        self.recipe = message.recipe
-        self.query_one("#run", Facts).show(recipe_facts(message.recipe))
+        self.recipe, self._again = message.recipe, message.again
+        self.query_one("#run", Facts).show(recipe_facts(message.recipe, message.again))
         self.query_one(CheckList).start(message.ids)
         self._show_detail()
 
@@ -157,7 +167,7 @@ class ChecklistScreen(CockpitScreen):
         from grubrics_tui.screens.checklist.launch import LaunchScreen
 
         assert self.recipe is not None
-        self.app.push_screen(LaunchScreen(self.recipe, self._runs_root))
+        self.app.push_screen(LaunchScreen(self.recipe, self._runs_root, self._again))
 
     def _obstacle(self) -> str | None:
         """Why the run cannot be launched now, or None."""
@@ -194,7 +204,9 @@ class ChecklistScreen(CockpitScreen):
             if overrides is not None:
                 self._choose(self._config, overrides)
 
-        self.app.push_screen(OverridesScreen(self._config, self._overrides), choose)
+        self.app.push_screen(
+            OverridesScreen(self._config, self._overrides, self._runs_root), choose
+        )
 
     def _choose(self, config: str, overrides: tuple[str, ...]) -> None:
         """Check another config or other overrides."""
@@ -222,17 +234,19 @@ def find_configs() -> Iterator[tuple[str, str]]:
         yield config.name, f"{config.kind:<6}{config.description}"
 
 
-def recipe_facts(recipe: Recipe) -> list[Fact]:
-    """What will be trained, with which judge and overrides."""
+def recipe_facts(recipe: Recipe, again: RunDir | None = None) -> list[Fact]:
+    """What will be trained, with which judge and overrides. ``again``: the run that it is of."""
     from engine.judge.providers import asks_server
     from engine.recipe.scoring import asks_judge, scorer
 
     model = recipe.get("model.path") or recipe.get("actor_rollout_ref.model.path")
+    source = "" if again is None else f"   as run {again.id} was launched"
     facts: list[Fact] = [
         (
             "config",
             Content.assemble(
-                (recipe.name, "bold"), f"   {recipe.kind} on {recipe.get('grubrics.device')}"
+                (recipe.name, "bold"),
+                f"   {recipe.kind} on {recipe.get('grubrics.device')}{source}",
             ),
         ),
         ("about", str(recipe.get("grubrics.description") or "–")),

@@ -37,6 +37,7 @@ from grubrics_tui.screens.live.panel_tabs import PanelTabs
 from grubrics_tui.screens.live.panels import external_layout
 from grubrics_tui.screens.live.run_header import RunHeader
 from grubrics_tui.screens.navigation import (
+    LaunchAgain,
     OpenFindings,
     OpenLog,
     OpenLogEntry,
@@ -55,7 +56,7 @@ from grubrics_tui.widgets.panel import Panel
 _FOOTER_S = 0.3
 _READING_S = 0.25
 """Time between two redraws while a history is read."""
-_FOR_OWN_RUNS = frozenset({"stop", "verdict", "log_entry", "open_rollouts"})
+_FOR_OWN_RUNS = frozenset({"stop", "verdict", "relaunch", "log_entry", "open_rollouts"})
 """Actions that need a run directory, which an external run does not have."""
 
 
@@ -303,6 +304,10 @@ class LiveScreen(ChartScreen):
     def action_log_entry(self) -> None:
         if isinstance(self.run, RunDir):
             self.post_message(OpenLogEntry(self.run))
+
+    def action_relaunch(self) -> None:
+        if isinstance(self.run, RunDir):
+            self.post_message(LaunchAgain(self.run.id))
 
     async def action_back(self) -> None:
         if self.clear_view():

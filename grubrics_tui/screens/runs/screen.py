@@ -24,6 +24,7 @@ from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
 from grubrics_tui.screens.dialogs.stop import confirm_stop
 from grubrics_tui.screens.dialogs.trust import when_trusted
 from grubrics_tui.screens.navigation import (
+    LaunchAgain,
     OpenCompare,
     OpenFindings,
     OpenGuide,
@@ -297,6 +298,10 @@ class RunsScreen(CockpitScreen):
     def action_ablate(self) -> None:
         if (info := self._selected) is not None:
             self.post_message(OpenGuide(info.id))
+
+    def action_relaunch(self) -> None:
+        if (info := self._selected) is not None:
+            self.post_message(LaunchAgain(info.id))
 
     def action_leftovers(self) -> None:
         self.post_message(OpenLeftovers())

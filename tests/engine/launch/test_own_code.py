@@ -27,6 +27,7 @@ from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch
 from engine.supervise.queue import Ticket
 from engine.supervise.run_summary import read_summary
+from tests.engine.preflight.project import write_model
 
 RECIPE = """
 grubrics: {kind: grpo, device: cpu}
@@ -49,6 +50,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def recipe(*overrides: str) -> Recipe:
     return load_recipe("try.yaml", overrides, {})
+
+
+def with_model() -> Recipe:
+    return recipe(f"actor_rollout_ref.model.path={write_model(Path('models/tiny'))}")
 
 
 def edit(text: str = "V = 0.9\n") -> None:
@@ -226,12 +231,12 @@ def test_each_edit_is_reported_once() -> None:
     assert watch.describe(restored).endswith("mine/part.py has the content of the launch again")
 
 
-def test_a_folder_with_checkpoints_of_the_function_before_the_edit_is_refused_by_name() -> None:
+def test_a_folder_with_checkpoints_of_the_function_before_the_edit_is_left_alone_by_name() -> None:
     claim(made("a"))
     Path("checkpoints/global_step_1").mkdir(parents=True)
     Path("checkpoints/latest_checkpointed_iteration.txt").write_text("1")
     edit()
-    check = checkpoint.check(Subject(recipe(), {}, Path("runs")))
+    check = checkpoint.check(Subject(with_model(), {}, Path("runs")))
     assert "another configuration" in check.message
     assert "reward function part.py was edited" in check.message
 
@@ -297,11 +302,11 @@ def test_other_training_data_is_another_configuration_and_no_repetition() -> Non
     assert compared(first, made("b")).no_effect == ()
 
 
-def test_a_folder_with_checkpoints_of_other_training_data_is_refused_by_name() -> None:
+def test_a_folder_with_checkpoints_of_other_training_data_is_left_alone_by_name() -> None:
     Path("train.jsonl").write_text("{}\n")
     claim(made("a"))
     Path("checkpoints/global_step_1").mkdir(parents=True)
     Path("checkpoints/latest_checkpointed_iteration.txt").write_text("1")
     Path("train.jsonl").write_text('{"a": 1}\n')
-    check = checkpoint.check(Subject(recipe(), {}, Path("runs")))
+    check = checkpoint.check(Subject(with_model(), {}, Path("runs")))
     assert "data file train.jsonl was edited" in check.message

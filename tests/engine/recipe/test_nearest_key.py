@@ -12,12 +12,9 @@ from tests.paths import CONFIGS
 @pytest.mark.parametrize(
     ("config", "key", "meant"),
     [
-        ("grpo_tiny", "actor.optim.lr", "actor_rollout_ref.actor.optim.lr"),
         ("grpo_tiny", "actor.optm.lr", "actor_rollout_ref.actor.optim.lr"),
-        ("grpo_tiny", "lr", "actor_rollout_ref.actor.optim.lr"),
         ("grpo_tiny", "learning_rate", "actor_rollout_ref.actor.optim.lr"),
         ("grpo_tiny", "batch_size", "data.train_batch_size"),
-        ("grpo_tiny", "rollout.n", "actor_rollout_ref.rollout.n"),
         ("grpo_tiny", "trainer.max_steps", "trainer.total_training_steps"),
         ("sft_tiny", "lr", "training.learning_rate"),
         ("sft_tiny", "training.learning_rte", "training.learning_rate"),
@@ -27,6 +24,28 @@ def test_the_key_that_was_meant_is_suggested(config: str, key: str, meant: str) 
     told = rf"unknown key '{key}' in {key}=1; did you mean '{meant}'\?"
     with pytest.raises(UsageError, match=told):
         load_recipe(str(CONFIGS / f"{config}.yaml"), [f"{key}=1"], {})
+
+
+@pytest.mark.parametrize(
+    ("typed", "key"),
+    [
+        ("actor.optim.lr", "actor_rollout_ref.actor.optim.lr"),
+        ("lr", "actor_rollout_ref.actor.optim.lr"),
+        ("rollout.n", "actor_rollout_ref.rollout.n"),
+        ("kl_loss_coef", "actor_rollout_ref.actor.kl_loss_coef"),
+        ("experiment_name", "trainer.experiment_name"),
+    ],
+)
+def test_the_end_of_a_key_is_enough_where_it_names_one_key(typed: str, key: str) -> None:
+    """Of several keys with this end, the only one that the file sets, or that is not a critic's."""
+    recipe = load_recipe(str(CONFIGS / "grpo_tiny.yaml"), [f"{typed}=1"], {})
+    assert recipe.overrides == (f"{key}=1",)
+    assert [change.key for change in recipe.changes] == [key]
+
+
+def test_the_end_of_several_keys_is_refused_with_their_names() -> None:
+    with pytest.raises(UsageError, match=r"'seed' is the end of several keys: .*, grubrics\.seed"):
+        load_recipe(str(CONFIGS / "grpo_tiny.yaml"), ["seed=1"], {})
 
 
 def test_an_unknown_key_is_blamed_on_the_command_line_without_a_text_value() -> None:

@@ -70,7 +70,7 @@ def test_a_run_tells_what_it_was_launched_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("nothing",), (TINY, "--origin", "elsewhere"), (TINY, "lr=1")]
+    "arguments", [("nothing",), (TINY, "--origin", "elsewhere"), (TINY, "nothing=1")]
 )
 def test_what_cannot_be_read_is_one_line(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     done = CliRunner().invoke(app, ["config", *arguments, "--runs", str(tmp_path)])

@@ -159,6 +159,18 @@ async def test_an_override_is_checked_before_it_is_taken(project: Path, runs: Pa
         assert driver.app.overrides == ("training.max_steps=5",)
 
 
+async def test_a_key_is_found_by_a_part_of_its_name_and_completed(
+    project: Path, runs: Path
+) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        await driver.press("v")
+        await driver.message(OverridesScreen.Loaded)
+        await driver.press(*"grad_norm", "tab", *"0.5", "enter")
+        await driver.message(ChecklistScreen.Loaded)
+        assert driver.app.overrides == ("training.max_grad_norm=0.5",)
+
+
 async def test_the_launch_screen_shows_command_changes_and_plan(project: Path, runs: Path) -> None:
     from engine.recipe.recipe import load_recipe
 

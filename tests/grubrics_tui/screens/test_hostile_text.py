@@ -30,6 +30,8 @@ FORMATS = ("verl", "verl-jsonl", "hf-state")
 
 WITHOUT_DATA = frozenset({"help", "confirm", "leftovers", "sources", "start", "ask-steps"})
 """Screens that show no text of a run."""
+SHORTENED = frozenset({"compare", "choose-metric"})
+"""Screens whose labels are shortened at 80x24; see ``test_compare``."""
 
 
 @pytest.fixture
@@ -71,7 +73,9 @@ async def test_every_screen_shows_it_inert(name: str, world: World) -> None:
             await driver.resize(size)
             await settled(driver)
             text = assert_inert(driver)
-            assert name in WITHOUT_DATA or any(sign in text for sign in SIGNS), driver.screen
+            is_short = size == SMALL and name in SHORTENED
+            has_data = name not in WITHOUT_DATA and not is_short
+            assert not has_data or any(sign in text for sign in SIGNS), driver.screen
 
 
 @pytest.mark.parametrize("kind", ["grpo", "sft"])

@@ -13,8 +13,11 @@ from engine.base import jsonl
 from engine.checkpoints.ownership import STAMP, Stamp
 from engine.runs.events import pending_stop
 from engine.runs.registry import list_runs
-from engine.runs.rundir import archive_root
+from engine.runs.rundir import RunDir, archive_root
 from engine.runs.trust import vouch
+from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
+from grubrics_tui.screens.checklist.launch import LaunchScreen
+from grubrics_tui.screens.checklist.screen import ChecklistScreen
 from grubrics_tui.screens.runs.run_list import RunList
 from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.widgets import facts
@@ -413,3 +416,19 @@ async def test_without_marks_a_key_acts_on_the_run_under_the_cursor(runs: Path) 
         await driver.shows("2 runs")
         await driver.press("space", "space", "escape", "d")
         await driver.shows("Archive or delete ", "second")
+
+
+async def test_a_run_is_launched_again_with_another_value_and_a_folder_of_its_own(
+    curable: RunDir, runs: Path
+) -> None:
+    async with running(runs, config="grpo") as driver:
+        await driver.press("r")
+        await driver.shows(curable.id)
+        await driver.press("R")
+        await driver.message(OverridesScreen.Loaded)
+        await driver.press(*"optim.lr=1e-4", "enter")
+        await driver.shows(f"as run {curable.id} was launched", "optim.lr=0.0001 (cli)")
+        checklist = driver.app.screen
+        assert isinstance(checklist, ChecklistScreen) and checklist.recipe is not None
+        await driver.app.push_screen(LaunchScreen(checklist.recipe, runs, curable))
+        await driver.shows("recipe.yaml", f"those of run '{curable.id}' stay")

@@ -1,0 +1,79 @@
+"""A launch beside the checkpoints of other runs, and the config of a run once more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.base import files, jsonl
+from engine.base.errors import UsageError
+from engine.checkpoints.ownership import claim
+from engine.launch.launcher import manifest, plan
+from engine.launch.plan_launch import plan_launch, recipe_to_relaunch
+from engine.recipe.frozen import pinned_recipe
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, write_state
+from engine.runs.trust import vouch
+from tests.engine.preflight.project import Project, make_project
+
+LR = "actor_rollout_ref.actor.optim.lr"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.chdir(tmp_path)
+    return make_project(tmp_path)
+
+
+@pytest.fixture
+def first(project: Project) -> RunDir:
+    """A finished run that has left a checkpoint in the folder of its config."""
+    run = RunDir(Path("runs") / "first")
+    contents = manifest(plan(project.recipe("grpo", f"{LR}=3e-5"), "first", Path("runs")))
+    run.attempt(1).path.mkdir(parents=True)
+    jsonl.write_json(run.manifest, contents)
+    files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    write_state(run, RunState("finished"))
+    vouch(run)
+    claim(run)
+    Path("checkpoints/grpo/global_step_1").mkdir(parents=True)
+    return run
+
+
+def test_a_changed_config_saves_to_a_folder_of_its_own(project: Project, first: RunDir) -> None:
+    planned = plan_launch(project.recipe("grpo", f"{LR}=1e-4"), Path("runs"), "second")
+    assert planned.recipe.get("trainer.default_local_dir") == "checkpoints/second"
+    assert "holds checkpoints of run 'first'" in planned.folder_note
+    assert planned.argv[-1] == "trainer.default_local_dir=checkpoints/second"
+
+
+def test_the_same_config_uses_its_folder_again(project: Project, first: RunDir) -> None:
+    planned = plan_launch(project.recipe("grpo", f"{LR}=3e-5"), Path("runs"), "second")
+    assert planned.recipe.get("trainer.default_local_dir") == "checkpoints/grpo"
+    assert planned.folder_note == ""
+
+
+def test_a_run_is_launched_again_with_its_values_and_the_changes(
+    project: Project, first: RunDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither an edit of the config file nor the environment changes the values of the run."""
+    Path("configs/grpo.yaml").write_text("edited: yes")
+    monkeypatch.setenv("REWARD_LAMBDA_INFO", "0.9")
+    recipe = recipe_to_relaunch(first, ["train_batch_size=2"])
+    planned = plan_launch(recipe, Path("runs"), "again", again=first)
+    assert recipe.get(LR) == 3e-5
+    assert recipe.get("data.train_batch_size") == 2
+    assert recipe.get("reward_config.lambda_info") != 0.9
+    assert planned.recipe.get("trainer.default_local_dir") == "checkpoints/again"
+    assert planned.parent is not None and planned.parent.relation == "relaunch"
+
+
+def test_a_run_of_another_folder_is_refused(
+    first: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    run = RunDir(first.path.absolute())
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="belongs to another working directory"):
+        recipe_to_relaunch(run, [])
