@@ -61,6 +61,14 @@ class ArmRow:
             return None
         return self.comparison.verdict
 
+    @property
+    def is_preliminary(self) -> bool:
+        """Whether runs of this arm are still to end. Verdicts that are looked at after every seed
+        find a difference more often than the level says."""
+        return self.stopped is None and any(
+            run.state is None or not run.state.has_ended for run in self.runs
+        )
+
     def to_json(self) -> dict[str, Any]:
         difference = self.comparison.difference if self.comparison else None
         return {
@@ -75,6 +83,7 @@ class ArmRow:
             "steps": list(self.steps),
             "states": {run.run: run.state.state for run in self.runs if run.state},
             "verdict": self.verdict,
+            "preliminary": self.is_preliminary,
             "needed_seeds": self.comparison.needed if self.comparison else None,
             "stopped": self.stopped,
             "incomparable": self.incomparable,

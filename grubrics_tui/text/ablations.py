@@ -139,10 +139,12 @@ def format_interval(estimate: Estimate) -> str:
 
 
 def format_verdict(row: ArmRow) -> str:
-    """The verdict; why there is none where an arm was compared."""
+    """The verdict, ``so far`` while runs of the arm are to come; or why there is none."""
     if row.comparison is not None and row.verdict is None:
         return "needs 2 seeds"
-    return row.verdict or ("incomparable" if row.incomparable else "")
+    if row.verdict is not None:
+        return f"{row.verdict} so far" if row.is_preliminary else row.verdict
+    return "incomparable" if row.incomparable else ""
 
 
 def format_runs(runs: Sequence[SeedRun]) -> str:

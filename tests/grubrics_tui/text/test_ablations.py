@@ -8,7 +8,7 @@ from engine.ablations.plan import BASE, AblationPlan, Arm
 from engine.ablations.report import AblationReport
 from engine.ablations.table import SeedRun, make_table
 from engine.runs.state import RunState
-from grubrics_tui.text.ablations import format_table
+from grubrics_tui.text.ablations import format_table, format_verdict
 
 PLAN = AblationPlan("a", "c", "grpo", (Arm(BASE, (), {}), Arm("x", (), {})), (1, 2), 20)
 
@@ -50,3 +50,20 @@ def test_an_undecided_arm_whose_interval_excludes_0_is_explained() -> None:
     text = "\n".join(format_table(AblationReport(plan, "validation reward", rows, False)))
     assert "far: its interval alone excludes 0" in text
     assert text.count("its interval alone") == 1
+
+
+def test_a_verdict_is_so_far_while_a_run_of_the_arm_trains() -> None:
+    values = {BASE: (0.30, 0.35, 0.28, 0.31), "x": (0.60, 0.66, 0.57)}
+    runs = {
+        name: [
+            SeedRun(name, seed, RunState("finished"), {20: value}, {})
+            for seed, value in enumerate(rewards, start=1)
+        ]
+        for name, rewards in values.items()
+    }
+    plan = AblationPlan("a", "c", "grpo", PLAN.arms, (1, 2, 3, 4), 20)
+    states = {"better so far": RunState("running"), "better": RunState("finished")}
+    for verdict, state in states.items():
+        last = SeedRun("x", 4, state, {}, {})
+        row = make_table(plan, {**runs, "x": [*runs["x"], last]}, lower_is_better=False)[1]
+        assert format_verdict(row) == verdict
