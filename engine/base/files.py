@@ -45,7 +45,11 @@ def read_regular(path: Path, limit: int | None = None) -> bytes:
     with open_regular(path) as handle:
         if limit is None:
             return handle.read()
-        data = handle.read(limit + 1)
+        # A buffer of the limit's size would take longer than reading a small file.
+        size = min(limit, os.fstat(handle.fileno()).st_size)
+        data = handle.read(size + 1)
+        if len(data) > size:
+            data += handle.read(limit + 1 - len(data))
     if len(data) > limit:
         text = f"larger than the {limit >> 10} KiB that such a file may have"
         raise OSError(errno.EFBIG, text, str(path))

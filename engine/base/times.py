@@ -36,6 +36,14 @@ def duration(value: float | None) -> str:
     return f"{hours}:{minutes:02}:{second:02}" if hours else f"{minutes}:{second:02}"
 
 
+def age(value: float) -> str:
+    """Whole units of some seconds, as filters take them: ``45s``, ``12m``, ``7h``, ``3d``."""
+    for unit, name in ((86400, "d"), (3600, "h"), (60, "m")):
+        if value >= unit:
+            return f"{value // unit:.0f}{name}"
+    return f"{max(0.0, value):.0f}s"
+
+
 def clock(moment: float | None) -> str:
     """``2026-01-31 14:05`` in local time."""
     return _local(moment, "%Y-%m-%d %H:%M")

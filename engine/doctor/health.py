@@ -142,7 +142,7 @@ class HealthBook:
         health_by_id = {info.id: self.of(info) for info in infos}
         running = [info for info in infos if info.state.state == "running"]
         unknown = [*running, *(info for info in infos if health_by_id[info.id] is UNKNOWN)]
-        if not unknown:
+        if not unknown or budget_s <= 0:
             return health_by_id
         import engine.doctor.live  # noqa: F401 - loading the rules does not count
 

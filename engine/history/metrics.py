@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-REWARD_MEAN = "reward/mean"
+from engine.runs import figures
+
+REWARD_MEAN = figures.REWARD
 REWARD_STD = "reward/std"
 REWARD_MIN = "reward/min"
 REWARD_MAX = "reward/max"
@@ -30,7 +32,7 @@ GROUPS_EQUAL = "groups/evicted_equal"
 GROUPS_FAILED = "groups/evicted_failed"
 GROUPS_STALE = "groups/evicted_stale"
 GROUPS_SURPLUS = "groups/discarded"
-VALIDATION_REWARD = "val/reward"
+VALIDATION_REWARD = figures.VALIDATION
 STEP_TIME = "timing_s/step"
 TRAIN_LOSS = "train/loss"
 VALIDATION_LOSS = "val/loss"

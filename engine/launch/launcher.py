@@ -303,7 +303,6 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
         "cwd": str(Path.cwd()),
         "variables": dict(launch_plan.variables),
         "created": now,
-        "config": config,
         "fingerprint": training_fingerprint(recipe),
         "changes": _changes(recipe),
         "in_file": in_file(recipe),
@@ -323,6 +322,8 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
         "ray": launch_plan.ray,
         # The trainer reads the recipe of the launch: the file may be edited while the run waits.
         "attempts": [{"number": 1, "started": now, "argv": [*gate, *trainer]}],
+        # Last, because it is large: lists read a manifest only up to it.
+        "config": config,
     }
 
 

@@ -7,12 +7,13 @@ a place in ``registry._row``; tests say so.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from engine.base.errors import unknown_name
 from engine.base.query_fields import Field
-from engine.base.times import MISSING, clock, day_and_time, duration
+from engine.base.times import MISSING, age, clock, duration
 from engine.runs.notes import Notes
 from engine.runs.state import EXTERNAL, FOREIGN, STOPPED, RunState, StateName
 
@@ -31,6 +32,16 @@ class RunInfo:
     started: float | None
     """When its first attempt started; a run that never started: when it was launched."""
     notes: Notes = _NO_NOTES
+    reward: float | None = None
+    """Mean reward of the last step."""
+    curve: str = ""
+    """The mean rewards of the last steps as a line of blocks."""
+    validation: float | None = None
+    """Reward of the last validation."""
+    changed: tuple[str, ...] = ()
+    """The overrides that differ from the config file, as ``lr=3e-05``."""
+    health: str = ""
+    """``healthy``, or what the doctor found; empty where it was not asked or has no answer."""
 
     def to_json(self) -> dict[str, Any]:
         return runs_to_json([self])[0]
@@ -38,18 +49,17 @@ class RunInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """How lists show a column. Without ``text`` the value is formatted by its kind."""
+    """How lists show a column."""
 
+    rank: int
+    """Where the screen is too narrow for all columns, those of the highest rank are left out."""
+    head: str = ""
+    """Empty: the name of the column."""
     width: int | None = None
-    """Characters; None: those of the widest cell on the screen, 11 in ``runs``."""
-    text: Callable[[RunInfo], str] | None = None
-    narrow: Callable[[RunInfo], str] | None = None
-    """The text on a screen of less than 100 columns, which leaves the column out without it."""
-    narrow_width: int | None = None
+    """Characters; None: those of the widest text, at most ``most``."""
+    most: int = 28
     right: bool = False
     """Whether the text is aligned to the right."""
-    in_text: bool = True
-    """Whether ``runs`` prints it; the screen always shows a cell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,25 +70,71 @@ class Column(Field[RunInfo]):
     """Its key in ``runs --json`` and ``show --json``, and a name in filters; None: it has none."""
     to_json: Callable[[RunInfo], Any] | None = None
     """The JSON value where it is not ``value``."""
+    format: Callable[[RunInfo], str] | None = None
+    """Its text where that does not follow from ``kind``."""
     cell: Cell | None = None
-    """Its cell between the id of a run and its tags; None: lists have no such cell."""
+    """Its cell between the id of a run and its tags; None: lists show it only when it is chosen."""
 
     @property
     def names(self) -> tuple[str, ...]:
         key = () if self.key in (None, self.name) else (self.key,)
         return (*super().names, *key)
 
+    @property
+    def head(self) -> str:
+        return (self.cell and self.cell.head) or self.name
+
     def text(self, run: RunInfo) -> str:
-        if self.cell is not None and self.cell.text is not None:
-            return self.cell.text(run)
+        if self.format is not None:
+            return self.format(run)
         value = self.value(run)
         if self.kind == "duration":
             return duration(value)
-        if self.kind in ("time", "age"):
+        if self.kind == "time":
             return clock(value)
+        if self.kind == "age":
+            return MISSING if value is None else age(time.time() - value)
         if self.kind == "text":
             return " ".join(value)
         return MISSING if value is None else f"{value:g}"
+
+    def is_known(self, run: RunInfo) -> bool:
+        """Whether the run has a value."""
+        return self.value(run) not in (None, ())
+
+
+def find_columns(names: Iterable[str]) -> list[Column]:
+    """The columns of these names, keys or heads. UsageError for an unknown one."""
+    known = {name: column for column in COLUMNS for name in (*column.names, column.head)}
+    chosen = []
+    for name in names:
+        if name.lower() not in known:
+            raise unknown_name("column", name, known)
+        chosen.append(known[name.lower()])
+    return chosen
+
+
+def listed_columns(runs: Sequence[RunInfo]) -> list[Column]:
+    """The columns that have a cell and of which some run has a value; the first rank always."""
+    return [
+        column
+        for column in COLUMNS
+        if (cell := column.cell) and (cell.rank == 1 or any(map(column.is_known, runs)))
+    ]
+
+
+def sort_runs(runs: Iterable[RunInfo], order: str) -> list[RunInfo]:
+    """Sort by a column: the highest number, the newest run and the longest time first, texts from A
+    to Z; ``-`` before the name reverses that. Runs without a value come last in both orders.
+
+    UsageError for an unknown column.
+    """
+    (column,) = find_columns([order.removeprefix("-")])
+    known, unknown = list[RunInfo](), list[RunInfo]()
+    for run in runs:
+        (known if column.is_known(run) else unknown).append(run)
+    is_reversed = (column.kind != "text") is not order.startswith("-")
+    return [*sorted(known, key=column.value, reverse=is_reversed), *unknown]
 
 
 def runs_to_json(runs: Iterable[RunInfo]) -> list[dict[str, Any]]:
@@ -101,8 +157,21 @@ def _state_words(run: RunInfo) -> tuple[str, ...]:
     return (EXTERNAL, FOREIGN) if run.state.state == FOREIGN else (run.state.word,)
 
 
-def _step(run: RunInfo) -> str:
-    return format_step(run.state.step, run.state.total_steps)
+def _health_words(run: RunInfo) -> tuple[str, ...]:
+    """An unhealthy run is also found as ``sick``."""
+    if not run.health:
+        return ()
+    return (run.health, "sick") if run.health.startswith("unhealthy") else (run.health,)
+
+
+def _reward(run: RunInfo) -> str:
+    return f"{run.curve} {_score(run.reward):>6}" if run.curve else MISSING
+
+
+def _score(value: float | None) -> str:
+    if value is None:
+        return MISSING
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:.4g}"
 
 
 def _duration(run: RunInfo) -> float | None:
@@ -124,27 +193,38 @@ COLUMNS: tuple[Column, ...] = (
            value=lambda run: _texts(run.state.waiting_for),
            key="waiting_for", to_json=lambda run: run.state.waiting_for),
     Column(name="step", about="last logged step", kind="number", value=lambda run: run.state.step,
-           key="step", cell=Cell(text=_step, narrow=_step, right=True)),
+           key="step", format=lambda run: format_step(run.state.step, run.state.total_steps),
+           cell=Cell(rank=1, right=True)),
     Column(name="total", about="number of steps of the whole run", kind="number",
            value=lambda run: run.state.total_steps, key="total_steps"),
+    Column(name="health", about="healthy, or what the doctor found; sick: unhealthy", kind="text",
+           value=_health_words, key=None, format=lambda run: run.health or MISSING),
+    Column(name="reward", about="mean reward of the last step, after a curve of the last eight",
+           kind="number", value=lambda run: run.reward, key="reward", format=_reward,
+           cell=Cell(rank=2, width=15, right=True)),
+    Column(name="validation", about="reward of the last validation", kind="number",
+           value=lambda run: run.validation, key="validation",
+           format=lambda run: _score(run.validation),
+           cell=Cell(rank=4, head="val", width=6, right=True)),
+    Column(name="changed", about="overrides that differ from the config file, e.g. changed:lr=",
+           kind="text", value=lambda run: run.changed, key="changed",
+           to_json=lambda run: list(run.changed), cell=Cell(rank=5)),
     Column(name="recipe", about="name of the recipe", kind="text",
            value=lambda run: (run.recipe,), key="recipe", to_json=lambda run: run.recipe),
     Column(name="kind", about="grpo or sft", kind="text", value=lambda run: (run.kind,),
-           key="kind", to_json=lambda run: run.kind, cell=Cell(width=4, in_text=False)),
+           key="kind", to_json=lambda run: run.kind),
     Column(name="started", about="e.g. <2d: in the last two days", kind="time",
-           value=lambda run: run.started, key="started",
-           cell=Cell(width=16, narrow=lambda run: day_and_time(run.started), narrow_width=11,
-                     in_text=False)),
+           value=lambda run: run.started, key="started"),
     Column(name="duration", about="time that all attempts took", kind="duration", value=_duration,
-           aliases=("took",), key="duration_s"),
+           aliases=("took",), key="duration_s", cell=Cell(rank=6, head="took", right=True)),
+    Column(name="age", about="e.g. <2d: started in the last two days", kind="age",
+           value=lambda run: run.started, key=None, cell=Cell(rank=3, width=4, right=True)),
     Column(name="tag", about="one of its tags", kind="text", value=lambda run: run.notes.tags,
            key="tags", to_json=lambda run: list(run.notes.tags)),
     Column(name="note", about="its note", kind="text", value=lambda run: _texts(run.notes.text),
            key="note", to_json=lambda run: run.notes.text),
     Column(name="ended", about="when it ended", kind="time", value=lambda run: run.state.ended,
            key=None),
-    Column(name="age", about="e.g. <2d: started in the last two days", kind="age",
-           value=lambda run: run.started, key=None),
     Column(name="attempt", about="above 1: it was resumed", kind="number",
            value=lambda run: run.state.attempt, key=None),
     Column(name="exit", about="exit code", kind="number", value=lambda run: run.state.exit_code,

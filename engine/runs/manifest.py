@@ -5,8 +5,9 @@ A manifest is a file that may have been edited, copied from another machine, or 
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine.base import jsonl
@@ -44,6 +45,25 @@ def changed_values(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The overrides whose value differs from that of the file."""
     changes = manifest.get("changes") or ()
     return [change for change in changes if repr(change["before"]) != repr(change["after"])]
+
+
+def format_changes(manifest: Mapping[str, Any]) -> list[str]:
+    """``changed_values`` as ``lr=3e-05``: of each key the end that tells it from the others."""
+    changes = changed_values(manifest)
+    keys = [change["key"] for change in changes]
+    return [f"{_end_of(c['key'], keys)}={_format_value(c['after'])}" for c in changes]
+
+
+def _end_of(key: str, keys: Sequence[str]) -> str:
+    parts = key.split(".")
+    ends = (".".join(parts[-length:]) for length in range(1, len(parts) + 1))
+    return next(end for end in ends if sum(f".{k}".endswith(f".{end}") for k in keys) == 1)
+
+
+def _format_value(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def parent_phrase(manifest: Mapping[str, Any]) -> str:

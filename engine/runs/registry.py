@@ -6,11 +6,16 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from engine.base import jsonl
+from engine.base.sparkline import sparkline
 from engine.runs.columns import RunInfo
+from engine.runs.figures import read_figures
 from engine.runs.index import Index, Row
 from engine.runs.index import stamp as stamp_of
+from engine.runs.kinds import find_kind
+from engine.runs.manifest import format_changes
 from engine.runs.notes import Notes, read_notes
 from engine.runs.rundir import RunDir, exists, folder_names
 from engine.runs.state import (
@@ -27,7 +32,8 @@ from engine.runs.trust import is_neighbor
 _ACTIVE_FIELDS = ("trainer", "supervisor", "heartbeat", "beat", "host")
 """Fields of a state that an ended run does not need."""
 _LONGEST = 200
-"""Characters of a name in the list."""
+"""Characters of a name or an override in the list."""
+_MOST_CHANGES = 20
 _NO_NOTES = Notes()
 
 
@@ -80,17 +86,32 @@ def _notes_stamp(file: str) -> str:
 def _row(run: RunDir) -> Row:
     """The row of the index: only what the list needs."""
     shown = ("recipe", "kind", "created")
-    manifest, state = run.read_manifest(*shown, "attempts"), recorded_state(run)
+    manifest, state = run.read_manifest(*shown, "attempts", "changes"), recorded_state(run)
     row: Row = {}
     for key in shown:
         value = manifest.get(key)
         row[key] = value[:_LONGEST] if isinstance(value, str) else value
-    if notes := read_notes(run):
+    if changed := format_changes(manifest):
+        row["changed"] = [text[:_LONGEST] for text in changed[:_MOST_CHANGES]]
+    kind = find_kind(manifest.get("kind"))
+    if kind is None or kind.has_rollouts:
+        row |= _figures(run)
+    if run.notes.exists() and (notes := read_notes(run)):
         row["notes"] = notes.to_json()
     if state is not None:
-        fields = asdict(with_first_start(state, manifest)).items()
+        state = with_first_start(state, manifest)
+        # ``asdict`` copies every value, which takes long for ten thousand ended runs.
+        fields = vars(state) if state.has_ended else asdict(state)
         dropped = _ACTIVE_FIELDS if state.has_ended else ()
-        row["state"] = {k: v for k, v in fields if v is not None and k not in dropped}
+        row["state"] = {k: v for k, v in fields.items() if v is not None and k not in dropped}
+    return row
+
+
+def _figures(run: RunDir) -> Row:
+    figures = read_figures(run.train_log)
+    row: Row = {"validation": figures.validation} if figures.validation is not None else {}
+    if figures.rewards:
+        row |= {"reward": figures.rewards[-1], "curve": sparkline(figures.rewards)}
     return row
 
 
@@ -110,7 +131,16 @@ def _info(root: Path, name: str, row: Row) -> RunInfo:
         kind=jsonl.line(row.get("kind")) or "?",
         started=state.first_start or jsonl.moment(row.get("created")),
         notes=Notes.from_json(row["notes"]) if "notes" in row else _NO_NOTES,
+        reward=jsonl.number(row.get("reward")),
+        curve=jsonl.line(row.get("curve")) or "",
+        validation=jsonl.number(row.get("validation")),
+        changed=_texts(row["changed"]) if "changed" in row else (),
     )
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    items = value if isinstance(value, list) else ()
+    return tuple(text for item in items if (text := jsonl.line(item)))
 
 
 class ActiveRuns:

@@ -98,9 +98,12 @@ class RunDir:
     def read_manifest(self, *fields: str) -> dict[str, Any]:
         """The manifest with valid fields only (see ``checked``); empty if there is none.
 
-        With ``fields``, only these are checked: ``config`` has a thousand values.
+        With ``fields``, only these are checked, and ``config``, which has a thousand values and
+        comes last, is read only if it may be needed.
         """
-        raw = jsonl.read_json(self.manifest) or {}
+        raw = jsonl.read_json_before(self.manifest, "config") if fields else None
+        if raw is None or not raw.keys() >= {*fields}:
+            raw = jsonl.read_json(self.manifest) or {}
         return checked({key: raw[key] for key in fields if key in raw} if fields else raw)
 
     def read_mark(self) -> str | None:

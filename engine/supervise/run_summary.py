@@ -9,7 +9,8 @@ from engine.base import jsonl
 from engine.checkpoints.disposal import bytes_of
 from engine.runs.columns import RunInfo
 from engine.runs.drift import CodeWatch
-from engine.runs.manifest import changed_values
+from engine.runs.figures import read_figures
+from engine.runs.manifest import changed_values, format_changes
 from engine.runs.notes import read_notes
 from engine.runs.processes import members
 from engine.runs.rundir import RunDir
@@ -25,6 +26,7 @@ def read_summary(run: RunDir) -> dict[str, Any]:
     """
     manifest = run.read_manifest()
     state = with_first_start(observed_state(run), manifest)
+    figures = read_figures(run.train_log)
     info = RunInfo(
         id=run.id,
         state=state,
@@ -32,6 +34,9 @@ def read_summary(run: RunDir) -> dict[str, Any]:
         kind=manifest.get("kind", "?"),
         started=state.first_start,
         notes=read_notes(run),
+        reward=figures.rewards[-1] if figures.rewards else None,
+        validation=figures.validation,
+        changed=tuple(format_changes(manifest)),
     )
     listed = info.to_json()
     job = read_job(run.attempt(state.attempt).path)

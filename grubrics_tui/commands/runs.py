@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any
 
 import typer
 
 from engine.runs import columns
-from engine.runs.columns import RunInfo
 from engine.runs.rundir import archive_root, runs_root
-from engine.runs.state import describe
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import print_json, say
-from grubrics_tui.commands.shared.run_text import health_json, with_health
+from grubrics_tui.commands.shared.output import cut_lines, print_json, say
+from grubrics_tui.commands.shared.run_table import format_runs
+from grubrics_tui.commands.shared.run_text import format_health, health_json
 from grubrics_tui.text.terminal_text import clean_texts
 
-if TYPE_CHECKING:
-    from engine.doctor.health import Health
-
-
 _EXAMINE_S = 2.0
-"""CPU seconds per call for the health of newly finished runs; the next call continues."""
-_CELL_WIDTH = 11
-"""Width of a cell that declares none."""
+"""CPU seconds of a call after which no newly finished run is examined; the next call continues.
+
+The first list of many runs takes that long without the doctor."""
 
 
 def list_runs(
@@ -41,6 +38,21 @@ def list_runs(
             help="Filter, e.g. 'state:failed tag:x reward/mean>0.5'",
         ),
     ] = None,
+    shown: Annotated[
+        str | None,
+        typer.Option(
+            "--columns", metavar="NAMES", help="Columns to print, e.g. id,state,reward,note"
+        ),
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            "--sort",
+            metavar="NAME",
+            help="Sort by a column, e.g. reward: highest first. -reward reverses "
+            "(default: the newest first)",
+        ),
+    ] = None,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -48,14 +60,23 @@ def list_runs(
     # Ten thousand rows live until they are printed: collecting garbage would only cost time.
     gc.disable()
     try:
-        _print_runs(archived, chosen, runs, as_json)
+        _print_runs(archived, chosen, shown, order, runs, as_json)
     finally:
         gc.enable()
 
 
-def _print_runs(archived: bool, chosen: str | None, runs: str | None, as_json: bool) -> None:
+def _print_runs(
+    archived: bool,
+    chosen: str | None,
+    shown: str | None,
+    order: str | None,
+    runs: str | None,
+    as_json: bool,
+) -> None:
     from engine.runs import registry
 
+    deadline = time.process_time() + _EXAMINE_S
+    table = None if shown is None else columns.find_columns(shown.replace(",", " ").split())
     root = runs_root(runs)
     root = archive_root(root) if archived else root
     listed = registry.list_runs(root)
@@ -69,29 +90,22 @@ def _print_runs(archived: bool, chosen: str | None, runs: str | None, as_json: b
         listed, empty_text = filtered(root, listed, chosen), "no runs match the filter"
     from engine.doctor.health import UNKNOWN, HealthBook
 
-    health = HealthBook(root).examine_all(listed, _EXAMINE_S)
+    health = HealthBook(root).examine_all(listed, deadline - time.process_time())
+    listed = [replace(info, health=format_health(health[info.id])) for info in listed]
+    if order is not None:
+        listed = columns.sort_runs(listed, order)
     if as_json:
         rows = zip(columns.runs_to_json(listed), listed, strict=True)
         print_json({"runs": [row | health_json(health[info.id]) for row, info in rows]})
         return
-    lines = clean_texts(_row(info, health[info.id]) for info in listed)
-    print("".join(f"{row}\n" for row in lines), end="")
+    if listed:
+        lines = clean_texts(format_runs(listed, table))
+        print("".join(f"{row}\n" for row in cut_lines(lines)), end="")
     if unchecked := sum(health[info.id] is UNKNOWN for info in listed):
         count = "1 finished run" if unchecked == 1 else f"{unchecked} finished runs"
         say(f"health of {count} not checked yet; the next call continues", to=sys.stderr)
     if not listed:
         say(empty_text)
-
-
-def _row(info: RunInfo, health: Health | None) -> str:
-    """Return ID, columns, state with health, and tags of a run."""
-    cells = []
-    for column in columns.COLUMNS:
-        if (cell := column.cell) is not None and cell.in_text:
-            text, width = column.text(info), cell.width or _CELL_WIDTH
-            cells.append(text.rjust(width) if cell.right else text.ljust(width))
-    tags = "".join(f"  #{tag}" for tag in info.notes.tags)
-    return f"{info.id:<36} {' '.join(cells)} {with_health(describe(info.state), health)}{tags}"
 
 
 def filtered(root: Any, listed: Sequence[Any], text: str) -> list[Any]:

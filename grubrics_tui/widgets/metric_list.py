@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from rich.cells import cell_len, set_cell_size
 
+from engine.base.sparkline import sparkline as draw_sparkline
 from engine.history.columns import Column
 from grubrics_tui.drawing.axis import Range
 from grubrics_tui.drawing.chart_data import short
@@ -78,14 +78,7 @@ def sparkline(column: Column, width: int, levels: str = _BLOCKS) -> str:
         return " " * width
     span = Range(float(column.steps[0]), max(float(column.steps[-1]), float(column.steps[0]) + 1))
     values = means(column.steps, column.values, span, width)
-    present = values[~np.isnan(values)]
-    if not present.size:
-        return " " * width
-    low, high = float(present.min()), float(present.max())
-    flat = high - low <= 1e-9 * max(abs(high), abs(low))
-    share = np.where(np.isnan(values), values, 0.3) if flat else (values - low) / (high - low)
-    top = len(levels) - 1
-    return "".join(" " if np.isnan(s) else levels[round(float(s) * top)] for s in share)
+    return draw_sparkline(values.tolist(), levels)
 
 
 def _format_value(value: float | None) -> str:

@@ -31,6 +31,18 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns
 
 
+def cut_lines(lines: Iterable[str]) -> Iterable[str]:
+    """Cut lines to the width of the terminal; a file or a pipe gets them completely."""
+    width = terminal_width()
+    if width is None:
+        return lines
+    from rich.cells import cell_len, set_cell_size
+
+    return (
+        line if cell_len(line) <= width else f"{set_cell_size(line, width - 1)}…" for line in lines
+    )
+
+
 def answer(value: dict[str, Any], text: str, as_json: bool) -> None:
     """Print the result of a command: ``value`` as JSON, or ``text``."""
     if as_json:

@@ -272,6 +272,10 @@ FULL = RunState(
 
 def make_full_run(root: Path) -> RunDir:
     run = make_run(root, "full", started=0.0)
+    changes = [{"key": "optim.lr", "before": 1e-5, "after": 3e-5, "origin": "cli"}]
+    jsonl.write_json(run.manifest, {**run.read_manifest(), "changes": changes})
+    metrics = {"reward/mean": 0.5, "val/reward": 0.25}
+    jsonl.append(run.train_log, {"v": 1, "step": 1, "attempt": 1, "t": 1.0, "metrics": metrics})
     write_state(run, FULL)
     return run
 
@@ -288,6 +292,21 @@ def test_a_column_of_an_ended_run_has_what_its_state_file_holds(
     )
 
 
+def test_a_listed_run_has_its_figures_and_overrides(tmp_path: Path) -> None:
+    make_full_run(tmp_path)
+    for _ in ("from the files", "from the index"):
+        [listed] = list_runs(tmp_path)
+        assert (listed.reward, listed.validation) == (0.5, 0.25)
+        assert (listed.curve, listed.changed) == ("▃", ("lr=3e-05",))
+
+
+def test_the_curve_of_a_run_without_rollouts_is_not_looked_for(tmp_path: Path) -> None:
+    run = make_full_run(tmp_path)
+    jsonl.write_json(run.manifest, {"v": 1, "recipe": "tiny", "kind": "sft"})
+    [listed] = list_runs(tmp_path)
+    assert (listed.reward, listed.curve) == (None, "")
+
+
 def test_a_row_with_other_fields_needs_a_new_version_of_the_index(tmp_path: Path) -> None:
     make_full_run(tmp_path / "runs")
     file = tmp_path / "runs.sqlite"
@@ -296,8 +315,8 @@ def test_a_row_with_other_fields_needs_a_new_version_of_the_index(tmp_path: Path
         [(text,)] = connection.execute("select row from run")
     row = json.loads(text)
     assert (index_module._VERSION, sorted(row), sorted(row["state"])) == (
-        4,
-        ["created", "kind", "recipe", "state"],
+        5,
+        ["changed", "created", "curve", "kind", "recipe", "reward", "state", "validation"],
         [
             "attempt",
             "began",

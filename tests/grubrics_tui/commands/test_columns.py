@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from engine.base import jsonl
+from engine.base.errors import UsageError
 from engine.history.run_filter import RunFilter
 from engine.runs import columns
 from engine.runs.columns import Cell, Column
@@ -15,8 +17,9 @@ from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.supervise.run_summary import read_summary
+from grubrics_tui.cli import app
 from grubrics_tui.commands.runs import list_runs as print_runs
-from grubrics_tui.screens.runs.run_list import Widths, _row
+from grubrics_tui.screens.runs.table import Table, Widths
 
 GPUS = Column(
     name="gpus",
@@ -25,7 +28,7 @@ GPUS = Column(
     value=lambda run: (run.state.gpus or "",),
     key="gpus",
     to_json=lambda run: run.state.gpus,
-    cell=Cell(width=8),
+    cell=Cell(rank=9, width=8),
 )
 
 
@@ -42,7 +45,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def printed(root: Path, capsys: pytest.CaptureFixture[str], *, as_json: bool, only: str) -> str:
-    print_runs(archived=False, chosen=only, runs=str(root), as_json=as_json)
+    print_runs(chosen=only, runs=str(root), as_json=as_json)
     return capsys.readouterr().out
 
 
@@ -56,7 +59,8 @@ def test_one_declaration_adds_a_column_to_text_json_and_filters(
 
 def test_one_declaration_adds_a_column_to_the_screen(root: Path) -> None:
     runs = list_runs(root)
-    row = "".join(span.text for span in _row(runs[0], 120, Widths.of(runs)))
+    table = Table.fit(Widths.of(runs), 120)
+    row = "".join(span.text for span in table.draw_row(runs[0], None))
     assert runs[0].state.gpus is not None
     assert f"  {runs[0].state.gpus}".ljust(10) in row
 
@@ -79,7 +83,7 @@ def test_a_column_declares_whether_it_is_in_json() -> None:
     with pytest.raises(TypeError, match="'key'"):
         Column(name="x", about="x", kind="number", value=lambda run: 1)  # type: ignore[call-arg]
     assert [column.name for column in columns.COLUMNS if column.key is None] == [
-        "ended", "age", "attempt", "exit"
+        "health", "age", "ended", "attempt", "exit"
     ], "a column without a JSON key: give it one, or name it here"  # fmt: skip
 
 
@@ -107,3 +111,52 @@ def test_a_run_without_steps_validates_only() -> None:
     assert columns.format_step(None, 0) == "val only"
     assert columns.format_step(3, None) == "3/–"
     assert columns.format_step(None, 40) == "–/40"
+
+
+@pytest.fixture
+def scored(tmp_path: Path) -> Path:
+    """Runs with different rewards, oldest first: low, high, and one without."""
+    for age_days, (name, reward) in enumerate((("none", None), ("high", 0.9), ("low", 0.1))):
+        run = RunDir(tmp_path / name)
+        run.path.mkdir()
+        changes = [{"key": "optim.lr", "before": 1e-5, "after": reward, "origin": "cli"}]
+        jsonl.write_json(run.manifest, {"v": 1, "kind": "grpo", "changes": changes})
+        if reward is not None:
+            metrics = {"reward/mean": reward}
+            jsonl.append(run.train_log, {"v": 1, "step": 1, "attempt": 1, "metrics": metrics})
+        write_state(run, RunState("failed", started=1e9 - 86_400 * age_days, ended=1e9, step=1))
+    return tmp_path
+
+
+def lines(root: Path, *options: str) -> list[str]:
+    done = CliRunner().invoke(app, ["runs", "--runs", str(root), *options])
+    assert done.exception is None, done.exception
+    return done.output.splitlines()
+
+
+def test_runs_are_sorted_with_the_highest_number_first_and_those_without_one_last(
+    scored: Path,
+) -> None:
+    shown = ("--columns", "id")
+    assert lines(scored, "--sort", "reward", *shown) == ["id", "high", "low", "none"]
+    assert lines(scored, "--sort", "-reward", *shown) == ["id", "low", "high", "none"]
+    assert lines(scored, "--sort", "id", *shown) == ["id", "high", "low", "none"]
+    assert lines(scored, "--sort", "age", *shown) == ["id", "none", "high", "low"]
+
+
+def test_chosen_columns_are_printed_under_their_heads(scored: Path) -> None:
+    head, *rows = lines(scored, "--columns", "id,reward,changed,exit")
+    assert head.split() == ["id", "reward", "changed", "exit"]
+    assert rows[1].split() == ["high", "▃", "0.900", "lr=0.9", "–"]
+
+
+def test_the_table_leaves_out_columns_of_which_no_run_has_a_value(scored: Path) -> None:
+    head = lines(scored)[0].split()
+    assert head == ["id", "step", "reward", "changed", "took", "age", "state"]
+
+
+@pytest.mark.parametrize("option", ["--sort", "--columns"])
+def test_an_unknown_column_is_refused_with_the_nearest_one(scored: Path, option: str) -> None:
+    done = CliRunner().invoke(app, ["runs", "--runs", str(scored), option, "rewrad"])
+    assert isinstance(done.exception, UsageError)
+    assert "column 'rewrad' does not exist; did you mean 'reward'?" in str(done.exception)

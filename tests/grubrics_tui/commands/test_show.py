@@ -69,7 +69,7 @@ def test_json_keeps_the_values_as_they_are(run: SampleRun, runs: Path) -> None:
 
 def test_a_stopped_run_differs_from_a_finished_one(run: SampleRun, runs: Path) -> None:
     run.say("finished", reason="stopped by user at step 12 of 40")
-    assert "12/40 stopped by user at step 12 of 40" in told("runs", runs=runs)
+    assert "stopped by user at step 12 of 40" in told("runs", runs=runs)
     assert told("runs", "--filter", "state:finished", runs=runs) == "no runs match the filter\n"
     assert "grpo-night" in told("runs", "--filter", "state:stopped", runs=runs)
     (only,) = json.loads(told("runs", "--json", runs=runs))["runs"]
@@ -78,7 +78,7 @@ def test_a_stopped_run_differs_from_a_finished_one(run: SampleRun, runs: Path) -
 
 def test_a_run_without_a_step_has_a_dash_where_the_screen_has_one(runs: Path) -> None:
     SampleRun.create(runs, "new")
-    assert " –/40 starting" in told("runs", runs=runs)
+    assert " –/40 " in told("runs", runs=runs)
 
 
 def test_an_empty_folder_says_how_to_begin(runs: Path) -> None:

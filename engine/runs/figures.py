@@ -1,0 +1,81 @@
+"""The figures of a run that lists show, from the end of its ``train_log.jsonl``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from engine.base import files, jsonl
+from engine.base.holes import lines_backwards
+
+REWARD = "reward/mean"
+VALIDATION = "val/reward"
+
+_REWARD_KEY, _VALIDATION_KEY = f'"{REWARD}"'.encode(), f'"{VALIDATION}"'.encode()
+_CURVE = 8
+"""Steps of the small curve."""
+_FARTHEST = 4 << 20
+"""Bytes from the end that are searched: a run that never validates would be read completely."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """``rewards`` are the mean rewards of the last steps, oldest first; None where it was NaN.
+
+    ``validation`` is the reward of the newest validation.
+    """
+
+    rewards: tuple[float | None, ...] = ()
+    validation: float | None = None
+
+
+def read_figures(train_log: Path) -> Figures:
+    """Read the last rewards and the last validation; of a repeated step, the later line counts.
+
+    Cheap enough for ten thousand runs: of most logs, only the last lines are parsed.
+    """
+    rewards: dict[int, float | None] = {}
+    validations: dict[int, float | None] = {}
+    for line in _lines_backwards(train_log):
+        # The last lines of a resumed run need not be its last steps, so all of them are parsed.
+        has_rewards = len(rewards) >= _CURVE and b'"attempt": 1,' in line
+        if has_rewards and validations:
+            break
+        if _VALIDATION_KEY not in line and (has_rewards or _REWARD_KEY not in line):
+            continue
+        step, metrics = _parse(line)
+        if REWARD in metrics:
+            rewards.setdefault(step, jsonl.number(metrics[REWARD]))
+        if (validation := jsonl.number(metrics.get(VALIDATION))) is not None:
+            validations.setdefault(step, validation)
+    last = sorted(rewards)[-_CURVE:]
+    validation = validations[max(validations)] if validations else None
+    return Figures(tuple(rewards[step] for step in last), validation)
+
+
+def _lines_backwards(path: Path) -> Iterator[bytes]:
+    """The last lines of a file, last one first; none of a file that cannot be read."""
+    searched = 0
+    with suppress(OSError), files.open_regular(path) as handle:
+        for line in lines_backwards(handle.fileno()):
+            yield line
+            searched += len(line)
+            if searched > _FARTHEST:
+                return
+
+
+def _parse(line: bytes) -> tuple[int, dict[str, Any]]:
+    """The step and the metrics of a line; no metrics for a line that is no step."""
+    try:
+        # A fifth of the time of ``parse_line``; refuses a NaN.
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        record = jsonl.parse_line(line)
+    record = record if isinstance(record, dict) else {}
+    step, metrics = jsonl.integer(record.get("step")), record.get("metrics")
+    return (step, metrics) if step is not None and isinstance(metrics, dict) else (0, {})

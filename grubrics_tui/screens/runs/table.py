@@ -1,0 +1,145 @@
+"""The list of runs as a table: which columns fit, their heads, and the row of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.doctor.health import Health
+from engine.runs import columns
+from engine.runs.columns import Column, RunInfo
+from grubrics_tui.drawing.looks import look_of
+from grubrics_tui.drawing.spans import Row, Span
+
+LEAD = 3
+"""Cells before the state: the cursor and the color of a selected run."""
+_STATE = 11
+_DETAIL = 16
+"""Cells that the columns leave to tags, health and reason."""
+_WIDE = 100
+_LONGEST_ID, _SHORTEST_ID = 42, 12
+_ANY_WIDTH = 20
+"""The width of a column that declares none and was chosen."""
+_NAMES = ("state", "id")
+"""The columns that every table begins with."""
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Widths of the columns of some runs, whatever the width of the screen."""
+
+    id: int = 0
+    cells: Mapping[Column, int] = field(default_factory=dict)
+    """The columns to show, in order; those of which no run has a value are left out."""
+
+    @classmethod
+    def of(cls, runs: Sequence[RunInfo], chosen: Sequence[Column] | None = None) -> Widths:
+        """``chosen`` are the columns between the ID and the tags; None: those that have a cell."""
+        shown = columns.listed_columns(runs) if chosen is None else chosen
+        widest = max((len(info.id) for info in runs), default=0)
+        return cls(widest, {c: _width(c, runs) for c in shown if c.name not in _NAMES})
+
+
+def _width(column: Column, runs: Sequence[RunInfo]) -> int:
+    """The width of a column, with room for the sign of the order in its head."""
+    cell = column.cell
+    if cell is not None and cell.width is not None:
+        return cell.width
+    widest = max((len(column.text(info)) for info in runs), default=0)
+    return max(len(column.head) + 2, min(widest, cell.most if cell else _ANY_WIDTH))
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns that fit a screen, and where they are."""
+
+    width: int
+    id: int
+    columns: Mapping[Column, int]
+
+    @classmethod
+    def fit(cls, widths: Widths, width: int) -> Table:
+        """Leave out columns by rank until the rest fits ``width`` cells; the first rank stays."""
+        is_wide = width >= _WIDE
+        shown = dict(widths.cells)
+        id_width = max(_SHORTEST_ID, min(widths.id, _LONGEST_ID if is_wide else width // 3))
+        room = width - LEAD - _STATE - id_width - 2 - (_DETAIL if is_wide else 0)
+        for column in sorted(shown, key=_rank, reverse=True):
+            if sum(shown.values()) + 2 * len(shown) <= room or _rank(column) == 1:
+                break
+            del shown[column]
+        left = width - LEAD - _STATE - 2 - sum(shown.values()) - 2 * len(shown)
+        return cls(width, max(_SHORTEST_ID, min(id_width, left)), shown)
+
+    def draw_head(self, order: str) -> Row:
+        """The heads; ``order`` is the column that sorts the runs, with ``-`` if reversed."""
+        name = order.removeprefix("-")
+        sign = "▲" if order.startswith("-") else "▼"
+        return [
+            Span(" " * LEAD),
+            *(
+                Span(_padded(f"{head} {sign}" if key == name else head, width, right),
+                     "primary" if key == name else "quiet", bold=key == name)
+                for key, head, width, right in self._places()
+            ),
+        ]  # fmt: skip
+
+    def draw_row(self, info: RunInfo, health: Health | None) -> Row:
+        state = info.state
+        glyph, ink = look_of(state.word, health)
+        problem = health.phrase if health and health.finding else ""
+        detail = state.reason or (f"waiting for {state.waiting_for}" if state.waiting_for else "")
+        cells = (
+            _padded(_cut(column.text(info), width), width, bool(column.cell and column.cell.right))
+            for column, width in self.columns.items()
+        )
+        return [
+            Span(f"{glyph} {state.word}".ljust(_STATE), ink, bold=True),
+            Span(_cut_middle(info.id, self.id).ljust(self.id + 2)),
+            Span("".join(cells), "quiet"),
+            Span("".join(f"#{tag} " for tag in info.notes.tags), "accent"),
+            Span(f"{problem}  " if problem else "", "warning"),
+            Span(detail, "quiet"),
+        ]
+
+    def column_at(self, x: int) -> str | None:
+        """The name of the column at a cell of the line; None right of the columns."""
+        end = LEAD
+        for name, _, width, _ in self._places():
+            end += width + 2
+            if x < end:
+                return name
+        return None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns from left to right."""
+        return [name for name, *_ in self._places()]
+
+    def _places(self) -> Iterator[tuple[str, str, int, bool]]:
+        """Name, head, width, and whether it is aligned to the right, of each column."""
+        yield "state", "state", _STATE - 2, False
+        yield "id", "run", self.id, False
+        for column, width in self.columns.items():
+            yield column.name, column.head, width, bool(column.cell and column.cell.right)
+
+
+def _rank(column: Column) -> int:
+    """The rank; a column without a cell was chosen, and goes after the most important ones."""
+    return column.cell.rank if column.cell else 2
+
+
+def _padded(text: str, width: int, right: bool) -> str:
+    return (text.rjust(width) if right else text.ljust(width)) + "  "
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _cut_middle(name: str, width: int) -> str:
+    """Cut the middle of a name: names start alike, and their ends differ."""
+    if len(name) <= width:
+        return name
+    head = (width - 1) // 2
+    return f"{name[:head]}…{name[len(name) - (width - 1 - head) :]}"
