@@ -12,7 +12,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -62,6 +62,23 @@ def mask_text(text: str, *also: str, env: Mapping[str, str] | None = None) -> st
         *(value for value in also if value),
     )
     return _masker(secrets).apply(text)
+
+
+def mask_words(words: Sequence[str]) -> list[str]:
+    """The words of a command, masked. An option with a secret name, such as ``--api-key``, hides
+    its value."""
+    options = ("", *(word.lstrip("-") if word.startswith("-") else "" for word in words))
+    return [
+        mask(word) if _is_secret_field(option, word) else _mask_assigned(word)
+        for option, word in zip(options, words, strict=False)
+    ]
+
+
+def _mask_assigned(word: str) -> str:
+    """A word that may be ``--api-key=VALUE`` or ``API_KEY=VALUE``."""
+    name, equals, value = word.partition("=")
+    hidden = equals and _is_secret_field(name.lstrip("-"), value)
+    return f"{name}={mask(value)}" if hidden else mask_text(word)
 
 
 def mask_lines(lines: Iterable[str]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -13,16 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.base.masking import mask_text
-from engine.host import gpus
+from engine.base.masking import mask_words
+from engine.formats.pattern import PatternFormat, is_pattern
+from engine.host.gpus import ALL, Shortage, choose, read_devices, visible
 from engine.host.surroundings import surroundings
 from engine.host.system import open_gpus
 from engine.launch.launcher import choose_directory, start_run
 from engine.launch.queueing import ticket_for
 from engine.runs.kinds import COMMAND
 from engine.runs.marks import new_mark
+from engine.runs.registry import ActiveRuns
 from engine.runs.rundir import RunDir
-from engine.supervise.queue import Ticket
+from engine.supervise.queue import Start, Ticket
 
 _SCRIPT = re.compile(r"[\w./~-]+\.(?:py|sh)")
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -38,11 +39,15 @@ class CommandPlan:
     ticket: Ticket | None
     gpus: int
     """How many GPUs it may use; a run that may use one has them in its state."""
+    variables: Mapping[str, str]
+    """Variables of the command besides those of the launching shell."""
+    metrics: str | None
+    """A file or folder of metrics, or a pattern of lines; None: known formats in the console."""
 
     @property
     def shown_argv(self) -> list[str]:
         """The command without the secrets in it."""
-        return shlex.split(mask_text(shlex.join(self.argv)))
+        return mask_words(self.argv)
 
 
 def plan_command(
@@ -53,22 +58,29 @@ def plan_command(
     cwd: Path | None = None,
     after: str | None = None,
     queue: bool = False,
+    gpus: int | None = None,
+    metrics: str | None = None,
 ) -> CommandPlan:
-    """Plan a run of ``argv`` in the folder ``cwd``. Nothing is written.
+    """Plan a run of ``argv`` in the folder ``cwd``, with ``gpus`` GPUs (default: all visible ones).
 
-    UsageError for a missing program or folder, an invalid or taken name, or an invalid ``after``.
+    Nothing is written. UsageError for a missing program or folder, an invalid or taken name, an
+    invalid ``after`` or pattern of ``metrics``, or fewer GPUs than asked for.
     """
     folder = (cwd or Path.cwd()).absolute()
     if not folder.is_dir():
         raise UsageError(f"--cwd: {folder} is not a folder")
     _require_program(argv[0], folder)
-    count = _visible_gpus()
+    if metrics is not None and is_pattern(metrics):
+        PatternFormat(metrics)
+    count, variables = _choose_gpus(gpus, runs, queue)
     return CommandPlan(
         directory=choose_directory(runs, name, _stem(argv)),
         argv=tuple(argv),
         cwd=folder,
         ticket=ticket_for(runs, after=after, turn=queue, count_gpus=lambda: count),
         gpus=count,
+        variables=variables,
+        metrics=metrics,
     )
 
 
@@ -77,7 +89,9 @@ def launch_command(plan: CommandPlan) -> RunDir:
 
     UsageError if the directory cannot be written or the supervisor does not start.
     """
-    return start_run(plan.directory, lambda: _manifest(plan))
+    shown = plan.shown_argv
+    argv = None if shown == list(plan.argv) else plan.argv
+    return start_run(plan.directory, lambda: _manifest(plan), argv=argv)
 
 
 def _manifest(plan: CommandPlan) -> dict[str, Any]:
@@ -91,6 +105,8 @@ def _manifest(plan: CommandPlan) -> dict[str, Any]:
         "kind": COMMAND,
         "argv": plan.shown_argv,
         "cwd": str(plan.cwd),
+        "variables": dict(plan.variables),
+        "metrics": plan.metrics,
         "created": now,
         "config": {},
         "changes": [],
@@ -98,7 +114,7 @@ def _manifest(plan: CommandPlan) -> dict[str, Any]:
         "total_steps": None,
         "gpus": plan.gpus,
         "queue": plan.ticket.to_json() if plan.ticket else None,
-        "attempts": [{"number": 1, "started": now, "argv": list(plan.argv)}],
+        "attempts": [{"number": 1, "started": now, "argv": plan.shown_argv}],
     }
 
 
@@ -115,10 +131,28 @@ def _require_program(program: str, cwd: Path) -> None:
         raise UsageError(f"'{program}': no such program. Usage: grubrics-tui run -- COMMAND")
 
 
-def _visible_gpus() -> int:
-    """The GPUs that the command can use: those of CUDA_VISIBLE_DEVICES, else all."""
-    allowed = os.environ.get("CUDA_VISIBLE_DEVICES", gpus.ALL)
-    return len(gpus.visible(allowed, gpus.read_devices(open_gpus())))
+def _choose_gpus(wanted: int | None, runs: Path, queue: bool) -> tuple[int, Mapping[str, str]]:
+    """How many GPUs the command may use, and the variables that restrict it to them.
+
+    A queued run gets its GPUs when it starts. UsageError if there are too few, or, for a run that
+    starts now, too few free ones.
+    """
+    devices, allowed = read_devices(open_gpus()), os.environ.get("CUDA_VISIBLE_DEVICES")
+    present = len(visible(ALL if allowed is None else allowed, devices))
+    if wanted is None:
+        return present, {}
+    if wanted > present:
+        raise UsageError(f"--gpus {wanted}: {present} GPUs can be seen here")
+    if wanted == 0:
+        return 0, {"CUDA_VISIBLE_DEVICES": ""}
+    if queue:
+        return wanted, {}
+    states = ActiveRuns(runs).read()
+    claims = {name: state.gpus for name, state in states.items() if state.gpus is not None}
+    chosen = choose(wanted, devices, claims, allowed)
+    if isinstance(chosen, Shortage):
+        raise UsageError(f"--gpus: {chosen.message}. To wait for them, add --queue")
+    return wanted, Start(chosen).environment
 
 
 def _program_name(argv: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import shutil
 import subprocess
@@ -38,7 +39,14 @@ from engine.recipe.steps import step_plan
 from engine.runs.events import log_event
 from engine.runs.marks import new_mark
 from engine.runs.processes import alive, end_members
-from engine.runs.rundir import MARKS, RUN_ID_VARIABLE, SUPERVISES_VARIABLE, RunDir, check_id
+from engine.runs.rundir import (
+    ARGV_VARIABLE,
+    MARKS,
+    RUN_ID_VARIABLE,
+    SUPERVISES_VARIABLE,
+    RunDir,
+    check_id,
+)
 from engine.runs.staging import new_staging, remove_abandoned
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
 from engine.runs.trust import vouch
@@ -139,10 +147,12 @@ def start_run(
     directory: Path,
     describe: Callable[[], Mapping[str, Any]],
     add_files: AddFiles = lambda run, contents: None,
+    argv: Sequence[str] | None = None,
 ) -> RunDir:
     """Create ``directory`` with the manifest that ``describe`` returns, and start its supervisor.
 
-    ``add_files`` gets the run and the manifest, and writes what else belongs to the run. UsageError
+    ``add_files`` gets the run and the manifest, and writes what else belongs to the run. ``argv``
+    is the command where the manifest must not hold it (default: that of the manifest). UsageError
     as for ``launch``.
     """
     try:
@@ -151,7 +161,7 @@ def start_run(
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
             raise _name_taken(directory) from error
         raise UsageError(f"{directory.parent}: {error.strerror}; nothing was launched") from error
-    start_supervisor(run)
+    start_supervisor(run, {ARGV_VARIABLE: json.dumps(argv)} if argv else {})
     return run
 
 
@@ -174,14 +184,15 @@ def _name_taken(directory: Path) -> UsageError:
     )
 
 
-def start_supervisor(run: RunDir) -> None:
+def start_supervisor(run: RunDir, variables: Mapping[str, str] | None = None) -> None:
     """Start the supervisor of the run's newest attempt and wait until it has taken over.
 
-    UsageError if it does not; then no process of the attempt is left.
+    It gets ``variables`` besides those of this process. UsageError if it does not; then no process
+    of the attempt is left.
     """
     errors = run.path / "supervisor.log"
     try:
-        _start_detached(run, "engine.supervise.supervisor", errors)
+        _start_detached(run, "engine.supervise.supervisor", errors, variables or {})
     except OSError as error:
         raise _not_started(run, f"{errors}: {error.strerror}") from error
     deadline = time.monotonic() + _HANDSHAKE_S
@@ -201,19 +212,19 @@ def _start_guard(run: RunDir, errors: Path) -> None:
     if not GuardSettings.from_manifest(run.read_manifest()).is_on:
         return
     try:
-        _start_detached(run, "engine.launch.guard", errors)
+        _start_detached(run, "engine.launch.guard", errors, {})
     except OSError as error:
         with contextlib.suppress(OSError):
             log_event(run, "warning", message=f"the guard did not start: {error.strerror}")
 
 
-def _start_detached(run: RunDir, module: str, errors: Path) -> None:
+def _start_detached(run: RunDir, module: str, errors: Path, variables: Mapping[str, str]) -> None:
     """Start a module that detaches itself. OSError if it cannot be started."""
     command = own_module(module, str(run.path.resolve()))
     scope = scope_prefix(run.id, os.environ)
     with os.fdopen(files.open_to_append(errors), "ab") as log:
-        if not scope or _run(run, [*scope, *command], log) != 0:
-            _run(run, command, log)
+        if not scope or _run(run, [*scope, *command], log, variables) != 0:
+            _run(run, command, log, variables)
 
 
 def _taken_over(state: RunState) -> bool:
@@ -233,9 +244,10 @@ def _not_started(run: RunDir, detail: str) -> UsageError:
     return UsageError(f"{run.path}: {reason}; {detail}")
 
 
-def _run(run: RunDir, command: Sequence[str], log: IO[bytes]) -> int:
+def _run(run: RunDir, command: Sequence[str], log: IO[bytes], variables: Mapping[str, str]) -> int:
     # In a shell with the variables of another run, this run must not count as part of that one.
     env = {name: value for name, value in os.environ.items() if name not in MARKS}
+    env.update(variables)
     if mark := run.read_mark():
         env[SUPERVISES_VARIABLE] = mark
     done = subprocess.run(

@@ -21,6 +21,8 @@ ON_CLUSTER_VARIABLE = "GRUBRICS_ON_CLUSTER"
 
 MARK_VARIABLE = "GRUBRICS_RUN_MARK"
 SUPERVISES_VARIABLE = "GRUBRICS_SUPERVISES"
+ARGV_VARIABLE = "GRUBRICS_ARGV"
+"""Of a supervisor: the command as a JSON list, where the manifest holds it without its secrets."""
 
 MARKS = frozenset(
     {
@@ -29,6 +31,7 @@ MARKS = frozenset(
         ON_CLUSTER_VARIABLE,
         MARK_VARIABLE,
         SUPERVISES_VARIABLE,
+        ARGV_VARIABLE,
     }
 )
 """Variables that identify a process of a run (see ``engine.runs.marks``)."""

@@ -75,8 +75,10 @@ def finalize(run: RunDir, noticed_by: str) -> None:
 
 def _unwritten(run: RunDir, attempt: Attempt) -> Iterator[Step]:
     """Yield the steps that are not yet in the history, dated by the trainer's last line."""
-    if isinstance(steps := open_steps(run, attempt, run.read_manifest("kind")), ProgramSteps):
-        yield from steps.new_steps()
+    manifest = run.read_manifest("kind", "metrics", "cwd")
+    if isinstance(steps := open_steps(run, attempt, manifest), ProgramSteps):
+        if steps.is_of_attempt:
+            yield from steps.new_steps()
         return
     written = list(read_steps(run.train_log))
     of_attempt = {step.step for step in written if step.attempt == attempt.number}

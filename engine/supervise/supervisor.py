@@ -6,6 +6,7 @@ TUI and the SSH connection. It is the subreaper of all its descendants.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -20,6 +21,7 @@ from typing import Any, TypeVar
 from engine.base import files
 from engine.base.errors import UsageError
 from engine.base.follow import Tail
+from engine.base.masking import mask_words
 from engine.checkpoints.find import check_checkpoint
 from engine.checkpoints.ownership import claim, is_known, loaded_checkpoint
 from engine.checkpoints.step_folders import tracked_step
@@ -30,7 +32,7 @@ from engine.host.system import SystemSampler
 from engine.runs import processes
 from engine.runs.drift import CodeWatch
 from engine.runs.events import pending_stop
-from engine.runs.rundir import RunDir, RunDirGuard
+from engine.runs.rundir import ARGV_VARIABLE, RunDir, RunDirGuard
 from engine.runs.state import (
     UNREADABLE,
     RunState,
@@ -93,7 +95,8 @@ class Supervisor:
         device = manifest.get("config", {}).get("grubrics.device", {}).get("value")
         self._on_gpu = bool(manifest.get("gpus")) or (device == "cuda" and not manifest.get("ray"))
         self._planned_steps: int | None = manifest.get("total_steps")
-        self._argv: list[str] = current["argv"]
+        given = os.environ.pop(ARGV_VARIABLE, None)
+        self._argv: list[str] = json.loads(given) if given else current["argv"]
         self._variables: dict[str, str] = manifest.get("variables") or {}
         self._code = CodeWatch(manifest, self.cwd)
         self._steps = open_steps(run, self.attempt, manifest)
@@ -238,10 +241,13 @@ class Supervisor:
         self._set(
             state="starting", waiting_for=waiting_for, reason=None, started=time.time(), gpus=gpus
         )
-        self.writer.event("start", attempt=self.attempt.number, argv=self._argv, gpus=gpus)
+        argv = mask_words(self._argv)
+        self.writer.event("start", attempt=self.attempt.number, argv=argv, gpus=gpus)
         self.writer.flush()
         self._began = time.monotonic()
         self._stall = StallWatch(self.supervision)
+        if isinstance(self._steps, ProgramSteps):
+            self._steps.skip_existing()
         self.trainer = Trainer(self.run, self.attempt, self._argv, self.cwd, added)
         self._set(trainer=self.trainer.identity)
         if isinstance(self._steps, ProgramSteps):

@@ -34,6 +34,18 @@ def run(
     cwd: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of the command (default: this one)")
     ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH|PATTERN",
+            help="File or folder of metrics, or a pattern of the lines that it prints, e.g. "
+            r"'iter (?P<step>\d+): loss (?P<loss>\S+)' (default: known formats)",
+        ),
+    ] = None,
+    gpus: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="K", help="Number of GPUs (default: all that can be seen)"),
+    ] = None,
     wait: Annotated[bool, typer.Option(help="Print progress until the run ends")] = False,
     dry_run: DryRunOption = False,
     after: AfterOption = None,
@@ -48,7 +60,16 @@ def run(
     """
     from engine.launch.command import launch_command, plan_command
 
-    plan = plan_command(command, runs_root(runs), name=name, cwd=cwd, after=after, queue=queue)
+    plan = plan_command(
+        command,
+        runs_root(runs),
+        name=name,
+        cwd=cwd,
+        after=after,
+        queue=queue,
+        gpus=gpus,
+        metrics=metrics,
+    )
     if not as_json:
         say(f"$ {shlex.join(plan.shown_argv)}")
     value = {"run": plan.directory.name, "dir": str(plan.directory), "argv": plan.shown_argv}

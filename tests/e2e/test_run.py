@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import signal
 import sys
@@ -95,14 +96,16 @@ def test_what_a_program_leaves_behind_is_ended_with_it(project: Project) -> None
     assert is_over(orphan)
 
 
-def test_a_killed_supervisor_leaves_a_lost_run_whose_processes_are_found(project: Project) -> None:
+def test_a_killed_supervisor_leaves_a_lost_run_that_stop_ends_with_all_its_steps(
+    project: Project,
+) -> None:
     run = loop(project, "long", 1000)
     wait_for(lambda: (observed_state(run).step or 0) >= 2)
     state = recorded_state(run)
     assert state is not None and state.supervisor is not None
     send(state.supervisor, signal.SIGKILL)
     wait_for(lambda: observed_state(run).state == "lost")
-    assert project.run("reap", "--yes").returncode == 0
+    assert project.json("stop", "long")["state"] == "lost"
     assert not members(run)
     printed = run.attempt(1).console.read_text().split("step=")[-1].split()[0]
     assert observed_state(run).step == int(printed)
@@ -125,6 +128,35 @@ def test_an_error_in_its_console_is_diagnosed_in_its_own_terms(project: Project)
     done = project.run("diagnose", "oom")
     assert done.returncode == 1 and "cuda_oom_training" in done.stdout
     assert "actor_rollout_ref" not in done.stdout
+
+
+def test_a_secret_of_the_command_reaches_the_program_and_no_file_of_the_run(
+    project: Project,
+) -> None:
+    secret = "hunter2-" + "x" * 12
+    check = "import hashlib, sys; print(hashlib.sha256(sys.argv[2].encode()).hexdigest())"
+    command = (sys.executable, "-c", check, "--api-key", secret)
+    answer = launched(project, "--name", "keyed", "--wait", "--", *command)
+    assert (answer["state"], answer["argv"][-1]) == ("finished", "…xxxx")
+    run = RunDir(project.path / "runs" / "keyed")
+    printed = run.attempt(1).console.read_text().strip()
+    assert printed == hashlib.sha256(secret.encode()).hexdigest()
+    kept = [path for path in run.path.rglob("*") if path.is_file()]
+    assert not [path.name for path in kept if secret.encode() in path.read_bytes()]
+
+
+def test_metrics_are_read_from_the_file_that_the_command_writes(project: Project) -> None:
+    record = '{"step": 1, "data": {"actor/pg_loss": 0.5}}'
+    script = f"mkdir out; echo '{record}' > out/metrics.jsonl; sleep 1"
+    options = ("--name", "filed", "--wait", "--metrics", "out", "--", "sh", "-c", script)
+    assert launched(project, *options)["state"] == "finished"
+    assert project.run("metrics", "filed", "actor/pg_loss").stdout.split()[1:] == ["1", "0.5"]
+
+
+def test_a_command_without_gpus_sees_none(project: Project) -> None:
+    script = 'echo "[$CUDA_VISIBLE_DEVICES]"'
+    launched(project, "--name", "cpu", "--wait", "--gpus", "0", "--", "sh", "-c", script)
+    assert RunDir(project.path / "runs" / "cpu").attempt(1).console.read_text() == "[]\n"
 
 
 @pytest.mark.parametrize(
@@ -153,6 +185,8 @@ def test_what_needs_a_config_is_refused_in_one_line(
         (("run",), "error: run: argument -- COMMAND... is missing."),
         (("run", "--", "nosuch"), "error: 'nosuch': no such program."),
         (("run", "--cwd", "nowhere", "--", "true"), "error: --cwd: "),
+        (("run", "--gpus", "99", "--", "true"), "error: --gpus 99: "),
+        (("run", "--metrics", "(?P<step>x)", "--", "true"), "error: --metrics '(?P<step>x)': "),
     ],
 )
 def test_a_command_that_cannot_start_is_refused_before_anything_is_written(

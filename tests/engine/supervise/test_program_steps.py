@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from engine.supervise.program_steps import ProgramSteps
+from engine.history.train_log import Step
+from engine.runs.kinds import COMMAND
+from engine.runs.rundir import Attempt, RunDir
+from engine.supervise.program_steps import ProgramSteps, open_steps
+from tests.engine.formats.samples import FACTORY
 
 
 @pytest.fixture
@@ -14,6 +20,16 @@ def console(tmp_path: Path) -> Path:
     path = tmp_path / "console.log"
     path.touch()
     return path
+
+
+def follow(console: Path, written: Iterable[Step] = (), metrics: str | None = None) -> ProgramSteps:
+    """What a supervisor reads of a command's attempt; its history holds ``written``."""
+    run = RunDir(console.parent)
+    run.train_log.write_text("".join(f"{json.dumps(step.to_json())}\n" for step in written))
+    manifest = {"kind": COMMAND, "cwd": str(run.path), "metrics": metrics}
+    steps = open_steps(run, Attempt(console.parent), manifest)
+    assert isinstance(steps, ProgramSteps)
+    return steps
 
 
 def append(console: Path, *lines: str) -> None:
@@ -26,7 +42,7 @@ def losses(steps: ProgramSteps) -> list[tuple[int, float | None]]:
 
 
 def test_steps_are_read_as_they_are_printed(console: Path) -> None:
-    steps = ProgramSteps(console)
+    steps = follow(console)
     append(console, "loading", "step=1 loss=3")
     assert losses(steps) == [(1, 3.0)]
     append(console, "step=2 loss=2", "step=3 loss=1")
@@ -35,7 +51,7 @@ def test_steps_are_read_as_they_are_printed(console: Path) -> None:
 
 
 def test_the_first_step_may_follow_any_amount_of_other_output(console: Path) -> None:
-    steps = ProgramSteps(console)
+    steps = follow(console)
     append(console, *["compiling a kernel"] * 200_000)
     assert losses(steps) == []
     append(console, *["compiling a kernel"] * 200_000, "step=1 loss=3")
@@ -43,7 +59,7 @@ def test_the_first_step_may_follow_any_amount_of_other_output(console: Path) -> 
 
 
 def test_a_line_that_is_half_printed_is_read_when_it_ends(console: Path) -> None:
-    steps = ProgramSteps(console)
+    steps = follow(console)
     append(console, "step=1 loss=3")
     with console.open("a") as handle:
         handle.write("step=2 loss=0.1")
@@ -53,7 +69,7 @@ def test_a_line_that_is_half_printed_is_read_when_it_ends(console: Path) -> None
 
 
 def test_a_log_that_is_written_again_doubles_no_step(console: Path) -> None:
-    steps = ProgramSteps(console)
+    steps = follow(console)
     append(console, "step=1 loss=3", "step=2 loss=2")
     assert losses(steps) == [(1, 3.0), (2, 2.0)]
     console.write_text("step=1 loss=3\n")
@@ -63,7 +79,7 @@ def test_a_log_that_is_written_again_doubles_no_step(console: Path) -> None:
 
 
 def test_steps_of_a_program_that_starts_again_replace_the_earlier_ones(console: Path) -> None:
-    steps = ProgramSteps(console)
+    steps = follow(console)
     append(console, "step=1 loss=3", "step=2 loss=2", "step=1 loss=2.5", "step=2 loss=1.5")
     read = [(step.step, step.attempt, step.redone) for step in steps.new_steps()]
     assert read == [(1, 1, False), (2, 1, False), (1, 2, True), (2, 2, True)]
@@ -71,5 +87,46 @@ def test_steps_of_a_program_that_starts_again_replace_the_earlier_ones(console: 
 
 def test_steps_that_the_history_has_are_not_read_again(console: Path) -> None:
     append(console, "step=1 loss=3", "step=2 loss=2")
-    written = ProgramSteps(console).new_steps()[:1]
-    assert losses(ProgramSteps(console, written)) == [(2, 2.0)]
+    written = follow(console).new_steps()[:1]
+    assert losses(follow(console, written)) == [(2, 2.0)]
+
+
+def test_a_pattern_reads_the_lines_of_any_program(console: Path) -> None:
+    steps = follow(console, metrics=r"iter (?P<step>\d+): loss (?P<loss>\S+)")
+    append(console, "iter 1: loss 3, time 2 s", "iter 2: loss nan, time 2 s")
+    assert losses(steps) == [(1, 3.0), (2, None)]
+
+
+def test_a_file_of_metrics_is_read_once_the_program_writes_it(console: Path) -> None:
+    steps = follow(console, metrics="out/trainer_log.jsonl")
+    steps.skip_existing()
+    assert losses(steps) == []
+    write_log(console.parent / "out", 10)
+    assert losses(steps) == [(10, 1.25)]
+
+
+def test_steps_of_an_earlier_run_in_a_file_of_metrics_are_left_out(console: Path) -> None:
+    write_log(console.parent / "out", 10, 20)
+    steps = follow(console, metrics="out")
+    steps.skip_existing()
+    assert losses(steps) == []
+    write_log(console.parent / "out", 30)
+    assert losses(steps) == [(30, 1.25)]
+
+
+def test_a_file_of_metrics_that_begins_again_is_read_from_its_first_line(console: Path) -> None:
+    write_log(console.parent / "out", 10, 20)
+    steps = follow(console, metrics="out")
+    steps.skip_existing()
+    (console.parent / "out" / "trainer_log.jsonl").unlink()
+    write_log(console.parent / "out", 10)
+    assert losses(steps) == [(10, 1.25)]
+
+
+def write_log(folder: Path, *numbers: int) -> None:
+    """Append these steps to a log of LLaMA-Factory."""
+    folder.mkdir(exist_ok=True)
+    append(
+        folder / "trainer_log.jsonl",
+        *(json.dumps({**FACTORY, "current_steps": number}) for number in numbers),
+    )
