@@ -172,6 +172,7 @@ async def compare(visitor: Visitor) -> None:
     for run in chosen:
         marks.toggle(run.id)
     visitor.app.post_message(OpenCompare(chosen, marks))
+    await visitor.pilot.pause(20)
     await visitor.still()
 
 

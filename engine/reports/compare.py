@@ -169,7 +169,7 @@ class Comparer:
             baseline,
             common,
             until,
-            tuple(measures(cells, facts.groups)),
+            tuple(measures(cells, facts.groups, same_scale=not facts.reward_keys)),
             facts.config,
             facts.environment,
             self._without_effect(facts.groups, baseline),

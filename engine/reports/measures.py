@@ -159,8 +159,13 @@ def measure_run(record: RunRecord, until: int | None = None) -> tuple[Cell, ...]
     return tuple(spec.read(record, until) for spec in _SPECS)
 
 
-def measures(by_run: Sequence[tuple[Cell, ...]], groups: Sequence[Group]) -> list[Measure]:
-    """The measures of several groups as rows, without rows that have no value at all."""
+def measures(
+    by_run: Sequence[tuple[Cell, ...]], groups: Sequence[Group], *, same_scale: bool = True
+) -> list[Measure]:
+    """The measures of several groups as rows, without rows that have no value at all.
+
+    Without ``same_scale``, no reward is better than another one.
+    """
     rows = []
     if any(len(group.members) > 1 for group in groups):
         rows.append(Measure("seeds", "text", None, tuple(Entry(group.label) for group in groups)))
@@ -169,7 +174,8 @@ def measures(by_run: Sequence[tuple[Cell, ...]], groups: Sequence[Group]) -> lis
             _entry([cells[index] for index in group.members], group.units) for group in groups
         )
         if any(entry.value is not None for entry in entries):
-            rows.append(Measure(spec.name, spec.unit, spec.better, entries))
+            better = spec.better if same_scale or not spec.is_reward else None
+            rows.append(Measure(spec.name, spec.unit, better, entries))
     return rows
 
 
@@ -196,6 +202,7 @@ class _Spec:
     unit: Unit
     better: Better | None
     read: Callable[[RunRecord, int | None], Cell]
+    is_reward: bool = False
 
 
 def _last(metric: str) -> Callable[[RunRecord, int | None], Cell]:
@@ -260,12 +267,18 @@ _SPECS = (
     _Spec("state", "text", None, lambda record, until: (record.state.word, None)),
     _Spec("health", "text", None, _health),
     _Spec("steps done", "count", None, _steps_done),
-    _Spec("reward, last", "number", "high", _last(metrics.REWARD_MEAN)),
-    _Spec("reward, best", "number", "high", _best(metrics.REWARD_MEAN, "high")),
-    _Spec(f"reward, last {WINDOW}", "number", "high", _recent(metrics.REWARD_MEAN)),
+    _Spec("reward, last", "number", "high", _last(metrics.REWARD_MEAN), is_reward=True),
+    _Spec("reward, best", "number", "high", _best(metrics.REWARD_MEAN, "high"), is_reward=True),
+    _Spec(f"reward, last {WINDOW}", "number", "high", _recent(metrics.REWARD_MEAN), is_reward=True),
     _Spec(f"std in group, last {WINDOW}", "number", None, _recent(metrics.REWARD_STD)),
-    _Spec("validation, last", "number", "high", _last(metrics.VALIDATION_REWARD)),
-    _Spec("validation, best", "number", "high", _best(metrics.VALIDATION_REWARD, "high")),
+    _Spec("validation, last", "number", "high", _last(metrics.VALIDATION_REWARD), is_reward=True),
+    _Spec(
+        "validation, best",
+        "number",
+        "high",
+        _best(metrics.VALIDATION_REWARD, "high"),
+        is_reward=True,
+    ),
     _Spec("loss, last", "number", "low", _last(metrics.TRAIN_LOSS)),
     _Spec("loss, best", "number", "low", _best(metrics.TRAIN_LOSS, "low")),
     _Spec(f"loss, last {WINDOW}", "number", "low", _recent(metrics.TRAIN_LOSS)),

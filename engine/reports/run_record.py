@@ -44,7 +44,8 @@ class RunUpdate:
 class Reader(Protocol):
     """Reads the files of a run repeatedly, in its own thread."""
 
-    def poll(self) -> RunUpdate: ...
+    def poll(self, *, examine: bool = True) -> RunUpdate:
+        """What is new. ``examine``: also diagnose the run, which takes longer than reading it."""
 
 
 def open_reader(run: RunDir | ExternalRun) -> Reader:
@@ -59,7 +60,7 @@ class ExternalReader:
         self._kind = run.kind.name
         self._config: Mapping[str, Any] | None = None
 
-    def poll(self) -> RunUpdate:
+    def poll(self, *, examine: bool = True) -> RunUpdate:
         update, config = self._watch.poll(), self._watch.about().config
         if config == self._config:
             return RunUpdate(update)
@@ -79,11 +80,11 @@ class RunReader:
         self._step: int | None = None
         self._at = 0.0
 
-    def poll(self) -> RunUpdate:
+    def poll(self, *, examine: bool = True) -> RunUpdate:
         update = self._watch.poll()
         now = (update.state.state, update.state.attempt)
         health = None
-        if update.read_share >= 1 and self._is_due(now, update.state):
+        if examine and update.read_share >= 1 and self._is_due(now, update.state):
             health = health_of(self._run, update.state)
             self._examined, self._step, self._at = now, update.state.step, time.monotonic()
         # A checkpoint has many files: they are checked only after an event.

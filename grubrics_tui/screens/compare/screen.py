@@ -114,13 +114,14 @@ class CompareScreen(ChartScreen):
     def _poll(self) -> None:
         readers = [open_reader(record.run) for record in self.records]
         states: list[object] = [None] * len(readers)
+        are_shown = False  # The diagnoses can wait until the numbers are on the screen.
         self._poller.wake()
         for _ in self._poller.rounds():
             is_new = is_behind = False
             for index, reader in enumerate(readers):
                 if self._poller.is_closed():
                     return
-                news = reader.poll()
+                news = reader.poll(examine=are_shown)
                 state = news.update.state.evolve(heartbeat=None, beat=None)
                 if news.is_news or state != states[index]:
                     self.post_message(self.RunRead(index, news))
@@ -128,7 +129,8 @@ class CompareScreen(ChartScreen):
                 is_behind = is_behind or news.update.read_share < 1
             if is_new:
                 self.post_message(self.AllRead())
-            self._poller.next_in(_BEHIND_S if is_behind else _POLL_S)
+            self._poller.next_in(_POLL_S if are_shown and not is_behind else _BEHIND_S)
+            are_shown = are_shown or not is_behind
 
     @on(RunRead)
     def _add_update(self, message: RunRead) -> None:

@@ -111,8 +111,10 @@ BASE, HIGH = (0.50, 0.90, 0.70), (0.62, 1.01, 0.83)
 """The differences vary less than the seeds: only the paired test finds them."""
 
 
-def compare(root: Path, seeds: tuple[int, int, int] = (1, 2, 3)) -> Comparison:
-    rate = {"actor_rollout_ref.actor.optim.lr": 2e-5}
+def compare(
+    root: Path, seeds: tuple[int, int, int] = (1, 2, 3), change: dict[str, Any] | None = None
+) -> Comparison:
+    rate = change or {"actor_rollout_ref.actor.optim.lr": 2e-5}
     first = [make_run(root, f"base-s{s}", manifest(s), r) for s, r in enumerate(BASE, 1)]
     second = [
         make_run(root, f"high-s{s}", manifest(s, rate), r) for s, r in zip(seeds, HIGH, strict=True)
@@ -149,6 +151,12 @@ def test_groups_with_other_seeds_are_independent_samples(tmp_path: Path) -> None
     assert difference is not None and not difference.paired
     assert difference.p == pytest.approx(expected.pvalue)
     assert measure.best() is None
+
+
+def test_rewards_on_different_scales_have_no_best(tmp_path: Path) -> None:
+    measure = reward(compare(tmp_path, change={"reward_config.lambda_info": 0.0}))
+    assert measure.best() is None
+    assert measure.verdicts(0) == (None, None)
 
 
 def test_only_differences_between_groups_are_listed(tmp_path: Path) -> None:
