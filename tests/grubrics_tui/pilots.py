@@ -69,8 +69,12 @@ class Driver:
         await self._pilot.resize_terminal(*size)
         await self._pilot.pause()
 
-    async def click(self, widget: Widget) -> None:
-        await self._pilot.click(widget)
+    async def click(self, widget: Widget, offset: tuple[int, int] | None = None) -> None:
+        """Click a widget: its middle, or the cell at ``offset`` from its corner."""
+        if offset is None:
+            await self._pilot.click(widget)
+        else:
+            await self._pilot.click(widget, offset=offset)
 
     async def message(self, kind: type[Message]) -> Message:
         """The newest message of ``kind`` that arrived since the last such wait."""

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.message import Message
 
 from engine.base.errors import UsageError
-from engine.runs.columns import RunInfo
+from engine.runs.columns import RunInfo, sort_runs
 from engine.runs.kinds import find_kind
 from engine.runs.notes import Notes
 from engine.runs.rundir import RunDir
@@ -129,11 +129,42 @@ class RunsScreen(CockpitScreen):
         if not listing.filter:
             self._listed_runs = {run.id: run for run in listing.runs}
             self.marks.keep(self._listed_runs)
-        self.query_one(RunList).show(listing.runs, self._summary(listing))
+        self._list(listing)
         self.query_one(FilterBar).show_remark(listing.remark or "", "warning")
         if self.marks:
             self.refresh_bindings()
         self._show_selected()
+
+    def _list(self, listing: Listing) -> None:
+        """Show the runs in the chosen order."""
+        run_list = self.query_one(RunList)
+        runs = sort_runs(listing.runs, run_list.order) if run_list.order else listing.runs
+        run_list.show(runs, self._summary(listing))
+
+    @on(RunList.HeadClicked)
+    def _sort_by_head(self, message: RunList.HeadClicked) -> None:
+        order = self.query_one(RunList).order
+        if order.removeprefix("-") == message.column:
+            self.action_reverse()
+        else:
+            self._sort(message.column)
+
+    def action_sort(self, columns: int) -> None:
+        """Sort by a column further right or left; before the first one, the newest come first."""
+        run_list = self.query_one(RunList)
+        orders, order = ["", *run_list.columns], run_list.order.removeprefix("-")
+        # A column that a smaller terminal no longer shows sorts until another one is chosen.
+        index = orders.index(order) if order in orders else 0
+        self._sort(orders[(index + columns) % len(orders)])
+
+    def action_reverse(self) -> None:
+        order = self.query_one(RunList).order or "age"
+        self._sort(order.removeprefix("-") if order.startswith("-") else f"-{order}")
+
+    def _sort(self, order: str) -> None:
+        self.query_one(RunList).order = order
+        if self._shown is not None:
+            self._list(self._shown)
 
     def _summary(self, listing: Listing) -> str:
         selected = (

@@ -432,3 +432,51 @@ async def test_a_run_is_launched_again_with_another_value_and_a_folder_of_its_ow
         assert isinstance(checklist, ChecklistScreen) and checklist.recipe is not None
         await driver.app.push_screen(LaunchScreen(checklist.recipe, runs, curable))
         await driver.shows("recipe.yaml", f"those of run '{curable.id}' stay")
+
+
+def drawn_order(screen: str, *names: str) -> list[str]:
+    """The names in the order of their lines."""
+    return sorted(names, key=screen.index)
+
+
+@pytest.fixture
+def rewarded(runs: Path) -> None:
+    """``best`` is older than ``worst``."""
+    for name, reward, age_s in (("best", 0.9, 900), ("worst", 0.1, 300)):
+        sample = ended(runs, name)
+        metrics = {"reward/mean": reward}
+        step = {"v": 1, "step": 4, "attempt": 1, "t": 1.0, "metrics": metrics}
+        jsonl.append(sample.run.train_log, step)
+        sample.started -= age_s
+        sample.say("failed", reason="exit code 1")
+
+
+async def test_keys_sort_the_runs_by_a_column_and_reverse_the_order(
+    rewarded: None, runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("2 runs")
+        # State, run, step, reward.
+        await driver.press(*[">"] * 4)
+        await driver.shows("reward ▼")
+        assert drawn_order(driver.screen, "best", "worst") == ["best", "worst"]
+        await driver.press("i")
+        await driver.shows("reward ▲")
+        await driver.until(lambda: drawn_order(driver.screen, "best", "worst") == ["worst", "best"])
+        await driver.press(*["<"] * 4)
+        await driver.until(lambda: "reward ▲" not in driver.screen)
+
+
+async def test_a_click_on_a_head_sorts_and_a_second_one_reverses(
+    rewarded: None, runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("2 runs")
+        run_list = driver.app.screen.query_one(RunList)
+        head = next(line for line in driver.screen.splitlines() if "reward" in line)
+        for sign in ("▼", "▲"):
+            # One column is left of the list, and one line above its heads: its frame.
+            await driver.click(run_list, (head.index("reward") - 1, 1))
+            await driver.shows(f"reward {sign}")
