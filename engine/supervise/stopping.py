@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from engine.base.errors import UsageError
 from engine.runs.events import ask_stop
+from engine.runs.kinds import COMMAND
 from engine.runs.marks import supervises
 from engine.runs.processes import end_members, members, send
 from engine.runs.rundir import RunDir
@@ -71,9 +73,14 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False) -> Stopped:
     """Stop a run; with ``after_checkpoint`` only write the request, and return at once.
 
     For a run that has ended, end its remaining processes: a lost run has no supervisor to do it.
-    UsageError for a run that is not trusted.
+    UsageError for a run that is not trusted, and where ``after_checkpoint`` cannot be known.
     """
     require(run)
+    if after_checkpoint and run.read_manifest("kind").get("kind") == COMMAND:
+        raise UsageError(
+            f"run '{run.id}' executes a command, whose checkpoints are not known. Stop it now: "
+            f"grubrics-tui stop {run.id}"
+        )
     state, processes = readable_state(run), members(run)
     if not state.has_ended:
         _request_stop(run, state, after_checkpoint)

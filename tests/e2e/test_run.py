@@ -163,6 +163,7 @@ def test_a_command_without_gpus_sees_none(project: Project) -> None:
     ("command", "message"),
     [
         (("resume", "x"), "error: run 'x' executes a command: only its program can resume it."),
+        (("stop", "x", "--after-checkpoint"), "error: run 'x' executes a command, whose"),
         (("fix", "x"), "error: run 'x' executes a command, which has no config."),
         (("ablate", "x"), "error: run 'x' executes a command, which has no config."),
         (("estimate", "x"), "error: run 'x' executes a command, which has no config."),

@@ -8,7 +8,7 @@ from typing import Any
 from engine.base import jsonl
 from engine.findings.run_context import MetricContext, Start
 from engine.history.columns import Columns
-from engine.runs.kinds import find_kind
+from engine.runs.kinds import COMMAND, find_kind
 from engine.runs.manifest import in_file
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
@@ -40,7 +40,13 @@ def read_context(run: RunDir, state: RunState, columns: Columns) -> MetricContex
 def _starts(
     manifest: Mapping[str, Any], recipe: Mapping[str, Any], columns: Columns
 ) -> Iterator[Start]:
-    """Yield the start of each attempt: the first from its metrics, later ones from the manifest."""
+    """Yield the start of each attempt: the first from its metrics, later ones from the manifest.
+
+    None for a command: its first step may be the first one that it logs, and its program resumes by
+    itself.
+    """
+    if manifest.get("kind") == COMMAND:
+        return
     first = next((columns.get(name) for name in _TRAINED if len(columns.get(name))), None)
     for attempt in manifest.get("attempts", []):
         number, step = attempt["number"], jsonl.integer(attempt.get("from_step"))

@@ -9,7 +9,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.doctor.metrics import Start, metric_findings, read_context
-from engine.runs.kinds import GRPO
+from engine.runs.kinds import COMMAND, GRPO
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from tests.engine.doctor.metrics.curves import columns, find
@@ -58,6 +58,12 @@ def test_a_first_attempt_that_begins_late_went_on_from_a_leftover(run: RunDir) -
     logged = columns({"actor/lr": [1e-6] * 4}, first_step=21)
     findings = metric_findings(logged, read_context(run, RunState("running"), logged))
     assert find(findings, "checkpoint_corrupt_or_mismatch.resume_unasked").onset_step == 21
+
+
+def test_a_command_that_logs_every_fifth_step_was_not_resumed(run: RunDir) -> None:
+    jsonl.write_json(run.manifest, {"v": 1, "kind": COMMAND, "attempts": [{"number": 1}]})
+    logged = columns({"train/loss": [2.0] * 4}, first_step=5)
+    assert read_context(run, RunState("finished"), logged).starts == ()
 
 
 def test_validation_before_the_first_step_is_no_step(run: RunDir) -> None:
