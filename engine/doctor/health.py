@@ -100,6 +100,11 @@ def health_from(findings: Iterable[Finding]) -> Health:
     )
 
 
+def format_health(health: Health | None) -> str:
+    """Return ``healthy`` or what the doctor found; empty for a run that has not finished."""
+    return "" if health is None else health.phrase or "healthy"
+
+
 class HealthBook:
     """The health of the runs of one directory, cached in the user's cache directory."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import orjson
 
 from engine.base import files, jsonl
 from engine.base.errors import nearest
-from engine.base.query import Condition, Tree, Word, conditions, holds, parse
+from engine.base.query import Condition, Tree, Word, conditions, holds, parse, words
 from engine.base.query_fields import (
     check_condition,
     compare,
@@ -31,6 +32,9 @@ CONFIG = "config."
 
 _METRICS = frozenset(v for k, v in vars(metrics).items() if k.isupper() and isinstance(v, str))
 _ABSENT = object()
+_ALIKE = 0.75
+"""Similarity from which a name is a field with a typing mistake, rather than a config key."""
+_HEALTH_WORDS = frozenset({"sick", "healthy", "unhealthy"})
 
 
 class RunFiles:
@@ -47,8 +51,8 @@ class RunFiles:
     def answer(self, run: RunInfo, test: Condition) -> bool:
         key = _config_key(test)
         if key is not None:
-            value = self._cached(run, test.name, "manifest.json", key)
-            return value is not _ABSENT and compare_any(test, value)
+            values = self._cached(run, test.name, "manifest.json", key)
+            return values is not _ABSENT and any(compare_any(test, value) for value in values)
         name = metrics.canonical(test.name)
         return compare_number(test, self._cached(run, test.name, "train_log.jsonl", name))
 
@@ -73,11 +77,12 @@ class RunFiles:
                 self.other_names.update(newest_names(directory.train_log))
             return value
         config = _config(directory)
-        if name not in config:
+        keys = [name] if name in config else [key for key in config if key.endswith(f".{name}")]
+        entries = [config[key] for key in keys if isinstance(config[key], dict)]
+        if not entries:
             self.other_names.update(config)
             return _ABSENT
-        entry = config[name]
-        return entry.get("value") if isinstance(entry, dict) else _ABSENT
+        return [entry.get("value") for entry in entries]
 
 
 class RunFilter:
@@ -89,6 +94,12 @@ class RunFilter:
         self.tree: Tree = parse(text)
         for test in conditions(self.tree):
             self._check(test)
+
+    @property
+    def asks_health(self) -> bool:
+        """Whether the runs need their health before they are compared with the filter."""
+        asked = (test.name.lower() == "health" for test in conditions(self.tree))
+        return any(asked) or any(w.text.lower() in _HEALTH_WORDS for w in words(self.tree))
 
     def by_list(self, run: RunInfo, now: float) -> bool | None:
         """Evaluate the filter by the columns of the list; None: the run's files decide."""
@@ -127,18 +138,21 @@ class RunFilter:
         return None
 
     def _check(self, test: Condition) -> None:
-        if _config_key(test):
-            return
         field = self._fields.get(test.name.lower())
         if field is not None:
             check_condition(test, field.kind, field.choices, field.former_choices)
             return
-        if "/" not in test.name and test.name not in _METRICS and test.name not in metrics.ALIASES:
-            names = [*self._fields, *sorted(_METRICS), *metrics.ALIASES]
-            known = ", ".join(column.name for column in columns.COLUMNS)
-            summary = f"{known}, config.KEY and metrics such as reward/mean"
-            raise unknown_field(test, names, summary)
+        if _config_key(test):
+            self._check_key(test)
+            return
         check_condition(test, "number")
+
+    def _check_key(self, test: Condition) -> None:
+        """Take a name for the end of a config key unless it is most like that of a field."""
+        names = [*self._fields, *sorted(_METRICS), *metrics.ALIASES]
+        if not _is_prefixed(test) and get_close_matches(test.name.lower(), names, 1, _ALIKE):
+            known = ", ".join(column.name for column in columns.COLUMNS)
+            raise unknown_field(test, names, f"{known}, config keys, metrics such as reward/mean")
 
     def _listed(self, leaf: Word | Condition, run: RunInfo, now: float) -> bool | None:
         if isinstance(leaf, Word):
@@ -151,8 +165,15 @@ class RunFilter:
 
 
 def _config_key(test: Condition) -> str | None:
-    """The config key that a condition is about."""
-    return test.name[len(CONFIG) :] if test.name.lower().startswith(CONFIG) else None
+    """The config key, or its end, that a condition is about; None for a metric."""
+    if _is_prefixed(test):
+        return test.name[len(CONFIG) :]
+    is_metric = "/" in test.name or test.name in _METRICS or test.name in metrics.ALIASES
+    return None if is_metric else test.name
+
+
+def _is_prefixed(test: Condition) -> bool:
+    return test.name.lower().startswith(CONFIG)
 
 
 def _config(run: RunDir) -> dict[str, Any]:

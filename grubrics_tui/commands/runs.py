@@ -7,18 +7,22 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from engine.runs import columns
+from engine.runs.columns import RunInfo
 from engine.runs.rundir import archive_root, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import JsonOption, RunsOption
 from grubrics_tui.commands.shared.output import cut_lines, print_json, say
 from grubrics_tui.commands.shared.run_table import format_runs
-from grubrics_tui.commands.shared.run_text import format_health, health_json
+from grubrics_tui.commands.shared.run_text import health_json
 from grubrics_tui.text.terminal_text import clean_texts
+
+if TYPE_CHECKING:
+    from engine.doctor.health import Health
 
 _EXAMINE_S = 2.0
 """CPU seconds of a call after which no newly finished run is examined; the next call continues.
@@ -86,12 +90,21 @@ def _print_runs(
             f"no runs in {root}. Try it: grubrics-tui demo. Watch a log: grubrics-tui watch PATH. "
             "Train on your data: grubrics-tui init DATA"
         )
-    if chosen is not None and listed:
-        listed, empty_text = filtered(root, listed, chosen), "no runs match the filter"
-    from engine.doctor.health import UNKNOWN, HealthBook
+    from engine.doctor.health import UNKNOWN, HealthBook, format_health
 
-    health = HealthBook(root).examine_all(listed, deadline - time.process_time())
-    listed = [replace(info, health=format_health(health[info.id])) for info in listed]
+    book = HealthBook(root)
+
+    def with_health(infos: Sequence[RunInfo]) -> list[RunInfo]:
+        health.update(book.examine_all(infos, deadline - time.process_time()))
+        return [replace(info, health=format_health(health[info.id])) for info in infos]
+
+    health: dict[str, Health | None] = {}
+    if chosen is not None and listed:
+        # Otherwise, only the runs that pass are examined.
+        listed = with_health(listed) if asks_health(chosen) else listed
+        listed, empty_text = filtered(root, listed, chosen), "no runs match the filter"
+    if not health:
+        listed = with_health(listed)
     if order is not None:
         listed = columns.sort_runs(listed, order)
     if as_json:
@@ -106,6 +119,12 @@ def _print_runs(
         say(f"health of {count} not checked yet; the next call continues", to=sys.stderr)
     if not listed:
         say(empty_text)
+
+
+def asks_health(text: str) -> bool:
+    from engine.history.run_filter import RunFilter
+
+    return RunFilter(text).asks_health
 
 
 def filtered(root: Any, listed: Sequence[Any], text: str) -> list[Any]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from engine.doctor.health import HealthBook, format_health
 from engine.history.run_filter import RunFiles, RunFilter
 from engine.runs.columns import RunInfo
 from engine.runs.registry import list_runs
@@ -37,6 +38,7 @@ class RunFeed:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._files = RunFiles(root)
+        self._book = HealthBook(root)
         self._poller: Poller[tuple[str, RunFilter | None]] = Poller()
         self._is_outdated = True
         self.filter("")
@@ -82,6 +84,9 @@ class RunFeed:
         for searched, run in enumerate(runs):
             if self._poller.is_stale():
                 return
+            if run_filter.asks_health:
+                health = self._book.examine(run, self._poller.is_stale)
+                run = replace(run, health=format_health(health))
             if run_filter.matches(run, self._files, now):
                 passed.append(run)
             if time.monotonic() - yielded > _PROGRESS_S:

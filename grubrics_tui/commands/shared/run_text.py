@@ -16,11 +16,6 @@ def health_json(health: Health | None) -> dict[str, Any]:
     return {"health": None if health is None else health.to_json()}
 
 
-def format_health(health: Health | None) -> str:
-    """Return ``healthy`` or what the doctor found; empty for a run that has not finished."""
-    return "" if health is None else health.phrase or "healthy"
-
-
 def with_health(phrase: str, health: Health | None) -> str:
     """Append the health of a finished run to the phrase of its state."""
     return ", ".join(filter(None, (phrase, health.phrase if health else "")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +98,25 @@ def chosen(root: Path, text: str) -> set[str]:
         ("config.optim.lr=0.00001", {"good", "bad"}),
         ("config.optim.fused:true kind:sft", {"old"}),
         ("config.data.files:b.parquet step>200", {"old"}),
+        ("lr=1e-5", {"good", "bad"}),
+        ("lr>=1e-3", {"old"}),
+        ("optim.lr=0.003", {"old"}),
+        ("fused:true kind:sft", {"old"}),
+        ("changed:lr", set()),
         ("config.none=1", set()),
         ("-config.none=1", {"good", "bad", "old"}),
     ],
 )
 def test_runs_that_pass(root: Path, text: str, ids: set[str]) -> None:
     assert chosen(root, text) == ids
+
+
+def test_an_unhealthy_run_is_found_as_sick_once_its_health_is_known(root: Path) -> None:
+    run_filter, (info, *_) = RunFilter("sick"), list_runs(root)
+    assert run_filter.asks_health and not RunFilter("state:failed").asks_health
+    assert not run_filter.by_list(info, 0.0)
+    assert run_filter.by_list(replace(info, health="unhealthy: no learning signal"), 0.0)
+    assert not run_filter.by_list(replace(info, health="healthy"), 0.0)
 
 
 def test_a_run_that_was_stopped_is_not_among_the_finished_ones(root: Path) -> None:

@@ -117,6 +117,12 @@ def test_the_list_of_runs_says_it_in_words_and_as_data(runs: Path, hot: SampleRu
     }  # fmt: skip
 
 
+def test_a_filter_finds_sick_runs(runs: Path, hot: SampleRun) -> None:
+    finish(runs, "fine")
+    listed = json.loads(told("runs", "--filter", "sick", "--json", runs=runs))["runs"]
+    assert [run["id"] for run in listed] == ["hot"]
+
+
 def test_a_verdict_is_worked_out_once_and_again_when_the_files_change(
     runs: Path, hot: SampleRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
