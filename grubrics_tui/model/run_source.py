@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from engine.formats.names import kind_of as kind_of_metrics
 from engine.history.live import RunWatch
-from engine.history.train_log import newest_names
+from engine.history.train_log import read_steps
 from engine.runs.kinds import COMMAND, Kind, find_kind
 from engine.runs.rundir import RunDir
 from grubrics_tui.settings.layout import UNKNOWN
@@ -17,18 +18,25 @@ if TYPE_CHECKING:  # Half of the screen's imports, and not needed for our own ru
     from engine.formats.external_run import ExternalRun, ExternalWatch
 
 
+_FIRST_STEPS = 20
+"""A program may log its metrics on several lines; its last lines are often a summary."""
+
 Watched: TypeAlias = "RunDir | ExternalRun"
 
 
 def kind_of(run: Watched) -> Kind | None:
     """The kind of a run; None if its manifest names no known one.
 
-    A run of a command is shown like the kind whose metrics it logs.
+    A run of a command is shown like the kind whose metrics its first steps have.
     """
     if not isinstance(run, RunDir):
         return run.kind
     name = run.read_manifest("kind").get("kind")
-    return kind_of_metrics(newest_names(run.train_log)) if name == COMMAND else find_kind(name)
+    if name != COMMAND:
+        return find_kind(name)
+    steps = islice(read_steps(run.train_log), _FIRST_STEPS)
+    metrics = {metric for step in steps for metric in step.metrics}
+    return kind_of_metrics(metrics) if metrics else None
 
 
 def layout_of(run: Watched) -> str:
