@@ -4,8 +4,8 @@
 
 Cold is the first call ever (no index yet). Warm is a call after every finished run was examined,
 which takes many calls; with running ones the doctor examines those in each call. Output goes to a
-pipe. The manifests are those of ``grpo_tiny``, 0.1 MB
-each, so 1.1 GB go to the temporary folder meanwhile. Beside it, in turns, on the same folder:
+pipe. The manifests are those of ``grpo_tiny``, 0.1 MB each, so 1.1 GB go to the temporary folder
+meanwhile; all runs share one log of sixty steps. Beside it, in turns, on the same folder:
 
     TREE                    the same commands of another checkout, such as an earlier commit's
     ls -l */state.json      the least that looking at every run costs
@@ -60,6 +60,24 @@ def make_runs(root: Path, count: int, unfinished: int = UNFINISHED) -> None:
         run.manifest.write_text(text)
         state = _going_on(number) if number < min(unfinished, count // 2) else _ended(chance)
         write_state(run, state.evolve(started=started, heartbeat=now, total_steps=60))
+        if number == 0:
+            steps = run.train_log
+            steps.write_text(_steps(chance))
+        else:
+            run.train_log.hardlink_to(steps)
+
+
+def _steps(chance: random.Random) -> str:
+    """The log of sixty steps with fifty metrics, a validation every ten steps."""
+    lines = []
+    for step in range(1, 61):
+        metrics = {f"actor/metric_{index}/mean": chance.random() for index in range(50)}
+        metrics["reward/mean"] = chance.random()
+        if step % 10 == 0:
+            metrics["val/reward"] = chance.random()
+        record = {"v": 1, "step": step, "attempt": 1, "t": 1e9 + step, "metrics": metrics}
+        lines.append(json.dumps(record) + "\n")
+    return "".join(lines)
 
 
 def _going_on(number: int) -> RunState:

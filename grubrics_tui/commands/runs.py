@@ -6,7 +6,6 @@ import gc
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -96,7 +95,7 @@ def _print_runs(
 
     def with_health(infos: Sequence[RunInfo]) -> list[RunInfo]:
         health.update(book.examine_all(infos, deadline - time.process_time()))
-        return [replace(info, health=format_health(health[info.id])) for info in infos]
+        return [info.with_health(format_health(health[info.id])) for info in infos]
 
     health: dict[str, Health | None] = {}
     if chosen is not None and listed:

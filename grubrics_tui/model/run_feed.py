@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.doctor.health import HealthBook, format_health
@@ -86,7 +86,7 @@ class RunFeed:
                 return
             if run_filter.asks_health:
                 health = self._book.examine(run, self._poller.is_stale)
-                run = replace(run, health=format_health(health))
+                run = run.with_health(format_health(health))
             if run_filter.matches(run, self._files, now):
                 passed.append(run)
             if time.monotonic() - yielded > _PROGRESS_S:
