@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 
 from grubrics_tui.widgets.facts import inert
 
-_EXAMPLES = "words  state:failed  tag:best  step>100  reward/mean>0.5  config.KEY=x  started<2d"
+_EXAMPLES = "words  sick  state:failed  tag:best  step>100  reward>0.5  lr=3e-5  age<2d"
 
 
 class FilterBar(Horizontal):
