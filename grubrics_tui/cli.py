@@ -114,7 +114,8 @@ class CommandGroup(TyperGroup):
 def build_command(name: str, command: Command) -> TyperCommand:
     """Build the command from the signature of its function."""
     single = typer.Typer(**_PLAIN)
-    single.command(name, cls=PlainHelp)(command.function)
+    context = {"allow_interspersed_args": not command.ends_with_words}
+    single.command(name, cls=PlainHelp, context_settings=context)(command.function)
     built = typer.main.get_command(single)
     assert isinstance(built, TyperCommand)
     return built

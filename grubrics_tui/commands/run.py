@@ -84,4 +84,4 @@ def run(
         raise typer.Exit(1)
 
 
-COMMAND = Command(run, Task.RUN)
+COMMAND = Command(run, Task.RUN, ends_with_words=True)

@@ -37,6 +37,8 @@ class Command:
     function: Callable[..., None]
     task: Task
     aliases: tuple[str, ...] = ()
+    ends_with_words: bool = False
+    """Whether what follows the first argument belongs to it, also what looks like an option."""
 
 
 def find_command(name: str) -> Command | None:

@@ -11,6 +11,7 @@ import typer
 
 from grubrics_tui.cli import build_command, main
 from grubrics_tui.commands.shared.command import Command, Task, commands
+from tests.grubrics_tui.conftest import Call
 from tests.hostile_text import ALL, harmful
 
 COMMANDS = commands()
@@ -141,3 +142,9 @@ def test_a_long_secret_is_masked_before_it_is_cut(refused: Refused) -> None:
     secret = "sk-proj-" + "0a1b2c3d4e5f6a7b" * 30
     for words in ([secret], [f"--{secret}"], ["show", secret], ["show", "x", secret]):
         assert secret[-20:] not in refused(*words)
+
+
+def test_options_after_the_program_are_those_of_the_program(call: Call, tmp_path: Path) -> None:
+    for words in (("sh", "x.sh", "--lr", "3"), ("--", "sh", "x.sh", "--lr", "3")):
+        code, output = call("run", "--dry-run", "--runs", str(tmp_path), *words)
+        assert (code, output.splitlines()[0]) == (0, "$ sh x.sh --lr 3")
