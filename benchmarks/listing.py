@@ -146,7 +146,7 @@ def _call(command: Sequence[str], folder: Path, tree: Path) -> tuple[Cost, bytes
 
 def examine(folder: Path, tree: Path) -> None:
     """Call ``runs`` until the doctor has examined every finished run."""
-    while b" not examined yet" in _call(OURS, folder, tree)[1]:
+    while b" not checked yet" in _call(OURS, folder, tree)[1]:
         pass
 
 

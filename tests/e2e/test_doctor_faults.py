@@ -51,7 +51,6 @@ from tests.waiting import ended
 
 pytestmark = pytest.mark.slow
 
-SFT_FOLDER = "checkpoints/grubrics-transfer/sft-tiny"
 
 API = (
     "judge.provider=openai",
@@ -307,7 +306,6 @@ def test_a_fault_is_named_live_and_its_remedy_cures_it(ward: Ward, fault: Fault)
 REFUSED = {
     "batch": ("data.train_batch_size=3", "data.train_batch_size=3 is below", 3),
     "steps": ("trainer.total_training_steps=9000", "308 rows // batch 4 = 77 steps", 1),
-    "checkpoint": (f"trainer.default_local_dir={SFT_FOLDER}", "holds checkpoints of run 'sft'", 1),
 }
 """The check that refuses, the override it refuses, why in its words, and how many keys it mends."""
 
