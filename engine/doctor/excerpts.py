@@ -179,10 +179,11 @@ class Excerpt:
     is_counted: bool
 
 
-def fuller(columns: Columns | None, path: Path) -> Excerpt | None:
+def fuller(columns: Columns | None, path: Path, is_general: bool = False) -> Excerpt | None:
     """Read metrics from the file's text; None unless there are more than in its trainer's format.
 
-    Raises OSError when the file cannot be read.
+    Of a general format as many are enough: here, names have a meaning. Raises OSError when the file
+    cannot be read.
     """
     if columns is not None and len(columns.times.steps) >= ENOUGH:
         return None
@@ -191,7 +192,7 @@ def fuller(columns: Columns | None, path: Path) -> Excerpt | None:
         return excerpt
     # The last record may have been cut.
     has_more_records = _records_of(excerpt.columns) > _records_of(columns) > 0
-    has_more_numbers = size(excerpt.columns) > size(columns)
+    has_more_numbers = size(excerpt.columns) > size(columns) - is_general
     return excerpt if has_more_records or has_more_numbers else None
 
 

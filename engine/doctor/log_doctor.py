@@ -137,7 +137,8 @@ class LogDoctor:
         path, console = self._source.path, self._source.console
         is_whole = is_over and not is_ours(path)
         is_printed = is_whole and console is not None and console.is_file()
-        excerpt = fuller(columns, console) if console and is_printed else None
+        is_general = self._richest.is_general
+        excerpt = fuller(columns, console, is_general) if console and is_printed else None
         columns = excerpt.columns if excerpt else columns
         if columns is None:
             return []
@@ -167,6 +168,11 @@ class _Numbers:
         self._history: Columns | None = None
         self.columns: Columns | None = None
         """Every metric so far; None before the first step."""
+
+    @property
+    def is_general(self) -> bool:
+        """Whether the format gives names no fixed meaning."""
+        return self._log.format.is_general
 
     @property
     def total_steps(self) -> int | None:

@@ -111,6 +111,8 @@ class Format(ABC):
     """What is read of it, for docs/cockpit.md: Markdown in one line."""
     is_console = False
     """Whether it is printed text that may hold anything between the steps, other formats too."""
+    is_general = False
+    """Whether lines of many programs are of this format, so that names have no fixed meaning."""
     covers: frozenset[str] = frozenset()
     """Keys of console formats whose lines it also reads."""
     step_pattern: bytes = b""

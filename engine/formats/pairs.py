@@ -34,6 +34,7 @@ class PairsFormat(LineFormat):
         "of them a loss or a reward"
     )
     is_console = True
+    is_general = True
     step_pattern = rb"step=(?<![\w/]step=)(\d+)[ ,|]"
     marks = (rb"step[=: ]", rb"Step[=: ]")
 

@@ -61,7 +61,7 @@ def sick(runs: Path) -> SampleRun:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """What is launched here gets no supervisor: it is only looked at."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(launcher, "start_supervisor", lambda run: None)
+    monkeypatch.setattr(launcher, "start_supervisor", lambda run, variables=None: None)
     return make_project(tmp_path)
 
 

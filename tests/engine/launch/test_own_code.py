@@ -92,7 +92,7 @@ def test_an_edit_of_an_imported_file_is_another_configuration() -> None:
 
 
 def test_a_launch_keeps_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launcher, "start_supervisor", lambda run: None)
+    monkeypatch.setattr(launcher, "start_supervisor", lambda run, variables=None: None)
     run = launch(plan(recipe(), "a"))
     edit()
     assert (run.code / "part.py").read_text() == "V = 0.1\n"
@@ -260,7 +260,7 @@ class TestWhatTheRewardReads:
     def test_the_manifest_has_their_hashes_and_the_run_a_copy_of_those_beside_the_code(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(launcher, "start_supervisor", lambda run: None)
+        monkeypatch.setattr(launcher, "start_supervisor", lambda run, variables=None: None)
         run = launch(plan(recipe(), "a"))
         assert list(run.read_manifest()["reward_inputs"]) == [
             "words.txt",
