@@ -34,7 +34,7 @@ class Measure:
     def read(self, run: RunDir, steps: Sequence[Step]) -> dict[int, float]:
         """The measure after each validated step; step 0, before training, is left out."""
         if self.settings:
-            # The records of a validation that goes on, or was killed, are not all of its answers.
+            # The records of a validation that is running or was killed are incomplete.
             ended = {(step.attempt, step.step) for step in steps if self.metric in step.metrics}
             return dict(_scored_again(run, self.settings, ended))
         return dict(self._logged(steps))

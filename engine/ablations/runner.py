@@ -223,7 +223,7 @@ def locked(folder: Path) -> Iterator[None]:
 def _start(job: Job, plan_: AblationPlan, run: RunDir | None, root: Path) -> str:
     """Resume a run that was interrupted, or launch a new one. Returns a line about it.
 
-    Without its supervisor, a trainer goes on: it is ended first, because the next attempt writes to
+    A trainer that outlives its supervisor is ended first, because the next attempt writes to
     the same checkpoint folder.
     """
     reason = "it was interrupted"
