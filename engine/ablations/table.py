@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from engine.ablations.measure import Measure
 from engine.ablations.plan import BASE, AblationPlan, Job, current_run
+from engine.history import metrics
 from engine.history.train_log import Step, read_steps
 from engine.runs.state import RunState, observed_state
 from engine.statistics.comparison import Comparison, adjust_for_many, compare_paired
@@ -23,13 +24,15 @@ FEWEST_SEEDS = 2
 @dataclass(frozen=True)
 class SeedRun:
     """One run of an arm. ``values`` are its validations by step; ``times`` the seconds since its
-    first step at which each step ended."""
+    first step at which each step ended, ``tokens`` those trained on until then; empty where the
+    trainer does not log them."""
 
     run: str
     seed: int
     state: RunState | None
     values: Mapping[int, float]
     times: Mapping[int, float]
+    tokens: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def is_planned(self) -> bool:
@@ -40,13 +43,14 @@ class SeedRun:
 class ArmRow:
     """One row. The difference is that of the arm from the baseline, seed by seed, at the last step
     that both runs of a seed have validated; ``at_equal_hours`` the same within the time that the
-    faster of the two took."""
+    faster of the two took, and ``at_equal_tokens`` within the tokens of the one with fewer."""
 
     name: str
     runs: tuple[SeedRun, ...]
     mean: Estimate | None
     comparison: Comparison | None
     at_equal_hours: Estimate | None
+    at_equal_tokens: Estimate | None
     steps: tuple[int, ...]
     """The step of each compared pair."""
     stopped: str | None = None
@@ -78,6 +82,9 @@ class ArmRow:
             "difference": difference.mean if difference else None,
             "ci": _interval(difference),
             "difference_at_equal_hours": self.at_equal_hours.mean if self.at_equal_hours else None,
+            "difference_at_equal_tokens": (
+                self.at_equal_tokens.mean if self.at_equal_tokens else None
+            ),
             "correlation": self.comparison.correlation if self.comparison else None,
             "seeds": len(self.steps) if self.comparison else len(_measured(self.runs)),
             "steps": list(self.steps),
@@ -89,6 +96,9 @@ class ArmRow:
             "incomparable": self.incomparable,
         }
 
+
+Budget = Mapping[int, float]
+"""What a run has spent at the end of each step: seconds or tokens."""
 
 KnownRuns = dict[str, tuple[object, SeedRun]]
 """By run ID: the stamp of its files, and the run as read with this stamp."""
@@ -180,16 +190,16 @@ def _row(
     mean = estimate_mean(last) if last else None
     pairs = [pair for pair in zip(base, runs, strict=True) if _common_step(*pair) is not None]
     if name == baseline or name in incomparable or not pairs:
-        return ArmRow(name, runs, mean, None, None, (), incomparable=incomparable.get(name))
+        return ArmRow(name, runs, mean, None, None, None, (), incomparable=incomparable.get(name))
     steps = tuple(step for pair in pairs if (step := _common_step(*pair)) is not None)
     at_steps = [
         (of_base.values[step], run.values[step])
         for (of_base, run), step in zip(pairs, steps, strict=True)
     ]
     comparison = compare_paired([left for left, _ in at_steps], [right for _, right in at_steps])
-    hours = [difference for pair in pairs if (difference := _at_equal_time(*pair)) is not None]
-    at_equal_hours = estimate_mean(hours) if hours else None
-    return ArmRow(name, runs, mean, _at_this_look(plan, comparison), at_equal_hours, steps)
+    at_hours = _at_equal(((left.times, right.times) for left, right in pairs), pairs)
+    at_tokens = _at_equal(((left.tokens, right.tokens) for left, right in pairs), pairs)
+    return ArmRow(name, runs, mean, _at_this_look(plan, comparison), at_hours, at_tokens, steps)
 
 
 def _at_this_look(plan: AblationPlan, comparison: Comparison) -> Comparison:
@@ -214,15 +224,24 @@ def _common_step(base: SeedRun, run: SeedRun) -> int | None:
     return max(base.values.keys() & run.values.keys(), default=None)
 
 
-def _at_equal_time(base: SeedRun, run: SeedRun) -> float | None:
-    """The difference of the last validations within the time that both have trained."""
-    limit = min(max(base.times.values(), default=0.0), max(run.times.values(), default=0.0))
-    left, right = (_last_within(side, limit) for side in (base, run))
-    return None if left is None or right is None else right - left
+def _at_equal(
+    spent: Iterable[tuple[Budget, Budget]], pairs: Sequence[tuple[SeedRun, SeedRun]]
+) -> Estimate | None:
+    """The difference of the last validations within what both runs of a pair have spent.
+
+    None where no pair has a validation within it.
+    """
+    differences = []
+    for (of_base, of_run), (base, run) in zip(spent, pairs, strict=True):
+        limit = min(max(of_base.values(), default=0.0), max(of_run.values(), default=0.0))
+        left, right = _last_within(base, of_base, limit), _last_within(run, of_run, limit)
+        if left is not None and right is not None:
+            differences.append(right - left)
+    return estimate_mean(differences) if differences else None
 
 
-def _last_within(run: SeedRun, seconds: float) -> float | None:
-    steps = [step for step in run.values if run.times.get(step, seconds + 1) <= seconds]
+def _last_within(run: SeedRun, spent: Budget, limit: float) -> float | None:
+    steps = [step for step in run.values if step in spent and spent[step] <= limit]
     return run.values[max(steps)] if steps else None
 
 
@@ -235,7 +254,8 @@ def _seed_run(job: Job, root: Path, measure: Measure, known: KnownRuns) -> SeedR
     if before is not None and seen == stamp:
         return replace(before, state=state)
     steps = list(read_steps(run.train_log))
-    read = SeedRun(run.id, job.seed, state, measure.read(run, steps), dict(_times(steps)))
+    values, times, tokens = measure.read(run, steps), dict(_times(steps)), dict(_tokens(steps))
+    read = SeedRun(run.id, job.seed, state, values, times, tokens)
     known[run.id] = (stamp, read)
     return read
 
@@ -247,6 +267,18 @@ def _times(steps: Sequence[Step]) -> Iterator[tuple[int, float]]:
         if before is not None and step.attempt == before.attempt:
             passed += max(0.0, step.time - before.time)
         before = step
+        yield step.step, passed
+
+
+def _tokens(steps: Sequence[Step]) -> Iterator[tuple[int, float]]:
+    """Tokens trained on until the end of each step; none where a step's number is missing."""
+    passed = 0.0
+    for step in steps:
+        counts = (step.metrics.get(name) for name in metrics.TOKENS)
+        if (count := next((count for count in counts if count is not None), None)) is not None:
+            passed += count
+        elif step.step > 0:
+            return
         yield step.step, passed
 
 

@@ -43,6 +43,8 @@ class AnswerRow:
     prompt_tokens: int = 0
     loss: float | None = None
     """Of a conversation that has a loss instead of an answer: the mean over its ``tokens``."""
+    backend: str | None = None
+    """What generated it; None where no model did."""
 
     @classmethod
     def from_json(cls, line: dict[str, Any]) -> AnswerRow | None:
@@ -52,13 +54,11 @@ class AnswerRow:
         if uid is None or sample is None or not isinstance(answer, str | None):
             return None
         digests = str(line.get("item_sha256") or ""), str(line.get("prompt_sha256") or "")
-        tokens, calls, prompt_tokens = (
-            jsonl.integer(line.get(name)) or 0 for name in ("tokens", "calls", "prompt_tokens")
-        )
+        calls, prompt_tokens, tokens = _counts(line)
         stopped, error = line.get("stopped") is True, _text(line.get("error"))
         loss = jsonl.number(line.get("loss"))
-        counts = calls, prompt_tokens
-        return cls(uid, sample, *digests, answer, tokens, stopped, error, *counts, loss)
+        counts, backend = (calls, prompt_tokens), jsonl.line(line.get("backend"))
+        return cls(uid, sample, *digests, answer, tokens, stopped, error, *counts, loss, backend)
 
     @property
     def key(self) -> Key:
@@ -77,6 +77,10 @@ class ScoreRow:
     reward: float | None
     parts: dict[str, float]
     error: str | None = None
+    calls: int = 0
+    """Calls of the judge that it took; ``prompt_tokens`` and ``tokens`` are theirs."""
+    prompt_tokens: int = 0
+    tokens: int = 0
 
     @classmethod
     def from_json(cls, line: dict[str, Any]) -> ScoreRow | None:
@@ -87,7 +91,8 @@ class ScoreRow:
         parts = line.get("parts") if isinstance(line.get("parts"), dict) else {}
         numbers = {str(name): jsonl.number(value) for name, value in (parts or {}).items()}
         known = {name: value for name, value in numbers.items() if value is not None}
-        return cls(uid, sample, jsonl.number(line.get("reward")), known, _text(line.get("error")))
+        reward, error = jsonl.number(line.get("reward")), _text(line.get("error"))
+        return cls(uid, sample, reward, known, error, *_counts(line))
 
     @property
     def key(self) -> Key:
@@ -188,6 +193,14 @@ def locked(folder: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _counts(line: dict[str, Any]) -> tuple[int, int, int]:
+    """Calls of an API, their input tokens and their output tokens."""
+    calls, prompt_tokens, tokens = (
+        jsonl.integer(line.get(name)) or 0 for name in ("calls", "prompt_tokens", "tokens")
+    )
+    return calls, prompt_tokens, tokens
 
 
 def _text(value: Any) -> str | None:

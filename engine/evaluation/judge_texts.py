@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
@@ -14,18 +13,6 @@ from engine.evaluation.items import Item
 from engine.judge.interface import Writer
 from engine.judge.settings import JudgeSettings, make_judge
 from engine.recipe.recipe import Recipe
-
-
-@dataclass(frozen=True)
-class JudgeUse:
-    """What the answers of the judge's model took, failed calls included. ``tokens_*``: None where
-    the server does not report them; ``usd``: None where it is not known."""
-
-    answers: int
-    calls: int
-    tokens_in: int | None
-    tokens_out: int | None
-    usd: float | None
 
 
 async def write_answers(
@@ -73,20 +60,3 @@ async def _write(
     )
     jsonl.append(folder.answers, asdict(row))
     done()
-
-
-def find_use(folder: TargetDir, prices: dict[str, Any]) -> JudgeUse:
-    """The calls and tokens of all lines, also of answers that failed and were asked for again.
-
-    ``prices``: the ``judge`` section of the config.
-    """
-    rows = [row for line in jsonl.read(folder.answers) if (row := AnswerRow.from_json(line))]
-    written, calls = sum(row.answer is not None for row in rows), sum(row.calls for row in rows)
-    sent, received = sum(row.prompt_tokens for row in rows), sum(row.tokens for row in rows)
-    if not sent:
-        return JudgeUse(written, calls, None, None, None)
-    price_in, price_out = (prices.get(f"usd_per_million_{way}") for way in ("in", "out"))
-    if price_in is None or price_out is None:
-        return JudgeUse(written, calls, sent, received, None)
-    usd = (sent * float(price_in) + received * float(price_out)) / 1e6
-    return JudgeUse(written, calls, sent, received, usd)

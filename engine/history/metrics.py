@@ -34,6 +34,8 @@ GROUPS_STALE = "groups/evicted_stale"
 GROUPS_SURPLUS = "groups/discarded"
 VALIDATION_REWARD = figures.VALIDATION
 STEP_TIME = "timing_s/step"
+TOKENS = ("perf/total_num_tokens", "train/global_tokens")
+"""The tokens of a step, of GRPO and of SFT."""
 TRAIN_LOSS = "train/loss"
 VALIDATION_LOSS = "val/loss"
 

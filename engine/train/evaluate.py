@@ -24,6 +24,7 @@ from engine.train import vllm_backend
 from engine.train.generation import Generated, Request, Sampling, generate
 from engine.train.hf_server import stop_tokens
 from engine.train.load_target import load_target
+from engine.train.vllm_backend import VllmBackend
 
 
 class Backend(Protocol):
@@ -93,6 +94,12 @@ def _answer_target(target: Mapping[str, Any], job: Mapping[str, Any]) -> None:
     """Append a line per request, until all are answered or whoever asked is gone."""
     if "loss" in job:
         return _write(target, job, _losses(target, job))
+    name = _backend_name(job)
+    if job["backend"] not in (None, name):
+        raise UsageError(
+            f"{name} would generate here, and {job['backend']} generated the answers that are "
+            f"there. Evaluate where {job['backend']} runs, or all again with another --seed"
+        )
     with _backend(target, job) as backend:
         return _write(target, job, _answers(backend, target["requests"], job))
 
@@ -107,10 +114,16 @@ def _write(
             return
 
 
+def _backend_name(job: Mapping[str, Any]) -> str:
+    """vLLM if the config names it and it can run here."""
+    is_vllm = job["vllm"] is not None and vllm_backend.is_available()
+    return VllmBackend.name if is_vllm else HfBackend.name
+
+
 @contextmanager
 def _backend(target: Mapping[str, Any], job: Mapping[str, Any]) -> Iterator[Backend]:
-    """What generates with the target's weights: vLLM if the config names it and it can run."""
-    if job["vllm"] is not None and vllm_backend.is_available():
+    """What generates with the target's weights."""
+    if _backend_name(job) == VllmBackend.name:
         with vllm_backend.opened(target["form"], target["source"], job) as backend:
             yield backend
     else:

@@ -14,7 +14,7 @@ from grubrics_tui.commands.shared.output import on_terminal, terminal_width
 
 if TYPE_CHECKING:
     from engine.evaluation.evaluate import Evaluation, Progress
-    from engine.evaluation.judge_texts import JudgeUse
+    from engine.evaluation.judge_use import JudgeUse
     from engine.evaluation.setup import SamplingSettings
     from engine.evaluation.summary import Result, TargetComparison
     from engine.statistics.intervals import Estimate
@@ -35,7 +35,8 @@ def evaluation_json(
         "dir": str(evaluation.folder.path),
         "results": [result.to_json() for result in results],
         "comparisons": [comparison.to_json() for comparison in comparisons],
-        "judge": None if (use := evaluation.judge_use) is None else asdict(use),
+        "judge": None if (use := evaluation.writing) is None else asdict(use),
+        "grading": None if (use := evaluation.grading) is None else asdict(use),
     }
 
 
@@ -72,8 +73,12 @@ def evaluation_lines(
     yield ""
     for target, reason in why.items():
         yield from wrapped(f"unscored, {_cut(target, column)}: {reason}", width)
-    if (use := evaluation.judge_use) is not None:
-        yield from wrapped(_format_use(use), width)
+    if (use := evaluation.writing) is not None:
+        yield from wrapped(f"judge: {count_of(use.answers, 'answer')} by {_format_use(use)}", width)
+    if (use := evaluation.grading) is not None and use.calls:
+        yield from wrapped(
+            f"graded: {count_of(use.answers, 'answer')} by {_format_use(use)}", width
+        )
     yield from wrapped(f"95% intervals; answers and scores: {evaluation.folder.path}", width)
 
 
@@ -167,7 +172,7 @@ def _verdict(pair: TargetComparison) -> str:
 
 
 def _format_use(use: JudgeUse) -> str:
-    text = f"judge: {count_of(use.answers, 'answer')} by {count_of(use.calls, 'call')}"
+    text = count_of(use.calls, "call")
     if use.tokens_in is not None and use.tokens_out is not None:
         text += f", {use.tokens_in:,} tokens in, {use.tokens_out:,} out"
     return text if use.usd is None else f"{text}, {use.usd:.2f} USD"

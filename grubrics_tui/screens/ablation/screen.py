@@ -141,6 +141,8 @@ class AblationScreen(CockpitScreen):
         lines += [("note", remark) for remark in arm_remarks(row, self.plan.steps)]
         if row.at_equal_hours is not None:
             lines.append(("at equal time", f"{row.at_equal_hours.mean:+.3f}"))
+        if row.at_equal_tokens is not None:
+            lines.append(("at equal tokens", f"{row.at_equal_tokens.mean:+.3f}"))
         for index, run in enumerate(row.runs):
             text = _format_run(run, self._problems.get(run.run, ""))
             lines.append((f"{'›' if index == self._seed else ' '} seed {run.seed}", text))

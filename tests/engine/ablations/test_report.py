@@ -9,7 +9,9 @@ import pytest
 from engine.ablations.plan import AblationPlan, current_run
 from engine.ablations.report import ReportReader, read_report
 from engine.base import jsonl
+from engine.history import metrics
 from engine.runs.rundir import RunDir
+from tests.engine.reports.runs import log_steps
 from tests.grubrics_tui.sample_ablation import FAILED, STEPS, make_ablation
 
 ROOT = Path("runs")
@@ -40,6 +42,14 @@ def test_a_new_validation_changes_the_mean_of_its_arm(plan: AblationPlan) -> Non
     jsonl.append(run_of(plan, "lr=1e-3", 1).train_log, line)
     after = {row.name: row.mean for row in reader.read().rows}
     assert [name for name in before if before[name] != after[name]] == ["lr=1e-3"]
+
+
+def test_the_tokens_of_a_run_add_up_until_a_step_does_not_name_them(plan: AblationPlan) -> None:
+    run = run_of(plan, "lr=1e-3", 1)
+    run.train_log.unlink()
+    log_steps(run, [{metrics.TOKENS[0]: 100.0}, {metrics.TOKENS[0]: 50.0}, {}, {"val/reward": 0.5}])
+    rows = {row.name: row for row in read_report(plan, ROOT).rows}
+    assert rows["lr=1e-3"].runs[0].tokens == {1: 100, 2: 150}
 
 
 def test_the_report_of_another_baseline_compares_with_that_arm(plan: AblationPlan) -> None:

@@ -16,10 +16,13 @@ from engine.statistics.comparison import compare_paired
 STEP_S = 10.0
 
 
-def seed_run(seed: int, values: Mapping[int, float], step_s: float = STEP_S) -> SeedRun:
+def seed_run(
+    seed: int, values: Mapping[int, float], step_s: float = STEP_S, step_tokens: float | None = None
+) -> SeedRun:
     last = max(values, default=0)
     times = {step: step * step_s for step in range(last + 1)}
-    return SeedRun(f"run-s{seed}", seed, RunState("finished"), values, times)
+    tokens = {step: step * step_tokens for step in times} if step_tokens else {}
+    return SeedRun(f"run-s{seed}", seed, RunState("finished"), values, times, tokens)
 
 
 def table(
@@ -90,6 +93,19 @@ def test_an_arm_that_wins_per_step_can_lose_per_hour() -> None:
     row = table(base, slow)[1].to_json()
     assert row["difference"] == pytest.approx(0.1)
     assert row["difference_at_equal_hours"] == pytest.approx(-0.1)
+
+
+def test_an_arm_that_wins_per_step_can_lose_per_token() -> None:
+    base = [seed_run(seed, {10: 0.2, 20: 0.4}, step_tokens=100) for seed in (1, 2, 3)]
+    long = [seed_run(seed, {10: 0.3, 20: 0.5}, step_tokens=200) for seed in (1, 2, 3)]
+    row = table(base, long)[1].to_json()
+    assert row["difference"] == pytest.approx(0.1)
+    assert row["difference_at_equal_tokens"] == pytest.approx(-0.1)
+
+
+def test_without_a_count_of_tokens_nothing_is_said_of_them() -> None:
+    row = table(final([0.3, 0.4]), final([0.5, 0.6]))[1].to_json()
+    assert row["difference_at_equal_tokens"] is None
 
 
 def test_many_arms_against_one_base_are_adjusted_together() -> None:

@@ -21,13 +21,12 @@ def asks_for_scores(call: Call) -> bool:
 
 def writing(call: Call) -> Reply:
     """Grades honestly, and writes the golden rubric."""
-    if asks_for_scores(call):
-        return honest(call)
-    message = {"role": "assistant", "content": RUBRIC}
+    content = honest(call).content if asks_for_scores(call) else RUBRIC
+    message = {"role": "assistant", "content": content}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
     head = {"id": "c", "object": "chat.completion", "created": 0, "model": "judge"}
-    return Reply(body={**head, "choices": [choice], "usage": usage})
+    return Reply(body={**head, "choices": [choice], "usage": usage}, delay_s=0.05)
 
 
 def refusing_b(call: Call) -> Reply:
@@ -65,10 +64,23 @@ def test_calls_tokens_and_cost_are_counted(tmp_path: Path) -> None:
     with moody_judge(writing) as server:
         evaluation = evaluation_of(tmp_path, server, *prices)
         evaluate(evaluation, ENV)
-    use = evaluation.judge_use
+    use = evaluation.writing
     assert use is not None
     assert (use.answers, use.calls, use.tokens_in, use.tokens_out) == (2, 2, 200, 40)
     assert use.usd == pytest.approx(0.0006)
+
+
+def test_the_calls_that_grade_are_counted_too(tmp_path: Path) -> None:
+    prices = ("judge.usd_per_million_in=1", "judge.usd_per_million_out=10")
+    with moody_judge(writing) as server:
+        evaluation = evaluation_of(tmp_path, server, *prices)
+        evaluate(evaluation, ENV)
+        calls = len(server.requests) - writes(server)
+    use = evaluation.grading
+    assert use is not None
+    assert (use.answers, use.calls) == (2, calls)
+    assert (use.tokens_in, use.tokens_out) == (100 * calls, 20 * calls)
+    assert use.usd == pytest.approx(calls * 0.0003)
 
 
 def test_started_again_it_asks_only_for_what_failed(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ def job_of(**changes: Any) -> dict[str, Any]:
         "seed": 1,
         "targets": [],
         "vllm": None,
+        "backend": None,
         "batch": 32,
     }
     return {**base, **limits, **changes}
@@ -84,6 +85,16 @@ def test_a_target_that_cannot_be_loaded_does_not_stop_the_next_one(
     assert run(job_of(targets=targets), monkeypatch) == 1
     assert list(jsonl.read(Path(targets[1]["answers"]))) == [ROW]
     assert capsys.readouterr().err.splitlines()[-1] == "run:torn: invalid header"
+
+
+def test_answers_of_another_backend_are_not_mixed_with_this_ones(
+    targets: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(job_of(targets=targets[1:], backend="vllm"), monkeypatch) == 1
+    assert not Path(targets[1]["answers"]).exists()
+    assert "transformers would generate here, and vllm generated" in capsys.readouterr().err
 
 
 def test_nothing_is_generated_for_a_process_that_is_gone(
