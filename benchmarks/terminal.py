@@ -93,17 +93,18 @@ class Terminal:
 
     def cpu(self, seconds: float) -> tuple[float, float]:
         """Percent of a core and bytes a second to the terminal while nothing is typed."""
-        before, drawn, start = self._cpu_seconds(), self.bytes, time.monotonic()
+        before, drawn, start = self.cpu_seconds(), self.bytes, time.monotonic()
         self.pump(seconds)
         took = time.monotonic() - start
-        return 100 * (self._cpu_seconds() - before) / took, (self.bytes - drawn) / took
+        return 100 * (self.cpu_seconds() - before) / took, (self.bytes - drawn) / took
 
-    def _cpu_seconds(self) -> float:
+    def cpu_seconds(self) -> float:
+        """User and system seconds of the program and what it started, ended programs included."""
         total = 0.0
         for process in self.processes():
             with suppress(psutil.Error):
                 times = process.cpu_times()
-                total += times.user + times.system
+                total += times.user + times.system + times.children_user + times.children_system
         return total
 
     def _draw(self) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from engine.base import files, locks
 from engine.base.holes import numbered_lines
 
@@ -74,6 +76,15 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
     Half a surrogate pair, which no file or terminal could take, becomes a question mark. Zeros
     before the line are the hole that truncating a file leaves in front of its writer.
     """
+    try:
+        # A fifth of the time of ``json``; refuses NaN, a BOM and half surrogates.
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return _parse_unusual_line(line)
+    return record if isinstance(record, dict) else None
+
+
+def _parse_unusual_line(line: bytes) -> dict[str, Any] | None:
     try:
         record = json.loads(line.lstrip(b"\0").decode("utf-8-sig"))
         if _ESCAPED_SURROGATE.search(line):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from engine.base import files, jsonl
@@ -264,11 +263,8 @@ class Batch:
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
-    try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        record = jsonl.parse_line(line)  # It takes NaN, a BOM and half surrogates too.
-    if not isinstance(record, dict) or jsonl.integer(record.get("step")) is None:
+    record = jsonl.parse_line(line)
+    if record is None or jsonl.integer(record.get("step")) is None:
         return None
     return record if isinstance(record.get("metrics"), dict) else None
 

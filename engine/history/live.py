@@ -9,7 +9,7 @@ from engine.base import jsonl
 from engine.base.files import version_of
 from engine.base.follow import Tail, near_end
 from engine.history.sweep import Sweep, read_sweep, sweep_path
-from engine.history.train_log import Step
+from engine.history.train_log import Step, newest_step
 from engine.runs.rundir import RunDir
 from engine.runs.state import UNREADABLE, RunState, observe, observed_state
 
@@ -47,12 +47,13 @@ class RunWatch:
     """Polls one run's files. Cheap when nothing changed; never writes.
 
     Of a console log or a machine's samples that are already long, only the last part is read. A
-    long history comes in parts, oldest first.
+    long history comes in parts, oldest first; with the first part comes the newest step.
     """
 
     def __init__(self, run: RunDir) -> None:
         self.run = run
         self._steps = Tail(run.train_log)
+        self._newest: Step | None = None
         self._events = Tail(run.events)
         self._state = UNREADABLE
         self._attempt = 0
@@ -75,6 +76,11 @@ class RunWatch:
         # A torn last line stays unread and must not look like a history that is still coming.
         behind = self._steps.behind()
         is_complete = not batch or behind < _STEPS_AT_ONCE // 2
+        is_restarted = self._steps.restarts != restarts
+        if is_complete or is_restarted:
+            self._newest = None
+        if not is_complete and self._newest is None:
+            self._newest = newest_step(self.run.train_log)
         return Update(
             state=state,
             batch=batch,
@@ -83,7 +89,8 @@ class RunWatch:
             events=_records(self._events),
             sweep=self._poll_sweep(),
             read_share=1.0 if is_complete else 1 - behind / self._steps.size(),
-            restarted=self._steps.restarts != restarts,
+            newest=self._newest,
+            restarted=is_restarted,
         )
 
     def poll_steps(self) -> tuple[RunState, list[Step]]:

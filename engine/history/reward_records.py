@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -86,18 +87,29 @@ class RewardRecords:
     def at(self, split: Split, step: int) -> dict[Key, RewardRecord]:
         """The records of a step; of two with one key the later one."""
         records: dict[Key, RewardRecord] = {}
+        for start, line in self._lines(split, step):
+            record = _parse(line, LineRange(self.path, start, len(line)))
+            if record is not None:
+                records[record.key] = record
+        return records
+
+    def texts(self, split: Split, step: int) -> Iterator[str]:
+        """The texts of a step that were scored."""
+        for _, line in self._lines(split, step):
+            if (record := jsonl.parse_line(line)) is not None:
+                yield text_of(record)
+
+    def _lines(self, split: Split, step: int) -> Iterator[tuple[int, bytes]]:
+        """The lines of a step with their offsets."""
         ranges = self._ranges.get((split, step), [])
         if not ranges:
-            return records
+            return
         with files.open_regular(self.path) as handle:
             for start, end in ranges:
                 handle.seek(start)
                 while start < end and (line := handle.readline()):
-                    record = _parse(line, LineRange(self.path, start, len(line)))
-                    if record is not None:
-                        records[record.key] = record
+                    yield start, line
                     start += len(line)
-        return records
 
     def _add(self, line: bytes, offset: int) -> None:
         if (head := _HEAD.match(line)) is not None:

@@ -17,7 +17,7 @@ from typing import Any
 from engine.base import files, jsonl
 from engine.base.follow import Cancelled
 from engine.base.holes import numbered_lines
-from engine.history.reward_records import LineRange, parts_of
+from engine.history.reward_records import LineRange, parts_of, text_of
 
 PADDING = "pad"
 
@@ -63,6 +63,18 @@ def read_rows_of(path: Path, prompt: str, cancelled: Cancelled = bool) -> Iterat
             continue
         if (row := _row(record, line, numbers)) is not None:
             yield row
+
+
+def read_outputs(path: Path, cancelled: Cancelled = bool) -> Iterator[str]:
+    """The texts of a dump's outputs, padding included."""
+    for _, raw in _lines(path, cancelled):
+        if (record := jsonl.parse_line(raw)) is not None:
+            yield output_of(record)
+
+
+def output_of(record: dict[str, Any]) -> str:
+    """The text of a row; of a reward record, the text that was scored."""
+    return str(record.get("output", text_of(record)))
 
 
 def _lines(path: Path, cancelled: Cancelled) -> Iterator[tuple[LineRange, bytes]]:

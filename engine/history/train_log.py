@@ -152,9 +152,14 @@ def newest_value(train_log: Path, metric: str) -> float | None:
 
 def newest_names(train_log: Path) -> tuple[str, ...]:
     """The metrics of the last line that is a step."""
-    steps = (step for line in _lines_backwards(train_log) if (step := _step_in(line)) is not None)
-    last = next(steps, None)
+    last = newest_step(train_log)
     return () if last is None else tuple(last.metrics)
+
+
+def newest_step(train_log: Path) -> Step | None:
+    """The last line that is a step, read from the end of the file."""
+    steps = (step for line in _lines_backwards(train_log) if (step := _step_in(line)) is not None)
+    return next(steps, None)
 
 
 def _step_in(line: bytes) -> Step | None:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from engine.base import files, jsonl
 from engine.base.holes import lines_backwards
 
@@ -71,11 +69,6 @@ def _lines_backwards(path: Path) -> Iterator[bytes]:
 
 def _parse(line: bytes) -> tuple[int, dict[str, Any]]:
     """The step and the metrics of a line; no metrics for a line that is no step."""
-    try:
-        # A fifth of the time of ``parse_line``; refuses a NaN.
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        record = jsonl.parse_line(line)
-    record = record if isinstance(record, dict) else {}
+    record = jsonl.parse_line(line) or {}
     step, metrics = jsonl.integer(record.get("step")), record.get("metrics")
     return (step, metrics) if step is not None and isinstance(metrics, dict) else (0, {})

@@ -208,7 +208,12 @@ def _format_rollout(rollout: Rollout, *, best: bool) -> str:
 def _print_hits(
     store: RolloutStore, split: Split, steps: Sequence[int], selection: _Selection, as_json: bool
 ) -> None:
-    """Print each hit when it is found: searching all steps of a long run takes a minute."""
+    """Print each hit when it is found: searching all steps of a long run takes seconds."""
+    from engine.history.rollout_search import StepSearch
+    from grubrics_tui.text.terminal_text import may_show
+
+    wanted = selection.search.casefold()
+    step_search = StepSearch(store, split, lambda text: may_show(text, wanted))
     hits: list[dict[str, Any]] = []
     progress_due = time.monotonic() + _PROGRESS_S
     for searched, step in enumerate(steps):
@@ -217,6 +222,8 @@ def _print_hits(
             text += f"{count_of(len(hits), 'rollout')} found"
             say(text, to=sys.stderr, flush=True)
             progress_due = time.monotonic() + _PROGRESS_S
+        if not step_search.may_match(step):
+            continue
         for number, group in enumerate(store.load(split, step).groups, 1):
             for rollout in selection.of(group):
                 hit = {"step": step, "group": number, "id": group.id, "rollout": rollout.number}

@@ -9,7 +9,7 @@ from engine.base.follow import Cancelled
 from engine.history.reward_records import Split
 from engine.history.rollout_query import EVERYTHING, SORTS, Filter, chosen
 from engine.history.rollouts import Group, Rollout, StepRollouts, Visit
-from grubrics_tui.text.terminal_text import clean_text
+from grubrics_tui.text.terminal_text import clean_text, may_show
 from grubrics_tui.text.word_diff import Piece
 
 Hit = tuple[str, int]
@@ -18,7 +18,8 @@ Hit = tuple[str, int]
 
 def holds(rollout: Rollout, wanted: str) -> bool:
     """Whether a response, as it is shown, contains ``wanted``, which is casefolded."""
-    return wanted in clean_text(rollout.text()).casefold()
+    text = rollout.text()
+    return may_show(text, wanted) and wanted in clean_text(text).casefold()
 
 
 def in_order(groups: Sequence[Group], sort: str, only: Filter) -> Iterator[tuple[Group, Rollout]]:

@@ -12,6 +12,7 @@ from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from engine.history.reward_records import Split
+from engine.history.rollout_search import StepSearch
 from engine.history.rollouts import Group, RolloutStore, StepRollouts, Visit
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.rollouts import common_tail
@@ -25,6 +26,7 @@ from grubrics_tui.model.rollout_view import (
     first_hit,
     holds,
 )
+from grubrics_tui.text.terminal_text import may_show
 from grubrics_tui.text.word_diff import Piece, differences
 
 _POLL_S = 2.0
@@ -235,9 +237,12 @@ class RolloutReader:
         def is_cancelled() -> bool:
             return worker.is_cancelled
 
+        step_search = StepSearch(self.store, request.split, lambda text: may_show(text, wanted))
         for done, step in enumerate(steps, 1):
-            groups = self.store.load(request.split, step, is_cancelled).groups
-            hit = first_hit(groups, wanted, view.sort, view.only, direction, is_cancelled)
+            hit = None
+            if step_search.may_match(step, is_cancelled):
+                groups = self.store.load(request.split, step, is_cancelled).groups
+                hit = first_hit(groups, wanted, view.sort, view.only, direction, is_cancelled)
             if worker.is_cancelled:
                 return
             target = Target(request.split, step, *hit) if hit else None

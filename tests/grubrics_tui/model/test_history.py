@@ -69,6 +69,21 @@ def test_a_history_that_was_cut_or_replaced_keeps_nothing_of_the_old_one(tmp_pat
     assert look() == []
 
 
+def test_the_newest_values_come_with_the_first_part_of_a_long_history(tmp_path: Path) -> None:
+    run, padding = RunDir(tmp_path), {f"extra/{n}": 0.125 for n in range(1000)}
+    lines = [json.dumps(step(n, reward=n / 1000, **padding).to_json()) for n in range(1, 301)]
+    run.train_log.write_text("\n".join([*lines, '{"torn": ']))
+    watch, history = RunWatch(run), History()
+    history.add(watch.poll())
+    assert history.read_share < 1 and points(history, "reward")[-1][0] < 300
+    assert history.last_point("reward") == (300, 0.3)
+    while history.read_share < 1:
+        history.add(watch.poll())
+    jsonl.append(run.train_log, step(301, reward=0.5).to_json())
+    history.add(watch.poll())
+    assert history.last_point("reward") == (301, 0.5)
+
+
 def test_a_nan_is_a_gap_in_the_series() -> None:
     series = seen(step(1, reward=0.1), step(2, reward=None)).series("reward")
     assert series.steps.tolist() == [1, 2]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from grubrics_tui.text.terminal_text import MAX_LINE, blanked, clean_line
+from grubrics_tui.text.terminal_text import MAX_LINE, blanked, clean_line, clean_text, may_show
 
 
 @given(st.binary(max_size=400))
@@ -56,3 +56,16 @@ def test_a_blanked_text_keeps_its_places() -> None:
     text = "a\x1b[31mb\u202ec\nd"
     assert blanked(text) == "a [31mb c\nd"
     assert len(blanked(text)) == len(text)
+
+
+pieces = st.sampled_from(["a", "B", " ", "\n", "\t", "ß", "\u200b", "\x1b[1m", "é", "sk-" + "q7" * 12])
+
+
+@given(st.lists(pieces, max_size=8).map("".join), st.text("abs \né…q7", max_size=3))
+def test_a_text_that_is_shown_is_never_ruled_out(text: str, wanted: str) -> None:
+    if wanted in clean_text(text).casefold():
+        assert may_show(text, wanted)
+
+
+def test_a_text_that_cannot_be_shown_is_ruled_out() -> None:
+    assert not may_show("an ordinary response\nof two lines, with an é", "gradient")
