@@ -58,7 +58,8 @@ def test_a_blanked_text_keeps_its_places() -> None:
     assert len(blanked(text)) == len(text)
 
 
-pieces = st.sampled_from(["a", "B", " ", "\n", "\t", "ß", "\u200b", "\x1b[1m", "é", "sk-" + "q7" * 12])
+key = "sk-" + "q7" * 12
+pieces = st.sampled_from(["a", "B", " ", "\n", "\t", "ß", "\u200b", "\x1b[1m", "é", key])
 
 
 @given(st.lists(pieces, max_size=8).map("".join), st.text("abs \né…q7", max_size=3))
