@@ -35,7 +35,7 @@ from grubrics_tui.screens.navigation import (
     OpenSummary,
     ShowNotice,
 )
-from grubrics_tui.settings.layout import UNKNOWN, LayoutFile
+from grubrics_tui.settings.layout import LayoutFile
 from grubrics_tui.settings.settings import Loaded, Settings, panels_for
 
 if TYPE_CHECKING:
@@ -113,20 +113,20 @@ class GrubricsApp(Frame):
             self._open_first(RunDir(self.runs_root / message.active.id))
 
     def _open_first(self, run: Watched) -> None:
-        """Show empty panel frames first, then import what draws in them."""
+        """Show the newest values and empty panel frames first, then import what draws in them."""
         if isinstance(run, RunDir):
-            from grubrics_tui.model.run_source import kind_of  # Start-up time.
+            from grubrics_tui.model.opening import OpeningValues  # Start-up time.
+            from grubrics_tui.model.run_source import kind_of, layout_of
 
-            known_kind = kind_of(run)
-            kind = known_kind.name if known_kind else UNKNOWN
-            layout = LayoutFile().load(kind, panels_for(self.settings, kind))
-            self._opening.show(run.id, layout.names)
+            kind, name = kind_of(run), layout_of(run)
+            layout = LayoutFile().load(name, panels_for(self.settings, kind.name if kind else ""))
+            self._opening.show(run.id, name, OpeningValues.read(run), layout.names)
         self.call_after_refresh(self._open_live, run)
 
     def _open_live(self, run: Watched) -> None:
         if len(self.screen_stack) == 1:
             self._show(_live(run, self.settings))
-            self._opening.show("", ())
+            self._opening.clear()
 
     def action_show_runs(self) -> None:
         """Show the list above the current screen, so that ``back`` returns there."""

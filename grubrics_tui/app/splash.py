@@ -1,15 +1,16 @@
-"""The screen while the program is being imported: the frames of the panels."""
+"""The screen while the program is being imported: the newest values and the panels' frames."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from grubrics_tui.drawing.run_head import RunValues, draw_run_head
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.settings.layout import panel_title, room_for
 from grubrics_tui.widgets.span_widget import SpanWidget
 
 _HEADER, _TABS, _FOOTER, _MARGIN = 3, 1, 1, 1
-_WORD = Span("  opening", "quiet")
+_INDENT = 2
 
 
 class Splash(SpanWidget):
@@ -17,17 +18,30 @@ class Splash(SpanWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._run_id, self._names = "", list[str]()
+        self._run_id, self._kind, self._names = "", "", list[str]()
+        self._values: RunValues | None = None
 
-    def show(self, run_id: str, names: Sequence[str]) -> None:
-        """Show the panels of this run; nothing without a run ID."""
-        self._run_id, self._names = run_id, list(names)
+    def show(self, run_id: str, kind: str, values: RunValues, names: Sequence[str]) -> None:
+        """Show the values and the panels of this run, whose layout is that of ``kind``."""
+        self._run_id, self._kind, self._names = run_id, kind, list(names)
+        self._values = values
+        self.redraw()
+
+    def clear(self) -> None:
+        self._values = None
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
-        if not self._run_id:
+        if self._values is None:
             return []
-        head: list[Row] = [[Span("  "), Span(self._run_id, bold=True), _WORD], [], []]
+        lines = draw_run_head(
+            self._run_id,
+            self._kind,
+            self._values,
+            width - 2 * _INDENT,
+            ascii_only=self.ascii_only,
+        )
+        head: list[Row] = [[Span(" " * _INDENT), *line] for line in lines]
         wide, room = width - 2 * _MARGIN, height - _HEADER - _FOOTER
         columns, rows = room_for(wide, room)
         if columns * rows < len(self._names):

@@ -135,6 +135,13 @@ class History:
         is_known = (gaps > 0) & (moments[:-1] > 0)
         return steps[1:][is_known], gaps[is_known]
 
+    def last_step_time(self) -> float | None:
+        """Seconds of the newest step; None if unknown."""
+        if self._newest is not None and metrics.STEP_TIME in self._newest.metrics:
+            return self._newest.metrics[metrics.STEP_TIME]
+        times = self.step_times()[1]
+        return float(times[-1]) if times.size else None
+
     def median_step_time(self) -> float | None:
         """Seconds; the first step counts only while it is alone, since it warms up."""
         if self._median[0] != self.columns.version:

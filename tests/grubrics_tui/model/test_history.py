@@ -71,7 +71,8 @@ def test_a_history_that_was_cut_or_replaced_keeps_nothing_of_the_old_one(tmp_pat
 
 def test_the_newest_values_come_with_the_first_part_of_a_long_history(tmp_path: Path) -> None:
     run, padding = RunDir(tmp_path), {f"extra/{n}": 0.125 for n in range(1000)}
-    lines = [json.dumps(step(n, reward=n / 1000, **padding).to_json()) for n in range(1, 301)]
+    steps = (Step(n, 1, 0.0, {"reward": n / 1000, **padding}) for n in range(1, 301))
+    lines = [json.dumps(step.to_json()) for step in steps]
     run.train_log.write_text("\n".join([*lines, '{"torn": ']))
     watch, history = RunWatch(run), History()
     history.add(watch.poll())

@@ -8,13 +8,13 @@ import pytest
 
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
+from grubrics_tui.drawing.run_head import elapsed
 from grubrics_tui.screens.dialogs.stop import stop_question
-from grubrics_tui.screens.live.run_header import _elapsed
 
 
 @pytest.mark.parametrize(("state", "promised"), [("running", True), ("stalled", False)])
 def test_an_end_is_estimated_only_while_steps_come(state: str, promised: bool) -> None:
-    row = _elapsed(RunState(state, started=1.0), 12.0)  # type: ignore[arg-type]
+    row = elapsed(RunState(state, started=1.0), 12.0)  # type: ignore[arg-type]
     assert any("ETA" in span.text for span in row) == promised
 
 

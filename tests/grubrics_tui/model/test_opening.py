@@ -1,0 +1,34 @@
+"""What the program shows of a run before it has read the run's history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.history.live import RunWatch
+from engine.runs.rundir import RunDir
+from grubrics_tui.drawing.run_head import RunValues, draw_run_head
+from grubrics_tui.model.history import History
+from grubrics_tui.model.opening import OpeningValues
+from tests.grubrics_tui.sample_run import SampleRun
+
+
+def lines(run: RunDir, values: RunValues) -> list[str]:
+    rows = draw_run_head(run.id, "grpo", values, 120, ascii_only=False)
+    return ["".join(span.text for span in row) for row in rows]
+
+
+def test_progress_and_values_are_those_of_the_whole_history(tmp_path: Path) -> None:
+    sample = SampleRun.create(tmp_path, "night")
+    sample.grow(20)  # Step 20 has a validation.
+    sample.say("running")
+    history = History()
+    history.add(RunWatch(sample.run).poll())
+    opening = lines(sample.run, OpeningValues.read(sample.run))
+    assert "step 20/40" in opening[1] and "val 0." in opening[2]
+    assert opening[1:] == lines(sample.run, history)[1:]
+
+
+def test_a_run_without_a_step_has_no_values_yet(tmp_path: Path) -> None:
+    run = SampleRun.create(tmp_path, "night").run
+    shown = lines(run, OpeningValues.read(run))[2]
+    assert " ".join(shown.split()) == "reward – ± – val – judge – step –"
