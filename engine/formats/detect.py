@@ -11,14 +11,22 @@ from typing import NamedTuple
 
 from engine.base import files, plugins
 from engine.base.errors import UsageError, unknown_name
+from engine.formats.csv_table import CsvFormat
 from engine.formats.format import Format, Reader, Sample
 from engine.formats.hf import HfConsoleFormat, HfStateFormat
-from engine.formats.json_lines import OwnLogFormat
+from engine.formats.json_lines import AnyJsonFormat, OwnLogFormat
 from engine.formats.llama_factory import LlamaFactoryFormat
+from engine.formats.nemo_rl import NemoRlFormat
+from engine.formats.open_instruct import OpenInstructFormat
+from engine.formats.openrlhf import OpenRlhfFormat
 from engine.formats.pairs import PairsFormat
+from engine.formats.pattern import PatternFormat, is_pattern
 from engine.formats.plugin_format import PluginFormat
+from engine.formats.prime_rl import PrimeRlFormat
 from engine.formats.slo import SloFormat
 from engine.formats.step_timing import StepTimingFormat
+from engine.formats.tensorboard import TensorBoardFormat
+from engine.formats.torchtune import TorchtuneFormat
 from engine.formats.verl import VerlConsoleFormat, VerlJsonlFormat
 from engine.formats.wandb import WandbFormat
 
@@ -28,7 +36,7 @@ _FILES_TRIED = 400
 _END_IN_FOLDER = 128 * 1024
 _DEPTH = 3
 
-_SUFFIXES = (".wandb", ".jsonl", ".log", ".out", ".txt")
+_SUFFIXES = (".wandb", ".jsonl", ".csv", ".log", ".out", ".txt")
 """Of files that may hold steps."""
 _LIKELY = ("wandb", "trainer_state.json")
 _OWN_TRAINERS = frozenset({"agent_stable_slo", "GRubrics", "grubrics-tui"})
@@ -36,16 +44,27 @@ _OWN_TRAINERS = frozenset({"agent_stable_slo", "GRubrics", "grubrics-tui"})
 FORMATS: tuple[Format, ...] = (
     WandbFormat(),
     HfStateFormat(),
+    TensorBoardFormat(),
     VerlJsonlFormat(),
     LlamaFactoryFormat(),
     SloFormat(),
     OwnLogFormat(),
     VerlConsoleFormat(),
     HfConsoleFormat(),
+    OpenRlhfFormat(),
+    TorchtuneFormat(),
+    OpenInstructFormat(),
+    PrimeRlFormat(),
+    NemoRlFormat(),
     StepTimingFormat(),
+    AnyJsonFormat(),
+    CsvFormat(),
     PairsFormat(),
 )
-"""The built-in ones. The first that matches counts, unless it is a console."""
+"""The built-in ones. The first that matches counts, unless it is a console. General ones come last:
+they count where no trainer's own format matches."""
+
+PATTERN_EXAMPLE = r"iter (?P<step>\d+): loss (?P<loss>\S+)"
 
 PLUGINS = "grubrics.log_formats"
 """The group of entry points by which other packages add formats."""
@@ -109,7 +128,15 @@ def formats() -> tuple[Format, ...]:
 
 
 def detect(path: Path, as_format: str | None = None) -> Detected:
-    """The format of a file or of the run in a folder; UsageError when it cannot be determined."""
+    """The format of a file or of the run in a folder; UsageError when it cannot be determined.
+
+    ``as_format`` is the key of a format, or a pattern with named groups.
+    """
+    if as_format is not None and is_pattern(as_format):
+        if path.is_dir():
+            raise UsageError(f"{path}: is a folder; a pattern is for the lines of one file")
+        _sample(path, 0)
+        return Detected(path, PatternFormat(as_format))
     if as_format is not None and as_format not in {log_format.key for log_format in formats()}:
         raise unknown_name("format", as_format, [log_format.key for log_format in formats()])
     if path.is_dir():
@@ -126,9 +153,7 @@ def _detect_file(path: Path, as_format: str | None, end: int) -> Detected:
     if len(candidates) == 1:
         return Detected(path, candidates[0])
     if not candidates:
-        reason = (
-            f"it has no known format; looked for {format_names()}" if sample.head else "is empty"
-        )
+        reason = f"it has no known format; {_known()}" if sample.head else "is empty"
         raise UsageError("; ".join((f"{path}: {reason}", *load_formats().problems)))
     keys = ", ".join(f"--as {log_format.key} ({log_format.name})" for log_format in candidates)
     raise UsageError(f"{path}: matches several formats; choose one: {keys}")
@@ -160,13 +185,24 @@ def find_likely_logs(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.name.endswith((*_SUFFIXES, *_LIKELY))]
 
 
+def _known() -> str:
+    return f"looked for {format_names()}. Name its numbers yourself: --metrics '{PATTERN_EXAMPLE}'"
+
+
 def _formats_of(sample: Sample) -> list[Format]:
-    """The formats of a file. A format that is no console identifies its file alone."""
-    for log_format in formats():
+    """The formats of a file. A format that is no console identifies its file alone.
+
+    A general format counts only where no other matches.
+    """
+    known = [log_format for log_format in formats() if not log_format.is_general]
+    general = [log_format for log_format in formats() if log_format.is_general]
+    for log_format in known:
         if not log_format.is_console and log_format.matches(sample):
             return [log_format]
-    consoles = [log_format for log_format in formats() if log_format.is_console]
-    matching = [log_format for log_format in consoles if log_format.matches(sample)]
+    consoles = [log_format for log_format in known if log_format.is_console]
+    matching = [log_format for log_format in consoles if log_format.matches(sample)] or [
+        log_format for log_format in general if log_format.matches(sample)
+    ][:1]
     covered = {key for log_format in matching for key in log_format.covers}
     beginning = (
         [] if matching else [log_format for log_format in consoles if log_format.may_become(sample)]
@@ -199,8 +235,10 @@ def _detect_folder(folder: Path, as_format: str | None) -> Detected:
         for path in _candidates(folder)
         if (log := _detect_quietly(path)) is not None and as_format in (None, log.format.key)
     ]
-    # A file of numbers holds all that the console of the same run does, and more exactly.
-    exact = [log for log in logs if not log.format.is_console] or logs
+    # A file of numbers holds all that the console of the same run does, and more exactly. One of
+    # a general format may hold something else: the rollouts of a step, for instance.
+    known = [log for log in logs if not log.format.is_general]
+    exact = [log for log in known or logs if not log.format.is_console] or known or logs
     if len(exact) == 1:
         return exact[0]
     if not exact:
@@ -230,4 +268,5 @@ def _candidates(folder: Path) -> list[Path]:
 
 
 def _may_hold_steps(name: str) -> bool:
-    return name.endswith(_SUFFIXES) and not name.startswith(("debug", "eval"))
+    is_named_so = name.endswith(_SUFFIXES) or "tfevents" in name
+    return is_named_so and not name.startswith(("debug", "eval"))

@@ -127,6 +127,10 @@ class ExternalWatch:
             self._step = steps[-1].step
         return replace(news, steps=steps)
 
+    def rest(self) -> list[Step]:
+        """The steps of a last line without an end: for ``poll_steps``, once no more will come."""
+        return self._reader.rest()
+
     def about(self) -> About:
         return self._reader.about()
 

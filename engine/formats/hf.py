@@ -35,7 +35,6 @@ class HfConsoleFormat(LineFormat):
     trainers = ("HF Trainer", "TRL")
     reads = "`{'loss': '0.5', ..., 'epoch': '0.1'}`, values as numbers or as text"
     is_console = True
-    covers = frozenset({"pairs"})
     marks = (rb"\{'", rb"%\|")
     step_pattern = rb"\{'loss': '?[\d.e-]+'?, "
 

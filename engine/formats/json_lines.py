@@ -1,16 +1,20 @@
-"""Formats with one JSON object per step: what they share, and this project's own log."""
+"""Formats with one JSON object per step: what they share, this project's own log, and any other."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 
 from engine.base import jsonl
 from engine.formats.format import LineFormat, Parser, Sample
-from engine.formats.names import Numbering
+from engine.formats.names import HfNames, Numbering, find_step_name, whole_number, with_rewards
 from engine.history.train_log import Metrics, Step
 
 Record = dict[str, object]
+
+_FIRST_LINES = 50
+_DEEPEST = 3
 
 
 def records(sample: Sample, count: int = 5) -> list[Record]:
@@ -71,3 +75,53 @@ class OwnLog(Parser):
     def feed(self, lines: list[bytes]) -> list[Step]:
         read = [record for line in lines if (record := jsonl.parse_line(line)) is not None]
         return [step for record in read if (step := Step.from_json(record)) is not None]
+
+
+class AnyJsonFormat(LineFormat):
+    """Lines of JSON objects that name a step, of no trainer that is known."""
+
+    key, name = "jsonl", "JSON lines with a step"
+    trainers = ("JSONL",)
+    reads = (
+        "objects with `step`, `global_step`, `iteration` or `epoch`, and numbers; those of an "
+        "object within are named `outer/inner`"
+    )
+    is_general = True
+
+    def matches(self, sample: Sample) -> bool:
+        lines = [line for line in sample.head.split(b"\n")[:_FIRST_LINES] if line.strip()]
+        objects = sum(line.lstrip(b"\0\xef\xbb\xbf \t").startswith(b"{") for line in lines)
+        if 2 * objects < len(lines):
+            return False
+        return any(AnyJson().step(record) is not None for record in records(sample))
+
+    def parser(self, path: Path) -> Parser:
+        return AnyJson()
+
+
+class AnyJson(Parser):
+    def __init__(self) -> None:
+        self._names = HfNames()
+        self._numbering = Numbering()
+
+    def feed(self, lines: list[bytes]) -> list[Step]:
+        read = [record for line in lines if (record := jsonl.parse_line(line)) is not None]
+        return [step for record in read if (step := self.step(record)) is not None]
+
+    def step(self, record: Record) -> Step | None:
+        """The step of an object; None where it has no step or no number."""
+        name = find_step_name(record)
+        number = None if name is None else whole_number(record[name])
+        values = {key: value for key, value in _flatten(record) if key != name}
+        metrics = with_rewards(self._names.metrics(values))
+        return self._numbering.step(number, metrics) if number is not None and metrics else None
+
+
+def _flatten(record: Record, prefix: str = "", depth: int = 1) -> Iterator[tuple[str, object]]:
+    """The numbers of an object and of those within it."""
+    for name, value in record.items():
+        if isinstance(value, dict):
+            if depth < _DEEPEST:
+                yield from _flatten(value, f"{prefix}{name}/", depth + 1)
+        elif value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+            yield f"{prefix}{name}", value

@@ -16,7 +16,6 @@ from engine.history.train_log import Metrics
 
 _STEP, _TOTAL = "current_steps", "total_steps"
 _NO_METRICS = frozenset({_STEP, _TOTAL, "percentage", "elapsed_time", "remaining_time"})
-_NAMES = {"lr": "learning_rate"}
 
 
 class LlamaFactoryFormat(LineFormat):
@@ -48,4 +47,4 @@ class LlamaFactoryLog(JsonLines):
     def values(self, record: Record) -> Metrics | None:
         self._about = About(total_steps=jsonl.integer(record.get(_TOTAL)))
         pairs = (pair for pair in record.items() if pair[0] not in _NO_METRICS)
-        return self._names.metrics({_NAMES.get(name, name): value for name, value in pairs})
+        return self._names.metrics(dict(pairs))

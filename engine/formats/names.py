@@ -13,9 +13,14 @@ from engine.history import metrics
 from engine.history.train_log import Metrics, Step
 from engine.runs.kinds import GRPO, SFT, Kind
 
+NUMBER = rb"[-+]?(?:\d[\d.]{0,40}(?:[eE][-+]?\d{1,3})?|nan|inf)"
+"""A pattern of a printed number."""
+
 _VALIDATION = re.compile(r"val-(?:core|aux)/.+/reward/mean@\d+")
 _LARGEST = 1e100  # as in ``jsonl.number``
 _NUMBERS = frozenset({int, float})
+STEP_NAMES = ("step", "global_step", "_step", "training_step", "iteration", "iter", "epoch")
+"""What tables and JSON objects of no known trainer call the step, the likeliest first."""
 _REWARD = {metrics.REWARD_MEAN: "mean", metrics.REWARD_MIN: "min", metrics.REWARD_MAX: "max"}
 
 
@@ -41,6 +46,29 @@ def number(value: Any) -> float | None:
         return bounded(float(value))
     except OverflowError:
         return None
+
+
+def whole_number(value: Any) -> int | None:
+    """The number of a step: an integer from 0 on, or the text or float of one; None otherwise."""
+    try:
+        exact = number(value)
+    except ValueError:
+        return None
+    if exact is None or exact != int(exact) or not 0 <= exact < 2**53:
+        return None
+    return int(exact)
+
+
+def find_step_name(names: Iterable[str]) -> str | None:
+    """The name that means the step, of a table's columns or a record's keys; None without one."""
+    by_meaning = {name.lower().removeprefix("train/"): name for name in reversed([*names])}
+    return next((by_meaning[name] for name in STEP_NAMES if name in by_meaning), None)
+
+
+def spoken_name(raw: bytes) -> str:
+    """A name in words, such as ``Grad. Norm``, in the form of other metrics: ``grad_norm``."""
+    words = jsonl.line(raw.decode("utf-8", errors="replace").replace(".", " ")) or ""
+    return "_".join(words.lower().split())
 
 
 @lru_cache(maxsize=4096)

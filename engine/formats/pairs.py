@@ -1,4 +1,4 @@
-"""Lines such as ``step=3 loss=0.5``, as scripts and torchtune's logger print them.
+"""Lines such as ``step=3 loss=0.5``, as scripts, torchtune's logger and open-instruct print them.
 
 The number of steps may follow: ``Step 3/100 | loss: 0.5, lr: 1e-5``. A file is of this format where
 a line has the step and a loss or a reward.
@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.formats.format import About, LineFormat, Parser, Sample
-from engine.formats.names import HfNames, Numbering
+from engine.formats.names import NUMBER, HfNames, Numbering
 from engine.history.train_log import Step
 
 _STEP = re.compile(
@@ -19,16 +19,16 @@ _STEP = re.compile(
 )
 _PAIR = re.compile(
     rb"(?<![\w./-])([A-Za-z_][\w./-]{0,80})(?:=|: ?)"
-    rb"([-+]?(?:\d[\d.]{0,40}(?:[eE][-+]?\d{1,3})?|nan|inf))(?=[\s,;|\])]|$)",
+    rb"(" + NUMBER + rb")(?=[\s,;|\])]|$)",
     re.IGNORECASE,
 )
+_USUAL = frozenset({"loss", "lr", "reward", "kl", "entropy", "grad_norm"})
 _TELLING = re.compile(rb"loss|reward", re.IGNORECASE)
-_NAMES = {"lr": "learning_rate"}
 
 
 class PairsFormat(LineFormat):
     key, name = "pairs", "lines of step=3 loss=0.5"
-    trainers = ("torchtune",)
+    trainers = ("torchtune", "open-instruct")
     reads = (
         "`step=3 loss=0.5 lr=1e-5`, `Step 3/100 | loss: 0.5`: a step, then names with numbers, one "
         "of them a loss or a reward"
@@ -68,11 +68,12 @@ class Pairs(Parser):
         match = _STEP.search(line)
         if match is None:
             return None
-        pairs = {}
+        pairs: dict[str, float] = {}
         for raw, number in _PAIR.findall(line, match.end()):
             name = raw.decode()
+            # ``Loss: 1.5, Aux Loss: 0.1``: the first one of a name has no word before it.
             with suppress(ValueError):
-                pairs[_NAMES.get(name, name)] = float(number)
+                pairs.setdefault(name.lower() if name.lower() in _USUAL else name, float(number))
         if not pairs:
             return None
         if match[2]:

@@ -22,6 +22,7 @@ class PluginFormat(Format):
         self._format, self._source = log_format, source
         self.key, self.name = log_format.key, log_format.name
         self.is_console, self.covers = log_format.is_console, log_format.covers
+        self.is_general = log_format.is_general
         self.step_pattern = log_format.step_pattern
 
     def matches(self, sample: Sample) -> bool:

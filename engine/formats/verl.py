@@ -55,7 +55,7 @@ class VerlConsoleFormat(LineFormat):
         "and the model, if verl prints them; the judge's `STEP_TIMING` lines in between"
     )
     is_console = True
-    covers = frozenset({"step-timing", "pairs"})
+    covers = frozenset({"step-timing"})
     step_pattern = rb"step:(?<![\w/]step:)(\d+) - "
     marks = (
         rb"step:\d",

@@ -99,12 +99,14 @@ HF = {
     "loss": TRAIN_LOSS,
     "grad_norm": "train/grad_norm",
     "learning_rate": "train/lr",
+    "lr": "train/lr",
     "entropy": "train/entropy",
 }
 HF_REWARDED = {
     "loss": "actor/loss",
     "grad_norm": "actor/grad_norm",
     "learning_rate": "actor/lr",
+    "lr": "actor/lr",
     "entropy": "actor/entropy",
     "kl": "actor/kl_loss",
     "clip_ratio": "actor/pg_clipfrac",

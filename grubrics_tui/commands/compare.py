@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import RunDir, find_run, runs_root
+from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
 from grubrics_tui.commands.shared.output import on_terminal, print_json, say
+from grubrics_tui.commands.shared.sources import open_comparison, open_source
+from grubrics_tui.commands.shared.standard_input import standard_input_read
 
 if TYPE_CHECKING:
-    from engine.formats.external_run import ExternalRun
     from engine.reports.compare import Comparison
     from engine.reports.differences import Difference
-    from engine.reports.groups import Group, Grouping
+    from engine.reports.groups import Group
     from engine.reports.measures import Measure
 
 
@@ -30,7 +30,8 @@ def compare(
         list[str] | None,
         typer.Argument(
             metavar="RUN RUN...",
-            help="Run IDs, unique prefixes or directories, or files or folders of other trainers",
+            help="Run IDs, unique prefixes or directories, or files or folders of other trainers; "
+            "- for stdin",
         ),
     ] = None,
     group: Annotated[
@@ -71,13 +72,16 @@ def compare(
 
     root = runs_root(runs)
     grouped = _read_groups(group or ())
-    chosen = [_open(root, name, as_format) for name in (*(run or ()), *grouped)]
+    with standard_input_read([*(run or ()), *grouped]) as names:
+        chosen = [open_source(root, name, as_format) for name in names]
     ids = distinct_ids(chosen)
     check_choice(ids)
-    names = dict(zip(ids[len(run or ()) :], grouped.values(), strict=True))
-    grouping = group_by_name(names) if names else group_each if each else find_groups
+    group_names = dict(zip(ids[len(run or ()) :], grouped.values(), strict=True))
+    grouping = group_by_name(group_names) if group_names else group_each if each else find_groups
+    if screen and not on_terminal():
+        raise UsageError("--screen needs a terminal. Without it, the comparison is printed")
     if screen:
-        _open_screen(root, chosen, grouping)
+        open_comparison(root, chosen, grouping)
         return
     records = [RunRecord.read(run_dir, id) for run_dir, id in zip(chosen, ids, strict=True)]
     comparer = Comparer(records, grouping)
@@ -115,15 +119,6 @@ def _read_groups(groups: Sequence[str]) -> dict[str, str]:
     return grouped
 
 
-def _open(root: Path, name: str, as_format: str | None) -> RunDir | ExternalRun:
-    from engine.formats.external_run import open_external
-    from engine.formats.series import is_external
-
-    if is_external(name):
-        return open_external(Path(name), as_format)
-    return RunDir(Path(name)) if RunDir(Path(name)).is_one() else find_run(root, name)
-
-
 def _find_baseline(name: str, groups: Sequence[Group], ids: Sequence[str]) -> int:
     """The group of that name, or with a run whose ID begins so."""
     named = [index for index, group in enumerate(groups) if group.name == name]
@@ -137,18 +132,6 @@ def _find_baseline(name: str, groups: Sequence[Group], ids: Sequence[str]) -> in
         problem = "is not among the compared runs" if not members else "is ambiguous"
         raise UsageError(f"baseline '{name}' {problem}: {', '.join(g.name for g in groups)}")
     return (named or members)[0]
-
-
-def _open_screen(root: Path, runs: Sequence[RunDir | ExternalRun], grouping: Grouping) -> None:
-    from grubrics_tui.app.app import GrubricsApp
-    from grubrics_tui.screens.navigation import OpenCompare
-    from grubrics_tui.settings.comparison_marks import ComparisonMarks
-    from grubrics_tui.settings.settings import load_settings
-
-    if not on_terminal():
-        raise UsageError("--screen needs a terminal. Without it, the comparison is printed")
-    opened = OpenCompare(runs, ComparisonMarks(), grouping)
-    GrubricsApp(root, "grpo_tiny", compared=opened, loaded=load_settings()).run()
 
 
 def _notes(comparison: Comparison) -> Iterable[str]:

@@ -17,6 +17,7 @@ from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.finding_text import finding_lines
 from grubrics_tui.commands.shared.options import JsonOption, RunsOption
 from grubrics_tui.commands.shared.output import print_json, say, warn_of_unread_parquet
+from grubrics_tui.commands.shared.standard_input import standard_input_read
 
 if TYPE_CHECKING:
     from engine.findings.finding import Finding, Remedy
@@ -29,7 +30,8 @@ def diagnose(
     source: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN|FILE...", help="Run IDs, unique prefixes, directories, or log files"
+            metavar="RUN|FILE...",
+            help="Run IDs, unique prefixes, directories, or log files; - for stdin",
         ),
     ],
     runs: RunsOption = None,
@@ -39,7 +41,8 @@ def diagnose(
 
     Exits with 1 if there is a finding above info, with 2 if a file is unreadable.
     """
-    diagnoses = [_diagnose(name, runs) for name in source]
+    with standard_input_read(source) as paths:
+        diagnoses = [_diagnose(path, runs) for path in paths]
     if len(source) == 1 and diagnoses[0].unusable:
         raise UsageError(f"{source[0]}: {diagnoses[0].unusable}")
     warn_of_unread_parquet()

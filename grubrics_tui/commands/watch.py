@@ -1,29 +1,28 @@
-"""``grubrics-tui watch``: the live view of a run or an external log, or its steps as JSON lines."""
+"""``grubrics-tui watch``: the live view of runs and external logs, or their steps as JSON lines."""
 
 from __future__ import annotations
 
 import shlex
+import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engine.base.errors import UsageError
+from engine.history.live import RunWatch
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import (
-    FormatOption,
-    JsonOption,
-    RunOrLogArgument,
-    RunsOption,
-)
-from grubrics_tui.commands.shared.output import on_terminal, print_json
+from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
+from grubrics_tui.commands.shared.output import on_terminal, print_json, say
+from grubrics_tui.commands.shared.standard_input import STANDARD_INPUT, StandardInput
 
 if TYPE_CHECKING:
-    from engine.formats.external_run import ExternalRun
+    from engine.formats.external_run import ExternalRun, ExternalWatch
     from engine.history.train_log import Step
     from grubrics_tui.model.run_source import Watched
 
@@ -32,7 +31,14 @@ _POLL_S = 0.3
 
 
 def watch(
-    run: RunOrLogArgument,
+    run: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN|PATH...",
+            help="Run IDs, unique prefixes or directories, or external logs or their folders; "
+            "- for stdin",
+        ),
+    ],
     as_format: FormatOption = None,
     log: Annotated[
         bool, typer.Option("--log", help="Open the log view instead of the charts")
@@ -46,29 +52,116 @@ def watch(
 ) -> None:
     """Open the live view of a run or an external log.
 
-    An external log is the log of another trainer, or an offline W&B run. No file is changed.
+    Several are compared as they grow. An external log is the log of another trainer, or an offline
+    W&B run. No file is changed.
     Without a terminal or with --json: prints one JSON object per step until the run ends, and exits
     with 1 if it does not finish.
     """
     from engine.formats.series import is_external
 
     root = runs_root(runs)
-    on_screen = not as_json and on_terminal()
-    if is_external(run):
-        if on_screen and log:
-            _show_log(Path(run), root)
-        elif on_screen:
-            _show_external(Path(run), as_format, root)
-        else:
-            _print_external(Path(run), as_format, follow)
+    if len(run) > 1:
+        _watch_several(run, as_format, root, on_screen=not as_json and on_terminal(), follow=follow)
         return
-    chosen = RunDir(Path(run)) if RunDir(Path(run)).is_one() else find_run(root, run)
+    (name,) = run
+    if name == STANDARD_INPUT:
+        _watch_input(as_format, root, on_screen=not as_json and sys.stdout.isatty(), log=log)
+        return
+    on_screen = not as_json and on_terminal()
+    if is_external(name):
+        if on_screen and log:
+            _show_log(Path(name), root)
+        elif on_screen:
+            _show_external(Path(name), as_format, root)
+        else:
+            _print_external(Path(name), as_format, follow)
+        return
+    chosen = RunDir(Path(name)) if RunDir(Path(name)).is_one() else find_run(root, name)
     if on_screen and log:
         _show_log(chosen.attempt(observed_state(chosen).attempt).console, root)
     elif on_screen:
         _open_screen(root, watched=chosen)
     else:
         _print_run(chosen)
+
+
+def _watch_input(as_format: str | None, root: Path, *, on_screen: bool, log: bool) -> None:
+    """Watch standard input until it ends, or on the screen until the user leaves."""
+    source = StandardInput(keyboard=on_screen)
+    if on_screen and log:
+        _show_log(source.path, root)
+        return
+    _wait_for_format(source, as_format, report=on_screen)
+    from engine.formats.external_run import open_external
+
+    with source.named():
+        run = open_external(source.path, as_format)
+    if on_screen:
+        _open_screen(root, watched=run)
+        return
+    watched = run.watch()
+    while not source.has_ended.wait(_POLL_S):
+        _print_steps(watched.poll_steps().steps)
+    while (news := watched.poll_steps()).read_share < 1.0:
+        _print_steps(news.steps)
+    _print_steps([*news.steps, *watched.rest()])
+
+
+def _wait_for_format(source: StandardInput, as_format: str | None, *, report: bool) -> None:
+    """Wait until what came shows a format, or until the end."""
+    from engine.formats.detect import detect
+
+    if report:
+        say("waiting for a known line on stdin (Ctrl-C quits) ...", to=sys.stderr)
+    while not source.has_ended.wait(_POLL_S):
+        try:
+            detect(source.path, as_format)
+        except UsageError:
+            continue
+        return
+
+
+def _watch_several(
+    names: Sequence[str], as_format: str | None, root: Path, *, on_screen: bool, follow: bool
+) -> None:
+    """Show the comparison, or print the steps of all with the ID of their run."""
+    from engine.reports.compare import check_choice
+    from engine.reports.run_record import distinct_ids
+    from grubrics_tui.commands.shared.sources import open_comparison, open_source
+
+    if STANDARD_INPUT in names:
+        raise UsageError("'-' is watched alone; to compare it, use compare")
+    sources = [open_source(root, name, as_format) for name in names]
+    ids = distinct_ids(sources)
+    check_choice(ids)
+    if on_screen:
+        open_comparison(root, sources)
+        return
+    going = [_printer(id, source, follow) for id, source in zip(ids, sources, strict=True)]
+    while going := [print_new for print_new in going if not print_new()]:
+        time.sleep(_POLL_S)
+
+
+def _printer(id: str, source: Watched, follow: bool) -> Callable[[], bool]:
+    """What prints the new steps of a run, and returns whether no more will come."""
+    if isinstance(source, RunDir):
+        return partial(_print_new_of_run, id, RunWatch(source))
+    return partial(_print_new_of_log, id, source.watch(), follow)
+
+
+def _print_new_of_run(id: str, watch: RunWatch) -> bool:
+    state, steps = watch.poll_steps()
+    _print_steps(steps, id)
+    return state.has_ended
+
+
+def _print_new_of_log(id: str, watch: ExternalWatch, follow: bool) -> bool:
+    news = watch.poll_steps()
+    _print_steps(news.steps, id)
+    if follow or news.read_share < 1.0:
+        return False
+    _print_steps(watch.rest(), id)
+    return True
 
 
 def _show_external(path: Path, as_format: str | None, root: Path) -> None:
@@ -134,9 +227,9 @@ def _print_run(run: RunDir) -> None:
         raise typer.Exit(1)
 
 
-def _print_steps(steps: Iterable[Step]) -> None:
+def _print_steps(steps: Iterable[Step], id: str | None = None) -> None:
     for step in steps:
-        print_json(step.to_json())
+        print_json(step.to_json() if id is None else {"run": id, **step.to_json()})
 
 
 COMMAND = Command(watch, Task.INSPECT)

@@ -13,7 +13,7 @@ RunOrLogArgument = Annotated[
     str,
     typer.Argument(
         metavar="RUN|PATH",
-        help="Run ID, unique prefix or directory, or an external log or its folder",
+        help="Run ID, unique prefix or directory, or an external log or its folder; - for stdin",
     ),
 ]
 CONFIG_HELP = "Config: a name in configs/, a packaged one, or a path"
@@ -41,7 +41,11 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JS
 FormatOption = Annotated[
     str | None,
     typer.Option(
-        "--as", metavar="FORMAT", help="Format of an external log (default: detected from content)"
+        "--as",
+        "--metrics",
+        metavar="FORMAT|PATTERN",
+        help="Format of an external log, or a pattern of its lines, e.g. "
+        r"'iter (?P<step>\d+): loss (?P<loss>\S+)' (default: detected from content)",
     ),
 ]
 DryRunOption = Annotated[

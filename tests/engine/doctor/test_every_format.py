@@ -27,7 +27,13 @@ from tests.engine.doctor.metrics.curves import alarms, healthy
 from tests.engine.formats.samples import (
     FACTORY,
     SLO,
+    events,
     history,
+    nemo_rl,
+    open_instruct,
+    openrlhf,
+    prime_rl,
+    torchtune,
     trainer_state,
     verl_line,
     wandb_log,
@@ -64,16 +70,21 @@ def wandb(path: Path) -> Path:
     return path
 
 
+def write_bytes(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
 class Bars(LineFormat):
-    """As torchtune prints: a bar that says its loss, and no line feed before the epoch ends."""
+    """A bar that says its loss, and no line feed before the epoch ends."""
 
     key, name = "bars", "bars"
     is_console, has_bars = True, True
-    marks = (b"Loss: ",)
-    step_pattern = rb"\|(\d+)\|Loss: "
+    marks = (b"cost: ",)
+    step_pattern = rb"\|(\d+)\|cost: "
 
     def matches(self, sample: Sample) -> bool:
-        return b"|Loss: " in sample.head
+        return b"|cost: " in sample.head
 
     def parser(self, path: Path) -> Parser:
         return BarParser()
@@ -92,7 +103,7 @@ class BarParser(Parser):
 
 
 def bars(path: Path) -> Path:
-    lines = [f"\r1|{n}|Loss: {loss!r}:  5%|#   |" for n, loss in enumerate(losses(), start=1)]
+    lines = [f"\r1|{n}|cost: {loss!r}:  5%|#   |" for n, loss in enumerate(losses(), start=1)]
     path.write_text("".join(lines) + "\r")
     return path
 
@@ -136,6 +147,39 @@ BROKEN: dict[str, Callable[[Path], Path]] = {
         path,
         *(
             f"step={n} loss={loss} grad_norm={norm}"
+            for n, (loss, norm) in enumerate(zip(losses(), norms(), strict=True), start=1)
+        ),
+    ),
+    "tensorboard": lambda path: write_bytes(path, events(enumerate(hf_dicts(), start=1))),
+    "openrlhf": lambda path: write(
+        path, *(openrlhf(n, {"policy_loss": loss}) for n, loss in enumerate(losses(), start=1))
+    ),
+    "torchtune": lambda path: write(
+        path, *(torchtune(n, loss) for n, loss in enumerate(losses(), start=1))
+    ),
+    "prime-rl": lambda path: write(
+        path, *(prime_rl(n, f"Loss: {loss:.4f}") for n, loss in enumerate(losses(), start=1))
+    ),
+    "nemo-rl": lambda path: write(
+        path,
+        *(
+            line
+            for n, loss in enumerate(losses(), start=1)
+            for line in nemo_rl(n, STEPS, loss, 0.2 + n % 3 / 10)
+        ),
+    ),
+    "open-instruct": lambda path: write(
+        path,
+        *(line for n, loss in enumerate(losses(), start=1) for line in open_instruct(n, loss)),
+    ),
+    "jsonl": lambda path: write(
+        path, *(json.dumps({"step": n, **values}) for n, values in enumerate(hf_dicts(), start=1))
+    ),
+    "csv": lambda path: write(
+        path,
+        "step,loss,grad_norm",
+        *(
+            f"{n},{loss},{norm}"
             for n, (loss, norm) in enumerate(zip(losses(), norms(), strict=True), start=1)
         ),
     ),
@@ -186,7 +230,7 @@ def test_watch_series_and_the_doctor_see_the_same(tmp_path: Path, key: str) -> N
 
 
 LAST: dict[str, tuple[str, list[float]]] = {
-    "bars": ("1|1|Loss: 0.5:  1%|# |\r1|2|Loss: 0.25:  2%|# |", [0.5, 0.25]),
+    "bars": ("1|1|cost: 0.5:  1%|# |\r1|2|cost: 0.25:  2%|# |", [0.5, 0.25]),
     "hf": (
         "{'loss': 0.5}\r 20%|# | 2/10 [{'loss': 0.25}\r 30%|# | 3/10 [{'loss': 0.125}",
         [0.5, 0.25, 0.125],
@@ -225,7 +269,7 @@ def test_a_torn_line_waits_if_its_format_does_not_show_its_end(tmp_path: Path) -
         has_bars = False
 
     path = tmp_path / "train.log"
-    path.write_text("1|1|Loss: 0.5:\n1|2|Loss: 1.5e:")
+    path.write_text("1|1|cost: 0.5:\n1|2|cost: 1.5e:")
     reader = Plain().open(path)
     assert [step.step for step in reader.poll(1 << 20).steps] == [1]
     assert reader.rest() == []
@@ -278,7 +322,7 @@ def test_steps_on_bars_come_before_the_line_ends(tmp_path: Path) -> None:
     watch = open_external(path).watch()
     assert len(watch.poll_steps().steps) == STEPS
     with path.open("a") as log:
-        log.write("1|61|Loss: 0.5:  9%|##  |\r1|62|Loss:")
+        log.write("1|61|cost: 0.5:  9%|##  |\r1|62|cost:")
     assert watch.poll().batch.steps.tolist() == [61]
 
 

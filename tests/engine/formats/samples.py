@@ -86,6 +86,87 @@ def history(**values: object) -> bytes:
     return message((2, b"".join(items)))
 
 
+def events(scalars: Iterable[tuple[int, Mapping[str, float]]]) -> bytes:
+    """An event file of TensorBoard, as torch's SummaryWriter writes one: a tag per event."""
+    records = [_double(1, 1e9) + message((3, "brain.Event:2"))]
+    for step, values in scalars:
+        for tag, value in values.items():
+            scalar = message((1, tag)) + _float(2, value)
+            summary = message((5, message((1, scalar))))
+            records.append(_double(1, 1e9 + step) + message((2, step)) + summary)
+    return b"".join(map(event_record, records))
+
+
+def event_record(data: bytes) -> bytes:
+    length = struct.pack("<Q", len(data))
+    return length + _masked_crc(length) + data + _masked_crc(data)
+
+
+def _masked_crc(data: bytes) -> bytes:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def _float(number: int, value: float) -> bytes:
+    return _varint(number << 3 | 5) + struct.pack("<f", value)
+
+
+def _double(number: int, value: float) -> bytes:
+    return _varint(number << 3 | 1) + struct.pack("<d", value)
+
+
+def openrlhf(step: int, values: Mapping[str, object]) -> str:
+    inner = ", ".join(f"'{name}': {value}" for name, value in values.items())
+    return f"(PPOTrainer pid=7) 2026-01-01 00:00:00 INFO ✨ Global step {step}: {{{inner}}}"
+
+
+def openrlhf_bar(epoch: int, done: int, total: int, postfix: str) -> str:
+    bar = f"Train step of epoch {epoch}:  10%|#   | {done}/{total}"
+    return f"{bar} [00:05<00:45,  2.00it/s, {postfix}]"
+
+
+def torchtune(step: int, loss: float) -> str:
+    return f"1|{step}|Loss: {loss!r}:  10%|#   | {step}/250 [00:05<00:45,  2.00it/s]"
+
+
+def prime_rl(step: int, fields: str) -> str:
+    return f"12:00:01 \x1b[32mSUCCESS\x1b[0m Step {step} | Time: 12.30s | {fields}"
+
+
+def nemo_rl(step: int, total: int, loss: float, reward: float) -> list[str]:
+    return [
+        f"{'=' * 25} Step {step}/{total} {'=' * 25}",
+        "▶ Preparing batch...",
+        "📊 Training Results:",
+        f"  • Loss: {loss:.4f}",
+        f"  • Avg Reward: {reward:.4f}",
+        "  • Mean Generation Length: 120.5000",
+        "⏱️  Timing:",
+        "  • Total step time: 12.50s",
+        "  • policy_training: 4.50s (36.0%)",
+    ]
+
+
+def open_instruct(step: int, loss: float) -> list[str]:
+    """The metrics of one step, with a row that is too long for one line."""
+    rows = [
+        f"loss       policy_avg: {loss} | kl_avg: 0.01",
+        f"other      episode: {step * 8} | training_step: {step} | lr: 1e-06 |",
+        "           scores: 0.25",
+        "val        sequence_lengths: 120.50 | stop_rate: 1.00",
+    ]
+    return [
+        f"╭{'─' * 20} Metrics {'─' * 20}╮",
+        *(f"│  {row:<60}│" for row in rows),
+        f"╰{'─' * 60}╯",
+    ]
+
+
 def wandb_log(records: Iterable[bytes]) -> bytes:
     """A transaction log: records in the pieces that blocks of 32 KiB leave room for."""
     data = bytearray(b":W&B\xe1\xbe\x00")

@@ -21,7 +21,13 @@ from tests.engine.formats.samples import (
     FACTORY,
     SLO,
     TIMINGS,
+    events,
     history,
+    nemo_rl,
+    open_instruct,
+    openrlhf,
+    prime_rl,
+    torchtune,
     trainer_state,
     verl_line,
     wandb_log,
@@ -39,6 +45,13 @@ CONTENTS = {
     "llama-factory": [json.dumps(FACTORY)],
     "slo": [json.dumps(SLO)],
     "own": [json.dumps(Step(1, 1, 0.0, {"a": 1.0}).to_json())],
+    "openrlhf": ["starting", openrlhf(1, {"policy_loss": 0.5})],
+    "torchtune": ["starting", torchtune(1, 0.5)],
+    "prime-rl": ["starting", prime_rl(1, "Loss: 0.5000 | LR: 1.00e-06")],
+    "nemo-rl": ["starting", *nemo_rl(1, 10, 0.5, 0.25)],
+    "open-instruct": ["starting", *open_instruct(1, 0.5)],
+    "jsonl": [json.dumps({"step": 1, "loss": 0.5})],
+    "csv": ["step,loss", "1,0.5"],
 }
 
 
@@ -55,6 +68,8 @@ def test_binary_and_whole_file_formats(tmp_path: Path) -> None:
     log.write_bytes(wandb_log([history(a=1, _step=1)]))
     assert detect(log).format.key == "wandb"
     assert detect(trainer_state(tmp_path / "y", [])).format.key == "hf-state"
+    log.write_bytes(events([(1, {"loss": 0.5})]))
+    assert detect(log).format.key == "tensorboard"
 
 
 def test_a_verl_log_with_judge_lines_is_one_of_verl(tmp_path: Path) -> None:
@@ -86,6 +101,7 @@ def test_an_unknown_file_is_refused_with_the_known_formats(tmp_path: Path) -> No
     with pytest.raises(UsageError) as refused:
         detect(path)
     assert all(each.name in str(refused.value) for each in FORMATS)
+    assert "--metrics 'iter (?P<step>" in str(refused.value)
     with pytest.raises(UsageError, match="is empty"):
         detect(write(tmp_path / "y"))
 
@@ -101,6 +117,21 @@ def test_a_folder_with_one_run_is_that_run(tmp_path: Path) -> None:
     write(tmp_path / "console.log", VERL)
     write(tmp_path / "notes.txt", "hello")
     assert detect(tmp_path).path == log
+
+
+def test_a_trainer_that_is_known_counts_before_general_formats(tmp_path: Path) -> None:
+    log = write(tmp_path / "run" / "console.log", VERL)
+    write(tmp_path / "run" / "rollouts" / "1.jsonl", json.dumps({"step": 1, "score": 0.5}))
+    assert detect(tmp_path / "run").path == log
+    both = write(tmp_path / "x", json.dumps({"step": 1, "loss": 0.5}), openrlhf(1, {"kl": 1}))
+    assert detect(both).format.key == "openrlhf"
+
+
+def test_a_pattern_of_the_user_reads_any_text(tmp_path: Path) -> None:
+    path = write(tmp_path / "x", "iter 7: cost 0.5")
+    found = detect(path, r"iter (?P<step>\d+): cost (?P<loss>\S+)")
+    (step,) = found.open().poll(1 << 20).steps
+    assert (step.step, dict(step.metrics)) == (7, {"train/loss": 0.5})
 
 
 def test_a_folder_of_checkpoints_is_followed_as_one(tmp_path: Path) -> None:

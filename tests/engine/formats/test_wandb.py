@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from engine.base.errors import UsageError
 from engine.formats.detect import detect
 from engine.formats.external_run import open_external, read_steps
-from engine.formats.wandb import WandbLog, WandbRun, fields, integer, text
+from engine.formats.protobuf import fields, integer, text
+from engine.formats.wandb import WandbLog, WandbRun
 from tests.engine.formats.samples import history, message, wandb_log
 
 SETTING = message((1, "max_steps"), (16, "40"))

@@ -1,0 +1,104 @@
+"""Tables of metrics: CSV, with a header that names a column of steps.
+
+Commas, semicolons or tabs separate the cells; an empty cell is no value. A header may come again in
+the middle, where a resumed run was appended.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from engine.base import files
+from engine.base.errors import UsageError
+from engine.formats.format import LineFormat, Parser, Sample
+from engine.formats.names import HfNames, Numbering, find_step_name, whole_number, with_rewards
+from engine.history.train_log import Step
+
+_SEPARATORS = (",", ";", "\t")
+_LONGEST_HEADER = 256 * 1024
+
+
+class CsvFormat(LineFormat):
+    key, name = "csv", "CSV with a step column"
+    trainers = ("CSV",)
+    reads = "a header with `step`, `global_step`, `iteration` or `epoch`, and a row per step"
+    is_general = True
+
+    def matches(self, sample: Sample) -> bool:
+        header, *rows = sample.head.split(b"\n")[:20]
+        columns = Columns.of(header)
+        return columns is not None and any(columns.step(row) is not None for row in rows)
+
+    def complete_part(self, line: bytes) -> bytes:
+        return b""  # The last number of a row may lack digits.
+
+    def parser(self, path: Path) -> Parser:
+        return CsvParser(_first_line(path))
+
+
+class Columns:
+    """The names of the columns, and which of them is the step."""
+
+    def __init__(self, separator: str, names: list[str], step_name: str) -> None:
+        self._separator = separator
+        self.names = names
+        self._step = names.index(step_name)
+
+    @classmethod
+    def of(cls, line: bytes) -> Columns | None:
+        """The columns that a header names; None for any other line."""
+        for separator in _SEPARATORS:
+            names = _cells(line, separator)
+            step_name = find_step_name(names) if len(names) > 1 else None
+            if step_name is not None:
+                return cls(separator, names, step_name)
+        return None
+
+    def step(self, line: bytes) -> tuple[int, dict[str, str]] | None:
+        """The step of a row and its other cells that are not empty; None for any other line."""
+        cells = _cells(line, self._separator)
+        if len(cells) != len(self.names):
+            return None
+        number = whole_number(cells[self._step])
+        others = {
+            name: cell
+            for index, (name, cell) in enumerate(zip(self.names, cells, strict=True))
+            if index != self._step and cell
+        }
+        return None if number is None else (number, others)
+
+
+class CsvParser(Parser):
+    def __init__(self, header: bytes) -> None:
+        self._columns = Columns.of(header)
+        self._names = HfNames()
+        self._numbering = Numbering()
+
+    def feed(self, lines: list[bytes]) -> list[Step]:
+        return [step for line in lines if (step := self._step(line)) is not None]
+
+    def _step(self, line: bytes) -> Step | None:
+        row = self._columns.step(line) if self._columns else None
+        if row is None:
+            self._columns = Columns.of(line) or self._columns
+            return None
+        number, cells = row
+        values = with_rewards(self._names.metrics(cells))
+        return self._numbering.step(number, values) if values else None
+
+
+def _cells(line: bytes, separator: str) -> list[str]:
+    text = line.decode("utf-8-sig", errors="replace").strip("\r\n\0")
+    try:
+        return [cell.strip() for cell in next(csv.reader([text], delimiter=separator), [])]
+    except csv.Error:
+        return []
+
+
+def _first_line(path: Path) -> bytes:
+    try:
+        with files.open_regular(path) as handle:
+            return handle.readline(_LONGEST_HEADER)
+    except (OSError, UsageError):
+        return b""

@@ -1,0 +1,93 @@
+"""Tables and JSON lines of programs that are not known: CSV and JSONL with a step."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.base.errors import UsageError
+from engine.formats.csv_table import CsvParser
+from engine.formats.detect import detect
+from engine.formats.external_run import read_steps
+from engine.history.train_log import Metrics
+from tests.engine.formats.samples import write
+
+
+def steps(path: Path) -> list[tuple[int, Metrics]]:
+    return [(step.step, dict(step.metrics)) for step in read_steps(path)]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["step,loss,lr", "1,0.5,1e-05"],
+        ["epoch;Step;loss;lr", ";1.0;0.5;1e-05"],
+        ["loss\tglobal_step\tlr\tnote", "0.5\t1\t1e-05\twarm-up"],
+        ["\ufeffiteration,loss,lr", '1,"0.5",1e-05'],
+    ],
+)
+def test_a_table_is_read_by_its_header(tmp_path: Path, lines: list[str]) -> None:
+    path = write(tmp_path / "metrics.csv", *lines)
+    assert detect(path).format.key == "csv"
+    assert steps(path) == [(1, {"train/loss": 0.5, "train/lr": 1e-05})]
+
+
+def test_an_empty_cell_is_no_value_and_nan_is_one(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "step,loss,val_loss", "1,0.5,", "2,nan,0.25")
+    assert steps(path) == [(1, {"train/loss": 0.5}), (2, {"train/loss": None, "val_loss": 0.25})]
+
+
+def test_a_header_that_comes_again_names_the_columns_from_there_on(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "step,loss", "1,0.5", "loss,step", "0.25,2")
+    assert steps(path) == [(1, {"train/loss": 0.5}), (2, {"train/loss": 0.25})]
+
+
+def test_the_last_step_is_known_before_the_history_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "step,loss", *(f"{n},0.5" for n in range(90_000)))
+    last = detect(path).open().last_step()
+    assert last is not None
+    assert last.step == 89_999
+
+
+@pytest.mark.parametrize("lines", [["name,loss", "a,0.5"], ["step,loss", "one,0.5"], ["step", "1"]])
+def test_a_table_without_steps_is_of_no_format(tmp_path: Path, lines: list[str]) -> None:
+    with pytest.raises(UsageError, match="no known format"):
+        detect(write(tmp_path / "x.csv", *lines))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_without_an_error(line: bytes) -> None:
+    CsvParser(b"step,loss").feed([line, b"1," + line, b"step," + line, line])
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"step": 7, "loss": 0.5},
+        {"global_step": 7, "train/loss": 0.5, "note": "warm-up", "done": False},
+        {"train/global_step": 7, "loss": 0.5},
+        {"iteration": 7.0, "train": {"loss": 0.5}},
+    ],
+)
+def test_an_object_is_read_by_its_keys(tmp_path: Path, record: dict[str, object]) -> None:
+    path = write(tmp_path / "metrics", "starting", json.dumps(record), json.dumps({"event": "end"}))
+    assert detect(path).format.key == "jsonl"
+    assert steps(path) == [(7, {"train/loss": 0.5})]
+
+
+@pytest.mark.parametrize("record", [{"loss": 0.5}, {"step": 7}, {"step": "first", "loss": 0.5}])
+def test_an_object_without_a_step_or_a_number_is_of_no_format(
+    tmp_path: Path, record: dict[str, object]
+) -> None:
+    with pytest.raises(UsageError, match="no known format"):
+        detect(write(tmp_path / "x", json.dumps(record)))
+
+
+def test_a_text_with_some_objects_is_no_file_of_json_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "x", *["words"] * 9, json.dumps({"step": 1, "loss": 0.5}))
+    with pytest.raises(UsageError, match="no known format"):
+        detect(path)
