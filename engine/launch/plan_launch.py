@@ -1,13 +1,15 @@
-"""Plan a launch: of a config, or of a run's config again. The run gets a checkpoint folder of its
-own if another run's checkpoints are in the way."""
+"""Plan a launch: of a config, or of a run's config again. A run gets a checkpoint folder of its own
+if another run's checkpoints are in the way."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.launch.launcher import LaunchPlan, Parent, plan, trainer_argv
+from engine.base.errors import UsageError
+from engine.launch.launcher import LaunchPlan, Parent, choose_directory, launch, plan, trainer_argv
+from engine.launch.queueing import ticket
 from engine.launch.rerun import recipe_of, require_launch_folder
 from engine.launch.source import recipe_of_source
 from engine.preflight.checkpoint import folder_objection
@@ -19,25 +21,97 @@ from engine.supervise.queue import Ticket
 
 
 def recipe_for_launch(
-    source: str, overrides: Sequence[str], runs: Path
+    source: str | RunDir, overrides: Sequence[str], runs: Path
 ) -> tuple[Recipe, RunDir | None]:
-    """The config of that name or path; else that of the run with this ID, and the run.
+    """The config of that name or path, else that of the run with this ID or of ``source`` itself;
+    and the run. A run keeps the environment of its launch.
 
     UsageError for a run of another folder, or one that is not trusted.
     """
-    recipe, run = recipe_of_source(source, overrides, runs)
+    if isinstance(source, str):
+        recipe, run = recipe_of_source(source, overrides, runs)
+    else:
+        recipe, run = with_overrides(recipe_of(source), overrides), source
     if run is not None:
         require_launch_folder(run)
     return recipe, run
 
 
-def recipe_to_relaunch(run: RunDir, overrides: Sequence[str]) -> Recipe:
-    """The config of a run with changes, in the environment of its launch rather than today's.
+@dataclass(frozen=True)
+class Order:
+    """How a config is launched. Of several ``seeds``, each is a run that waits for its turn in the
+    queue; without any, the seed is that of the config."""
 
-    UsageError for a run of another folder, or one that is not trusted.
+    name: str | None = None
+    seeds: tuple[int, ...] = ()
+    after: str | None = None
+    """The run that must finish first."""
+    queue: bool = False
+
+    @property
+    def takes_turn(self) -> bool:
+        """Whether the runs wait in the queue."""
+        return self.queue or len(self.seeds) > 1
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """``1,2,3``. UsageError for what is no list of different whole numbers from 0."""
+    words = text.replace(",", " ").split()
+    wrong = next((word for word in words if not (word.isascii() and word.isdigit())), None)
+    if wrong is not None:
+        raise UsageError(f"seed '{wrong}' is not a whole number of at least 0. Write e.g. 1,2,3")
+    seeds = tuple(map(int, words))
+    repeated = next((seed for seed in seeds if seeds.count(seed) > 1), None)
+    if repeated is not None:
+        raise UsageError(f"seed {repeated} is given twice")
+    return seeds
+
+
+def plan_launches(
+    recipe: Recipe,
+    runs: Path,
+    order: Order = Order(),
+    ray: str | None = None,
+    again: RunDir | None = None,
+    env: Mapping[str, str] | None = None,
+) -> list[LaunchPlan]:
+    """Plan a run for each seed of ``order``, or one with the seed of the config.
+
+    Nothing is written. ``env`` is the environment of the trainer (default: this process's).
+    UsageError for an invalid or taken name, and if the runs could never start.
     """
-    require_launch_folder(run)
-    return with_overrides(recipe_of(run), overrides)
+    queued = ticket(recipe, runs, after=order.after, turn=order.takes_turn, env=env)
+    seeded = [
+        with_overrides(recipe, [f"{key}={seed}" for key in recipe.kind.seed_keys])
+        for seed in order.seeds
+    ]
+    if len(seeded) < 2:
+        chosen = seeded[0] if seeded else recipe
+        return [plan_launch(chosen, runs, order.name, queued, ray, again)]
+    stem = choose_directory(runs, order.name, recipe.name).name
+    names = [f"{stem}-s{seed}" for seed in order.seeds]
+    plans = (
+        plan_launch(one, runs, name, queued, ray, again)
+        for one, name in zip(seeded, names, strict=True)
+    )
+    return [
+        planned if planned.folder_note else _with_own_folder(planned, "each seed has its own")
+        for planned in plans
+    ]
+
+
+def launch_all(plans: Sequence[LaunchPlan]) -> list[RunDir]:
+    """Launch the plans in their order. UsageError as for ``launch``; it names what was launched."""
+    started: list[RunDir] = []
+    for planned in plans:
+        try:
+            started.append(launch(planned))
+        except UsageError as error:
+            if not started:
+                raise
+            names = ", ".join(run.id for run in started)
+            raise UsageError(f"{error}. Launched before: {names}") from error
+    return started
 
 
 def plan_launch(

@@ -34,6 +34,7 @@ from engine.preflight.batch_and_steps import (
     overrides as size_overrides,
 )
 from engine.preflight.check import Check, Subject
+from engine.preflight.fix import parse_fix
 from engine.recipe.compose import effective
 from engine.recipe.recipe import ALIASES, ENVIRONMENT_KEYS, Recipe, load_recipe
 from engine.recipe.steps import step_plan
@@ -134,10 +135,10 @@ def _complaints(recipe: Recipe, before: Mapping[str, str]) -> Iterator[tuple[Che
 
 def _own_fix(recipe: Recipe, check: Check, fixed: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Yield the overrides in the fix of the check, without those of fixed keys."""
-    for word in (check.fix or "").replace(";", " ").split():
-        key, separator, value = word.partition("=")
-        if separator and not value.startswith("<") and key in recipe.values and key not in fixed:
-            yield word, check.message
+    fix = parse_fix(check.fix, recipe)
+    for override in fix.overrides if fix else ():
+        if override.partition("=")[0] not in fixed:
+            yield override, check.message
 
 
 def _more_steps(recipe: Recipe, check: Check, fixed: frozenset[str]) -> Iterator[tuple[str, str]]:

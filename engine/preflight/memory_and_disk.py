@@ -118,7 +118,7 @@ def check_disk(subject: Subject) -> Check:
     recipe = subject.recipe
     size, count = _checkpoint_bytes(subject), kept(recipe)
     folder = Path(checkpoint_dir(recipe)).expanduser()
-    free, runs_free = _free(folder), _free(subject.runs)
+    free, runs_free = free_bytes(folder), free_bytes(subject.runs)
     about = f"about {readable(size)}" if size else "unknown size"
     estimate = f"{folder}: {count_of(count, 'checkpoint')} of {about}, {readable(free)} free"
     problems = []
@@ -158,8 +158,8 @@ def _checkpoint_bytes(subject: Subject) -> int:
     return size + states + final
 
 
-def _free(path: Path) -> int:
+def free_bytes(path: str | Path) -> int:
     """Return the free bytes of the file system that ``path`` is or will be on."""
-    path = path.absolute()
+    path = Path(path).expanduser().absolute()
     existing = next(parent for parent in (path, *path.parents) if parent.exists())
     return shutil.disk_usage(existing).free

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,7 @@ from engine.recipe.config_files import config_names
 from engine.runs.rundir import RunDir, find_run, run_ids, runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.follow import followed
+from grubrics_tui.commands.shared.follow import answer_launched, state_json
 from grubrics_tui.commands.shared.options import (
     CONFIG_HELP,
     AfterOption,
@@ -32,6 +32,7 @@ from grubrics_tui.commands.shared.trust import require_code_trust, require_confi
 
 if TYPE_CHECKING:
     from engine.launch.launcher import LaunchPlan
+    from engine.launch.plan_launch import Order
     from engine.preflight.check import Check
     from engine.recipe.recipe import Recipe
     from engine.supervise.ray_jobs import Cluster
@@ -52,6 +53,10 @@ def launch(
         str | None, typer.Option(metavar="ID", help="Run ID (default: CONFIG-TIMESTAMP)")
     ] = None,
     wait: Annotated[bool, typer.Option(help="Print progress until the run ends")] = False,
+    seeds: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,...", help="Seeds, e.g. 1,2,3: one queued run each"),
+    ] = None,
     dry_run: DryRunOption = False,
     after: AfterOption = None,
     queue: QueueOption = False,
@@ -71,50 +76,49 @@ def launch(
     The run gets its own checkpoint folder if that of the config belongs to another run.
     Exits with 2 if a preflight check fails. With --wait, exits with 1 if the run does not finish.
     """
-    from engine.launch.launcher import launch as start
+    from engine.launch.plan_launch import Order, launch_all, parse_seeds
     from engine.launch.ray_target import describe_target
 
     root = runs_root(runs)
+    order = Order(name, parse_seeds(seeds or ""), after, queue)
+    if wait and len(order.seeds) > 1:
+        raise UsageError("--wait follows one run; leave it out, or give one seed")
     recipe, again = _read(config, source, overrides or [], root, trust)
     require_code_trust(recipe, trust)
-    plan, cluster = _planned(recipe, root, name, after, queue, ray, again)
+    plans, cluster = _planned(recipe, root, order, ray, again)
     if not as_json:
-        say(f"$ {shlex.join(plan.argv)}")
-        for change in plan.recipe.changes:
-            say(f"  {change.key}: {change.before} -> {change.after} ({change.origin})")
-        if plan.folder_note:
-            say(f"  {plan.folder_note}")
+        for plan in plans:
+            say("\n".join(_format_plan(plan)))
         if cluster:
-            say(f"  {describe_target(cluster, plan.recipe)}")
-    warnings = [f"{check.id}: {check.message}" for check in _checked(plan, root, cluster)]
+            say(f"  {describe_target(cluster, recipe)}")
+    # The others differ in seed and folder; each is checked again when its turn comes.
+    warnings = [f"{check.id}: {check.message}" for check in _checked(plans[0], root, cluster)]
     warn(warnings)
-    value: dict[str, Any] = {
-        "run": plan.run_id,
-        "dir": str(plan.directory),
-        "argv": list(plan.argv),
-        "warnings": warnings,
-    }
+    values = [_plan_json(plan, warnings) for plan in plans]
     if dry_run:
-        answer({**value, "state": None}, "dry run: nothing was launched", as_json)
+        planned = [{**value, "state": None} for value in values]
+        answer(_together(planned), "dry run: nothing was launched", as_json)
         return
-    run = start(plan)
-    state = followed(run, as_json) if wait else observed_state(run)
-    now = {"state": state.state, "reason": state.reason, "waiting_for": state.waiting_for}
-    answer({**value, **now}, outcome(run, state), as_json)
-    if wait and not state.went_well:
-        raise typer.Exit(1)
+    started = launch_all(plans)
+    if len(started) == 1:
+        answer_launched(started[0], values[0], wait=wait, as_json=as_json)
+        return
+    states = [observed_state(run) for run in started]
+    launched = [value | state_json(state) for value, state in zip(values, states, strict=True)]
+    lines = (outcome(run, state) for run, state in zip(started, states, strict=True))
+    answer(_together(launched), "\n".join(lines), as_json)
 
 
 def _read(
     config: str | None, source: str | None, overrides: Sequence[str], root: Path, trust: bool
 ) -> tuple[Recipe, RunDir | None]:
     """Return the config to launch, and the run that it is of with ``--from``."""
-    from engine.launch.plan_launch import recipe_to_relaunch
+    from engine.launch.plan_launch import recipe_for_launch
     from engine.recipe.recipe import load_recipe
 
     if source is not None:
-        run = find_run(root, source)
-        return recipe_to_relaunch(run, [*([config] if config else []), *overrides]), run
+        words = [*([config] if config else []), *overrides]
+        return recipe_for_launch(find_run(root, source), words, root)
     if config is None:
         raise UsageError("name a CONFIG, or a run whose config to launch again: --from RUN")
     if config in run_ids(root) and config not in config_names():
@@ -126,23 +130,15 @@ def _read(
 
 
 def _planned(
-    recipe: Recipe,
-    root: Path,
-    name: str | None,
-    after: str | None,
-    queue: bool,
-    ray: str | None,
-    again: RunDir | None,
-) -> tuple[LaunchPlan, Cluster | None]:
-    """Return the launch plan, and the Ray cluster that would train."""
-    from engine.launch.plan_launch import plan_launch
-    from engine.launch.queueing import ticket
+    recipe: Recipe, root: Path, order: Order, ray: str | None, again: RunDir | None
+) -> tuple[list[LaunchPlan], Cluster | None]:
+    """Return the launch plans, and the Ray cluster that would train."""
+    from engine.launch.plan_launch import plan_launches
     from engine.launch.ray_target import chosen_cluster
 
     cluster = chosen_cluster(ray or (again.read_manifest().get("ray") if again else None), recipe)
-    queued = ticket(recipe, root, after=after, turn=queue, env=_environment(cluster))
     address = cluster.address if cluster else None
-    return plan_launch(recipe, root, name, queued, address, again), cluster
+    return plan_launches(recipe, root, order, address, again, _environment(cluster)), cluster
 
 
 def _checked(plan: LaunchPlan, root: Path, cluster: Cluster | None) -> list[Check]:
@@ -158,6 +154,29 @@ def _checked(plan: LaunchPlan, root: Path, cluster: Cluster | None) -> list[Chec
 def _environment(cluster: Cluster | None) -> dict[str, str] | None:
     """Return the environment of the trainer; None for this process's environment."""
     return {**os.environ, "RAY_ADDRESS": cluster.address} if cluster else None
+
+
+def _format_plan(plan: LaunchPlan) -> Iterator[str]:
+    """Yield the command, the overrides, and why the run has another checkpoint folder."""
+    yield f"$ {shlex.join(plan.argv)}"
+    for change in plan.recipe.changes:
+        yield f"  {change.key}: {change.before} -> {change.after} ({change.origin})"
+    if plan.folder_note:
+        yield f"  {plan.folder_note}"
+
+
+def _plan_json(plan: LaunchPlan, warnings: Sequence[str]) -> dict[str, Any]:
+    return {
+        "run": plan.run_id,
+        "dir": str(plan.directory),
+        "argv": list(plan.argv),
+        "warnings": list(warnings),
+    }
+
+
+def _together(values: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the answer about one run, or about several."""
+    return values[0] if len(values) == 1 else {"runs": list(values)}
 
 
 COMMAND = Command(launch, Task.RUN)

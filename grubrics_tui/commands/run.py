@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from engine.runs.rundir import runs_root
-from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.follow import followed
+from grubrics_tui.commands.shared.follow import answer_launched
 from grubrics_tui.commands.shared.options import (
     AfterOption,
     DryRunOption,
@@ -20,7 +19,6 @@ from grubrics_tui.commands.shared.options import (
     RunsOption,
 )
 from grubrics_tui.commands.shared.output import answer, say
-from grubrics_tui.commands.shared.run_text import outcome
 
 
 def run(
@@ -76,12 +74,7 @@ def run(
     if dry_run:
         answer({**value, "state": None}, "dry run: nothing was launched", as_json)
         return
-    started = launch_command(plan)
-    state = followed(started, as_json) if wait else observed_state(started)
-    now = {"state": state.state, "reason": state.reason, "waiting_for": state.waiting_for}
-    answer({**value, **now}, outcome(started, state), as_json)
-    if wait and not state.went_well:
-        raise typer.Exit(1)
+    answer_launched(launch_command(plan), value, wait=wait, as_json=as_json)
 
 
 COMMAND = Command(run, Task.RUN, ends_with_words=True)

@@ -17,6 +17,7 @@ from textual.screen import Screen
 import grubrics_tui
 from engine.base import jsonl
 from engine.checkpoints.ownership import STAMP, Stamp
+from engine.estimate.report import estimate
 from engine.findings.finding import Change, Remedy
 from engine.launch.launcher import plan
 from engine.preflight.check import ok
@@ -24,7 +25,6 @@ from engine.recipe.recipe import load_recipe
 from engine.recipe.steps import step_plan
 from engine.runs.rundir import RunDir
 from engine.runs.trust import Case, vouch
-from grubrics_tui.screens.ablation.ask_steps import AskSteps
 from grubrics_tui.screens.ablation.choose_knob import ChooseKnob
 from grubrics_tui.screens.ablation.guide import GuideScreen
 from grubrics_tui.screens.ablation.screen import AblationScreen
@@ -33,11 +33,13 @@ from grubrics_tui.screens.charts import ChartScreen
 from grubrics_tui.screens.checklist.check_list import CheckList
 from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
 from grubrics_tui.screens.checklist.launch import LaunchScreen
+from grubrics_tui.screens.checklist.launch_facts import Needs
 from grubrics_tui.screens.checklist.screen import ChecklistScreen
 from grubrics_tui.screens.compare.choose_metric import ChooseMetric
 from grubrics_tui.screens.compare.screen import CompareScreen
 from grubrics_tui.screens.compare.whole_values import WholeValues
 from grubrics_tui.screens.decision import DecisionScreen
+from grubrics_tui.screens.dialogs.ask_value import AskValue
 from grubrics_tui.screens.dialogs.choices import PickName, PickOne
 from grubrics_tui.screens.dialogs.confirm import Confirm
 from grubrics_tui.screens.dialogs.trust import trust_question
@@ -250,16 +252,20 @@ async def overrides(driver: Driver, world: World) -> None:
 
 
 async def launch(driver: Driver, world: World) -> None:
-    """A plan tells when and with which Python it was made: here it tells the same everywhere."""
+    """A plan tells when and with which Python it was made, and what this machine has: here it tells
+    the same everywhere."""
     recipe = load_recipe(world.config, world.overrides)
-    screen = LaunchScreen(recipe, RUNS)
+    screen = LaunchScreen(world.config, world.overrides, RUNS)
     driver.app.push_screen(screen)
     await arrive(driver, LaunchScreen, "max_steps=9")
+    await driver.until(lambda: "estimating" not in driver.screen)
     made = plan(recipe, "small-20260102", RUNS)
     made = replace(made, argv=("python", *made.argv[1:]))
-    screen.post_message(
-        LaunchScreen.Planned(made, step_plan(recipe), ok("machine", "no other run is active here"))
-    )
+    planned = LaunchScreen.Planned([made], step_plan(recipe))
+    screen.post_message(planned)
+    needed = replace(estimate(recipe, {}, RUNS), host_bytes=16 << 30)
+    needs = Needs(needed, 120 << 30, ok("machine", "no other active run on this host"))
+    screen.post_message(LaunchScreen.Estimated(planned, needs))
     await settled(driver)
 
 
@@ -390,7 +396,7 @@ async def choose_knob(driver: Driver, world: World) -> None:
 async def ask_steps(driver: Driver, world: World) -> None:
     await guide(driver, world)
     await driver.press("s")
-    await arrive(driver, AskSteps, "Steps of each run")
+    await arrive(driver, AskValue, "Steps of each run")
 
 
 WAYS: dict[str, Way] = {
@@ -417,7 +423,7 @@ WAYS: dict[str, Way] = {
     "guide": Way(GuideScreen, guide),
     "decision": Way(DecisionScreen, decision),
     "choose-knob": Way(ChooseKnob, choose_knob),
-    "ask-steps": Way(AskSteps, ask_steps),
+    "ask-steps": Way(AskValue, ask_steps),
     "findings": Way(FindingsScreen, findings),
     "confirm-remedy": Way(Confirm, confirm_remedy),
     "confirm-repro": Way(Confirm, confirm_repro),

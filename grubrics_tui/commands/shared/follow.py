@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from statistics import median
 from types import FrameType
+from typing import Any
 
 import typer
 
@@ -17,8 +18,25 @@ from engine.history.live import RunWatch
 from engine.history.train_log import Step
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, observed_state
-from grubrics_tui.commands.shared.output import say
+from grubrics_tui.commands.shared.output import answer, say
+from grubrics_tui.commands.shared.run_text import outcome
 from grubrics_tui.text.formats import duration, seconds
+
+
+def answer_launched(run: RunDir, value: Mapping[str, Any], *, wait: bool, as_json: bool) -> None:
+    """Print ``value`` and the state of a run that was launched; with ``wait``, when it has ended.
+
+    Then the exit code is 1 if the run did not finish.
+    """
+    state = followed(run, as_json) if wait else observed_state(run)
+    answer({**value, **state_json(state)}, outcome(run, state), as_json)
+    if wait and not state.went_well:
+        raise typer.Exit(1)
+
+
+def state_json(state: RunState) -> dict[str, Any]:
+    """Return the state of a run in the JSON answer of its launch."""
+    return {"state": state.state, "reason": state.reason, "waiting_for": state.waiting_for}
 
 
 def followed(run: RunDir, as_json: bool) -> RunState:

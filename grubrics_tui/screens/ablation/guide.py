@@ -19,6 +19,7 @@ from engine.ablations.presets import PRESETS, preset_arm
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir
 from grubrics_tui.screens.base import HEIGHTS, CockpitScreen
+from grubrics_tui.screens.dialogs.ask_value import AskValue
 from grubrics_tui.screens.dialogs.choices import Choices, PickName
 from grubrics_tui.screens.dialogs.trust import when_trusted
 from grubrics_tui.screens.navigation import OpenAblation
@@ -314,13 +315,13 @@ class GuideScreen(CockpitScreen):
         self._change(seeds=max(1, min(_MOST_SEEDS, self._draft.seeds + count)))
 
     def action_set_steps(self) -> None:
-        from grubrics_tui.screens.ablation.ask_steps import AskSteps
-
         def choose(steps: int | None) -> None:
             if steps is not None:
                 self._change(steps=steps)
 
-        self.app.push_screen(AskSteps(self._draft.steps), choose)
+        steps = "" if self._draft.steps is None else str(self._draft.steps)
+        hint = "the same for every arm"
+        self.app.push_screen(AskValue("Steps of each run", steps, hint, _parse_steps), choose)
 
     def action_copy_command(self) -> None:
         self.app.copy_to_clipboard(self._draft.command())
@@ -334,6 +335,12 @@ class GuideScreen(CockpitScreen):
 
     def action_back(self) -> None:
         self.app.pop_screen()
+
+
+def _parse_steps(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise UsageError("type a whole number of at least 1")
+    return int(text)
 
 
 def _device(recipe: Recipe) -> str:

@@ -1,9 +1,10 @@
-"""Review of a launch: the command, the overrides and the planned steps."""
+"""Review and edit a launch: name, seeds, when it starts, values; what it needs; the command."""
 
 from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,187 +14,252 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
 
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
+from engine.launch.plan_launch import (
+    Order,
+    launch_all,
+    parse_seeds,
+    plan_launches,
+    recipe_for_launch,
+)
 from grubrics_tui.screens.base import ScrolledScreen
+from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
+from grubrics_tui.screens.checklist.launch_facts import (
+    Needs,
+    change_facts,
+    command_lines,
+    need_facts,
+    order_facts,
+    step_facts,
+)
+from grubrics_tui.screens.dialogs.ask_value import AskValue
+from grubrics_tui.screens.dialogs.choices import PickName
 from grubrics_tui.screens.navigation import OpenRun
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.widgets.facts import Fact, Facts
+from grubrics_tui.widgets.facts import Facts
 from grubrics_tui.widgets.key_footer import KeyFooter
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.launch.launcher import LaunchPlan
-    from engine.preflight.check import Check
-    from engine.recipe.recipe import Recipe
     from engine.recipe.steps import StepPlan
     from engine.runs.rundir import RunDir
 
+_NOW, _TURN = "now", "in the queue"
+
 
 class LaunchScreen(ScrolledScreen):
-    """Shows the plan; enter starts it, once."""
+    """Shows the plan and edits it; enter starts it, once. A thread plans after every change."""
 
     BINDINGS = bindings("launch")
 
     DEFAULT_CSS = """
     LaunchScreen {
         Facts { margin: 0 1; }
-        #command { border: round $line-focus; border-title-color: $primary; padding: 1 2; }
+        #order { border: round $line-focus; border-title-color: $primary; }
     }
     """
 
     class Planned(Message):
-        def __init__(self, plan: LaunchPlan, steps: StepPlan | None, machine: Check) -> None:
+        def __init__(
+            self,
+            plans: Sequence[LaunchPlan],
+            steps: StepPlan | None,
+            again: RunDir | None = None,
+            queued: Sequence[str] = (),
+        ) -> None:
             super().__init__()
-            self.plan, self.steps, self.machine = plan, steps, machine
+            self.plans, self.steps, self.again, self.queued = plans, steps, again, queued
+
+    class Estimated(Message):
+        """What one of the planned runs needs."""
+
+        def __init__(self, planned: LaunchScreen.Planned, needs: Needs) -> None:
+            super().__init__()
+            self.planned, self.needs = planned, needs
 
     class Refused(Message):
         def __init__(self, reason: str) -> None:
             super().__init__()
             self.reason = reason
 
-    def __init__(self, recipe: Recipe, runs_root: Path, again: RunDir | None = None) -> None:
+    def __init__(
+        self,
+        source: str,
+        overrides: Sequence[str],
+        runs_root: Path,
+        order: Order | None = None,
+        edited: Callable[[tuple[str, ...]], None] = lambda _: None,
+    ) -> None:
+        """``source``: a config or a run. ``edited`` is told the overrides that are chosen here."""
         super().__init__()
-        self._recipe, self._runs_root, self._again = recipe, runs_root, again
-        self._plan: LaunchPlan | None = None
+        self._source, self._overrides, self._runs_root = source, tuple(overrides), runs_root
+        self._order, self._edited = order or Order(), edited
+        self._is_edited = False
+        self._planned: LaunchScreen.Planned | None = None
         self._started = False
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():
-            yield Facts("Command", id="command")
+            yield Facts("Launch", id="order")
             yield Facts("Overrides", id="changes")
             yield Facts("Plan", id="plan")
+            yield Facts("Command", id="command")
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        self.query_one("#changes", Facts).show(change_facts(self._recipe))
-        self._make_plan()
+        super().on_mount()
+        self._make_plan(self._order, self._overrides)
 
-    @work(thread=True, exit_on_error=False)
-    def _make_plan(self) -> None:
-        from engine.launch.plan_launch import plan_launch
-        from engine.preflight import machine
-        from engine.preflight.check import Subject
+    def _change(self, order: Order) -> None:
+        self._order, self._planned = order, None
+        self.refresh_bindings()
+        self._make_plan(order, self._overrides)
+
+    @work(thread=True, exclusive=True, group="plan", exit_on_error=False)
+    def _make_plan(self, order: Order, overrides: tuple[str, ...]) -> None:
         from engine.recipe.steps import step_plan
+        from engine.supervise.queue import line_up
 
         try:
-            made = plan_launch(self._recipe, self._runs_root, again=self._again)
+            recipe, again = recipe_for_launch(self._source, overrides, self._runs_root)
+            plans = plan_launches(recipe, self._runs_root, order, again=again)
         except UsageError as error:
             self.post_message(self.Refused(str(error)))
             return
-        busy = machine.check_machine(Subject(self._recipe, os.environ, self._runs_root))
-        self.post_message(self.Planned(made, step_plan(self._recipe), busy))
+        queued = [run.id for run in line_up(self._runs_root).runs]
+        planned = self.Planned(plans, step_plan(recipe), again, queued)
+        self.post_message(planned)
+        self.post_message(self.Estimated(planned, _find_needs(plans[0], self._runs_root)))
 
     @on(Planned)
     def _show_plan(self, message: Planned) -> None:
-        self._plan = message.plan
+        self._planned = message
         self.refresh_bindings()
-        command = Content("\n").join(Content(line) for line in command_lines(message.plan.argv))
-        self.query_one("#command", Facts).show([("$", command)])
-        facts = plan_facts(message.plan, message.steps)
-        self.query_one("#plan", Facts).show([*facts, *_machine_facts(message.machine)])
+        first = message.plans[0]
+        facts = order_facts(message.plans, self._order, message.again, message.queued)
+        self.query_one("#order", Facts).show(list(facts))
+        self.query_one("#changes", Facts).show(change_facts(first.recipe))
+        steps = step_facts(first.recipe, message.steps)
+        self.query_one("#plan", Facts).show([*steps, ("time", "estimating ...")])
+        command = Content("\n").join(Content(line) for line in command_lines(first.argv))
+        box = self.query_one("#command", Facts)
+        box.border_title = "Command" if len(message.plans) == 1 else "Command of the first run"
+        box.show([("$", command)])
+
+    @on(Estimated)
+    def _show_needs(self, message: Estimated) -> None:
+        planned = message.planned
+        if planned is self._planned:
+            steps = step_facts(planned.plans[0].recipe, planned.steps)
+            needs = need_facts(message.needs, len(planned.plans))
+            self.query_one("#plan", Facts).show([*steps, *needs])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Nothing can be started or copied before the plan is known."""
-        return action not in ("start", "queue", "copy_command") or self._plan is not None
+        return action not in ("start", "copy_command") or self._planned is not None
 
-    def action_start(self) -> None:
-        if self._plan is not None and not self._started:
-            self._started = True
-            self.notify(f"Starting {self._plan.run_id} ...", markup=False)
-            self._launch(self._plan)
+    def action_name_run(self) -> None:
+        def choose(name: str | None) -> None:
+            if name is not None:
+                self._change(replace(self._order, name=name or None))
+
+        hint = "empty: the name of the config, with the time"
+        self.app.push_screen(AskValue("Run ID", self._order.name or "", hint, str), choose)
+
+    def action_choose_seeds(self) -> None:
+        def choose(seeds: tuple[int, ...] | None) -> None:
+            if seeds is not None:
+                self._change(replace(self._order, seeds=seeds))
+
+        text = ",".join(map(str, self._order.seeds))
+        hint = "e.g. 1,2,3: one queued run each; empty: the seed of the config"
+        self.app.push_screen(AskValue("Seeds", text, hint, parse_seeds), choose)
 
     def action_queue(self) -> None:
-        if self._plan is not None and not self._started:
+        """Choose when the run starts."""
+
+        def choose(name: str | None) -> None:
+            if name is not None:
+                after = None if name in (_NOW, _TURN) else name
+                self._change(replace(self._order, after=after, queue=name == _TURN))
+
+        current = self._order.after or (_TURN if self._order.queue else _NOW)
+        self.app.push_screen(PickName("Start the run", self._find_starts, current), choose)
+
+    def _find_starts(self) -> Iterator[tuple[str, str]]:
+        """The ways to start, each with what it waits for."""
+        from engine.runs.registry import ActiveRuns
+
+        yield _NOW, "beside whatever else runs"
+        yield _TURN, "when its turn comes and GPUs are free (CPU: no other active run)"
+        for name, state in ActiveRuns(self._runs_root).read().items():
+            yield name, f"after this run, which is {state.state}, has finished"
+
+    def action_edit_overrides(self) -> None:
+        def choose(overrides: tuple[str, ...] | None) -> None:
+            if overrides is not None and overrides != self._overrides:
+                self._overrides, self._is_edited = overrides, True
+                self._edited(overrides)
+                self._change(self._order)
+
+        self.app.push_screen(
+            OverridesScreen(self._source, self._overrides, self._runs_root), choose
+        )
+
+    def action_start(self) -> None:
+        if self._planned is not None and not self._started:
             self._started = True
-            self.notify(f"Queuing {self._plan.run_id} ...", markup=False)
-            self._launch(self._plan, queue=True)
+            names = ", ".join(plan.run_id for plan in self._planned.plans)
+            verb = "Checking and starting" if self._is_edited else "Starting"
+            self.notify(f"{verb} {names} ...", markup=False)
+            self._launch(self._planned.plans, checks=self._is_edited)
 
     @work(thread=True, exit_on_error=False)
-    def _launch(self, plan: LaunchPlan, queue: bool = False) -> None:
-        from engine.launch.launcher import launch
-        from engine.launch.queueing import ticket
-
+    def _launch(self, plans: Sequence[LaunchPlan], checks: bool) -> None:
+        """``checks``: the preflight checks have not seen the values."""
         try:
-            queue_ticket = ticket(self._recipe, self._runs_root, after=None, turn=queue)
-            run = launch(replace(plan, ticket=queue_ticket))
+            if checks:
+                _require_launchable(plans[0], self._runs_root)
+            started = launch_all(plans)
         except UsageError as error:
             self.post_message(self.Refused(str(error)))
         else:
-            self.post_message(OpenRun(run))
+            self.post_message(OpenRun(started[0]))
 
     @on(Refused)
     def _show_refusal(self, message: Refused) -> None:
         self._started = False
         error = Content.styled(message.reason, "$error")
-        self.query_one("#plan", Facts).show([("error", error)])
+        self.query_one("#order", Facts).show([("error", error)])
         self.notify(message.reason, title="not launched", severity="error", markup=False)
 
     def action_copy_command(self) -> None:
-        if self._plan is not None:
-            self.app.copy_to_clipboard(shlex.join(self._plan.argv))
+        if self._planned is not None:
+            self.app.copy_to_clipboard(shlex.join(self._planned.plans[0].argv))
             self.notify("Copied (if the terminal supports OSC 52).")
 
 
-def command_lines(argv: tuple[str, ...]) -> list[str]:
-    """The command as one would type it, with one option or override per line."""
-    words = [shlex.quote(word) for word in argv]
-    lines, options = [" ".join(words[:3])], words[3:]
-    while options:
-        size = 2 if options[0].startswith("-") and len(options) > 1 else 1
-        lines.append("  " + " ".join(options[:size]))
-        options = options[size:]
-    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+def _find_needs(plan: LaunchPlan, runs: Path) -> Needs:
+    from engine.estimate.report import estimate
+    from engine.preflight.check import Subject
+    from engine.preflight.machine import check_machine
+    from engine.preflight.memory_and_disk import free_bytes
+    from engine.recipe.places import checkpoint_dir
+
+    ticket = plan.ticket
+    after = frozenset([ticket.after] if ticket and ticket.after else [])
+    takes_turn = ticket is not None and ticket.turn
+    subject = Subject(plan.recipe, os.environ, runs, after, takes_turn)
+    free = free_bytes(checkpoint_dir(plan.recipe))
+    return Needs(estimate(plan.recipe, os.environ, runs), free, check_machine(subject))
 
 
-def change_facts(recipe: Recipe) -> list[Fact]:
-    """Key, value in the file, new value and its origin."""
-    if not recipe.changes:
-        return [("", f"none (all values from {recipe.path})")]
-    return [
-        (
-            change.key,
-            Content.assemble(
-                (f"{change.before}", "$quiet"),
-                " → ",
-                (f"{change.after}", "bold $primary"),
-                (f"   {change.origin}", "$quiet"),
-            ),
-        )
-        for change in recipe.changes
-    ]
+def _require_launchable(plan: LaunchPlan, runs: Path) -> None:
+    """Run the preflight checks. UsageError if one fails."""
+    from engine.launch.queueing import ahead
+    from engine.preflight.checklist import require_launchable
 
-
-def _machine_facts(check: Check) -> list[Fact]:
-    """The active runs that this one would share the machine with, if any."""
-    if check.status != "warn":
-        return []
-    return [
-        ("machine", Content.styled(check.message, "bold $warning")),
-        ("", "w queues this run; enter starts it alongside the others"),
-    ]
-
-
-def plan_facts(plan: LaunchPlan, steps: StepPlan | None) -> list[Fact]:
-    from engine.recipe.scoring import asks_judge
-
-    facts: list[Fact] = [("run", plan.run_id), ("folder", str(plan.directory))]
-    if plan.folder_note:
-        facts.append(("note", plan.folder_note))
-    if steps is None:
-        return [*facts, ("steps", "unknown: cannot read the training file")]
-    requested = "" if steps.asked is None else f"{steps.asked} requested; "
-    facts.append(("steps", f"{steps.total}   ({requested}{steps.arithmetic()})"))
-    if not plan.recipe.kind.has_rollouts:
-        return [*facts, ("each step", count_of(steps.batch, "row"))]
-    samples = int(plan.recipe.get("actor_rollout_ref.rollout.n") or 1)
-    calls = steps.batch * samples
-    judged = asks_judge(plan.recipe)
-    unit, retries = ("judge call", "retries and ") if judged else ("reward", "")
-    each = f"{count_of(steps.batch, 'row')} × {count_of(samples, 'rollout')}"
-    return [
-        *facts,
-        ("each step", f"{each} = {count_of(calls, unit)}"),
-        ("total", f"{steps.total * calls:,} {unit}s, without {retries}validation"),
-    ]
+    before = ahead(plan.ticket, runs) if plan.ticket else ()
+    require_launchable(plan.recipe, runs, ahead=before, waits=plan.ticket is not None)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import on, work
@@ -17,15 +20,16 @@ from grubrics_tui.screens.base import HEIGHTS, CockpitScreen
 from grubrics_tui.screens.checklist.check_list import CheckList
 from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
 from grubrics_tui.screens.dialogs.choices import PickName
-from grubrics_tui.screens.navigation import OpenGuide
+from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
+from grubrics_tui.screens.navigation import OpenGuide, ShowNotice
 from grubrics_tui.settings.actions import bindings
+from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.key_footer import KeyFooter
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from engine.preflight.check import Check
+    from engine.preflight.fix import Fix
     from engine.recipe.recipe import Recipe
     from engine.runs.rundir import RunDir
 
@@ -70,6 +74,9 @@ class ChecklistScreen(CockpitScreen):
         def __init__(self, check: Check) -> None:
             super().__init__()
             self.check = check
+
+    class Fixed(Message):
+        """The command of a fix has ended."""
 
     def __init__(
         self, runs_root: Path, config: str, overrides: tuple[str, ...], *, edits: bool = False
@@ -151,11 +158,12 @@ class ChecklistScreen(CockpitScreen):
                 [("error", refusal), ("fix", "press o to choose a config, v to edit the overrides")]
             )
         elif selected is not None:
-            detail.show(check_facts(selected))
+            detail.show(check_facts(selected, self._fix is not None))
         elif self._obstacle() is None:
-            detail.show(_ready_facts(self.query_one(CheckList).warnings))
+            detail.show(_ready_facts(self.query_one(CheckList).warnings, self._fix is not None))
         else:
             detail.show([("", "Select a check to see its message and fix")])
+        self.refresh_bindings()
 
     @on(CheckList.Accepted)
     @on(CheckList.OptionSelected)
@@ -164,10 +172,19 @@ class ChecklistScreen(CockpitScreen):
         if obstacle is not None:
             self.notify(obstacle, title="not launched", severity="error", markup=False)
             return
+        self._open_launch()
+
+    def _open_launch(self, *, queue: bool = False) -> None:
+        from engine.launch.plan_launch import Order
         from grubrics_tui.screens.checklist.launch import LaunchScreen
 
-        assert self.recipe is not None
-        self.app.push_screen(LaunchScreen(self.recipe, self._runs_root, self._again))
+        def check_again(overrides: tuple[str, ...]) -> None:
+            self._choose(self._config, overrides)
+
+        order = Order(queue=queue)
+        self.app.push_screen(
+            LaunchScreen(self._config, self._overrides, self._runs_root, order, check_again)
+        )
 
     def _obstacle(self) -> str | None:
         """Why the run cannot be launched now, or None."""
@@ -182,6 +199,69 @@ class ChecklistScreen(CockpitScreen):
         if checks.unanswered:
             return f"{checks.unanswered} checks are still running."
         return None
+
+    @property
+    def _shown_check(self) -> Check | None:
+        """The check in the details: the selected one, else the first warning."""
+        checks = self.query_one(CheckList)
+        if checks.selected is not None or self._obstacle() is not None:
+            return checks.selected
+        return next(iter(checks.warnings), None)
+
+    @property
+    def _fix(self) -> Fix | None:
+        """What of the shown fix one key can apply."""
+        if self.recipe is None or (check := self._shown_check) is None or not check.fix:
+            return None
+        from engine.preflight.fix import parse_fix
+
+        return parse_fix(check.fix, self.recipe)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "apply_fix" or (bool(self.query(CheckList)) and self._fix is not None)
+
+    def action_apply_fix(self) -> None:
+        """Change the values, open the launch screen, or ask before a command runs."""
+        fix, recipe = self._fix, self.recipe
+        if fix is None or recipe is None:
+            return
+        if fix.overrides:
+            self._choose(self._config, replace_overrides(recipe.overrides, fix.overrides))
+        if fix.queues:
+            self._open_launch(queue=True)
+        elif fix.command:
+            self._ask_to_run(fix)
+
+    def _ask_to_run(self, fix: Fix) -> None:
+        def run(is_confirmed: bool | None) -> None:
+            if is_confirmed:
+                self.notify(f"Running {fix.command} ...", markup=False)
+                self._run_fix(fix)
+
+        answer = Answer(YES, "run it", True, "then check again")
+        question = Question("Run this command?", f"{fix.command}\n\nin {Path.cwd()}", [answer])
+        self.app.push_screen(Confirm(question), run)
+
+    @work(thread=True, group="fix", exit_on_error=False)
+    def _run_fix(self, fix: Fix) -> None:
+        """Run the command of a fix; its last line says what it did, or what is wrong."""
+        variables = {"GRUBRICS_RUNS": str(self._runs_root), **fix.variables()}
+        ended = subprocess.run(
+            fix.argv(),
+            env={**os.environ, **variables},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        has_failed = ended.returncode != 0
+        output = (ended.stderr if has_failed else ended.stdout).decode(errors="replace")
+        last = next(reversed(clean_text(output).strip().splitlines()), "")
+        self.app.post_message(ShowNotice(last or fix.command, failed=has_failed))
+        self.post_message(self.Fixed())
+
+    @on(Fixed)
+    def _check_again(self) -> None:
+        self._start()
 
     def action_ablate(self) -> None:
         self.post_message(OpenGuide(self._config, self._overrides))
@@ -264,14 +344,26 @@ def recipe_facts(recipe: Recipe, again: RunDir | None = None) -> list[Fact]:
     return facts
 
 
-def _ready_facts(warnings: Sequence[Check]) -> list[Fact]:
+def replace_overrides(overrides: Sequence[str], fixes: Sequence[str]) -> tuple[str, ...]:
+    """The overrides, with those of the same keys replaced."""
+    keys = {fix.partition("=")[0] for fix in fixes}
+    kept = (override for override in overrides if override.partition("=")[0] not in keys)
+    return (*kept, *fixes)
+
+
+def _ready_facts(warnings: Sequence[Check], can_fix: bool) -> list[Fact]:
     """How to continue, and the first warning in full."""
     if not warnings:
         return [("", "All checks passed. Press l to review the launch.")]
     count = "1 warning" if len(warnings) == 1 else f"{len(warnings)} warnings"
-    return [("", f"{count}. Press l to launch anyway."), *check_facts(warnings[0])]
+    return [("", f"{count}. Press l to launch anyway."), *check_facts(warnings[0], can_fix)]
 
 
-def check_facts(check: Check) -> list[Fact]:
-    fix: list[Fact] = [("fix", Content.styled(check.fix, "bold $primary"))] if check.fix else []
-    return [(check.id, check.message), *fix]
+def check_facts(check: Check, can_fix: bool) -> list[Fact]:
+    """The message and the fix; ``can_fix``: whether one key applies it."""
+    if not check.fix:
+        return [(check.id, check.message)]
+    fix = Content.styled(check.fix, "bold $primary")
+    if can_fix:
+        fix += Content.styled("   press f to apply", "$quiet")
+    return [(check.id, check.message), ("fix", fix)]

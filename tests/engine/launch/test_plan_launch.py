@@ -10,7 +10,13 @@ from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.checkpoints.ownership import claim
 from engine.launch.launcher import manifest, plan
-from engine.launch.plan_launch import plan_launch, recipe_to_relaunch
+from engine.launch.plan_launch import (
+    Order,
+    parse_seeds,
+    plan_launch,
+    plan_launches,
+    recipe_for_launch,
+)
 from engine.recipe.frozen import pinned_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
@@ -60,7 +66,7 @@ def test_a_run_is_launched_again_with_its_values_and_the_changes(
     """Neither an edit of the config file nor the environment changes the values of the run."""
     Path("configs/grpo.yaml").write_text("edited: yes")
     monkeypatch.setenv("REWARD_LAMBDA_INFO", "0.9")
-    recipe = recipe_to_relaunch(first, ["train_batch_size=2"])
+    recipe, _ = recipe_for_launch(first, ["train_batch_size=2"], Path("runs"))
     planned = plan_launch(recipe, Path("runs"), "again", again=first)
     assert recipe.get(LR) == 3e-5
     assert recipe.get("data.train_batch_size") == 2
@@ -76,4 +82,27 @@ def test_a_run_of_another_folder_is_refused(
     run = RunDir(first.path.absolute())
     monkeypatch.chdir(tmp_path / "elsewhere")
     with pytest.raises(UsageError, match="belongs to another working directory"):
-        recipe_to_relaunch(run, [])
+        recipe_for_launch(run, [], Path("runs"))
+
+
+def test_several_seeds_are_queued_runs_with_folders_of_their_own(project: Project) -> None:
+    order = Order("small", seeds=(1, 2))
+    plans = plan_launches(project.recipe("grpo"), Path("runs"), order)
+    assert [planned.run_id for planned in plans] == ["small-s1", "small-s2"]
+    assert [planned.recipe.get("data.seed") for planned in plans] == [1, 2]
+    folders = {planned.recipe.get("trainer.default_local_dir") for planned in plans}
+    assert folders == {"checkpoints/small-s1", "checkpoints/small-s2"}
+    assert all(planned.ticket is not None and planned.ticket.turn for planned in plans)
+
+
+def test_one_seed_is_one_run_that_starts_at_once(project: Project) -> None:
+    (planned,) = plan_launches(project.recipe("grpo"), Path("runs"), Order("small", seeds=(7,)))
+    assert planned.run_id == "small"
+    assert planned.recipe.get("grubrics.seed") == 7
+    assert planned.ticket is None
+
+
+@pytest.mark.parametrize("text", ["1,x", "1 -2", "3,3", "1.5"])
+def test_what_is_no_list_of_seeds_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="seed"):
+        parse_seeds(text)

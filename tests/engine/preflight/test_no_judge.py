@@ -9,12 +9,11 @@ import pytest
 from engine.base.errors import UsageError
 from engine.doctor.judge_test import run_test
 from engine.estimate.report import estimate
-from engine.launch.launcher import plan
 from engine.launch.ray_target import needed_variables
 from engine.preflight.environment import needed_modules
 from engine.recipe.recipe import Recipe
 from engine.recipe.steps import step_plan
-from grubrics_tui.screens.checklist.launch import plan_facts
+from grubrics_tui.screens.checklist.launch_facts import step_facts
 from grubrics_tui.screens.checklist.screen import recipe_facts
 from tests.engine.preflight.project import Project, row
 
@@ -74,7 +73,7 @@ def test_validation_rows_in_the_training_file_are_not_advised_to_be_prepared_aga
 
 def test_estimates_plans_and_screens_count_rewards(project: Project, recipe: Recipe) -> None:
     assert estimate(recipe, {}, project.root / "runs").judge is None
-    facts = [*plan_facts(plan(recipe, "x"), step_plan(recipe)), *recipe_facts(recipe)]
+    facts = [*step_facts(recipe, step_plan(recipe)), *recipe_facts(recipe)]
     text = " ".join(f"{name} {value}" for name, value in facts)
     assert "rewards come from rw.py:compute_score" in text
     assert "16 rewards" in text and "judge calls" not in text

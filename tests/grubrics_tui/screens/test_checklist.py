@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.preflight.check import ok, warn
+from engine.preflight.check import Check, ok, warn
 from grubrics_tui.screens.checklist.check_list import CheckList
 from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
 from grubrics_tui.screens.checklist.launch import LaunchScreen
 from grubrics_tui.screens.checklist.screen import ChecklistScreen
-from tests.grubrics_tui.pilots import LARGE, SMALL, running
+from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.sample_run import SampleRun
 
 SFT = """
@@ -172,17 +172,14 @@ async def test_a_key_is_found_by_a_part_of_its_name_and_completed(
 
 
 async def test_the_launch_screen_shows_command_changes_and_plan(project: Path, runs: Path) -> None:
-    from engine.recipe.recipe import load_recipe
-
     (project / "train.jsonl").write_text('{"messages": []}\n' * 40)
-    recipe = load_recipe("small", ["training.max_steps=5"])
     async with running(runs, config="small") as driver:
         await driver.message(ChecklistScreen.Loaded)
-        await driver.app.push_screen(LaunchScreen(recipe, runs))
+        await driver.app.push_screen(LaunchScreen("small", ["training.max_steps=5"], runs))
         await driver.shows("-m engine.train.sft", "training.max_steps", "3 → 5", "cli")
         # A long temporary path wraps the command.
         await driver.until(lambda: "training.max_steps=5" in re.sub(r"[\s│\\]", "", driver.screen))
-        await driver.shows("(5 requested; 40 rows", "small-", "enter launch now")
+        await driver.shows("(5 requested; 40 rows", "small-", "enter launch")
         await driver.press("escape")
         await driver.shows("Run to launch")
     assert not runs.exists()
@@ -191,11 +188,99 @@ async def test_the_launch_screen_shows_command_changes_and_plan(project: Path, r
 async def test_the_launch_screen_names_the_active_run_and_offers_the_queue(
     project: Path, runs: Path
 ) -> None:
-    from engine.recipe.recipe import load_recipe
-
     (project / "train.jsonl").write_text('{"messages": []}\n' * 40)
     async with running(runs, config="small") as driver:
         await driver.message(ChecklistScreen.Loaded)
         SampleRun.create(runs, "busy").say("running")
-        await driver.app.push_screen(LaunchScreen(load_recipe("small", []), runs))
-        await driver.shows("run 'busy' is running", "w queues this run", "w queue")
+        await driver.app.push_screen(LaunchScreen("small", [], runs))
+        await driver.shows("run 'busy' is running", "w queues this run", "w start")
+
+
+async def test_name_seeds_and_start_are_chosen_on_the_launch_screen(
+    project: Path, runs: Path
+) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        SampleRun.create(runs, "busy").say("running")
+        await driver.app.push_screen(LaunchScreen("small", [], runs))
+        await driver.shows("small-", "now", "as in the config")
+        await driver.press("n", *"trial", "enter")
+        await driver.press("s", *"1,2", "enter")
+        await driver.shows("trial-s1, trial-s2", "1, 2", "in the queue")
+        await driver.press("w", "j", "j", "enter")
+        await driver.shows("after run busy, then in the queue")
+    assert [path.name for path in runs.iterdir()] == ["busy"]
+
+
+async def test_seeds_that_are_no_numbers_are_refused_in_the_dialog(
+    project: Path, runs: Path
+) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        await driver.app.push_screen(LaunchScreen("small", [], runs))
+        await driver.press("s", *"1,x", "enter")
+        await driver.shows("seed 'x' is not a whole number")
+
+
+async def test_values_that_change_on_the_launch_screen_are_checked_again(
+    project: Path, runs: Path
+) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        checklist = driver.app.screen
+        assert isinstance(checklist, ChecklistScreen)
+        checklist._open_launch()
+        await driver.shows("small-")
+        await driver.press("v", *"max_steps=7", "enter")
+        await driver.shows("3 → 7")
+        assert driver.app.overrides == ("max_steps=7",)
+        await driver.press("enter")
+        await driver.shows("not launched")
+    assert not runs.exists()
+
+
+async def _show_one_check(driver: Driver, check: Check) -> None:
+    """As if every other check had passed."""
+    checks = driver.app.screen.query_one(CheckList)
+    await driver.until(lambda: len(checks.checks) > 0 and checks.unanswered == 0)
+    for answered in [*(ok(id, "fine") for id in list(checks.checks)), check]:
+        driver.app.screen.post_message(ChecklistScreen.Answered(answered))
+    checks.highlighted = None
+
+
+async def test_a_fix_of_values_is_applied_with_one_key(project: Path, runs: Path) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        await _show_one_check(driver, warn("values", "too many", "training.max_steps=2"))
+        await driver.shows("press f to apply")
+        await driver.press("f")
+        await driver.message(ChecklistScreen.Loaded)
+        assert driver.app.overrides == ("training.max_steps=2",)
+
+
+async def test_a_fix_that_queues_opens_the_launch_screen(project: Path, runs: Path) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        await _show_one_check(driver, warn("machine", "busy", "grubrics-tui launch small --queue"))
+        await driver.shows("press f to apply")
+        await driver.press("f")
+        await driver.shows("in the queue")
+
+
+async def test_a_command_that_fixes_is_shown_before_it_runs(project: Path, runs: Path) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        await _show_one_check(driver, warn("disk", "short", "grubrics-tui runs"))
+        await driver.shows("press f to apply")
+        await driver.press("f")
+        await driver.shows("Run this command?", "grubrics-tui runs", "run it")
+        await driver.press("y")
+        await driver.shows("no runs in")
+
+
+async def test_a_fix_for_a_person_has_no_key(project: Path, runs: Path) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        await _show_one_check(driver, warn("credentials", "open", "chmod 600 .env"))
+        screen = await driver.shows("chmod 600 .env")
+        assert "press f to apply" not in screen

@@ -17,7 +17,6 @@ from engine.runs.rundir import RunDir, archive_root
 from engine.runs.trust import vouch
 from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
 from grubrics_tui.screens.checklist.launch import LaunchScreen
-from grubrics_tui.screens.checklist.screen import ChecklistScreen
 from grubrics_tui.screens.runs.run_list import RunList
 from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.widgets import facts
@@ -428,9 +427,7 @@ async def test_a_run_is_launched_again_with_another_value_and_a_folder_of_its_ow
         await driver.message(OverridesScreen.Loaded)
         await driver.press(*"optim.lr=1e-4", "enter")
         await driver.shows(f"as run {curable.id} was launched", "optim.lr=0.0001 (cli)")
-        checklist = driver.app.screen
-        assert isinstance(checklist, ChecklistScreen) and checklist.recipe is not None
-        await driver.app.push_screen(LaunchScreen(checklist.recipe, runs, curable))
+        await driver.app.push_screen(LaunchScreen(curable.id, driver.app.overrides, runs))
         await driver.shows("recipe.yaml", f"those of run '{curable.id}' stay")
 
 

@@ -1,0 +1,65 @@
+"""What of the fix of a check one key can apply."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.preflight.fix import Fix, parse_fix
+from engine.recipe.recipe import Recipe
+from tests.engine.preflight.project import make_project
+
+BATCH = "data.train_batch_size"
+EPOCHS = "trainer.total_epochs"
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recipe:
+    monkeypatch.chdir(tmp_path)
+    return make_project(tmp_path).recipe("grpo")
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides"),
+    [
+        (f"{BATCH}=4", [f"{BATCH}=4"]),
+        (f"{BATCH}=4 {EPOCHS}=2", [f"{BATCH}=4", f"{EPOCHS}=2"]),
+        (f"{BATCH}=4; {EPOCHS}=2", [f"{BATCH}=4", f"{EPOCHS}=2"]),
+        (f"{BATCH}=4, or {EPOCHS}=2", [f"{BATCH}=4"]),
+        (f"export RAY_ADDRESS=HOST:PORT, or {EPOCHS}=2", [f"{EPOCHS}=2"]),
+    ],
+)
+def test_values_are_overrides(recipe: Recipe, text: str, overrides: list[str]) -> None:
+    assert parse_fix(text, recipe) == Fix(tuple(overrides))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "remove it",
+        "chmod 600 .env",
+        "pip install verl==0.9.1",
+        "write NAME=value into .env (no need to source it); the environment takes precedence",
+        "trainer.default_local_dir=FOLDER (on a larger disk)",
+        f"{BATCH}=<a number>",
+        "grubrics-tui launch CONFIG",
+    ],
+)
+def test_what_a_person_has_to_do_is_left_to_a_person(recipe: Recipe, text: str | None) -> None:
+    assert parse_fix(text, recipe) is None
+
+
+def test_a_command_of_this_project_is_started_with_this_python(recipe: Recipe) -> None:
+    fix = parse_fix("to continue it: grubrics-tui resume first", recipe)
+    assert fix is not None
+    assert fix.argv()[-2:] == ("resume", "first")
+
+
+def test_a_command_may_come_with_variables_and_a_value(recipe: Recipe) -> None:
+    command = "USE_CONTRASTIVE=0 python -m engine.data.prepare preset --output_dir data"
+    fix = parse_fix(f"{command}, then data.train_files=data/mixed_train.parquet", recipe)
+    assert fix == Fix(("data.train_files=data/mixed_train.parquet",), command)
+    assert fix.variables() == {"USE_CONTRASTIVE": "0"}
+    assert fix.argv()[-4:] == ("engine.data.prepare", "preset", "--output_dir", "data")
