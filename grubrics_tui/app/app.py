@@ -24,6 +24,7 @@ from grubrics_tui.screens.navigation import (
     OpenAblation,
     OpenChecklist,
     OpenCompare,
+    OpenConfig,
     OpenDecision,
     OpenFindings,
     OpenGuide,
@@ -222,6 +223,12 @@ class GrubricsApp(Frame):
         from grubrics_tui.screens.findings.screen import FindingsScreen
 
         self.push_screen(FindingsScreen(message.run, message.findings))
+
+    @on(OpenConfig)
+    def _open_config(self, message: OpenConfig) -> None:
+        from grubrics_tui.screens.config.screen import ConfigScreen
+
+        self.push_screen(ConfigScreen(message.run))
 
     @on(OpenLeftovers)
     def _open_leftovers(self) -> None:

@@ -1,14 +1,15 @@
-"""``grubrics-tui config``: print the values of a config or run with their origins."""
+"""``grubrics-tui config``: print the values of a config, run or log with their origins."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from engine.base.errors import UsageError, unknown_name
+from engine.formats.series import is_external
 from engine.runs.kinds import require_config
 from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
@@ -22,14 +23,21 @@ from grubrics_tui.commands.shared.output import print_json, say
 
 if TYPE_CHECKING:
     from engine.recipe.recipe import Recipe
+    from engine.reports.run_config import ConfigValue
+    from grubrics_tui.model.run_source import Watched
 
 
+_LOGS = (".json", ".jsonl", ".log", ".wandb")
 ORIGINS = ("default", "file", "cli", "environment", "implied")
 
 
 def config(
     name: SourceArgument,
     overrides: OverridesArgument = None,
+    changed: Annotated[
+        bool,
+        typer.Option("--changed", help="Print only values that differ from those of the file"),
+    ] = False,
     unused: Annotated[
         bool, typer.Option("--unused", help="Print only values that are set but have no effect")
     ] = False,
@@ -43,45 +51,98 @@ def config(
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the values of a config or run with their origins."""
+    """Print the values of a config, run or log with their origins.
+
+    Of a run of a command, print the command. Of a log of another trainer, print the values that it
+    holds.
+    """
     if origin is not None and origin not in ORIGINS:
         raise unknown_name("origin", origin, ORIGINS)
-    recipe, values = _read(name, overrides or [], runs_root(runs))
+    if changed and unused:
+        raise UsageError("--changed and --unused exclude each other")
+    run = _find_run(name, overrides or [], runs_root(runs))
     if unused:
-        _print_unused(recipe, origin, as_json)
+        _print_unused(_read_recipe(name, overrides or [], run), origin, as_json)
         return
-    shown = {key: entry for key, entry in values.items() if origin in (None, entry["origin"])}
+    kind, values = _read_values(name, overrides or [], run, runs_root(runs))
+    values = [
+        value
+        for value in values
+        if (value.is_changed or not changed) and origin in (None, value.origin)
+    ]
     if as_json:
-        print_json({"kind": recipe.kind.name, "values": shown})
+        shown = {value.key: value.to_json(with_file=changed) for value in values}
+        print_json({"kind": kind, "values": shown})
         return
-    for key, entry in shown.items():
-        say(f"{entry['origin']:<11} {key}={_text(entry['value'])}")
+    for value in values:
+        before = f"  (file: {_text(value.in_file)})" if changed else ""
+        say(f"{value.origin or '-':<11} {value.key}={value.text}{before}")
+    if changed and not values:
+        say("all values are those of the file")
 
 
-def _read(
-    name: str, overrides: list[str], root: Path
-) -> tuple[Recipe, Mapping[str, Mapping[str, Any]]]:
-    """Return a config with the values of a launch from here, or a run's with those it had."""
+def _find_run(name: str, overrides: list[str], root: Path) -> Watched | None:
+    """Return the run or log of that name; None for a config."""
     from engine.recipe.config_files import find_config
-    from engine.recipe.frozen import config_of
+
+    path = Path(name)
+    is_log = path.suffix in _LOGS or (path.is_dir() and not RunDir(path).is_one())
+    if is_log and is_external(name):
+        run: Watched = _open_log(path)
+    else:
+        try:
+            find_config(name)
+        except UsageError as error:
+            try:
+                run = find_run(root, name)
+            except UsageError:
+                raise error from None
+        else:
+            return None
+    if overrides:
+        raise UsageError(f"overrides apply to a config; '{run.id}' is a run")
+    return run
+
+
+def _open_log(path: Path) -> Watched:
+    from engine.formats.external_run import open_external
+
+    return open_external(path)
+
+
+def _read_recipe(name: str, overrides: list[str], run: Watched | None) -> Recipe:
+    """Return a config as a launch from here reads it, or that of a run with its origins."""
     from engine.recipe.recipe import load_recipe
 
-    try:
-        find_config(name)
-    except UsageError as error:
-        try:
-            run = find_run(root, name)
-        except UsageError:
-            raise error from None
-        if overrides:
-            raise UsageError(f"overrides apply to a config; '{run.id}' is a run") from None
-        return _launched(run)
-    recipe = load_recipe(name, overrides)
-    return recipe, config_of(recipe, root / "RUN" / "attempt_1")
+    if run is None:
+        return load_recipe(name, overrides)
+    if not isinstance(run, RunDir):
+        raise UsageError(f"--unused needs a config or a run; {run.given} is a log")
+    return _launched(run)
 
 
-def _launched(run: RunDir) -> tuple[Recipe, Mapping[str, Mapping[str, Any]]]:
-    """Return the config of a run with the values and origins of its manifest."""
+def _read_values(
+    name: str, overrides: list[str], run: Watched | None, root: Path
+) -> tuple[str, Sequence[ConfigValue]]:
+    """Return the kind, and the values of a launch from here or those that a run had."""
+    from engine.recipe.frozen import config_of, in_file
+    from engine.recipe.recipe import load_recipe
+    from engine.reports.run_config import config_values, read_run_config
+
+    if run is None:
+        recipe = load_recipe(name, overrides)
+        config = config_of(recipe, root / "RUN" / "attempt_1")
+        return recipe.kind.name, config_values(config, in_file(recipe))
+    read = read_run_config(run)
+    if not read.values:
+        raise UsageError(f"{run.path} has no config values")
+    if isinstance(run, RunDir):
+        return str(run.read_manifest("kind").get("kind")), read.values
+    return run.kind.name, read.values
+
+
+def _launched(run: RunDir) -> Recipe:
+    """Return the config of a run with the origins of its manifest."""
     from dataclasses import replace
 
     from engine.recipe.recipe import load_recipe
@@ -96,7 +157,7 @@ def _launched(run: RunDir) -> tuple[Recipe, Mapping[str, Mapping[str, Any]]]:
         key: recorded[key]["origin"] if recipe.is_chosen(key) and key in recorded else default
         for key, default in recipe.origins.items()
     }
-    return replace(recipe, origins=origins), recorded
+    return replace(recipe, origins=origins)
 
 
 def _print_unused(recipe: Recipe, origin: str | None, as_json: bool) -> None:

@@ -19,7 +19,13 @@ from engine.runs.state import RunState
 from grubrics_tui.model.history import History
 from grubrics_tui.model.run_source import kind_of
 from grubrics_tui.screens.base import HEIGHTS, ScrolledScreen
-from grubrics_tui.screens.navigation import LaunchAgain, OpenDecision, OpenLogEntry, OpenRun
+from grubrics_tui.screens.navigation import (
+    LaunchAgain,
+    OpenConfig,
+    OpenDecision,
+    OpenLogEntry,
+    OpenRun,
+)
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.formats import memory
 from grubrics_tui.widgets.chart_panels import LossPanel, RewardPanel
@@ -106,6 +112,9 @@ class EndScreen(ScrolledScreen):
 
     def action_curves(self) -> None:
         self.post_message(OpenRun(self.run))
+
+    def action_open_config(self) -> None:
+        self.post_message(OpenConfig(self.run))
 
     def action_log_entry(self) -> None:
         self.post_message(OpenLogEntry(self.run))

@@ -58,6 +58,14 @@ class OpenRollouts(Message):
         self.run, self.step = run, step
 
 
+class OpenConfig(Message):
+    """Show the configuration of a run or an external log."""
+
+    def __init__(self, run: Watched) -> None:
+        super().__init__()
+        self.run = run
+
+
 class OpenCompare(Message):
     """Show runs side by side, in the colors that ``marks`` gives them. ``grouping`` makes columns
     of them; None: those that differ only in their seeds together."""

@@ -46,7 +46,7 @@ class Action:
 
 
 LISTS = ("checklist", "runs", "names")
-_WITH_CURSOR = (*LISTS, "launch", "end", "leftovers", "sources", "start", "help", "guide")
+_WITH_CURSOR = (*LISTS, "launch", "config", "end", "leftovers", "sources", "start", "help", "guide")
 CHARTS = ("live", "compare")
 """Screens with charts, ``screens.charts.ChartScreen``."""
 
@@ -162,6 +162,27 @@ ACTIONS: tuple[Action, ...] = (
            ("live",), "grubrics-tui diagnose RUN"),
     Action("findings", "f", "", "Findings: what is wrong, why, and how to fix it", ("runs",),
            "grubrics-tui diagnose RUN", short="findings"),
+    Action("open_config", "C", "config", "Config: changed values first, then all of them",
+           ("live",), "grubrics-tui config RUN"),
+    Action("open_config", "C", "", "Config: changed values first, then all of them", ("runs",),
+           "grubrics-tui config RUN", short="config"),
+    Action("open_config", "C", "", "Config of the baseline", ("compare",),
+           "grubrics-tui config RUN", group="Table", short="config of the baseline"),
+    Action("filter", "slash", "filter", "Show only values whose key or value contains the words",
+           ("config",)),
+    Action("toggle_defaults", "d", "defaults", "Show or hide the values that nobody set",
+           ("config",), "grubrics-tui config RUN --changed"),
+    Action("copy_override", "y", "copy key=value", "Copy key=value, as a command takes it",
+           ("config",)),
+    Action("copy", "Y", "", "Copy the value", ("config",), short="copy the value"),
+    Action("move(10)", "pagedown,space", "", "Ten down", ("config",), group="Move",
+           short="10 rows"),
+    Action("move(-10)", "pageup,b", "", "Ten up", ("config",), group="Move", short="10 rows"),
+    Action("select(0)", "home,g", "", "First value", ("config",), group="Move",
+           short="first, last"),
+    Action("select(-1)", "end,G", "", "Last value", ("config",), group="Move",
+           short="first, last"),
+    Action("back", "escape", "back", "Clear the filter; then back", ("config",)),
     Action("finding(1)", "j,down", "", "Next finding", ("findings",), group="Move",
            short="finding"),
     Action("finding(-1)", "k,up", "", "Previous finding", ("findings",), group="Move",
@@ -382,6 +403,8 @@ ACTIONS: tuple[Action, ...] = (
            "grubrics-tui ablate ABLATION --append", changes=True),
     Action("decide", "D", "decide", "Write a decision with its reason", ("ablation", "end"),
            "grubrics-tui decide TITLE"),
+    Action("open_config", "C", "config", "Config: changed values first, then all of them",
+           ("end",), "grubrics-tui config RUN"),
     Action("pause", "s", "stop", "Stop the active run; no other is started (asks)", ("ablation",),
            "grubrics-tui stop RUN", changes=True),
     Action("continue_ablation", "u", "continue", "Start the runs that are missing", ("ablation",),

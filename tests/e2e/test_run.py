@@ -167,7 +167,7 @@ def test_a_command_without_gpus_sees_none(project: Project) -> None:
         (("fix", "x"), "error: run 'x' executes a command, which has no config."),
         (("ablate", "x"), "error: run 'x' executes a command, which has no config."),
         (("estimate", "x"), "error: run 'x' executes a command, which has no config."),
-        (("config", "x"), "error: run 'x' executes a command, which has no config."),
+        (("config", "x", "--unused"), "error: run 'x' executes a command, which has no config."),
         (("sweep", "x"), "error: run 'x' executes a command, which has no config."),
     ],
 )

@@ -38,6 +38,7 @@ from grubrics_tui.screens.checklist.screen import ChecklistScreen
 from grubrics_tui.screens.compare.choose_metric import ChooseMetric
 from grubrics_tui.screens.compare.screen import CompareScreen
 from grubrics_tui.screens.compare.whole_values import WholeValues
+from grubrics_tui.screens.config.screen import ConfigScreen
 from grubrics_tui.screens.decision import DecisionScreen
 from grubrics_tui.screens.dialogs.ask_value import AskValue
 from grubrics_tui.screens.dialogs.choices import PickName, PickOne
@@ -57,6 +58,7 @@ from grubrics_tui.screens.log_entry import LogEntryScreen
 from grubrics_tui.screens.navigation import (
     OpenAblation,
     OpenCompare,
+    OpenConfig,
     OpenDecision,
     OpenFindings,
     OpenGuide,
@@ -345,6 +347,11 @@ async def compare(driver: Driver, world: World) -> None:
     await arrive(driver, CompareScreen, "reward/mean", "each run at its last step")
 
 
+async def config(driver: Driver, world: World) -> None:
+    driver.app.post_message(OpenConfig(world.day))
+    await arrive(driver, ConfigScreen, "Config of", "row 1 of")
+
+
 async def choose_metric(driver: Driver, world: World) -> None:
     await compare(driver, world)
     await driver.press("slash")
@@ -435,6 +442,7 @@ WAYS: dict[str, Way] = {
     "log": Way(LogScreen, log),
     "sources": Way(SourcesScreen, sources),
     "compare": Way(CompareScreen, compare),
+    "config": Way(ConfigScreen, config),
     "choose-metric": Way(ChooseMetric, choose_metric),
     "whole-values": Way(WholeValues, whole_values),
 }

@@ -29,6 +29,7 @@ from grubrics_tui.screens.compare.charts import (
     usual_metrics,
 )
 from grubrics_tui.screens.compare.table import CompareTable
+from grubrics_tui.screens.navigation import OpenConfig
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.settings.comparison_marks import SERIES, ComparisonMarks
 from grubrics_tui.widgets.chart_base import ChartBase
@@ -312,6 +313,11 @@ class CompareScreen(ChartScreen):
         row, comparison = self.query_one(CompareTable).selected, self.comparison
         if row is not None and row.source is not None and comparison is not None:
             self.app.push_screen(WholeValues(row.source, comparison, self.inks))
+
+    def action_open_config(self) -> None:
+        """The configuration of the baseline."""
+        group = self._comparer.groups[self.baseline]
+        self.post_message(OpenConfig(self.records[group.members[0]].run))
 
     def action_find_metric(self) -> None:
         from grubrics_tui.screens.compare.choose_metric import ChooseMetric

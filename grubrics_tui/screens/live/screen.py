@@ -38,6 +38,7 @@ from grubrics_tui.screens.live.panels import external_layout
 from grubrics_tui.screens.live.run_header import RunHeader
 from grubrics_tui.screens.navigation import (
     LaunchAgain,
+    OpenConfig,
     OpenFindings,
     OpenLog,
     OpenLogEntry,
@@ -284,6 +285,9 @@ class LiveScreen(ChartScreen):
 
     def action_findings(self) -> None:
         self.post_message(OpenFindings(self.run, self.history.findings))
+
+    def action_open_config(self) -> None:
+        self.post_message(OpenConfig(self.run))
 
     def action_open_rollouts(self) -> None:
         """Open the step under the cursor if the x axis shows steps; else the latest step."""

@@ -26,6 +26,7 @@ from grubrics_tui.screens.dialogs.trust import when_trusted
 from grubrics_tui.screens.navigation import (
     LaunchAgain,
     OpenCompare,
+    OpenConfig,
     OpenFindings,
     OpenGuide,
     OpenLeftovers,
@@ -35,7 +36,6 @@ from grubrics_tui.screens.navigation import (
     OpenSummary,
     ShowNotice,
 )
-from grubrics_tui.screens.runs.filter_bar import FilterBar
 from grubrics_tui.screens.runs.questions import (
     Removal,
     ResumePoint,
@@ -47,14 +47,26 @@ from grubrics_tui.settings.actions import bindings
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
 from grubrics_tui.text.formats import memory
 from grubrics_tui.widgets.facts import Fact, Facts, run_facts
+from grubrics_tui.widgets.filter_bar import FilterBar
 from grubrics_tui.widgets.key_footer import KeyFooter
 
 _KEYS = "   / filter   space select   x compare   n notes"
 """Shown in the frame, because the footer has no room for them at 80 columns."""
+_EXAMPLES = "words  sick  state:failed  tag:best  step>100  reward>0.5  lr=3e-5  age<2d"
+"""Shown in the empty filter."""
 _TICK_S = 1.0
 _FOR_ENDED = ("verdict", "log_entry")
 _ON_TARGETS = ("stop", "resume", "remove")
-_FOR_ANY = ("open_run", "findings", "notes", "mark", "select", "cursor_down", "cursor_up")
+_FOR_ANY = (
+    "open_run",
+    "open_config",
+    "findings",
+    "notes",
+    "mark",
+    "select",
+    "cursor_down",
+    "cursor_up",
+)
 
 
 class RunsScreen(CockpitScreen):
@@ -92,7 +104,7 @@ class RunsScreen(CockpitScreen):
 
     def compose(self) -> ComposeResult:
         yield RunList(self.marks, self._health.health)
-        yield FilterBar()
+        yield FilterBar(_EXAMPLES)
         yield Facts("Details", id="about")
         yield KeyFooter()
 
@@ -320,8 +332,14 @@ class RunsScreen(CockpitScreen):
     def action_open_rollouts(self) -> None:
         self._open(OpenRollouts)
 
+    def action_open_config(self) -> None:
+        self._open(OpenConfig)
+
     def _open(
-        self, message: type[OpenRun | OpenSummary | OpenLogEntry | OpenRollouts | OpenFindings]
+        self,
+        message: type[
+            OpenRun | OpenSummary | OpenLogEntry | OpenRollouts | OpenFindings | OpenConfig
+        ],
     ) -> None:
         if (info := self._selected) is not None:
             self.post_message(message(self._run(info)))

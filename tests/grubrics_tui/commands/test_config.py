@@ -14,6 +14,7 @@ from engine.recipe.frozen import pinned_recipe
 from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from grubrics_tui.cli import app
+from tests.engine.formats.samples import message, wandb_log
 from tests.paths import CONFIGS
 
 TINY = str(CONFIGS / "grpo_tiny.yaml")
@@ -67,6 +68,31 @@ def test_a_run_tells_what_it_was_launched_with(tmp_path: Path) -> None:
     read = jsonl.read_json(run.manifest)
     assert read is not None and values == read["config"]
     assert told("try", "--unused", runs=tmp_path).startswith("cli ")
+
+
+def test_changed_values_are_printed_with_those_of_the_file(tmp_path: Path) -> None:
+    text = told(TINY, "data.seed=7", "grubrics.device=cpu", "--changed", runs=tmp_path)
+    assert text == "cli         data.seed=7  (file: 1)\n"
+    values = json.loads(told(TINY, "data.seed=7", "--changed", "--json", runs=tmp_path))["values"]
+    assert values == {"data.seed": {"value": 7, "origin": "cli", "in_file": 1}}
+    assert told(TINY, "--changed", runs=tmp_path) == "all values are those of the file\n"
+
+
+def test_of_a_run_of_a_command_the_command_is_printed(tmp_path: Path) -> None:
+    run = RunDir(tmp_path / "loop")
+    run.path.mkdir()
+    argv = ["sh", "-c", "exit 1"]
+    jsonl.write_json(run.manifest, {"id": "loop", "kind": "command", "argv": argv, "cwd": "/tmp"})
+    lines = told("loop", runs=tmp_path).splitlines()
+    assert lines[0].split(maxsplit=1) == ["-", "command=sh -c 'exit 1'"]
+    assert json.loads(told("loop", "--json", runs=tmp_path))["kind"] == "command"
+
+
+def test_of_a_log_the_values_that_it_holds_are_printed(tmp_path: Path) -> None:
+    log = tmp_path / "run-abc.wandb"
+    setting = message((1, message((1, "max_steps"), (16, "40"))))
+    log.write_bytes(wandb_log([message((17, message((1, "abc"), (4, setting))))]))
+    assert told(str(log), runs=tmp_path).split() == ["-", "max_steps=40"]
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,6 @@ from textual.widgets import Input, Static
 
 from grubrics_tui.widgets.facts import inert
 
-_EXAMPLES = "words  sick  state:failed  tag:best  step>100  reward>0.5  lr=3e-5  age<2d"
-
 
 class FilterBar(Horizontal):
     """One line, hidden without a filter. Each key press applies a new filter."""
@@ -48,9 +46,14 @@ class FilterBar(Horizontal):
     class Accepted(Message):
         """Enter was pressed: move to the list."""
 
+    def __init__(self, examples: str) -> None:
+        """``examples`` are shown while the line is empty."""
+        super().__init__()
+        self._examples = examples
+
     def compose(self) -> ComposeResult:
         yield Static("/", id="sign", markup=False)
-        yield Input(placeholder=_EXAMPLES, compact=True)
+        yield Input(placeholder=self._examples, compact=True)
         yield Static("", id="remark", markup=False)
 
     @property

@@ -1,0 +1,114 @@
+"""The configuration of a run on the screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.base import jsonl
+from engine.formats.external_run import open_external
+from engine.runs.rundir import RunDir
+from engine.runs.trust import vouch
+from grubrics_tui.screens.config.screen import ConfigScreen
+from grubrics_tui.screens.config.value_list import ValueList
+from grubrics_tui.screens.navigation import OpenConfig
+from tests.engine.formats.samples import message, wandb_log
+from tests.grubrics_tui.every_screen import arrive
+from tests.grubrics_tui.pilots import SMALL, Driver, running
+from tests.grubrics_tui.sample_run import SampleRun
+
+pytestmark = pytest.mark.waits
+
+CONFIG = {
+    "actor.optim.lr": {"value": 0.02, "origin": "cli"},
+    "actor.clip_ratio": {"value": 0.2, "origin": "default"},
+    "data.train_files": {"value": ["a.parquet", "b.parquet"], "origin": "file"},
+}
+CHANGES = [{"key": "actor.optim.lr", "before": 0.0002, "after": 0.02, "origin": "cli"}]
+
+
+@pytest.fixture
+def hot(run: SampleRun) -> RunDir:
+    """A run with a changed learning rate."""
+    manifest = run.run.read_manifest() | {"config": CONFIG, "changes": CHANGES, "recipe": "tiny"}
+    jsonl.write_json(run.run.manifest, manifest)
+    vouch(run.run)
+    return run.run
+
+
+async def open_config(driver: Driver, run: RunDir) -> ValueList:
+    driver.app.post_message(OpenConfig(run))
+    await arrive(driver, ConfigScreen, "row 1 of")
+    return driver.app.screen.query_one(ValueList)
+
+
+@pytest.mark.parametrize("keys", [("C",), ("r", "C")])
+async def test_one_key_opens_it_from_the_live_view_and_the_list(
+    hot: RunDir, runs: Path, keys: tuple[str, ...]
+) -> None:
+    async with running(runs) as driver:
+        for key in keys:
+            await driver.shows("grpo-night")
+            await driver.press(key)
+        await arrive(driver, ConfigScreen, "Config of grpo-night")
+
+
+async def test_changed_values_come_first_with_the_value_of_the_file(
+    hot: RunDir, runs: Path
+) -> None:
+    async with running(runs, SMALL) as driver:
+        await open_config(driver, hot)
+        text = await driver.shows("1 value changed from tiny", "0.02 (file: 0.0002)", "row 1 of 4")
+        assert text.index("actor.optim.lr") < text.index("clip_ratio")
+
+
+async def test_the_filter_takes_any_part_of_key_or_value(hot: RunDir, runs: Path) -> None:
+    async with running(runs) as driver:
+        await open_config(driver, hot)
+        await driver.press("slash", *"B.PARQ", "enter")
+        await driver.shows("row 1 of 1", "data.train_files")
+        await driver.press("escape")
+        await driver.shows("row 4 of 4")
+        await driver.press("slash", "z", "z")
+        await driver.shows("no value matches the filter")
+
+
+async def test_values_that_nobody_set_can_be_hidden(hot: RunDir, runs: Path) -> None:
+    async with running(runs) as driver:
+        await open_config(driver, hot)
+        await driver.press("d")
+        assert "clip_ratio" not in await driver.shows("without defaults, row 1 of 3")
+
+
+async def test_a_value_is_copied_as_a_command_takes_it(hot: RunDir, runs: Path) -> None:
+    async with running(runs) as driver:
+        await open_config(driver, hot)
+        await driver.press("y")
+        assert driver.app.clipboard == "actor.optim.lr=0.02"
+        await driver.press("G", "Y")
+        assert driver.app.clipboard == "[a.parquet, b.parquet]"
+
+
+async def test_a_click_selects_a_value(hot: RunDir, runs: Path) -> None:
+    async with running(runs) as driver:
+        values = await open_config(driver, hot)
+        await driver.click(values, (4, 4))
+        await driver.shows("row 2 of 4")
+        assert values.selected is not None and values.selected.key == "actor.clip_ratio"
+
+
+async def test_the_config_of_a_log_is_shown_where_it_holds_one(tmp_path: Path, runs: Path) -> None:
+    log = tmp_path / "run-abc.wandb"
+    setting = message((1, message((1, "max_steps"), (16, "40"))))
+    log.write_bytes(wandb_log([message((17, message((1, "abc"), (4, setting))))]))
+    async with running(runs) as driver:
+        driver.app.post_message(OpenConfig(open_external(log)))
+        await arrive(driver, ConfigScreen, "max_steps", "40")
+
+
+async def test_of_a_run_without_a_config_the_screen_says_so(run: SampleRun, runs: Path) -> None:
+    run.run.manifest.write_text("{}")
+    async with running(runs) as driver:
+        driver.app.post_message(OpenConfig(run.run))
+        await arrive(driver, ConfigScreen, "hold no configuration")
