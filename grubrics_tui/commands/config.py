@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.errors import UsageError, unknown_name
-from engine.formats.series import is_external
 from engine.runs.kinds import require_config
 from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
@@ -83,6 +82,7 @@ def config(
 
 def _find_run(name: str, overrides: list[str], root: Path) -> Watched | None:
     """Return the run or log of that name; None for a config."""
+    from engine.formats.series import is_external
     from engine.recipe.config_files import find_config
 
     path = Path(name)
