@@ -29,6 +29,8 @@ _DIFF = {
 }  # fmt: skip
 _CELL = 7
 _LABEL = 7
+_WIDE = 50
+"""Cells from which a row has room for whole words."""
 
 
 def signed(value: float | None, decimals: int = 2) -> str:
@@ -74,6 +76,30 @@ def list_row(
     room = width - width_of([*head, score, *tail]) - 2
     bar = diverging(rollout.advantage, widest, room, paper, ascii_only)
     return [*head, score, Span("  ", "", paper), *bar, *tail]
+
+
+def strip_row(
+    rollouts: Sequence[Rollout], group: Group, selected: Rollout, width: int, ascii_only: bool
+) -> Row:
+    """Draw the rollouts of the list in one line, each with mark, number and score."""
+    cells = [_strip_cell(rollout, group, rollout is selected, ascii_only) for rollout in rollouts]
+    first, last = 0, rollouts.index(selected) + 1
+    while first < last - 1 and sum(map(width_of, cells[first:last])) > width - 1:
+        first += 1
+    before = [Span("…" if first else " ", "quiet")]
+    return [*before, *(span for cell in cells[first:] for span in cell)]
+
+
+def _strip_cell(rollout: Rollout, group: Group, chosen: bool, ascii_only: bool) -> Row:
+    mark, ink = mark_of(rollout, group, ascii_only)
+    score = "" if rollout.failed else f" {fixed(rollout.score, 2)}"
+    paper = "panel" if chosen else ""
+    return [
+        Span(">" if chosen and ascii_only else "▌" if chosen else " ", "primary", paper, chosen),
+        Span(mark.strip(), ink, paper, True),
+        Span(str(rollout.number), "foreground" if chosen else "quiet", paper, chosen),
+        Span(f"{score} ", "foreground", paper, chosen),
+    ]
 
 
 def list_head(width: int) -> Row:
@@ -123,7 +149,8 @@ def score_row(rollout: Rollout, group: Group, width: int) -> Row:
     if rollout.advantage is not None:
         ink = _sign_ink(rollout.advantage)
         row += [Span("   advantage ", "quiet"), Span(signed(rollout.advantage), ink, bold=True)]
-    row.append(Span(f"   {rollout.length:,} characters", "quiet"))
+    unit = "characters" if width >= _WIDE else "chars"
+    row.append(Span(f"   {rollout.length:,} {unit}", "quiet"))
     wins = Span("   best of its group", "mark")
     if group.wins(rollout) and width_of([*row, wins]) <= width:
         row.append(wins)

@@ -79,6 +79,8 @@ class RolloutView:
     read: StepRollouts | None = None
     group_id: str = ""
     rollout: int | None = None
+    other: int | None = None
+    """The number of the rollout that was chosen as the rival."""
     sort: str = "score"
     only: Filter = EVERYTHING
     hits: frozenset[Hit] = frozenset()
@@ -116,10 +118,13 @@ class RolloutView:
 
     @property
     def rival(self) -> Rollout | None:
-        """The best rollout of the group; for the best one, the second best."""
+        """The chosen one; else the best rollout of the group, for the best one the second best."""
         group, selected = self.group, self.selected
         if group is None or selected is None:
             return None
+        for rollout in group.rollouts:
+            if rollout.number == self.other != selected.number:
+                return rollout
         if group.best is not None and group.best.number != selected.number:
             return group.best
         rivals = [r for r in chosen(group, "score", EVERYTHING) if r.number != selected.number]
@@ -137,6 +142,7 @@ class RolloutView:
             read=read,
             group_id=same or "",
             rollout=self.rollout if same and keeps_hits else None,
+            other=self.other if same and keeps_hits else None,
             hits=self.hits if keeps_hits else frozenset(),
         )
 
@@ -148,13 +154,24 @@ class RolloutView:
         index = min(max(rollouts.index(selected) + count, 0), len(rollouts) - 1)
         return replace(self, group_id=self._id, rollout=rollouts[index].number)
 
+    def rival_moved(self, count: int) -> RolloutView:
+        """The view with another rival, ``count`` rollouts further down the list."""
+        rivals = [rollout for rollout in self.rollouts if rollout != self.selected]
+        if not rivals:
+            return self
+        current = rivals.index(self.rival) + count if self.rival in rivals else 0
+        index = min(max(current, 0), len(rivals) - 1)
+        return replace(self, group_id=self._id, other=rivals[index].number)
+
     def to_group(self, count: int) -> RolloutView:
         groups, group = self.groups, self.group
         if group is None:
             return self
         index = min(max(groups.index(group) + count, 0), len(groups) - 1)
         changed = groups[index].id != group.id
-        return replace(self, group_id=groups[index].id, rollout=None if changed else self.rollout)
+        if not changed:
+            return replace(self, group_id=group.id)
+        return replace(self, group_id=groups[index].id, rollout=None, other=None)
 
     def hit_beside(self, way: int) -> RolloutView | None:
         """The view at the next hit of the search; None after the last hit of the step."""

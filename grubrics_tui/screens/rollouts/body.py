@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,12 +14,13 @@ from engine.history.rollouts import Rollout, Visit
 from grubrics_tui.drawing.chart_data import Line, Marks, Plot, View
 from grubrics_tui.drawing.plot import render
 from grubrics_tui.drawing.rollout_layout import Shown, rollout_rows
-from grubrics_tui.drawing.rollouts import group_row, list_head, list_row, mark_of, widest
+from grubrics_tui.drawing.rollouts import group_row, list_head, list_row, mark_of, strip_row, widest
 from grubrics_tui.drawing.spans import Row, Span, justify, width_of
 from grubrics_tui.drawing.wrap import clipped, wrapped
 from grubrics_tui.model.rollout_view import GroupTexts, Pair, RolloutView
 from grubrics_tui.text.formats import fixed
 from grubrics_tui.text.terminal_text import clean_text
+from grubrics_tui.text.word_diff import Kind, Piece
 from grubrics_tui.widgets.scroll_text import ScrollText
 from grubrics_tui.widgets.span_widget import SpanWidget
 
@@ -38,6 +39,8 @@ class Scene:
     follows: bool = False
     """Other steps are still being searched for the prompt."""
     pair: Pair | None = None
+    beside: bool = False
+    """Whether the rival is beside the selected rollout, so that each shows its own words."""
     weights: Mapping[str, float] | None = None
     formula: str = ""
 
@@ -183,9 +186,11 @@ class RolloutList(SpanWidget):
 
     def draw(self, width: int, height: int) -> list[Row]:
         view, group, selected = self._view, self._view.group, self._view.selected
-        if group is None or selected is None or height < 2:
+        if group is None or selected is None or not height:
             return []
         rollouts, room = view.rollouts, height - 1
+        if height == 1:
+            return [strip_row(rollouts, group, selected, width, self.ascii_only)]
         index, largest = rollouts.index(selected), widest(group.rollouts)
         self._top = max(min(self._top, index, max(0, len(rollouts) - room)), index - room + 1)
         return [list_head(width)] + [
@@ -245,10 +250,10 @@ class RolloutBox(ScrollText):
         shown: Shown | None,
         *,
         position: str = "",
-        rival: int | None = None,
+        note: str = "",
         keep_scroll: bool = False,
     ) -> None:
-        """``position`` is e.g. " · 2 of 8"; ``rival`` is the rollout that it is compared with."""
+        """``position`` is e.g. " · 2 of 8"; ``note`` is in the lower edge of the frame."""
         if shown is None:
             self.border_title, self.border_subtitle = "", ""
             self.show(lambda width: [])
@@ -257,8 +262,7 @@ class RolloutBox(ScrollText):
         drawn = replace(shown, ascii_only=ascii_only, colorless=self.app.no_color)
         mark = mark_of(drawn.rollout, drawn.group, ascii_only)[0].strip()
         self.border_title = f"rollout {drawn.rollout.number} {mark}".rstrip() + position
-        is_diff = drawn.pieces and rival is not None
-        self.border_subtitle = f"diff against rollout {rival}" if is_diff else ""
+        self.border_subtitle = note
         self.show(lambda width: rollout_rows(drawn, width), keep_scroll=keep_scroll)
 
 
@@ -313,14 +317,31 @@ class RolloutBody(Vertical):
         trend.show(view.visits or (), view.read.step if view.read else 0, hint)
 
     def _show_texts(self, scene: Scene, keep_scroll: bool) -> None:
-        """Show the selected rollout, or its diff against the rival, and beside it the rival."""
-        view, position = scene.view, ""
-        if view.selected is not None:
-            position = f" · {view.rollouts.index(view.selected) + 1} of {len(view.rollouts)}"
-        shown, pair = scene.shown(view.selected), scene.pair
-        if shown is not None and pair is not None and scene.texts is not None:
-            shown = replace(shown, pieces=scene.texts.diffs.get(pair))
-        rival = pair[1] if pair else None
-        self.text_box.show_rollout(shown, position=position, rival=rival, keep_scroll=keep_scroll)
-        beside = self.query_one("#rival", RolloutBox)
-        beside.show_rollout(scene.shown(view.rival), keep_scroll=keep_scroll)
+        """Show the selected rollout and its rival, with their differences if they are asked for."""
+        view, pair = scene.view, scene.pair
+        shown, other = scene.shown(view.selected), scene.shown(view.rival)
+        pieces = scene.texts.diffs.get(pair) if scene.texts and pair else None
+        notes = ("", "")
+        if shown and pieces and pair:
+            notes = (f"diff against rollout {pair[1]}", "")
+            shown = replace(shown, pieces=pieces)
+        if shown and other and pieces and scene.beside:
+            notes = ("j k other rollout", "J K other rollout")
+            shown = replace(shown, pieces=_without("missing", pieces))
+            other = replace(other, pieces=_without("added", pieces))
+        self.text_box.show_rollout(
+            shown, position=_position(view, view.selected), note=notes[0], keep_scroll=keep_scroll
+        )
+        self.query_one("#rival", RolloutBox).show_rollout(
+            other, position=_position(view, view.rival), note=notes[1], keep_scroll=keep_scroll
+        )
+
+
+def _position(view: RolloutView, rollout: Rollout | None) -> str:
+    """`` · 2 of 8`` for the second rollout of the list; nothing for one that a filter hides."""
+    rollouts = view.rollouts
+    return f" · {rollouts.index(rollout) + 1} of {len(rollouts)}" if rollout in rollouts else ""
+
+
+def _without(kind: Kind, pieces: Iterable[Piece]) -> tuple[Piece, ...]:
+    return tuple(piece for piece in pieces if piece.kind != kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.widgets import Input
 
@@ -14,7 +14,7 @@ from engine.history.rollout_query import Filter
 from engine.runs.rundir import RunDir
 from grubrics_tui.model.rollout_view import GroupKey, GroupTexts, Pair, RolloutView
 from grubrics_tui.screens.base import CockpitScreen
-from grubrics_tui.screens.rollouts.body import RolloutBody, Scene
+from grubrics_tui.screens.rollouts.body import RolloutBody, RolloutBox, Scene
 from grubrics_tui.screens.rollouts.reader import (
     DiffRead,
     OtherStepsSearched,
@@ -31,7 +31,9 @@ from grubrics_tui.screens.rollouts.search import RolloutSearch
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.key_footer import KeyFooter
 
-_WIDTHS = [(0, "-narrow"), (100, "-wide"), (180, "-pair")]
+_BESIDE = 100
+"""The width from which two rollouts are shown beside each other."""
+_WIDTHS = [(0, "-narrow"), (_BESIDE, "-wide"), (180, "-pair")]
 _HEIGHTS = [(0, "-tiny"), (16, "-short"), (32, "-tall")]
 _FILTER_HINT = "score<0.5  length>1000  advantage>0  alignment>=0.9  error  flat  best  untrained"
 
@@ -50,9 +52,13 @@ class RolloutsScreen(CockpitScreen):
             display: none; height: 1; border: none; padding: 0 1; margin: 0 1; background: $panel;
         }
         Input.-open, Input.-open:focus { display: block; }
-        &.-pair #rival { display: block; }
+        &.-pair #rival, &.-wide.-diff #rival { display: block; }
         &.-pair RolloutList { width: 48; }
-        &.-narrow RolloutList { display: none; }
+        &.-wide.-diff RolloutList { display: none; }
+        &.-narrow {
+            #rollouts { layout: vertical; }
+            RolloutList { width: 1fr; height: 1; border: none; padding: 0; }
+        }
         &.-narrow, &.-short {
             PromptPanel { height: 5; }
             PromptTrend { height: 7; }
@@ -90,6 +96,10 @@ class RolloutsScreen(CockpitScreen):
 
     def on_unmount(self) -> None:
         self.reader.close()
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self.show(keep_scroll=True)
 
     @on(StepsListed)
     def _take_steps(self, message: StepsListed) -> None:
@@ -221,6 +231,7 @@ class RolloutsScreen(CockpitScreen):
             if pair not in self.texts.diffs:
                 self.reader.diff(self.texts, pair)
         self.set_class(view.visits is not None, "-following")
+        self.set_class(self._shows_diff, "-diff")
         scene = Scene(
             view,
             self.texts if has_texts else None,
@@ -230,6 +241,7 @@ class RolloutsScreen(CockpitScreen):
             self.has_class("-reading"),
             self._follows,
             pair,
+            self.app.size.width >= _BESIDE,
             self.reader.store.weights,
             self.reader.store.estimator.formula,
         )
@@ -245,6 +257,11 @@ class RolloutsScreen(CockpitScreen):
             return
         self.view = self.view.moved(count)
         self._show_group()
+
+    def action_rival(self, count: int) -> None:
+        self.view = self.view.rival_moved(count)
+        self._shows_diff = True
+        self.show()
 
     def action_group(self, count: int) -> None:
         self._leave_prompt()
@@ -297,8 +314,9 @@ class RolloutsScreen(CockpitScreen):
         self.show()
 
     def action_scroll_text(self, pages: int) -> None:
-        box = self._body.text_box
-        box.move(pages * max(1, box.size.height - 2))
+        """Both texts of a diff scroll together."""
+        for box in self.query(RolloutBox):
+            box.move(pages * max(1, self._body.text_box.size.height - 2))
 
     def action_filter(self) -> None:
         self._ask("filter", self.view.only.text, _FILTER_HINT)

@@ -292,7 +292,7 @@ async def test_the_difference_to_the_best_answer_is_shown(run: SampleRun, runs: 
         {**row("g", 1, 0.1), "output": "drink cold water"},
     ]
     write_dump(run.run.attempt(1).path, 1, rows)
-    async with running(runs) as driver:
+    async with running(runs, SMALL) as driver:
         await driver.shows("grpo-night")
         await driver.press("o")
         await driver.shows("drink warm water")
@@ -414,3 +414,54 @@ def test_a_search_through_all_steps_says_how_far_it_is(
     assert done.exit_code == 0, done.output
     assert re.search(r"(?m)^searched 0 of \d+ steps, 0 rollouts found$", done.stderr)
     assert done.stdout.startswith("no rollout of ")
+
+
+@pytest.fixture
+def trio(answered: SampleRun) -> SampleRun:
+    """A step with three scored answers of one group."""
+    attempt = answered.run.attempt(1).path
+    for number, word in enumerate(("alpha", "beta", "gamma")):
+        write_records(attempt, [record("trio", number, 0.9 - number / 10, 3)])
+        dumped = row("trio", number, 0.9 - number / 10) | {"output": f"says {word}"}
+        write_dump(attempt, 3, [dumped])
+    return answered
+
+
+def boxes(driver: Driver) -> tuple[str, str]:
+    """What stands in the left and in the right half of the screen."""
+    lines = [line for line in driver.screen.splitlines() if "││" in line or "╮╭" in line]
+    halves = [re.split("││|╮╭", line, maxsplit=1) for line in lines]
+    return "\n".join(half[0] for half in halves), "\n".join(half[1] for half in halves)
+
+
+async def test_two_answers_are_side_by_side_from_100_columns_on(
+    trio: SampleRun, runs: Path
+) -> None:
+    async with running(runs, (100, 30)) as driver:
+        await open_rollouts(driver, trio)
+        await driver.press("d")
+        await driver.shows("j k other rollout", "J K other rollout")
+        left, right = boxes(driver)
+        assert "rollout 0" in left and "reward 0.900" in left and "says alpha" in left
+        assert "rollout 1" in right and "reward 0.800" in right and "says beta" in right
+
+
+async def test_either_answer_of_a_pair_can_be_changed(trio: SampleRun, runs: Path) -> None:
+    async with running(runs) as driver:
+        await open_rollouts(driver, trio)
+        await driver.press("J")
+        await driver.shows("says alpha", "says gamma")
+        await driver.press("j")
+        await driver.shows("says beta", "says gamma")
+        await driver.press("K")
+        await driver.shows("says beta", "says alpha")
+
+
+async def test_at_80_columns_a_line_lists_the_group_above_the_answer(
+    trio: SampleRun, runs: Path
+) -> None:
+    async with running(runs, SMALL) as driver:
+        await open_rollouts(driver, trio)
+        await driver.shows("★0 0.90", "1 0.80", "2 0.70", "says alpha")
+        await driver.press("d")
+        await driver.shows("diff against rollout 1", "alpha", "beta")
