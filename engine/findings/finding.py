@@ -48,6 +48,11 @@ class Evidence:
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", mask_text(self.text))
 
+    @property
+    def is_rollout(self) -> bool:
+        """Whether it is a rollout, whose ``step``, ``group`` and ``rollout`` number it names."""
+        return self.step is not None and {"group", "rollout"} <= self.values.keys()
+
     def to_json(self) -> dict[str, Any]:
         return {
             "text": self.text,
@@ -133,6 +138,12 @@ class Finding:
         """Mask secrets: findings quote logs, and are sent to files, chats and screens."""
         for name in ("title", "cause"):
             object.__setattr__(self, name, mask_text(getattr(self, name)))
+
+    @property
+    def rollouts(self) -> tuple[Evidence, ...]:
+        """The rollouts in the evidence of the finding; if there are none, of its consequences."""
+        own = tuple(evidence for evidence in self.evidence if evidence.is_rollout)
+        return own or tuple(one for later in self.followed_by for one in later.rollouts)
 
     @property
     def onset(self) -> str:

@@ -173,7 +173,7 @@ class GrubricsApp(Frame):
     def _open_rollouts(self, message: OpenRollouts) -> None:
         from grubrics_tui.screens.rollouts.screen import RolloutsScreen
 
-        self.push_screen(RolloutsScreen(message.run, message.step))
+        self.push_screen(RolloutsScreen(message.run, message.step, message.group, message.rollout))
 
     @on(OpenCompare)
     def _open_compare(self, message: OpenCompare) -> None:

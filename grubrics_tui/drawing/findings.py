@@ -131,10 +131,11 @@ def _change(change: Change) -> Row:
 
 
 def _consequence_rows(finding: Finding, width: int) -> list[Row]:
-    """Draw title, onset and one line of evidence."""
+    """Draw title, onset and one line of evidence, or a line of each rollout."""
     since = f", since {finding.onset}" if finding.onset else ""
     rows = _indented([Span(clean_text(f"{finding.title}{since}"))], width)
-    for text in [clean_text(evidence.text) for evidence in finding.evidence if evidence.text][:1]:
+    texts = [clean_text(evidence.text) for evidence in finding.evidence if evidence.text]
+    for text in texts if finding.rollouts else texts[:1]:
         rows += _indented([Span(clipped(text, width - _INDENT), "quiet")], width)
     return rows
 

@@ -51,11 +51,14 @@ class OpenSummary(Message):
 
 
 class OpenRollouts(Message):
-    """Show the rollouts of a run at ``step``, or at the latest one."""
+    """Show the rollouts of a run at ``step``, or at the latest one; with ``group`` and ``rollout``,
+    one of that step."""
 
-    def __init__(self, run: RunDir, step: int | None = None) -> None:
+    def __init__(
+        self, run: RunDir, step: int | None = None, group: str = "", rollout: int | None = None
+    ) -> None:
         super().__init__()
-        self.run, self.step = run, step
+        self.run, self.step, self.group, self.rollout = run, step, group, rollout
 
 
 class OpenConfig(Message):

@@ -188,6 +188,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("finding(-1)", "k,up", "", "Previous finding", ("findings",), group="Move",
            short="finding"),
     Action("evidence", "l,enter", "log line", "Open the log at the evidence line", ("findings",)),
+    Action("open_rollouts", "o", "rollouts", "Open the rollouts of the evidence", ("findings",),
+           "grubrics-tui rollouts RUN --step N"),
     Action("apply_remedy", "a", "fix", "Relaunch with a suggested fix (asks first)", ("findings",),
            "grubrics-tui fix RUN", changes=True),
     Action("reproduce", "t", "reproduce",

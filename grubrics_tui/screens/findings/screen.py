@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from engine.base.errors import UsageError
-from engine.findings.finding import Finding, Remedy, launchable
+from engine.findings.finding import Evidence, Finding, Remedy, launchable
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.findings import detail
 from grubrics_tui.drawing.spans import Span
@@ -26,7 +26,7 @@ from grubrics_tui.screens.base import WIDTHS, CockpitScreen, post_from_thread
 from grubrics_tui.screens.dialogs.trust import when_trusted
 from grubrics_tui.screens.findings.finding_list import FindingList
 from grubrics_tui.screens.findings.questions import remedy_dialog, reproduce_dialog
-from grubrics_tui.screens.navigation import OpenLog, OpenRun, ShowNotice
+from grubrics_tui.screens.navigation import OpenLog, OpenRollouts, OpenRun, ShowNotice
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.key_footer import KeyFooter
@@ -133,6 +133,8 @@ class FindingsScreen(CockpitScreen):
             return isinstance(self.run, RunDir)
         if action == "evidence":
             return self._evidence_line() is not None
+        if action == "open_rollouts":
+            return isinstance(self.run, RunDir) and self._rollout() is not None
         return super().check_action(action, parameters)
 
     def action_finding(self, count: int) -> None:
@@ -155,6 +157,17 @@ class FindingsScreen(CockpitScreen):
                 if path.is_file():
                     return path, evidence.offset
         return None
+
+    def action_open_rollouts(self) -> None:
+        """Open the first rollout of the evidence; the others are in its group or step."""
+        if isinstance(run := self.run, RunDir) and (evidence := self._rollout()) is not None:
+            values = evidence.values
+            rollout = values["rollout"]
+            number = rollout if isinstance(rollout, int) else None
+            self.post_message(OpenRollouts(run, evidence.step, str(values["group"]), number))
+
+    def _rollout(self) -> Evidence | None:
+        return next(iter(self.selected.rollouts), None) if self.selected else None
 
     def action_apply_remedy(self) -> None:
         """Ask which of the applicable fixes of the finding to apply."""

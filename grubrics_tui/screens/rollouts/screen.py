@@ -74,7 +74,9 @@ class RolloutsScreen(CockpitScreen):
     }
     """
 
-    def __init__(self, run: RunDir, step: int | None = None) -> None:
+    def __init__(
+        self, run: RunDir, step: int | None = None, group: str = "", rollout: int | None = None
+    ) -> None:
         super().__init__()
         self.run = run
         self.view = RolloutView()
@@ -82,7 +84,7 @@ class RolloutsScreen(CockpitScreen):
         self.reader = RolloutReader(self, run, lambda: self.view)
         self.search = RolloutSearch(self.reader, self._say)
         self._target: Target | None = None
-        self._first_step = step
+        self._first_step, self._first_rollout = step, (group, rollout)
         self._note, self._prompt_suffix, self._asking = "", "", ""
         self._shows_diff = self._follows = False
 
@@ -120,7 +122,9 @@ class RolloutsScreen(CockpitScreen):
             return self._target
         if view.read is None:
             wanted = view.steps[-1] if self._first_step is None else self._first_step
-            return Target(view.split, min(view.steps, key=lambda step: abs(step - wanted)))
+            nearest = min(view.steps, key=lambda step: abs(step - wanted))
+            group, rollout = self._first_rollout if nearest == wanted else ("", None)
+            return Target(view.split, nearest, group, rollout)
         return None if view.read.dumped else Target(view.split, view.read.step)
 
     def _load(self, target: Target) -> None:
@@ -282,6 +286,7 @@ class RolloutsScreen(CockpitScreen):
         self._leave_prompt()
         self.search.stop_other_steps()
         self._first_step = self.view.read.step if self.view.read else None
+        self._first_rollout = ("", None)
         split: Split = "train" if self.view.split == "val" else "val"
         self.view = RolloutView(split, sort=self.view.sort, only=self.view.only)
         self._target, self._note = None, ""

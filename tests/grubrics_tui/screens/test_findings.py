@@ -23,7 +23,9 @@ from grubrics_tui.screens.findings.screen import FindingsScreen
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.log.screen import LogScreen
 from grubrics_tui.screens.navigation import OpenFindings
+from grubrics_tui.screens.rollouts.screen import RolloutsScreen
 from grubrics_tui.settings.settings import Loaded, Settings
+from tests.engine.history.rollout_files import write_step
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.sample_run import KEY, OOM, SampleRun
 
@@ -54,6 +56,36 @@ async def test_the_root_cause_is_shown_with_its_evidence_and_fixes(
         for _ in range(3):
             await driver.press("pagedown")
         await driver.shows("A Ray task ran out of GPU memory", "Use smaller micro batches")
+
+
+@pytest.fixture
+def flat(run: SampleRun) -> SampleRun:
+    """Every rollout of the newest steps has the same reward."""
+    for step in range(1, 7):
+        groups = {f"g{step}a": [0.4] * 4, f"g{step}b": [0.4] * 4}
+        write_step(run.run.attempt(1).path, step, groups)
+    return run
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_equal_rewards_are_shown_with_three_rollouts_and_o_opens_them(
+    flat: SampleRun, runs: Path, size: tuple[int, int]
+) -> None:
+    async with running(runs, size) as driver:
+        await findings(driver, flat.run, "reward_zero_or_flat")
+        await driver.press("pagedown")
+        await driver.shows("rollout 0: reward 0.4", "rollout 1: reward 0.4", "o rollouts")
+        await driver.press("o")
+        await driver.until(on(driver, RolloutsScreen))
+        await driver.shows("step 4 of 6", "rollout 0 · 1 of 4", "g4a")
+
+
+async def test_rollouts_are_not_offered_where_the_evidence_has_none(
+    sick: SampleRun, runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await findings(driver, sick.run, TITLE, "2.00 GiB")
+        assert "o rollouts" not in driver.screen
 
 
 async def test_j_and_k_choose_a_finding(sick: SampleRun, runs: Path) -> None:
