@@ -1,7 +1,7 @@
 """Tables of metrics: CSV, with a header that names a column of steps.
 
-Commas, semicolons or tabs separate the cells; an empty cell is no value. A header may come again in
-the middle, where a resumed run was appended.
+Commas, semicolons or tabs separate the cells; an empty cell is no value, and nor is a ``nan`` in a
+table that writes gaps so. A header may come again in the middle, where a resumed run was appended.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from engine.base import files
 from engine.base.errors import UsageError
 from engine.formats.format import LineFormat, Parser, Sample
 from engine.formats.names import HfNames, Numbering, find_step_name, whole_number, with_rewards
-from engine.history.train_log import Step
+from engine.history.train_log import Metrics, Step
 
 _SEPARATORS = (",", ";", "\t")
 _LONGEST_HEADER = 256 * 1024
@@ -74,6 +74,10 @@ class CsvParser(Parser):
         self._columns = Columns.of(header)
         self._names = HfNames()
         self._numbering = Numbering()
+        self._seen: dict[str, float | None] = {}
+        """The last value of each column."""
+        self._has_gaps = False
+        """Whether a column had numbers again after a NaN: a loss that became NaN stays so."""
 
     def feed(self, lines: list[bytes]) -> list[Step]:
         return [step for line in lines if (step := self._step(line)) is not None]
@@ -84,8 +88,21 @@ class CsvParser(Parser):
             self._columns = Columns.of(line) or self._columns
             return None
         number, cells = row
-        values = with_rewards(self._names.metrics(cells))
+        values = with_rewards(self._without_gaps(self._names.metrics(cells)))
         return self._numbering.step(number, values) if values else None
+
+    def _without_gaps(self, values: Metrics) -> Metrics:
+        self._has_gaps = self._has_gaps or any(
+            value is not None and self._seen.get(name, 0.0) is None
+            for name, value in values.items()
+        )
+        kept = {
+            name: value
+            for name, value in values.items()
+            if value is not None or (name in self._seen and not self._has_gaps)
+        }
+        self._seen.update(values)
+        return kept
 
 
 def _cells(line: bytes, separator: str) -> list[str]:

@@ -41,6 +41,16 @@ def test_an_empty_cell_is_no_value_and_nan_is_one(tmp_path: Path) -> None:
     assert steps(path) == [(1, {"train/loss": 0.5}), (2, {"train/loss": None, "val_loss": 0.25})]
 
 
+def test_a_nan_is_a_gap_in_a_table_that_writes_gaps_so(tmp_path: Path) -> None:
+    rows = ["1,nan,0.5", "2,0.75,nan", "3,nan,0.25", "4,nan,nan"]
+    path = write(tmp_path / "x.csv", "step,loss,val_loss", *rows)
+    assert steps(path) == [
+        (1, {"val_loss": 0.5}),
+        (2, {"train/loss": 0.75}),
+        (3, {"val_loss": 0.25}),
+    ]
+
+
 def test_a_header_that_comes_again_names_the_columns_from_there_on(tmp_path: Path) -> None:
     path = write(tmp_path / "x.csv", "step,loss", "1,0.5", "loss,step", "0.25,2")
     assert steps(path) == [(1, {"train/loss": 0.5}), (2, {"train/loss": 0.25})]
