@@ -27,6 +27,7 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     from engine.doctor.numbers import number_findings
     from engine.doctor.run_end import adjust_to_end, offer_fixes
     from engine.doctor.stalled import stall_findings
+    from engine.doctor.unread_metrics import unread_metrics_findings
     from engine.history.columns import Columns
     from engine.runs.events import pending_stop
     from engine.runs.state import observed_state
@@ -34,7 +35,7 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     attempts = run.attempts()
     state = observed_state(run)
     numbers = number_findings(run, state, Columns.read(run.train_log))
-    stall = stall_findings(run, state)
+    stall = [*stall_findings(run, state), *unread_metrics_findings(run, state)]
     if not attempts:
         return [*stall, *numbers]
     console = attempts[-1].console

@@ -12,6 +12,7 @@ from engine.doctor.metrics.root_cause import fold_consequences
 from engine.doctor.numbers import NumberDiagnosis
 from engine.doctor.run_end import adjust_to_end, offer_fixes
 from engine.doctor.stalled import stall_findings
+from engine.doctor.unread_metrics import unread_metrics_findings
 from engine.findings.finding import Finding
 from engine.history.columns import Batch, Columns
 from engine.history.live import RunWatch
@@ -51,7 +52,11 @@ class LiveDoctor:
             grade_by_records(text, numbers),
             fold_consequences([*numbers, *data]) if data else numbers,
         )
-        return [*stall_findings(self._run, state), *offer_fixes(merged, self._run, state)]
+        return [
+            *stall_findings(self._run, state),
+            *unread_metrics_findings(self._run, state),
+            *offer_fixes(merged, self._run, state),
+        ]
 
 
 class RunFollower:

@@ -127,6 +127,14 @@ def formats() -> tuple[Format, ...]:
     return load_formats().all
 
 
+def find_format(key: str) -> Format:
+    """The format of that key; UsageError for an unknown one, with the nearest."""
+    found = next((log_format for log_format in formats() if log_format.key == key), None)
+    if found is None:
+        raise unknown_name("format", key, [log_format.key for log_format in formats()])
+    return found
+
+
 def detect(path: Path, as_format: str | None = None) -> Detected:
     """The format of a file or of the run in a folder; UsageError when it cannot be determined.
 
@@ -137,8 +145,8 @@ def detect(path: Path, as_format: str | None = None) -> Detected:
             raise UsageError(f"{path}: is a folder; a pattern is for the lines of one file")
         _sample(path, 0)
         return Detected(path, PatternFormat(as_format))
-    if as_format is not None and as_format not in {log_format.key for log_format in formats()}:
-        raise unknown_name("format", as_format, [log_format.key for log_format in formats()])
+    if as_format is not None:
+        find_format(as_format)
     if path.is_dir():
         return _detect_folder(path, as_format)
     return _detect_file(path, as_format, _END)

@@ -7,12 +7,13 @@ import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.masking import mask_words
+from engine.formats.detect import find_format
 from engine.formats.pattern import PatternFormat, is_pattern
 from engine.host.gpus import ALL, Shortage, choose, read_devices, visible
 from engine.host.surroundings import surroundings
@@ -43,6 +44,10 @@ class CommandPlan:
     """Variables of the command besides those of the launching shell."""
     metrics: str | None
     """A file or folder of metrics, or a pattern of lines; None: known formats in the console."""
+    log_format: str | None = None
+    """The key of the format of the console or the metrics; None: detected."""
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The settings of guard and supervision that were chosen, as a manifest has them."""
 
     @property
     def shown_argv(self) -> list[str]:
@@ -60,11 +65,13 @@ def plan_command(
     queue: bool = False,
     gpus: int | None = None,
     metrics: str | None = None,
+    log_format: str | None = None,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> CommandPlan:
     """Plan a run of ``argv`` in the folder ``cwd``, with ``gpus`` GPUs (default: all visible ones).
 
     Nothing is written. UsageError for a missing program or folder, an invalid or taken name, an
-    invalid ``after`` or pattern of ``metrics``, or fewer GPUs than asked for.
+    invalid ``after``, format or pattern of ``metrics``, or fewer GPUs than asked for.
     """
     folder = (cwd or Path.cwd()).absolute()
     if not folder.is_dir():
@@ -72,6 +79,8 @@ def plan_command(
     _require_program(argv[0], folder)
     if metrics is not None and is_pattern(metrics):
         PatternFormat(metrics)
+    if log_format is not None:
+        find_format(log_format)
     count, variables = _choose_gpus(gpus, runs, queue)
     return CommandPlan(
         directory=choose_directory(runs, name, _stem(argv)),
@@ -81,6 +90,8 @@ def plan_command(
         gpus=count,
         variables=variables,
         metrics=metrics,
+        log_format=log_format,
+        settings=settings or {},
     )
 
 
@@ -107,14 +118,15 @@ def _manifest(plan: CommandPlan) -> dict[str, Any]:
         "cwd": str(plan.cwd),
         "variables": dict(plan.variables),
         "metrics": plan.metrics,
+        "format": plan.log_format,
         "created": now,
-        "config": {},
         "changes": [],
         **_surroundings(plan.cwd),
         "total_steps": None,
         "gpus": plan.gpus,
         "queue": plan.ticket.to_json() if plan.ticket else None,
         "attempts": [{"number": 1, "started": now, "argv": plan.shown_argv}],
+        "config": dict(plan.settings),
     }
 
 

@@ -132,7 +132,7 @@ def load_recipe(
     file_values = _read_file(path)
     kind = _kind(path, file_values)
     overrides = [with_whole_key(text, file_values, defaults_of(kind)) for text in overrides]
-    cli_values = dict(_parse_override(text) for text in overrides)
+    cli_values = dict(parse_override(text) for text in overrides)
     if cli_values.get("grubrics.kind", kind.name) != kind.name:
         raise UsageError(
             f"{path}: grubrics.kind={kind} cannot be overridden; choose another config"
@@ -276,7 +276,7 @@ def _kind(path: Path, values: Mapping[str, Any]) -> Kind:
     return kind
 
 
-def _parse_override(text: str) -> tuple[str, Any]:
+def parse_override(text: str) -> tuple[str, Any]:
     key, separator, raw = text.partition("=")
     key = key.lstrip("+").strip()
     if key.startswith("~"):
@@ -301,7 +301,7 @@ def _environment_values(kind: Kind, env: Mapping[str, str]) -> dict[str, Any]:
     if kind != GRPO:
         return {}
     texts = {key: env[name] for name, key in ENVIRONMENT_KEYS.items() if env.get(name)}
-    values = dict(_parse_override(f"{key}={text}") for key, text in texts.items())
+    values = dict(parse_override(f"{key}={text}") for key, text in texts.items())
     if "reward_config.use_contrastive" in values:
         values["reward_config.use_contrastive"] = texts["reward_config.use_contrastive"] == "1"
     return values

@@ -232,6 +232,7 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "queue": _shown_mapping,
     "gpus": jsonl.integer,
     "metrics": jsonl.line,
+    "format": jsonl.line,
     "ray": jsonl.line,
     "parent": _parent,
     "attempts": _attempts,

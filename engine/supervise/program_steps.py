@@ -18,7 +18,7 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.follow import Tail
-from engine.formats.detect import detect, detect_block
+from engine.formats.detect import detect, detect_block, find_format
 from engine.formats.format import Reader
 from engine.formats.names import Numbering
 from engine.formats.pattern import PatternFormat, is_pattern
@@ -40,13 +40,15 @@ def open_steps(
     if manifest.get("kind") != COMMAND:
         return StepJoiner(attempt)
     given, console = manifest.get("metrics"), attempt.console
-    written = read_steps(run.train_log)
+    key, written = manifest.get("format"), read_steps(run.train_log)
+    if given is None and key is not None:
+        return ProgramSteps(console, partial(find_format(key).open, console), written)
     if given is None:
         return ProgramSteps(console, _ConsoleSearch(console).find, written)
     if is_pattern(given):
         return ProgramSteps(console, partial(PatternFormat(given).open, console), written)
     path = Path(manifest.get("cwd") or ".") / given
-    return ProgramSteps(console, _FileSearch(path).find, written, is_of_attempt=False)
+    return ProgramSteps(console, _FileSearch(path, key).find, written, is_of_attempt=False)
 
 
 class ProgramSteps:
@@ -129,8 +131,8 @@ class _ConsoleSearch:
 class _FileSearch:
     """Looks for the file, or the folder with one run, that the user named."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, as_format: str | None) -> None:
+        self._path, self._as_format = path, as_format
         self._due = 0.0
 
     def find(self) -> Reader | None:
@@ -138,7 +140,7 @@ class _FileSearch:
         if now < self._due or not self._path.exists():
             return None
         try:
-            return detect(self._path).open()
+            return detect(self._path, self._as_format).open()
         except (UsageError, OSError):
             # A folder may take long to search: that must stay cheap on average.
             self._due = time.monotonic() + 20 * (time.monotonic() - now)

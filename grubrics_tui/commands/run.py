@@ -44,6 +44,27 @@ def run(
         int | None,
         typer.Option(min=0, metavar="K", help="Number of GPUs (default: all that can be seen)"),
     ] = None,
+    as_format: Annotated[
+        str | None,
+        typer.Option(
+            "--as", metavar="FORMAT", help="Format of its metrics (default: detected from content)"
+        ),
+    ] = None,
+    guard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME", help="Stop the run on these findings, e.g. critical,loss_nan"
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Setting of guard or supervision, e.g. supervision.stall_floor_s=600; may be "
+            "repeated",
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option(help="Print progress until the run ends")] = False,
     dry_run: DryRunOption = False,
     after: AfterOption = None,
@@ -57,6 +78,7 @@ def run(
     With --wait, exits with 1 if the run does not finish.
     """
     from engine.launch.command import launch_command, plan_command
+    from engine.launch.command_settings import read_settings
 
     plan = plan_command(
         command,
@@ -67,6 +89,8 @@ def run(
         queue=queue,
         gpus=gpus,
         metrics=metrics,
+        log_format=as_format,
+        settings=read_settings(guard, settings or ()),
     )
     if not as_json:
         say(f"$ {shlex.join(plan.shown_argv)}")

@@ -111,6 +111,50 @@ def test_a_killed_supervisor_leaves_a_lost_run_that_stop_ends_with_all_its_steps
     assert observed_state(run).step == int(printed)
 
 
+def test_a_killed_command_leaves_no_process(project: Project) -> None:
+    launched(project, "--name", "killed", "--", sys.executable, "-c", ORPHAN, "600")
+    run = RunDir(project.path / "runs" / "killed")
+    orphan = orphan_of(run)
+    state = recorded_state(run)
+    assert state is not None and state.trainer is not None
+    send(state.trainer, signal.SIGKILL)
+    assert (ended(run).state, is_over(orphan)) == ("failed", True)
+    assert (observed_state(run).reason or "").startswith("killed by SIGKILL")
+
+
+def test_a_killed_child_is_a_failure_if_the_command_says_so(project: Project) -> None:
+    script = "sleep 600 & echo $!; wait $!"
+    launched(project, "--name", "child", "--", "sh", "-c", script)
+    run = RunDir(project.path / "runs" / "child")
+    orphan_of(run).kill()
+    assert ended(run).state == "failed"
+    assert observed_state(run).reason == "exit code 137 before the first step"
+
+
+def test_the_guard_stops_a_command_on_a_finding(project: Project) -> None:
+    script = "for i in $(seq 1 600); do echo step=$i loss=nan; sleep 0.1; done"
+    options = ("--guard", "loss_nan", "--set", "guard.every_s=0.5")
+    launched(project, "--name", "guarded", *options, "--", "sh", "-c", script)
+    state = ended(RunDir(project.path / "runs" / "guarded"))
+    assert (state.reason or "").startswith("stopped by the guard at step ")
+
+
+def test_metrics_that_never_appear_are_a_finding(project: Project) -> None:
+    launched(project, "--name", "silent", "--wait", "--metrics", "out.csv", "--", "true")
+    done = project.run("diagnose", "silent")
+    assert (done.returncode, "config_error.metrics_not_read" in done.stdout) == (1, True)
+    (row,) = project.json("runs")["runs"]
+    assert row["health"]["state"] == "unhealthy"
+
+
+def test_the_format_of_the_metrics_can_be_chosen(project: Project) -> None:
+    dict_of_trl = "{'loss': 1.5, 'learning_rate': 1e-05}"
+    script = f'echo "{dict_of_trl}"; echo step=1 loss=2; sleep 0.5'
+    options = ("--name", "chosen", "--wait", "--as", "pairs")
+    launched(project, *options, "--", "sh", "-c", script)
+    assert project.run("metrics", "chosen", "loss").stdout.split() == ["loss", "1", "2.0"]
+
+
 def test_runs_are_queued_behind_one_another(project: Project) -> None:
     first = loop(project, "first", 1000)
     second = loop(project, "second", 2, "--queue")
@@ -187,6 +231,9 @@ def test_what_needs_a_config_is_refused_in_one_line(
         (("run", "--", "nosuch"), "error: 'nosuch': no such program."),
         (("run", "--cwd", "nowhere", "--", "true"), "error: --cwd: "),
         (("run", "--gpus", "99", "--", "true"), "error: --gpus 99: "),
+        (("run", "--guard", "loss_man", "--", "true"), "error: guard.stop_on=["),
+        (("run", "--set", "guard.stop=1", "--", "true"), "error: setting 'guard.stop' does not"),
+        (("run", "--as", "pears", "--", "true"), "error: format 'pears' does not exist"),
         (("run", "--metrics", "(?P<step>x)", "--", "true"), "error: --metrics '(?P<step>x)': "),
     ],
 )
