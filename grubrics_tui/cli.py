@@ -151,7 +151,7 @@ def open_tui(
         str | None,
         typer.Option(
             metavar="CONFIG",
-            help="Config to open in the preflight screen (default: grpo_tiny, if present)",
+            help="Open the preflight checks of this config",
         ),
     ] = None,
     runs: RunsOption = None,
@@ -181,7 +181,7 @@ def open_tui(
         loaded = load_settings(read_only=read_only)
         # In a project with other configs, the user chooses one of them.
         first = _DEMO_CONFIG if Path("configs", f"{_DEMO_CONFIG}.yaml").is_file() else ""
-        GrubricsApp(runs_root(runs), config or first, loaded=loaded).run()
+        GrubricsApp(runs_root(runs), config or first, checks=bool(config), loaded=loaded).run()
         return
     if read_only:
         raise UsageError("--read-only needs a terminal")

@@ -7,7 +7,9 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from engine.base import files, jsonl
@@ -18,6 +20,9 @@ from engine.history.rewards import Record, reward_metrics, validation_metrics
 from engine.runs.rundir import Attempt
 
 Metrics = dict[str, float | None]
+
+_RECENT = 20
+"""Steps that tell how long the next ones will take."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +165,23 @@ def newest_step(train_log: Path) -> Step | None:
     """The last line that is a step, read from the end of the file."""
     steps = (step for line in _lines_backwards(train_log) if (step := _step_in(line)) is not None)
     return next(steps, None)
+
+
+def recent_step_time(train_log: Path) -> float | None:
+    """The seconds of one of the last steps: their median as measured, else the average between
+    their lines. None for a log of a single step without a time.
+
+    Reads only the last lines, so it is cheap for a log of any length.
+    """
+    found = (_step_in(line) for line in islice(_lines_backwards(train_log), _RECENT))
+    steps = [step for step in found if step is not None]
+    measured = [step.metrics.get(metrics.STEP_TIME) for step in steps]
+    if known := [value for value in measured if value is not None]:
+        return median(known)
+    of_attempt = [step for step in steps if step.attempt == steps[0].attempt]
+    count = of_attempt[0].step - of_attempt[-1].step if of_attempt else 0
+    took = of_attempt[0].time - of_attempt[-1].time if of_attempt else 0.0
+    return took / count if count > 0 and took > 0 else None
 
 
 def _step_in(line: bytes) -> Step | None:

@@ -54,12 +54,6 @@ def list_runs(root: Path, index: Index | None = None) -> list[RunInfo]:
     return sorted(runs, key=lambda info: info.state.started or info.started or 0.0, reverse=True)
 
 
-def active_run(root: Path) -> RunInfo | None:
-    """The newest active run that is not queued, else the newest queued run, or None."""
-    active = [info for info in list_runs(root) if not info.state.has_ended]
-    return next((info for info in active if info.state.state != "queued"), next(iter(active), None))
-
-
 def _stamps(root: Path) -> Iterator[tuple[str, str]]:
     """``(id, stamp)`` of every folder that holds a run."""
     folder = str(root)

@@ -13,8 +13,7 @@ from textual.screen import Screen
 
 from engine.recipe.config_files import CONFIG_DIR
 from engine.reports.decisions import DECISIONS
-from engine.runs.columns import RunInfo, format_step
-from engine.runs.registry import active_run
+from engine.runs.columns import format_step
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 from grubrics_tui.app.base_app import Frame, screen_name
@@ -38,15 +37,18 @@ from grubrics_tui.screens.navigation import (
 )
 from grubrics_tui.settings.layout import LayoutFile
 from grubrics_tui.settings.settings import Loaded, Settings, panels_for
+from grubrics_tui.settings.visits import VisitFile
 
 if TYPE_CHECKING:
+    from grubrics_tui.model.news import News
     from grubrics_tui.model.run_source import Watched
     from grubrics_tui.screens.checklist.screen import ChecklistScreen
 
 
 class GrubricsApp(Frame):
-    """Opens the active run, or the preflight checks of ``config`` if no run is active. In a folder
-    without runs and configs, and without ``config``, it opens the ways to begin.
+    """Opens what happened since the last visit; in a folder without runs, the preflight checks of
+    ``config``; without configs, too, the ways to begin. With ``checks`` it opens the preflight
+    checks.
 
     The app only reads files and sends requests: quitting it, or losing the terminal, does not
     affect a run. With ``log`` it opens that file. Screens are imported when they open, so that a
@@ -54,17 +56,19 @@ class GrubricsApp(Frame):
     """
 
     class Opened(Message):
-        """The runs folder was read: ``active`` is the newest run that has not ended."""
+        """The runs folder was read; ``news`` is None if it cannot be read."""
 
-        def __init__(self, active: RunInfo | None, *, is_new: bool) -> None:
+        def __init__(self, news: News | None, *, is_new: bool) -> None:
             super().__init__()
-            self.active, self.is_new = active, is_new
+            self.news, self.is_new = news, is_new
 
     def __init__(
         self,
         runs_root: Path,
         config: str,
         overrides: tuple[str, ...] = (),
+        *,
+        checks: bool = False,
         log_path: Path = Path("docs/experiment-log.md"),
         log: Path | None = None,
         watched: Watched | None = None,
@@ -74,7 +78,7 @@ class GrubricsApp(Frame):
         super().__init__(loaded or Loaded(Settings(), {}))
         self.runs_root, self.config, self.overrides = runs_root, config, overrides
         self.log_path, self._first_log = log_path, log
-        self._watched, self._compared = watched, compared
+        self._watched, self._compared, self._checks = watched, compared, checks
         self._opening = Splash()
 
     def compose(self) -> ComposeResult:
@@ -88,19 +92,23 @@ class GrubricsApp(Frame):
         elif self._compared is not None:
             self.action_show_runs()
             self._open_compare(self._compared)
+        elif self._checks:
+            self.action_show_checklist()
         else:
-            self._find_active()
+            self._read_runs()
 
     @work(thread=True, group="open", exit_on_error=False)
-    def _find_active(self) -> None:
+    def _read_runs(self) -> None:
+        from grubrics_tui.model.news import read_news
+
         try:
-            active = active_run(self.runs_root)
+            news = read_news(self.runs_root, VisitFile().read(self.runs_root))
         except OSError:
-            active = None  # The list of runs shows why.
+            news = None  # The list of runs shows why.
         is_new = not self.config and not any(
             folder.is_dir() and any(folder.iterdir()) for folder in (self.runs_root, CONFIG_DIR)
         )
-        self.post_message(self.Opened(active, is_new=is_new))
+        self.post_message(self.Opened(news, is_new=is_new))
 
     @on(Opened)
     def _open(self, message: Opened) -> None:
@@ -108,10 +116,10 @@ class GrubricsApp(Frame):
             return  # The user has opened another screen already.
         if message.is_new:
             self._show(_start(self.runs_root))
-        elif message.active is None:
+        elif message.news is None or not message.news.total:
             self.action_show_checklist()
         else:
-            self._open_first(RunDir(self.runs_root / message.active.id))
+            self._show(_home(self.runs_root, message.news.since, message.news))
 
     def _open_first(self, run: Watched) -> None:
         """Show the newest values and empty panel frames first, then import what draws in them."""
@@ -129,16 +137,21 @@ class GrubricsApp(Frame):
             self._show(_live(run, self.settings))
             self._opening.clear()
 
+    def action_show_home(self) -> None:
+        """Return to the home screen; open it if the app was started with another one."""
+        if not self._return_to("home"):
+            self._show(_home(self.runs_root, VisitFile().read(self.runs_root)))
+
     def action_show_runs(self) -> None:
         """Show the list above the current screen, so that ``back`` returns there."""
-        if not self._return_to_runs():
+        if not self._return_to("runs"):
             while len(self.screen_stack) > 2:
                 self.pop_screen()
             self.push_screen(_runs(self.runs_root))
 
     def action_leave_run(self) -> None:
-        """Return from a run to the list of runs."""
-        if not self._return_to_runs():
+        """Return from a run to the list of runs or to the home screen; else open the list."""
+        if not (self._return_to("runs") or self._return_to("home")):
             self._show(_runs(self.runs_root))
 
     def action_show_checklist(self) -> None:
@@ -164,7 +177,7 @@ class GrubricsApp(Frame):
 
     @on(OpenRun)
     def _open_run(self, message: OpenRun) -> None:
-        if self._return_to_runs():
+        if self._return_to("runs"):
             self.push_screen(_live(message.run, self.settings))
         else:
             self._show(_live(message.run, self.settings))
@@ -264,16 +277,19 @@ class GrubricsApp(Frame):
         """Hide the key that opens the current screen, and keys that would leave a form."""
         screen = next((s for s in reversed(self.screen_stack) if not s.is_modal), None)
         name = screen_name(screen) if screen else ""
-        if action in ("show_runs", "show_checklist") and name in ("log_entry", "decision"):
+        opened = {"show_home": "home", "show_checklist": "checklist", "show_runs": "runs"}
+        if action in opened and name in ("log_entry", "decision"):
             return False
-        opened = {"show_checklist": "checklist", "show_runs": "runs"}.get(action)
-        return opened is None or opened != name
+        return opened.get(action) != name
 
     def action_leave(self) -> None:
         self.exit(message=self._farewell())
 
     def _show(self, screen: Screen[None]) -> None:
-        """Make ``screen`` the only one above the empty base."""
+        """Make ``screen`` the only one above the home screen, or above the empty base."""
+        if self._return_to("home"):
+            self.push_screen(screen)
+            return
         while len(self.screen_stack) > 2:
             self.pop_screen()
         if len(self.screen_stack) == 1:
@@ -281,11 +297,11 @@ class GrubricsApp(Frame):
         else:
             self.switch_screen(screen)
 
-    def _return_to_runs(self) -> bool:
-        """Close what is above the list of runs; False when the list is not open."""
-        if not any(screen_name(screen) == "runs" for screen in self.screen_stack):
+    def _return_to(self, name: str) -> bool:
+        """Close what is above the screen of this name; False when it is not open."""
+        if not any(screen_name(screen) == name for screen in self.screen_stack):
             return False
-        while screen_name(self.screen) != "runs":
+        while screen_name(self.screen) != name:
             self.pop_screen()
         return True
 
@@ -300,6 +316,12 @@ class GrubricsApp(Frame):
             f"{run_id} keeps running ({state.state}, step {step}).\n"
             f"Reattach: grubrics-tui. Stop it: grubrics-tui stop {run_id}"
         )
+
+
+def _home(root: Path, since: float | None, news: News | None = None) -> Screen[None]:
+    from grubrics_tui.screens.home.screen import HomeScreen
+
+    return HomeScreen(root, since, news)
 
 
 def _live(run: Watched, settings: Settings) -> Screen[None]:

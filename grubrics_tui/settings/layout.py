@@ -167,7 +167,7 @@ class LayoutFile:
     def save(self, kind: str, layout: Layout, wanted: Sequence[str] = ()) -> None:
         """Save a layout. OSError if the file cannot be written."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(self._path):
+        with locked(self._path):
             saved = self._saved(kind, wanted)
             changed = self._known.get(kind) != layout.slots
             slots = layout.slots if changed or saved is None else saved.slots
@@ -196,7 +196,7 @@ class LayoutFile:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Lock the file, through a file beside it because writing replaces it."""
     with path.with_name(f"{path.name}.lock").open("w") as lock:
         locks.take(lock.fileno(), path, fcntl.flock, _PATIENCE_S)

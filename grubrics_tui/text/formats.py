@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.base import times
 from engine.base.times import MISSING as MISSING
+from engine.base.times import age as age
 from engine.base.times import clock as clock
 from engine.base.times import duration as duration
 

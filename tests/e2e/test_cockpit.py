@@ -1,4 +1,4 @@
-"""The real program in a real terminal: checklist, launch, live, quit, reopen, log entry."""
+"""The real program in a real terminal: checklist, launch, live, quit, reopen, home, log entry."""
 
 from __future__ import annotations
 
@@ -89,6 +89,8 @@ def test_from_checklist_to_log_entry(
 
     again = Terminal(CLI, project.path, project.env, *size)
     try:
+        again.wait_for(rf"{STEPS}/{STEPS}")
+        again.press("\r")
         again.wait_for(re.escape(run.id))
         again.wait_for(r"e entry")
         again.wait_for(rf"finished(.*\n)*.*step {STEPS}/{STEPS}")

@@ -89,7 +89,7 @@ def test_a_run_outlives_its_connection_and_a_later_login_stops_it(
     assert observed_state(run).state == "running"
 
     second = server.login(typed(tiny_world, ""), tiny_world.path)
-    second.wait_for(rf"{run.id}(.*\n)*.*step \d+/600")
+    second.wait_for(rf"Active(.*\n)*.*{run.id}\s+\d+/600")
     for screen in programs(server):
         with suppress(psutil.NoSuchProcess):  # Its shell went first.
             screen.kill()

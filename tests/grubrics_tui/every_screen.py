@@ -49,6 +49,7 @@ from grubrics_tui.screens.findings.questions import remedy_dialog, reproduce_dia
 from grubrics_tui.screens.findings.screen import FindingsScreen
 from grubrics_tui.screens.forms import FormScreen
 from grubrics_tui.screens.help import HelpScreen
+from grubrics_tui.screens.home.screen import HomeScreen
 from grubrics_tui.screens.leftovers import LeftoversScreen
 from grubrics_tui.screens.live.metric_finder import MetricFinder
 from grubrics_tui.screens.live.screen import LiveScreen
@@ -74,9 +75,11 @@ from grubrics_tui.screens.runs.notes import NotesScreen
 from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.screens.start import StartScreen
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
+from grubrics_tui.settings.visits import visits_path
 from tests.engine.checkpoints.checkpoint_files import save
 from tests.grubrics_tui.pilots import Driver
 from tests.grubrics_tui.sample_ablation import make_ablation
+from tests.grubrics_tui.sample_run import SampleRun
 from tests.grubrics_tui.world import NOW, RUNS, World
 
 _BASES = (
@@ -364,6 +367,16 @@ async def whole_values(driver: Driver, world: World) -> None:
     await arrive(driver, WholeValues)
 
 
+async def home(driver: Driver, world: World) -> None:
+    visits_path().parent.mkdir(parents=True, exist_ok=True)
+    visits = {ascii(str(RUNS.resolve())): NOW - 40_000}
+    jsonl.write_json(visits_path(), {"v": 1, "visits": visits})
+    next_run = SampleRun.create(RUNS, "next", total=40, started=NOW)
+    next_run.say("queued", waiting_for=f"its turn: 1 run ahead {world.text}".strip())
+    await driver.press("H")
+    await arrive(driver, HomeScreen, "Active", "Ended since", "Queued", "checkpoints take")
+
+
 async def start(driver: Driver, world: World) -> None:
     driver.app.push_screen(StartScreen(RUNS))
     await arrive(driver, StartScreen, "Try it")
@@ -407,6 +420,7 @@ async def ask_steps(driver: Driver, world: World) -> None:
 
 
 WAYS: dict[str, Way] = {
+    "home": Way(HomeScreen, home),
     "start": Way(StartScreen, start),
     "live": Way(LiveScreen, live),
     "live-sft": Way(LiveScreen, live_sft),

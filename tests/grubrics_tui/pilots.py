@@ -16,6 +16,8 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 from typer.testing import CliRunner
 
+from engine.runs.registry import list_runs
+from engine.runs.rundir import RunDir
 from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.cli import app as command_line
 
@@ -31,9 +33,21 @@ _ROUNDS = 20
 
 @asynccontextmanager
 async def running(
-    runs: Path, size: tuple[int, int] = LARGE, config: str = "grpo_tiny", **options: Any
+    runs: Path,
+    size: tuple[int, int] = LARGE,
+    config: str = "grpo_tiny",
+    *,
+    home: bool = False,
+    **options: Any,
 ) -> AsyncIterator[Driver]:
-    """The app over a folder of runs, without a terminal."""
+    """The app over a folder of runs, without a terminal.
+
+    With a config, and unless it is to begin at ``home``, it begins at the active run, as ``watch``
+    does, or at the preflight checks.
+    """
+    if config and not home and not {"log", "watched", "compared"} & options.keys():
+        active = _active_run(runs)
+        options |= {"checks": True} if active is None else {"watched": active}
     app = GrubricsApp(runs, config, **options)
     app.NOTIFICATION_TIMEOUT = _TOAST_S  # type: ignore[misc]
     messages: list[Message] = []
@@ -41,6 +55,16 @@ async def running(
         driver = Driver(app, pilot, messages)
         await driver.until(lambda: len(app.screen_stack) > 1, "a screen above the opening picture")
         yield driver
+
+
+def _active_run(runs: Path) -> RunDir | None:
+    """The newest active run, queued ones last."""
+    try:
+        active = [run for run in list_runs(runs) if not run.state.has_ended]
+    except OSError:
+        return None
+    active.sort(key=lambda run: run.state.state == "queued")
+    return RunDir(runs / active[0].id) if active else None
 
 
 class Driver:

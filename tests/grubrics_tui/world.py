@@ -16,6 +16,8 @@ import pytest
 from engine.base import jsonl
 from engine.preflight.check import Check, fail, ok, skip, warn
 from engine.runs.rundir import RunDir
+from grubrics_tui.model import machine
+from grubrics_tui.model.machine import Machine
 from tests.engine.history.rollout_files import record, row, write_dump, write_records
 from tests.grubrics_tui.sample_run import SampleRun
 
@@ -63,12 +65,23 @@ class World:
         return self.day.attempt(1).console
 
 
+MACHINE = Machine(
+    disk_free=31 << 30,
+    checkpoints=4 << 30,
+    load=1.5,
+    cores=8,
+    memory_used=6 << 30,
+    memory_total=16 << 30,
+)
+
+
 @contextmanager
 def standing_clock(folder: Path) -> Iterator[None]:
-    """In ``folder``, at ``NOW``, in UTC."""
+    """In ``folder``, at ``NOW``, in UTC, on the same machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(time, "time", lambda: NOW)
+        patch.setattr(machine, "read_machine", lambda root, gpus: MACHINE)
         patch.setenv("TZ", "UTC")
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         time.tzset()

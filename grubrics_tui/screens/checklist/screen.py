@@ -301,6 +301,11 @@ class ChecklistScreen(CockpitScreen):
             super().__init__()
             self.config, self.overrides = config, overrides
 
+    def action_back(self) -> None:
+        """Return to the home screen, if the checks were opened from there."""
+        if len(self.app.screen_stack) > 2:
+            self.app.pop_screen()
+
     def action_cursor_down(self) -> None:
         self.query_one(CheckList).action_cursor_down()
 

@@ -20,7 +20,7 @@ from engine.supervise.ray_jobs import has_open_jobs
 from grubrics_tui.model.ended_run_doctor import EndedRunDoctor
 from grubrics_tui.model.run_feed import Listing, RunFeed
 from grubrics_tui.screens.base import CockpitScreen
-from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
+from grubrics_tui.screens.dialogs.quit import ask_to_quit
 from grubrics_tui.screens.dialogs.stop import confirm_stop
 from grubrics_tui.screens.dialogs.trust import when_trusted
 from grubrics_tui.screens.navigation import (
@@ -427,14 +427,7 @@ class RunsScreen(CockpitScreen):
         if len(self.app.screen_stack) > 2:
             self.app.pop_screen()
             return
-
-        async def quit_if_confirmed(is_confirmed: bool | None) -> None:
-            if is_confirmed:
-                await self.run_action("app.leave")
-
-        text = "Active runs keep running in the background."
-        dialog = Confirm(Question("Quit?", text, [Answer(YES, "quit", True)]))
-        self.app.push_screen(dialog, quit_if_confirmed)
+        ask_to_quit(self)
 
     def action_select(self, index: int) -> None:
         self.query_one(RunList).action_go(index)

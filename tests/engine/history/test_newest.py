@@ -9,7 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.base import jsonl
-from engine.history.train_log import history, newest_names, newest_value, read_steps
+from engine.history.train_log import (
+    history,
+    newest_names,
+    newest_value,
+    read_steps,
+    recent_step_time,
+)
 
 lines = st.lists(
     st.tuples(
@@ -64,3 +70,34 @@ def test_a_log_without_steps_has_none(tmp_path: Path, content: bytes | None) -> 
         log.write_bytes(content)
     assert newest_value(log, "a") is None
     assert newest_names(log) == ()
+
+
+@pytest.mark.parametrize(
+    ("measured", "seconds"), [([9.0, 2.0, 4.0, 3.0], 3.5), ([None, None, None, None], 10.0)]
+)
+def test_the_time_of_a_step_is_the_median_or_follows_from_the_times_of_the_lines(
+    tmp_path: Path, measured: list[float | None], seconds: float
+) -> None:
+    log = tmp_path / "train_log.jsonl"
+    for step, value in enumerate(measured, start=1):
+        metrics = {"timing_s/step": value, "n": step}
+        jsonl.append(
+            log, {"v": 1, "step": step, "attempt": 1, "t": 10.0 * step, "metrics": metrics}
+        )
+    assert recent_step_time(log) == seconds
+
+
+def test_a_pause_between_two_attempts_is_no_time_of_a_step(tmp_path: Path) -> None:
+    log = tmp_path / "train_log.jsonl"
+    for step, attempt, moment in ((1, 1, 10.0), (2, 2, 900.0), (3, 2, 905.0)):
+        record = {"v": 1, "step": step, "attempt": attempt, "t": moment, "metrics": {"n": 1}}
+        jsonl.append(log, record)
+    assert recent_step_time(log) == 5.0
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no step\n"])
+def test_without_steps_the_time_of_a_step_is_unknown(tmp_path: Path, content: bytes | None) -> None:
+    log = tmp_path / "train_log.jsonl"
+    if content is not None:
+        log.write_bytes(content)
+    assert recent_step_time(log) is None

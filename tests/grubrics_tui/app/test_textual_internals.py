@@ -60,7 +60,7 @@ class App(GrubricsApp):
     "keys", [["tab", "7", "1"], ["z", "z"], ["question_mark", "escape"], ["ctrl+t"]]
 )
 async def test_both_terminals_show_the_same(run: SampleRun, keys: list[str]) -> None:
-    app = App(run.run.path.parent, "grpo_tiny")
+    app = App(run.run.path.parent, "grpo_tiny", watched=run.run)
     async with app.run_test(headless=False, size=LARGE) as pilot:
         driver = Driver(app, pilot, [])
         await driver.shows("step 12/40", "reward 0.")

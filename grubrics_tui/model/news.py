@@ -1,0 +1,82 @@
+"""What happened to the runs of a folder since the user was here last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from engine.runs.columns import RunInfo
+from engine.runs.registry import list_runs
+from engine.runs.rundir import RunDir
+from engine.supervise.queue_log import QueueLog
+
+_LATEST = 5
+"""Ended runs that the first visit shows."""
+
+
+@dataclass(frozen=True)
+class News:
+    """``since`` is the last visit in Unix seconds; None at the first one, where ``ended`` are the
+    runs that ended last. ``last`` is the run that ended last; ``remaining`` maps IDs of active runs
+    to the seconds until their last step."""
+
+    active: Sequence[RunInfo] = ()
+    ended: Sequence[RunInfo] = ()
+    queued: Sequence[RunInfo] = ()
+    last: RunInfo | None = None
+    total: int = 0
+    since: float | None = None
+    remaining: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> Sequence[RunInfo]:
+        """The runs from top to bottom; where nothing happened, the last one."""
+        runs = [*self.active, *self.ended, *self.queued]
+        return runs if runs or self.last is None else [self.last]
+
+
+def read_news(root: Path, since: float | None, runs: Sequence[RunInfo] | None = None) -> News:
+    """The news of a runs folder; ``runs`` are its runs if they are listed already. OSError if the
+    folder cannot be read."""
+    runs = list_runs(root) if runs is None else runs
+    active = [run for run in runs if not run.state.has_ended and run.state.state != "queued"]
+    ended = sorted((run for run in runs if run.state.has_ended), key=_end, reverse=True)
+    news = ended[:_LATEST] if since is None else [run for run in ended if _end(run) >= since]
+    times = {run.id: _remaining(root, run) for run in active}
+    return News(
+        # A heartbeat is not shown: without it, news that look the same are equal.
+        [replace(run, state=run.state.evolve(heartbeat=None, beat=None)) for run in active],
+        news,
+        _in_order(root, [run for run in runs if run.state.state == "queued"]),
+        last=next(iter(ended), None),
+        total=len(runs),
+        since=since,
+        remaining={run: seconds for run, seconds in times.items() if seconds is not None},
+    )
+
+
+def _end(run: RunInfo) -> float:
+    """When it ended; a lost run ended unseen, after its last heartbeat."""
+    return run.state.ended or run.state.heartbeat or run.started or 0.0
+
+
+def _in_order(root: Path, queued: Sequence[RunInfo]) -> list[RunInfo]:
+    """The queued runs by their place in the queue."""
+    if not queued:
+        return []
+    log = QueueLog(root)
+    log.refresh()
+    by_id = {run.id: run for run in queued}
+    return [by_id[run] for run in log.in_order(by_id)]
+
+
+def _remaining(root: Path, run: RunInfo) -> float | None:
+    """Seconds to the last step at the pace of the last steps; None for a run that makes none."""
+    state = run.state
+    if state.state != "running" or state.step is None or state.total_steps is None:
+        return None
+    from engine.history.train_log import recent_step_time  # Start-up time.
+
+    step_s = recent_step_time(RunDir(root / run.id).train_log)
+    return None if step_s is None else max(0, state.total_steps - state.step) * step_s

@@ -1,0 +1,203 @@
+"""The first screen of a folder with runs: what happened since the user was here last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.app import ComposeResult
+from textual.message import Message
+
+from engine.runs.rundir import RunDir
+from grubrics_tui.model.ended_run_doctor import EndedRunDoctor
+from grubrics_tui.model.news import News, read_news
+from grubrics_tui.model.poller import Pace, Poller
+from grubrics_tui.screens.base import CockpitScreen, post_from_thread
+from grubrics_tui.screens.home.news_list import NewsList
+from grubrics_tui.screens.navigation import (
+    LaunchAgain,
+    OpenChecklist,
+    OpenFindings,
+    OpenRun,
+    OpenSummary,
+)
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.settings.visits import VisitFile
+from grubrics_tui.text.formats import memory, percent
+from grubrics_tui.widgets.facts import Fact, Facts
+from grubrics_tui.widgets.key_footer import KeyFooter
+
+if TYPE_CHECKING:
+    from grubrics_tui.model.machine import GpuNow, Machine
+
+_RUNS_S, _RUNS_SHARE = 2.0, 0.1
+_MACHINE_FIRST_S, _MACHINE_S, _MACHINE_SHARE = 0.3, 10.0, 0.02
+"""Pauses between two readings, and the share of the time that they may take."""
+_TICK_S = 30.0
+_ON_RUN = ("open_run", "findings", "relaunch")
+
+
+class HomeScreen(CockpitScreen):
+    """Threads read the runs and the machine again and again. Opening and closing it is a visit."""
+
+    BINDINGS = bindings("home")
+    AUTO_FOCUS = ""
+
+    DEFAULT_CSS = """
+    HomeScreen {
+        NewsList { margin: 0 1; }
+        Facts { margin: 0 1; min-height: 4; max-height: 8; }
+    }
+    """
+
+    class Read(Message):
+        """The runs were read."""
+
+        def __init__(self, news: News) -> None:
+            super().__init__()
+            self.news = news
+
+    class Measured(Message):
+        """The machine was measured."""
+
+        def __init__(self, machine: Machine) -> None:
+            super().__init__()
+            self.machine = machine
+
+    class Examined(Message):
+        """The health of another run is known."""
+
+    def __init__(self, root: Path, since: float | None, news: News | None = None) -> None:
+        """``since`` is the last visit; ``news`` are shown until the runs have been read again."""
+        super().__init__()
+        self._root, self._since, self._news = root, since, news
+        self._runs: Poller[None] = Poller()
+        self._machine: Poller[None] = Poller()
+        self._health = EndedRunDoctor(root, lambda: self.post_message(self.Examined()))
+
+    def compose(self) -> ComposeResult:
+        yield NewsList(self._health.health)
+        yield Facts("Machine")
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        if self._news is not None:
+            self._show(self.Read(self._news))
+        self.query_one(Facts).show([("", "measuring ...")])
+        self._health.begin()
+        post_from_thread(self._readings, self.post_message)
+        post_from_thread(self._measurements, self.post_message)
+        self.set_interval(_TICK_S, self.query_one(NewsList).draw_again)
+        self.run_worker(self._record_visit, thread=True, exit_on_error=False)
+
+    def on_unmount(self) -> None:
+        for thread in (self._runs, self._machine, self._health):
+            thread.close()
+        self._record_visit()
+
+    def _record_visit(self) -> None:
+        settings = getattr(self.app, "settings", None)
+        if settings is not None and settings.read_only:
+            return
+        with suppress(OSError):  # A folder that cannot be written: every visit is the first.
+            VisitFile().record(self._root)
+
+    def _readings(self) -> Iterator[Message]:
+        shown = self._news
+        if shown is not None:
+            self._runs.rest(_RUNS_S)
+        self._runs.wake()
+        for _ in self._runs.rounds(Pace(_RUNS_S, _RUNS_SHARE)):
+            with suppress(OSError):  # The list of runs shows why.
+                news = read_news(self._root, self._since)
+                if news != shown:
+                    shown = news
+                    yield self.Read(news)
+
+    def _measurements(self) -> Iterator[Message]:
+        self._machine.rest(_MACHINE_FIRST_S)
+        # Imported here: start-up time.
+        from engine.host.system import open_gpus
+        from grubrics_tui.model.machine import read_machine
+
+        gpus = open_gpus()
+        self._machine.wake()
+        for _ in self._machine.rounds(Pace(_MACHINE_S, _MACHINE_SHARE)):
+            with suppress(OSError):
+                yield self.Measured(read_machine(self._root, gpus))
+
+    @on(Read)
+    def _show(self, message: Read) -> None:
+        self.query_one(NewsList).fill(message.news)
+        self._health.examine(message.news.shown)
+
+    @on(Examined)
+    def _show_health(self) -> None:
+        self.query_one(NewsList).draw_again()
+
+    @on(Measured)
+    def _show_machine(self, message: Measured) -> None:
+        self.query_one(Facts).show(machine_facts(message.machine))
+
+    @on(NewsList.Highlighted)
+    def _refresh_keys(self) -> None:
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer what applies to the selected run."""
+        info = self.query_one(NewsList).selected if self.is_mounted else None
+        if action in _ON_RUN:
+            return info is not None
+        if action == "verdict":
+            return info is not None and info.state.has_ended
+        return super().check_action(action, parameters)
+
+    @on(NewsList.Opened)
+    def action_open_run(self) -> None:
+        self._open(OpenRun)
+
+    def action_verdict(self) -> None:
+        self._open(OpenSummary)
+
+    def action_findings(self) -> None:
+        self._open(OpenFindings)
+
+    def _open(self, message: type[OpenRun | OpenSummary | OpenFindings]) -> None:
+        if (info := self.query_one(NewsList).selected) is not None:
+            self.post_message(message(RunDir(self._root / info.id)))
+
+    def action_relaunch(self) -> None:
+        if (info := self.query_one(NewsList).selected) is not None:
+            self.post_message(LaunchAgain(info.id))
+
+    def action_new_launch(self) -> None:
+        self.post_message(OpenChecklist(""))
+
+    def action_run(self, count: int) -> None:
+        self.query_one(NewsList).move(count)
+
+    def action_back(self) -> None:
+        from grubrics_tui.screens.dialogs.quit import ask_to_quit  # Start-up time.
+
+        ask_to_quit(self)
+
+
+def machine_facts(machine: Machine) -> list[Fact]:
+    """Free disk space, and the GPUs; without GPUs, load and memory of the host."""
+    taken = f"checkpoints take {memory(machine.checkpoints)}" if machine.checkpoints else ""
+    disk = ("disk", ", ".join(filter(None, (f"{memory(machine.disk_free)} free", taken))))
+    if machine.gpus:
+        return [disk, ("GPUs", "   ".join(map(_format_gpu, machine.gpus)))]
+    used, total = memory(machine.memory_used), memory(machine.memory_total)
+    load = f"load {machine.load:.1f} on {machine.cores} cores, {used} of {total} memory used"
+    return [disk, ("host", load)]
+
+
+def _format_gpu(gpu: GpuNow) -> str:
+    """``0: 87%, 61.2 of 80.0 GiB``."""
+    busy = None if gpu.utilization is None else gpu.utilization / 100
+    used = f"{gpu.memory_used / 2**30:.1f} of {memory(gpu.memory_total)}"
+    return f"{gpu.index}: {percent(busy)}, {used}"
