@@ -57,6 +57,7 @@ _REMOTE = re.compile(
     r"(?:[/:]|$)"
 )
 """Whoever waits here is held up by another process, or has nothing to do."""
+_RAY_WAIT = re.compile(r"^\s+(get|wait) \(\S*ray/_private/worker\.py:\d+\)$", re.MULTILINE)
 _WORKS = re.compile(r"MainThread|AsyncIO|asyncio|ThreadPoolExecutor|$")
 _FRAME = re.compile(r"^\s+(?P<function>\S.*?) \((?P<where>[^()]+:\d+)\)$")
 
@@ -80,12 +81,23 @@ class Member:
 
 @dataclass(frozen=True)
 class Hang:
-    """What holds a run up. ``text`` is one phrase; ``place`` is ``function (file:line)``."""
+    """What holds a run up. ``phrase`` says what ``process`` does, or without a process what all do;
+    ``place`` is ``function (file:line)``; ``waiter`` says who waits for the process, and where."""
 
     kind: Kind
-    text: str
+    phrase: str
     process: Member | None = None
     place: str | None = None
+    waiter: str = ""
+
+    @property
+    def text(self) -> str:
+        """``driver 10 waits in ray.get for WorkerDict 14, which is stopped (state T)``."""
+        if self.process is None:
+            return self.phrase
+        if self.waiter:
+            return f"{self.waiter} for {self.process.label}, which {self.phrase}"
+        return f"{self.process.label} {self.phrase}"
 
     def to_json(self) -> dict[str, Any]:
         """As the event ``stall`` records it."""
@@ -125,10 +137,33 @@ def find_stopped(processes: Iterable[Identity]) -> list[int]:
 
 
 def find_hang(members: Sequence[Member], stack_of: Callable[[int], str | None]) -> Hang | None:
-    """The likeliest cause of the silence; None if nothing could be read.
+    """The likeliest cause of the silence, and who waits for it; None if nothing could be read.
 
     ``stack_of`` gives a process's Python stacks, as py-spy prints them.
     """
+    hang = _find_cause(members, stack_of)
+    if hang is None or hang.process is None:
+        return hang
+    others = [member for member in members if member is not hang.process]
+    return replace(hang, waiter=_find_waiter(others, stack_of))
+
+
+def _find_waiter(members: Sequence[Member], stack_of: Callable[[int], str | None]) -> str:
+    """``driver 10 waits in ray.get``: the process that coordinates the others, if its stack shows
+    that it only waits; empty otherwise. One that is in a call of Ray comes first."""
+    waits = ""
+    for member in members:
+        if not _COORDINATES.match(member.name) or member.state in _HELD:
+            continue
+        stack = stack_of(member.pid) or ""
+        if call := _RAY_WAIT.search(stack):
+            return f"{member.label} waits in ray.{call[1]}"
+        if stack and working_frame(stack) is None:
+            waits = f"{member.label} waits"
+    return waits
+
+
+def _find_cause(members: Sequence[Member], stack_of: Callable[[int], str | None]) -> Hang | None:
     for state in ("T", "t", "D"):
         for member in members:
             if member.state == state:
@@ -138,23 +173,22 @@ def find_hang(members: Sequence[Member], stack_of: Callable[[int], str | None]) 
     for member in members:
         if member.busy >= _SPINNING:
             frame = frames.get(member.pid) or innermost(stacks.get(member.pid, ""))
-            text = f"{member.label} runs at {100 * member.busy:.0f}% of a core{_in(frame)}"
-            return Hang("spinning", text, member, frame)
+            phrase = f"runs at {100 * member.busy:.0f}% of a core{_in(frame)}"
+            return Hang("spinning", phrase, member, frame)
     for member in members:
         if member.state == "Z":
             return _blocked(member)
     workers = [member for member in members if not _COORDINATES.match(member.name)]
     for member in workers:
         if _SCORES.search(member.name) and _JUDGE.search(stacks.get(member.pid, "")):
-            return Hang("judge", f"{member.label} waits for a reply from the judge", member)
+            return Hang("judge", "waits for a reply from the judge", member)
     for member in workers or members:
         if (frame := frames.get(member.pid)) is not None:
-            return Hang("code", f"{member.label} is in {frame}", member, frame)
+            return Hang("code", f"is in {frame}", member, frame)
     for member in workers:
         # A call of an event loop leaves no frame; only its connection shows it.
         if member.connected:
-            text = f"{member.label} waits for a reply from {member.connected}"
-            return Hang("judge", text, member)
+            return Hang("judge", f"waits for a reply from {member.connected}", member)
     if not any(stacks.values()):
         return None
     names = ", ".join(member.label for member in members[:4])
@@ -225,7 +259,7 @@ def _blocked(member: Member) -> Hang:
     kind, phrase = _HELD[member.state]
     fix = f": kill -CONT {member.pid}" if kind == "stopped" and member.state == "T" else ""
     function = _kernel_function(member.pid) if kind == "disk" else None
-    return Hang(kind, f"{member.label} {phrase}{_in(function)}{fix}", member, function)
+    return Hang(kind, f"{phrase}{_in(function)}{fix}", member, function)
 
 
 def _in(frame: str | None) -> str:

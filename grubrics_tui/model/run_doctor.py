@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
@@ -119,3 +120,14 @@ def _full_diagnosis(run: Watched, is_stopped: IsStopped) -> Callable[[], Diagnos
 
     log = LogDoctor(source_of_external(run))
     return lambda: Diagnosis(log.diagnose(is_stopped))
+
+
+def find_evidence_line(findings: Iterable[Finding]) -> tuple[Path, int] | None:
+    """The log and the byte at which the line begins that proves the first of the findings that has
+    such a line; numeric evidence has none."""
+    for evidence in (evidence for finding in findings for evidence in finding.evidence):
+        if evidence.path is not None and evidence.offset is not None:
+            path = Path(evidence.path)
+            if path.is_file():
+                return path, evidence.offset
+    return None

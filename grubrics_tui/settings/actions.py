@@ -78,6 +78,13 @@ ACTIONS: tuple[Action, ...] = (
     Action("copy_command", "y", "copy command", "Copy the command to the clipboard", ("launch",)),
     Action("stop", "s", "stop", "Stop the run (asks for confirmation)", ("live", "runs"),
            "grubrics-tui stop RUN", changes=True),
+    Action("resume", "u", "resume", "Resume from the last checkpoint (asks first)", ("live",),
+           "grubrics-tui resume RUN", changes=True),
+    Action("apply_remedy", "a", "fix", "Relaunch with a suggested fix (asks first)", ("live",),
+           "grubrics-tui fix RUN", changes=True),
+    Action("reproduce", "T", "",
+           "Reproduce at small scale: infrastructure or config problem?", ("live",),
+           "grubrics-tui reproduce RUN", changes=True, short="reproduce"),
     Action("zoom", "z", "zoom", "Zoom one panel to the whole screen, on/off", ("live",),
            group="Panels"),
     Action("find_metric", "slash", "", "Find a metric or panel and pin it", ("live",),
@@ -154,8 +161,8 @@ ACTIONS: tuple[Action, ...] = (
            short="10 lines"),
     Action("follow_log", "end,G", "", "Log: follow new lines", ("live",), group="Log",
            short="follow"),
-    Action("open_log", "l", "", "Open the log view: search, filter, errors", ("live",),
-           "grubrics-tui watch PATH", group="Log", short="full screen"),
+    Action("open_log", "l", "", "Open the log; of a failed run, at the line that shows why",
+           ("live",), "grubrics-tui watch PATH", group="Log", short="full screen"),
     Action("verdict", "v", "summary", "Run summary: outcome, reward, validation, checkpoint",
            ("live",), "grubrics-tui entry RUN"),
     Action("findings", "f", "findings", "Findings: what is wrong, why, and how to fix it",
@@ -461,6 +468,12 @@ def actions_of(where: str) -> list[Action]:
     own = [action for action in ACTIONS if where in action.where]
     named = {action.name for action in own}
     return own + [action for action in ACTIONS if not action.where and action.name not in named]
+
+
+def first_keys(where: str, keys: Mapping[str, str]) -> dict[str, str]:
+    """The first key of each action of a screen, in display form; ``keys`` are the user's own."""
+    actions = (remapped(action, keys) for action in actions_of(where))
+    return {action.name: action.keys.split()[0] for action in actions}
 
 
 def is_changing(action: str) -> bool:

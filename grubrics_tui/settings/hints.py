@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from engine.base import jsonl
-from grubrics_tui.settings.actions import actions_of, remapped
+from grubrics_tui.settings.actions import first_keys
 from grubrics_tui.settings.layout import layout_path
 
 _VERSION = 1
@@ -25,9 +25,9 @@ HINTS: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 def hint(screen: str, keys: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
     """``(key, label)`` pairs of a screen, with the user's own keys; empty if it has no hint."""
-    actions = {action.name: remapped(action, keys or {}) for action in actions_of(screen)}
-    hints = [(actions[name].keys.split()[0], label) for name, label in HINTS.get(screen, ())]
-    return [*hints, (actions["app.show_help"].keys.split()[0], "all keys")] if hints else []
+    names = first_keys(screen, keys or {})
+    hints = [(names[action], label) for action, label in HINTS.get(screen, ())]
+    return [*hints, (names["app.show_help"], "all keys")] if hints else []
 
 
 def hints_path() -> Path:

@@ -43,9 +43,9 @@ from grubrics_tui.screens.decision import DecisionScreen
 from grubrics_tui.screens.dialogs.ask_value import AskValue
 from grubrics_tui.screens.dialogs.choices import PickName, PickOne
 from grubrics_tui.screens.dialogs.confirm import Confirm
+from grubrics_tui.screens.dialogs.rerun import remedy_dialog, reproduce_dialog
 from grubrics_tui.screens.dialogs.trust import trust_question
 from grubrics_tui.screens.end import EndScreen
-from grubrics_tui.screens.findings.questions import remedy_dialog, reproduce_dialog
 from grubrics_tui.screens.findings.screen import FindingsScreen
 from grubrics_tui.screens.forms import FormScreen
 from grubrics_tui.screens.help import HelpScreen

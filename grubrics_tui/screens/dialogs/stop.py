@@ -36,16 +36,16 @@ def confirm_stop(screen: Screen[None], runs: Sequence[tuple[RunDir, RunState]]) 
 def stop_question(runs: Sequence[tuple[RunDir, RunState]]) -> Question[bool]:
     """The question; its answer says whether to stop after the next checkpoint.
 
-    The checkpoints of a command are not known, so it can only be stopped now.
+    It can only be stopped now if its checkpoints are not known, as those of a command, and if it is
+    stalled, because it may never save another one.
     """
     title = f"Stop {runs[0][0].id if len(runs) == 1 else f'{len(runs)} runs'}?"
     is_stalled = any(state.state == "stalled" for _, state in runs)
-    later = "a stalled run may never save one" if is_stalled else "loses no steps"
     kinds = [run.read_manifest("kind").get("kind") for run, _ in runs]
     answers = (
         Answer(YES, "stop now", False, "loses the steps after the last checkpoint"),
-        Answer("a", "stop after the next checkpoint", True, later),
-    )[: 1 if COMMAND in kinds else 2]
+        Answer("a", "stop after the next checkpoint", True, "loses no steps"),
+    )[: 1 if is_stalled or COMMAND in kinds else 2]
     return Question(title, "\n".join(_format_run(run, state) for run, state in runs), answers)
 
 

@@ -4,36 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from engine.base.errors import UsageError
 from engine.findings.finding import Evidence, Finding, Remedy, launchable
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.findings import detail
 from grubrics_tui.drawing.spans import Span
 from grubrics_tui.drawing.wrap import wrapped
 from grubrics_tui.model.poller import Poller
-from grubrics_tui.model.run_doctor import Diagnosis, diagnoses
+from grubrics_tui.model.run_doctor import Diagnosis, diagnoses, find_evidence_line
 from grubrics_tui.model.run_source import Watched
 from grubrics_tui.screens.base import WIDTHS, CockpitScreen, post_from_thread
-from grubrics_tui.screens.dialogs.trust import when_trusted
+from grubrics_tui.screens.dialogs.rerun import confirm_fix, confirm_reproduction
 from grubrics_tui.screens.findings.finding_list import FindingList
-from grubrics_tui.screens.findings.questions import remedy_dialog, reproduce_dialog
-from grubrics_tui.screens.navigation import OpenLog, OpenRollouts, OpenRun, ShowNotice
+from grubrics_tui.screens.navigation import OpenLog, OpenRollouts
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.key_footer import KeyFooter
 from grubrics_tui.widgets.scroll_text import ScrollText
-
-if TYPE_CHECKING:
-    from engine.launch.rerun import Rerun
 
 
 class FindingsScreen(CockpitScreen):
@@ -150,13 +144,7 @@ class FindingsScreen(CockpitScreen):
             self.post_message(OpenLog(path, path.name, offset=offset))
 
     def _evidence_line(self) -> tuple[Path, int] | None:
-        """The log line of the evidence; numeric evidence has none."""
-        for evidence in self.selected.evidence if self.selected else ():
-            if evidence.path is not None and evidence.offset is not None:
-                path = Path(evidence.path)
-                if path.is_file():
-                    return path, evidence.offset
-        return None
+        return None if self.selected is None else find_evidence_line([self.selected])
 
     def action_open_rollouts(self) -> None:
         """Open the first rollout of the evidence; the others are in its group or step."""
@@ -171,60 +159,12 @@ class FindingsScreen(CockpitScreen):
 
     def action_apply_remedy(self) -> None:
         """Ask which of the applicable fixes of the finding to apply."""
-        run, remedies = self.run, self._applicable(self.selected)
-        if not isinstance(run, RunDir) or not remedies:
-            return
-
-        def answered(answer: tuple[int, Rerun] | None) -> None:
-            if answer is not None:
-                number, rerun = answer
-                self.notify(f"Launching {run.id} with fix {number} ...", markup=False)
-                self._launch_rerun(rerun)
-
-        def ask() -> None:
-            self.app.push_screen(remedy_dialog(run, remedies), answered)
-
-        when_trusted(self, [run], ask, executes=True)
-
-    @work(thread=True, group="deeds", exit_on_error=False)
-    def _launch_rerun(self, rerun: Rerun) -> None:
-        from engine.launch.rerun import launch_rerun
-
-        try:
-            child = launch_rerun(rerun)
-        except (UsageError, OSError) as error:
-            self.app.post_message(ShowNotice(str(error), failed=True))
-        else:
-            self.app.post_message(
-                ShowNotice(f"Launched {child.id}: {rerun.original.id} with a fix")
-            )
-            self.post_message(OpenRun(child))
+        if isinstance(self.run, RunDir) and (remedies := self._applicable(self.selected)):
+            confirm_fix(self, self.run, remedies)
 
     def action_reproduce(self) -> None:
-        if not isinstance(run := self.run, RunDir):
-            return
-
-        def answered(is_confirmed: bool | None) -> None:
-            if is_confirmed:
-                self.notify(f"Reproducing {run.id} at small scale ...", markup=False)
-                self._reproduce(run)
-
-        def ask() -> None:
-            dialog = reproduce_dialog(run, self.query_one(FindingList).findings)
-            self.app.push_screen(dialog, answered)
-
-        when_trusted(self, [run], ask, executes=True)
-
-    @work(thread=True, group="deeds", exit_on_error=False)
-    def _reproduce(self, run: RunDir) -> None:
-        from engine.launch.repro import launch_repro, plan_repro
-
-        try:
-            small = launch_repro(plan_repro(run))
-        except (UsageError, OSError) as error:
-            self.app.post_message(ShowNotice(str(error), failed=True))
-        else:
-            self.post_message(OpenRun(small))
+        if isinstance(self.run, RunDir):
+            confirm_reproduction(self, self.run, self.query_one(FindingList).findings)
 
     def action_back(self) -> None:
         self.app.pop_screen()

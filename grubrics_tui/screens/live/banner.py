@@ -1,6 +1,8 @@
-"""The most important line about a run: why it waits, failed or ended."""
+"""The most important line about a run: why it waits, failed or ended, and what to do next."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from textual.content import Content
 from textual.widgets import Static
@@ -13,8 +15,13 @@ from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.model.history import History
 from grubrics_tui.text.terminal_text import clean_text
 
-_ERROR_LINES = 3
 _HINT = "   f findings"
+_GAP = "   "
+_WRAPPED = ("stalled", "stopping", "queued", "starting")
+"""States whose reason is shown in full."""
+
+Key = tuple[str, str]
+"""A key in display form, and what it does."""
 
 
 class Banner(Static):
@@ -38,15 +45,16 @@ class Banner(Static):
 
     def __init__(self) -> None:
         super().__init__("", markup=False)
-        self._shown: History | None = None
+        self._shown: tuple[History, Sequence[Key]] | None = None
 
     def on_resize(self) -> None:
         """Cut the lines to the new width; nothing else redraws an ended run."""
         if self._shown is not None:
-            self.show(self._shown)
+            self.show(*self._shown)
 
-    def show(self, history: History) -> None:
-        self._shown = history
+    def show(self, history: History, keys: Sequence[Key] = ()) -> None:
+        """``keys`` are what to do next, the likeliest first; those that do not fit are left out."""
+        self._shown = history, keys
         state = history.state
         lines = [] if state is None else message(state, history)
         self.display = bool(lines)
@@ -56,9 +64,26 @@ class Banner(Static):
         self.set_classes(f"-{css_class}")
         head, *details = lines
         first = Content.styled(head, f"bold ${ink}")
-        first = self._cut(first) if head.endswith(_HINT) else first
-        quiet = [self._cut(Content.styled(line, "$quiet")) for line in details]
-        self.update(Content("\n").join([first, *quiet]))
+        first = first if state.state in _WRAPPED else self._cut(first)
+        rows = [first, *(self._cut(Content.styled(line, "$quiet")) for line in details)]
+        self.update(Content("\n").join(self._with_keys(rows, keys)))
+
+    def _with_keys(self, rows: list[Content], keys: Sequence[Key]) -> list[Content]:
+        """Put the keys beside a single short line, else below the lines."""
+        names = [
+            Content.styled(f"{key} ", "bold $primary") + Content.styled(label, "$foreground")
+            for key, label in keys
+        ]
+        beside = Content(_GAP).join([rows[0], *names])
+        if len(rows) == 1 and beside.cell_length <= self._room:
+            return [beside]
+        below = Content("")
+        for name in names:
+            longer = Content(_GAP).join([below, name]) if below else name
+            if longer.cell_length > self._room:
+                break
+            below = longer
+        return [*rows, below] if below else rows
 
     def _cut(self, line: Content) -> Content:
         """Cut a line to one row; the key hint at its end stays visible."""
@@ -74,44 +99,53 @@ class Banner(Static):
 
 
 def message(state: RunState, history: History) -> list[str]:
-    """The headline and, for a failed run, the last error lines."""
+    """The headline, and what explains it."""
     if state.state in ("running", "foreign"):
-        return _first_alert(history)
+        return _first_alert(history, _HINT)
     if state.state == "queued" and state.reason:
         return [f"queued: {state.reason}"]
     if state.state in ("starting", "queued"):
         return [f"{state.state}: waiting for {state.waiting_for or 'its supervisor'}"]
     if state.state == "finished":
         return _ended(state, history)
-    head = f"{state.state}: {state.reason or 'no reason recorded'}"
-    if state.state == "stalled" or state.state == "stopping":
-        return [head, *_first_alert(history)]
-    return [head, *(_first_alert(history) or last_errors(history.console, _ERROR_LINES))]
+    reason = state.reason or "no reason recorded"
+    if state.state == "stopping":
+        return [f"stopping: {reason}", *_first_alert(history, _HINT)]
+    if state.state == "stalled":
+        return [f"stalled: {reason}", *_other_alert(history)]
+    if alerts := _alerts(history):
+        return [clean_text(f"{state.state}: {alerts[0].title}; {reason}")]
+    return [f"{state.state}: {reason}", *last_errors(history.console, 1)]
 
 
 def _ended(state: RunState, history: History) -> list[str]:
     """The lines for a finished run; an unhealthy one names its main finding first."""
-    done = state.reason or "finished: all steps completed"
-    keys = "v summary   e log entry"
     if history.health is not None and history.health.finding is not None:
         title, cause = _first_alert(history)
-        return [f"! {state.word}, unhealthy: {title.split(' ', 1)[1]}", cause, f"{done}   {keys}"]
-    return [state.reason or f"{done}   {keys}", *_first_alert(history)]
+        return [f"! {state.word}, unhealthy: {title.split(' ', 1)[1]}", cause]
+    return [state.reason or "finished: all steps completed", *_first_alert(history)]
+
+
+def _other_alert(history: History) -> list[str]:
+    """The first alert, unless it is the stall, which the headline tells in the same words."""
+    alerts = _alerts(history)
+    is_stall = bool(alerts) and alerts[0].category == "stalled"
+    return [] if is_stall else _first_alert(history)
 
 
 def _alerts(history: History) -> list[Finding]:
     return [finding for finding in history.findings if finding.severity.is_alarm]
 
 
-def _first_alert(history: History) -> list[str]:
-    """The first alert in two lines: title and cause."""
+def _first_alert(history: History, hint: str = "") -> list[str]:
+    """The first alert in two lines: title, with a hint at its end, and cause."""
     if not (alerts := _alerts(history)):
         return []
     root, count = alerts[0], len(alerts) - 1
     since = f" since {root.onset}" if root.onset else ""
     and_more = f"   and {count} more" if count else ""
     shape, _ = LOOKS[root.severity]
-    return [clean_text(f"{shape} {root.title}{since}{and_more}{_HINT}"), clean_text(root.cause)]
+    return [clean_text(f"{shape} {root.title}{since}{and_more}{hint}"), clean_text(root.cause)]
 
 
 def _style(state: RunState, history: History) -> tuple[str, str]:

@@ -13,13 +13,14 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.timer import Timer
 
-from engine.findings.finding import Finding
+from engine.base.errors import UsageError
+from engine.findings.finding import Finding, launchable
 from engine.history.live import Update
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from grubrics_tui.model.history import History
 from grubrics_tui.model.poller import Poller
-from grubrics_tui.model.run_doctor import RunDoctor
+from grubrics_tui.model.run_doctor import RunDoctor, find_evidence_line
 from grubrics_tui.model.run_source import (
     Watched,
     console_of,
@@ -30,8 +31,11 @@ from grubrics_tui.model.run_source import (
 )
 from grubrics_tui.screens.base import HEIGHTS, WIDTHS, post_from_thread
 from grubrics_tui.screens.charts import ChartScreen
+from grubrics_tui.screens.dialogs.rerun import confirm_fix, confirm_reproduction
+from grubrics_tui.screens.dialogs.resume import confirm_resume
 from grubrics_tui.screens.dialogs.stop import confirm_stop
 from grubrics_tui.screens.live.banner import Banner
+from grubrics_tui.screens.live.next_steps import first_alert, next_steps
 from grubrics_tui.screens.live.panel_grid import PanelGrid
 from grubrics_tui.screens.live.panel_tabs import PanelTabs
 from grubrics_tui.screens.live.panels import external_layout
@@ -45,7 +49,7 @@ from grubrics_tui.screens.navigation import (
     OpenRollouts,
     OpenSummary,
 )
-from grubrics_tui.settings.actions import bindings
+from grubrics_tui.settings.actions import bindings, first_keys, is_changing
 from grubrics_tui.settings.layout import Layout, LayoutFile, Slot, room_for
 from grubrics_tui.settings.settings import Settings, panels_for
 from grubrics_tui.widgets.chart_base import ChartBase
@@ -57,7 +61,9 @@ from grubrics_tui.widgets.panel import Panel
 _FOOTER_S = 0.3
 _READING_S = 0.25
 """Time between two redraws while a history is read."""
-_FOR_OWN_RUNS = frozenset({"stop", "verdict", "relaunch", "log_entry", "open_rollouts"})
+_FOR_OWN_RUNS = frozenset(
+    {"stop", "verdict", "relaunch", "log_entry", "open_rollouts", "apply_remedy", "reproduce"}
+)
 """Actions that need a run directory, which an external run does not have."""
 
 
@@ -88,6 +94,13 @@ class LiveScreen(ChartScreen):
             super().__init__()
             self.findings = findings
 
+    class ResumePointFound(Message):
+        """The step that attempt number ``attempt`` can be resumed from; None if it cannot."""
+
+        def __init__(self, attempt: int, step: int | None) -> None:
+            super().__init__()
+            self.attempt, self.step = attempt, step
+
     def __init__(
         self,
         run: Watched,
@@ -106,6 +119,10 @@ class LiveScreen(ChartScreen):
         self._doctor = RunDoctor(run)
         self._drawn = 0.0
         self._was_diagnosed = False
+        self._ended_attempt = 0
+        """The attempt whose resume point was searched."""
+        self._resume_step: int | None = None
+        self._error_line: tuple[Path, int] | None = None
         self._offers: tuple[object, ...] = ()
         self._footer_timer: Timer | None = None
         self.set_reactive(
@@ -146,14 +163,54 @@ class LiveScreen(ChartScreen):
     @on(Diagnosed)
     def _show_findings(self, message: Diagnosed) -> None:
         is_news = self.history.set_findings(message.findings)
+        root = first_alert(self.history)
+        self._error_line = None if root is None else find_evidence_line([root])
         self.query_one(RunHeader).show(self.history)
-        self.query_one(Banner).show(self.history)
+        self._show_banner()
         self.query_one(PanelGrid).show(self.history)
+        self.refresh_bindings()
         # The first findings of an ended run or an external log are not news.
         is_active = isinstance(self.run, RunDir) and not self._has_ended
         if is_news and self._settings.bell and (self._was_diagnosed or is_active):
             self.app.bell()
         self._was_diagnosed = True
+
+    def _show_banner(self) -> None:
+        steps = next_steps(
+            self.history, self._resume_step, shows_error=self._error_line is not None
+        )
+        keys = first_keys(self.where, self._settings.keys or {})
+        is_read_only = self._settings.read_only
+        offered = [step for step in steps if not (is_read_only and is_changing(step[0]))]
+        own = isinstance(self.run, RunDir)
+        shown = [(keys[action], label) for action, label in offered] if own else []
+        self.query_one(Banner).show(self.history, shown)
+
+    def _look_for_checkpoint(self, state: RunState) -> None:
+        """Search the resume point once for each attempt that ended early."""
+        has_failed = state.has_ended and not state.went_well
+        if not has_failed:
+            self._ended_attempt, self._resume_step = 0, None
+        elif self._ended_attempt != state.attempt and isinstance(self.run, RunDir):
+            self._ended_attempt = state.attempt
+            self._find_resume_point(self.run, state.attempt)
+
+    @work(thread=True, exclusive=True, group="resume", exit_on_error=False)
+    def _find_resume_point(self, run: RunDir, attempt: int) -> None:
+        from engine.launch.resume import resume_step  # Start-up time.
+
+        try:
+            step = resume_step(run)
+        except (UsageError, OSError):
+            return  # The question says why.
+        self.post_message(self.ResumePointFound(attempt, step))
+
+    @on(ResumePointFound)
+    def _offer_resume(self, message: ResumePointFound) -> None:
+        if message.attempt == self._ended_attempt:
+            self._resume_step = message.step
+            self._show_banner()
+            self.refresh_bindings()
 
     @work(thread=True, exclusive=True, group="watch", exit_on_error=False)
     def _poll(self) -> None:
@@ -170,6 +227,11 @@ class LiveScreen(ChartScreen):
     def _has_ended(self) -> bool:
         return self.history.state is not None and self.history.state.has_ended
 
+    @property
+    def _has_failed(self) -> bool:
+        state = self.history.state
+        return state is not None and state.has_ended and state.state != "finished"
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer what applies now: stop an active run, summarize an ended one."""
         ended = self._has_ended
@@ -179,6 +241,12 @@ class LiveScreen(ChartScreen):
             return self.history.state is not None and not ended
         if action in ("verdict", "log_entry"):
             return ended
+        if action == "resume":
+            return self._resume_step is not None
+        if action == "apply_remedy":
+            return bool(launchable(self.history.findings))
+        if action == "reproduce":
+            return self._has_failed
         if action == "open_rollouts":
             return self._kind is None or self._kind.has_rollouts
         if action == "zoom":
@@ -206,8 +274,9 @@ class LiveScreen(ChartScreen):
         self._drawn = now
         if isinstance(self.run, RunDir) or message.update.read_share >= 1:
             self._doctor.update(message.update.state, self.history.columns)
+        self._look_for_checkpoint(message.update.state)
         self.query_one(RunHeader).show(self.history)
-        self.query_one(Banner).show(self.history)
+        self._show_banner()
         if console := console_of(self.run, message.update.state.attempt):
             self.query_one(LogView).open(console)
         if message.update.console:
@@ -280,7 +349,11 @@ class LiveScreen(ChartScreen):
         self.query_one(LogView).follow()
 
     def action_open_log(self) -> None:
-        if (path := self.query_one(LogView).path) is not None:
+        """Open the log; of a failed run, at the line that shows why."""
+        if self._has_failed and self._error_line is not None:
+            path, offset = self._error_line
+            self.post_message(OpenLog(path, f"log of {self.run.id}", offset))
+        elif (path := self.query_one(LogView).path) is not None:
             self.post_message(OpenLog(path, f"log of {self.run.id}"))
 
     def action_findings(self) -> None:
@@ -300,6 +373,21 @@ class LiveScreen(ChartScreen):
         run, state = self.run, self.history.state
         if isinstance(run, RunDir) and state is not None:
             confirm_stop(self, [(run, state)])
+
+    def action_resume(self) -> None:
+        run, state = self.run, self.history.state
+        if isinstance(run, RunDir) and state is not None:
+            confirm_resume(self, [(run, state)])
+
+    def action_apply_remedy(self) -> None:
+        """Ask which of the fixes of all findings to apply."""
+        if isinstance(self.run, RunDir):
+            fixes = dict(enumerate(launchable(self.history.findings), start=1))
+            confirm_fix(self, self.run, fixes)
+
+    def action_reproduce(self) -> None:
+        if isinstance(self.run, RunDir):
+            confirm_reproduction(self, self.run, self.history.findings)
 
     def action_verdict(self) -> None:
         if isinstance(self.run, RunDir):

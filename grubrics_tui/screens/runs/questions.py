@@ -1,4 +1,4 @@
-"""The questions before runs are resumed, archived or deleted."""
+"""The question before runs are archived or deleted."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
 from engine.supervise.housekeeping import Deletion, plan_deletion
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
 from grubrics_tui.text.formats import memory
 
 Removal = Literal["archive", "delete", "delete_all"]
-
-ResumePoint = tuple[RunDir, int]
-"""A run and the step of the checkpoint that it resumes from; 0: from the start."""
 
 
 def removal_dialog(runs: Sequence[RunDir], root: Path) -> Confirm[Removal]:
@@ -32,39 +27,6 @@ def removal_dialog(runs: Sequence[RunDir], root: Path) -> Confirm[Removal]:
         return Question(title, text, _removal_answers(deletions))
 
     return Confirm(Question(title, "Measuring files ..."), prepare)
-
-
-def resume_dialog(runs: Sequence[tuple[RunDir, RunState]]) -> Confirm[Sequence[ResumePoint]]:
-    """Find the checkpoints, and ask whether to resume from them.
-
-    If one run cannot be resumed, none is.
-    """
-    title = f"Resume {runs[0][0].id if len(runs) == 1 else f'{len(runs)} runs'}?"
-    waiting: Question[Sequence[ResumePoint]] = Question(title, "Finding the last checkpoint ...")
-    return Confirm(waiting, lambda: _resume_question(title, runs))
-
-
-def _resume_question(
-    title: str, runs: Sequence[tuple[RunDir, RunState]]
-) -> Question[Sequence[ResumePoint]]:
-    from engine.launch.resume import resume_step
-
-    points: list[ResumePoint] = []
-    lines, repeated = [], 0
-    for run, state in runs:
-        try:
-            step = resume_step(run)
-        except (UsageError, OSError) as error:
-            return Question(title, f"{run.id} cannot be resumed: {error}")
-        points.append((run, step))
-        end = "" if state.total_steps is None else f" of {state.total_steps}"
-        start = f"from the checkpoint at step {step}{end}" if step else "from the start"
-        lines.append(f"{run.id} resumes {start}, as attempt {state.attempt + 1} of the same run.")
-        repeated += max(0, (state.step or 0) - step)
-    if len(runs) > 1:
-        lines.append("They start at the same time and share the GPUs and the memory.")
-    cost = f"repeats {repeated} logged step{'' if repeated == 1 else 's'}" if repeated else ""
-    return Question(title, "\n".join(lines), [Answer(YES, "resume", points, cost)])
 
 
 def _format_deletion(deletion: Deletion) -> str:

@@ -21,6 +21,7 @@ from grubrics_tui.model.ended_run_doctor import EndedRunDoctor
 from grubrics_tui.model.run_feed import Listing, RunFeed
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.dialogs.quit import ask_to_quit
+from grubrics_tui.screens.dialogs.resume import confirm_resume
 from grubrics_tui.screens.dialogs.stop import confirm_stop
 from grubrics_tui.screens.dialogs.trust import when_trusted
 from grubrics_tui.screens.navigation import (
@@ -36,12 +37,7 @@ from grubrics_tui.screens.navigation import (
     OpenSummary,
     ShowNotice,
 )
-from grubrics_tui.screens.runs.questions import (
-    Removal,
-    ResumePoint,
-    removal_dialog,
-    resume_dialog,
-)
+from grubrics_tui.screens.runs.questions import Removal, removal_dialog
 from grubrics_tui.screens.runs.run_list import RunList
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
@@ -362,34 +358,7 @@ class RunsScreen(CockpitScreen):
     def action_resume(self) -> None:
         if not (targets := self._targets_of("resume")):
             return
-        runs = self._with_states(targets)
-
-        def answered(points: Sequence[ResumePoint] | None) -> None:
-            if points is not None:
-                names = ", ".join(f"{run.id} from step {step}" for run, step in points)
-                self.notify(f"Resuming {names} ...", markup=False)
-                self._resume(points)
-
-        def ask() -> None:
-            self.app.push_screen(resume_dialog(runs), answered)
-
-        when_trusted(self, [run for run, _ in runs], ask, executes=True)
-
-    @work(thread=True, group="changes", exit_on_error=False)
-    def _resume(self, points: Sequence[ResumePoint]) -> None:
-        from engine.launch.resume import resume
-
-        for run, step in points:
-            try:
-                warnings = resume(run, step or None).warnings
-            except (UsageError, OSError) as error:
-                self.app.post_message(ShowNotice(str(error), failed=True))
-                continue
-            if warnings:
-                self.app.post_message(ShowNotice("\n".join(warnings)))
-            if len(points) == 1:
-                self.post_message(OpenRun(run))
-        self._feed.refresh()
+        confirm_resume(self, self._with_states(targets), self._feed.refresh)
 
     def action_remove(self) -> None:
         if not (targets := self._targets_of("remove")):

@@ -67,7 +67,19 @@ def told(*members: Member, **stacks: str) -> str:
 
 def test_a_stopped_worker_is_named_with_the_way_on() -> None:
     text = told(member(14, "WorkerDict", "T"), member(10, "driver"), p10=DRIVER)
-    assert text == "WorkerDict 14 is stopped (state T): kill -CONT 14"
+    waits = "driver 10 waits in ray.get for WorkerDict 14"
+    assert text == f"{waits}, which is stopped (state T): kill -CONT 14"
+
+
+def test_a_coordinator_that_waits_for_another_reason_is_named_without_one() -> None:
+    text = told(member(14, "WorkerDict", "T"), member(10, "TaskRunnerV1"), p10=IDLE_ACTOR)
+    assert text.startswith("TaskRunnerV1 10 waits for WorkerDict 14, which is stopped")
+
+
+@pytest.mark.parametrize("stack", ["", 'Thread 10 (active): "MainThread"\n    loop (mine.py:3)\n'])
+def test_a_coordinator_that_is_not_known_to_wait_is_not_named(stack: str) -> None:
+    text = told(member(14, "WorkerDict", "T"), member(10, "driver"), p10=stack)
+    assert text.startswith("WorkerDict 14 is stopped")
 
 
 def test_a_disk_that_does_not_answer_holds_a_worker() -> None:
@@ -87,7 +99,8 @@ def test_a_zombie_worker_is_named() -> None:
 def test_the_location_of_a_hang_is_the_users_code_and_not_its_callers() -> None:
     members = member(14, "RewardLoopWorker"), member(10, "driver")
     text = told(*members, p14=HANGING_REWARD, p10=DRIVER)
-    assert text == "RewardLoopWorker 14 is in compute_score (reward.py:7)"
+    waits = "driver 10 waits in ray.get for RewardLoopWorker 14"
+    assert text == f"{waits}, which is in compute_score (reward.py:7)"
 
 
 def test_a_worker_that_waits_for_the_judge_says_so() -> None:
@@ -100,7 +113,8 @@ def test_a_worker_that_waits_for_the_judge_says_so() -> None:
 def test_a_connection_that_no_frame_shows_is_the_judges() -> None:
     waits = Member(14, "RewardLoopWorker", "S", connected="203.0.113.5:443")
     text = told(waits, member(10, "TaskRunnerV1"), p14=IDLE_ACTOR, p10=DRIVER)
-    assert text == "RewardLoopWorker 14 waits for a reply from 203.0.113.5:443"
+    waits = "TaskRunnerV1 10 waits in ray.get for RewardLoopWorker 14"
+    assert text == f"{waits}, which waits for a reply from 203.0.113.5:443"
 
 
 def test_the_coordinator_is_not_the_location_of_a_hang_while_workers_exist() -> None:

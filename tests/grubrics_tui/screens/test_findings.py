@@ -17,8 +17,8 @@ from engine.launch.rerun import check_rerun, launch_rerun, recipe_of
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
 from grubrics_tui.screens.dialogs.confirm import Confirm
+from grubrics_tui.screens.dialogs.rerun import reproduce_dialog
 from grubrics_tui.screens.findings.finding_list import FindingList
-from grubrics_tui.screens.findings.questions import reproduce_dialog
 from grubrics_tui.screens.findings.screen import FindingsScreen
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.log.screen import LogScreen

@@ -19,9 +19,10 @@ def test_an_end_is_estimated_only_while_steps_come(state: str, promised: bool) -
 
 
 @pytest.mark.parametrize(("state", "promised"), [("running", True), ("stalled", False)])
-def test_stopping_after_a_checkpoint_loses_nothing_only_while_steps_come(
+def test_stopping_after_a_checkpoint_is_offered_only_while_steps_come(
     state: str, promised: bool
 ) -> None:
     question = stop_question([(RunDir(Path("runs/one")), RunState(state))])  # type: ignore[arg-type]
-    effects = [answer.consequence for answer in question.answers]
-    assert ("loses no steps" in effects) == promised
+    labels = [answer.label for answer in question.answers]
+    assert labels[0] == "stop now"
+    assert ("stop after the next checkpoint" in labels) == promised

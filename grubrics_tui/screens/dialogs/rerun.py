@@ -1,9 +1,12 @@
-"""The questions before a run is launched with a fix, or reproduced at small scale."""
+"""Ask whether a run shall be launched with a fix, or reproduced at small scale, and launch it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
+
+from textual.screen import Screen
 
 from engine.base.errors import UsageError
 from engine.findings.finding import Finding, Remedy
@@ -11,6 +14,8 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 from grubrics_tui.drawing.changes import format_change, format_rerun
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
+from grubrics_tui.screens.dialogs.trust import when_trusted
+from grubrics_tui.screens.navigation import OpenRun, ShowNotice
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
@@ -18,6 +23,62 @@ if TYPE_CHECKING:
 
 _KEYS = "123456789abcdefghilmoprstuvwxz"
 """Keys of fix 1, 2, ...: no key that cancels or scrolls the question, and not the one for yes."""
+
+
+def confirm_fix(screen: Screen[None], run: RunDir, remedies: Mapping[int, Remedy]) -> None:
+    """Launch the run with one of the fixes, by number, if the user chooses one; then show it."""
+
+    def answered(answer: tuple[int, Rerun] | None) -> None:
+        if answer is not None:
+            number, rerun = answer
+            screen.notify(f"Launching {run.id} with fix {number} ...", markup=False)
+            _work(screen, partial(_launch_rerun, screen, rerun))
+
+    def ask() -> None:
+        screen.app.push_screen(remedy_dialog(run, remedies), answered)
+
+    when_trusted(screen, [run], ask, executes=True)
+
+
+def confirm_reproduction(screen: Screen[None], run: RunDir, findings: Sequence[Finding]) -> None:
+    """Reproduce the run at small scale if the user confirms it; then show the small run."""
+
+    def answered(is_confirmed: bool | None) -> None:
+        if is_confirmed:
+            screen.notify(f"Reproducing {run.id} at small scale ...", markup=False)
+            _work(screen, partial(_launch_repro, screen, run))
+
+    def ask() -> None:
+        screen.app.push_screen(reproduce_dialog(run, findings), answered)
+
+    when_trusted(screen, [run], ask, executes=True)
+
+
+def _work(screen: Screen[None], launch: Callable[[], None]) -> None:
+    screen.run_worker(launch, thread=True, group="changes", exit_on_error=False)
+
+
+def _launch_rerun(screen: Screen[None], rerun: Rerun) -> None:
+    from engine.launch.rerun import launch_rerun
+
+    try:
+        child = launch_rerun(rerun)
+    except (UsageError, OSError) as error:
+        screen.app.post_message(ShowNotice(str(error), failed=True))
+        return
+    screen.app.post_message(ShowNotice(f"Launched {child.id}: {rerun.original.id} with a fix"))
+    screen.post_message(OpenRun(child))
+
+
+def _launch_repro(screen: Screen[None], run: RunDir) -> None:
+    from engine.launch.repro import launch_repro, plan_repro
+
+    try:
+        small = launch_repro(plan_repro(run))
+    except (UsageError, OSError) as error:
+        screen.app.post_message(ShowNotice(str(error), failed=True))
+    else:
+        screen.post_message(OpenRun(small))
 
 
 def remedy_dialog(run: RunDir, remedies: Mapping[int, Remedy]) -> Confirm[tuple[int, Rerun]]:
