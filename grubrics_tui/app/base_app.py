@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import ClassVar
 
 from textual.actions import ActionParseResult, parse
-from textual.app import App, SystemCommand
+from textual.app import App
+from textual.command import Provider
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.events import Event, Key
@@ -18,6 +20,7 @@ from textual.filter import LineFilter
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
+from grubrics_tui.app.palette import ActionCommands
 from grubrics_tui.app.textual_internals import choose_driver
 from grubrics_tui.settings.actions import (
     Action,
@@ -46,6 +49,7 @@ class Frame(App[None]):
     TITLE = "grubrics-tui"
     BINDINGS = bindings()
     ENABLE_COMMAND_PALETTE = True
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {ActionCommands}
     NOTIFICATION_TIMEOUT = 4.0
 
     CSS = """
@@ -170,20 +174,22 @@ class Frame(App[None]):
         index = names.index(self.theme) if self.theme in names else -1
         self.theme = names[(index + 1) % len(names)]
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        for action in actions_of(screen_name(screen)):
-            if action.needs_argument or not self._offers(screen, action):
-                continue
-            remapped_action = remapped(action, self.loaded.settings.keys or {})
-            command = f"   $ {action.cli_equivalent}" if action.cli_equivalent else ""
-            is_named = action.label.casefold() in action.description.casefold()
-            about = "" if is_named else f"{action.label.capitalize()}: "
-            yield SystemCommand(
-                f"{about}{action.description}",
-                f"key {remapped_action.keys}{command}",
-                partial(screen.run_action, action.name),
-            )
-        yield SystemCommand("Theme", "Choose the colors", self.action_change_theme)
+    def offered_actions(self, screen: Screen[object]) -> Iterator[Action]:
+        """The actions that do something on the screen now, each once, with the keys of the
+        settings: first those of the footer and the like, then groups such as the keys of charts,
+        then those of all screens. An action with an argument has only its key."""
+        keys = self.loaded.settings.keys or {}
+        own = actions_of(screen_name(screen))
+        actions = {action.name: remapped(action, keys) for action in own}
+        actions.pop("app.command_palette", None)
+        for action in sorted(actions.values(), key=_rank):
+            if not action.needs_argument and self._offers(screen, action):
+                yield action
+        yield Action("app.change_theme", "", "", "Choose the color theme", group="Global")
+
+
+def _rank(action: Action) -> int:
+    return 2 if action.group == "Global" else 1 if action.group else 0
 
 
 def screen_name(screen: Screen[object]) -> str:

@@ -93,7 +93,6 @@ class HelpScreen(ModalScreen[None]):
             words = action.short or action.label or action.description
             keys = groups.setdefault(name, {}).setdefault(words, [])
             keys.append(format_keys(action.key, ascii_only=ascii_only))
-        groups["Global"].setdefault("commands", ["ctrl+p"])
         for name, entries in groups.items():
             inks = (
                 ("$quiet", "$quiet") if name == _UNAVAILABLE else ("bold $primary", "$foreground")

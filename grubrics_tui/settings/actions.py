@@ -453,6 +453,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("app.show_ablations", "A", "", "Ablations: plan one, or open its table", (),
            "grubrics-tui ablate CONFIG", group="Global", short="ablations"),
     Action("app.next_theme", "ctrl+t", "", "Next color theme", group="Global", short="theme"),
+    Action("app.command_palette", "ctrl+p", "commands", "Find a command by typing a part of it",
+           group="Global"),
     Action("app.show_help", "question_mark,f1", "help", "Show this help (f1 also in text fields)",
            group="Global"),
     Action("app.suspend_process", "ctrl+z", "", "Suspend to the shell (fg resumes)", group="Global",

@@ -92,7 +92,7 @@ def test_from_checklist_to_log_entry(
         again.wait_for(rf"{STEPS}/{STEPS}")
         again.press("\r")
         again.wait_for(re.escape(run.id))
-        again.wait_for(r"e entry")
+        again.wait_for(r"e (log )?entry")
         again.wait_for(rf"finished(.*\n)*.*step {STEPS}/{STEPS}")
         last = logged_step(run, STEPS)
         expected = f"reward {fixed(last['reward/mean'])} ± {fixed(last['reward/std'])}"

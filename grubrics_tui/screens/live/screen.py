@@ -351,8 +351,8 @@ class LiveScreen(ChartScreen):
     def action_open_log(self) -> None:
         """Open the log; of a failed run, at the line that shows why."""
         if self._has_failed and self._error_line is not None:
-            path, offset = self._error_line
-            self.post_message(OpenLog(path, f"log of {self.run.id}", offset))
+            console, offset = self._error_line
+            self.post_message(OpenLog(console, f"log of {self.run.id}", offset))
         elif (path := self.query_one(LogView).path) is not None:
             self.post_message(OpenLog(path, f"log of {self.run.id}"))
 

@@ -113,8 +113,8 @@ def test_a_worker_that_waits_for_the_judge_says_so() -> None:
 def test_a_connection_that_no_frame_shows_is_the_judges() -> None:
     waits = Member(14, "RewardLoopWorker", "S", connected="203.0.113.5:443")
     text = told(waits, member(10, "TaskRunnerV1"), p14=IDLE_ACTOR, p10=DRIVER)
-    waits = "TaskRunnerV1 10 waits in ray.get for RewardLoopWorker 14"
-    assert text == f"{waits}, which waits for a reply from 203.0.113.5:443"
+    told_first = "TaskRunnerV1 10 waits in ray.get for RewardLoopWorker 14"
+    assert text == f"{told_first}, which waits for a reply from 203.0.113.5:443"
 
 
 def test_the_coordinator_is_not_the_location_of_a_hang_while_workers_exist() -> None:

@@ -120,8 +120,8 @@ async def test_a_failed_run_shows_its_reason_and_what_the_doctor_says(runs: Path
     async with running(runs, SMALL) as driver:
         await driver.press("r", "enter")
         await driver.shows(
-            "failed: exit code 1 at step 2 of 40",
-            "GPU out of memory in training   f findings",
+            "failed: GPU out of memory in training; exit code 1 at step 2 of 40",
+            "f findings",
         )
 
 

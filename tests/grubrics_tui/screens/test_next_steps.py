@@ -145,7 +145,7 @@ async def test_a_stalled_run_says_who_waits_for_whom_and_promises_no_end(
     run.say("stalled", reason=f"no step for 60 s; the median step takes 1.8 s; {waits}")
     async with running(runs, size) as driver:
         screen = await driver.shows(
-            "stalled: no step for 60 s", "waits in ray.get for WorkerDict 9"
+            "stalled: no step for 60 s", "driver 7 waits in", "WorkerDict 9"
         )
         assert "ETA" not in screen
         await driver.shows("kill -CONT 9", "f findings", "s stop")
