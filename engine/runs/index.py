@@ -14,6 +14,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from engine.base import files
 
 Row = dict[str, Any]
@@ -60,8 +62,8 @@ class Index:
             return {}
         texts = [text for _, _, text in stored]
         try:  # One call: a call for each of ten thousand rows takes longer than everything else.
-            rows = json.loads(f"[{','.join(texts)}]")
-        except (TypeError, ValueError, RecursionError):
+            rows = orjson.loads(f"[{','.join(texts)}]")
+        except (TypeError, orjson.JSONDecodeError):
             rows = []
         if len(rows) != len(texts) or not all(isinstance(row, dict) for row in rows):
             self._discard()
@@ -72,7 +74,7 @@ class Index:
         """Store new rows and forget runs that are no longer there."""
         if not changed and not gone:
             return
-        rows = [(self._root, id, stamp, json.dumps(row)) for id, (stamp, row) in changed.items()]
+        rows = [(self._root, id, stamp, _to_json(row)) for id, (stamp, row) in changed.items()]
         forgotten = [(self._root, id) for id in gone]
         with suppress(sqlite3.Error, OSError), self._open() as database:
             database.executemany("insert or replace into run values (?, ?, ?, ?)", rows)
@@ -100,6 +102,14 @@ class Index:
         """Delete the file: a damaged one would never work again."""
         with suppress(OSError):
             self._path.unlink()
+
+
+def _to_json(row: Row) -> str:
+    """The row as JSON that ``read`` takes: half a surrogate pair becomes a question mark."""
+    try:
+        return orjson.dumps(row).decode()
+    except orjson.JSONEncodeError:
+        return json.dumps(row, ensure_ascii=False).encode(errors="replace").decode()
 
 
 def stamp(file: str) -> str:

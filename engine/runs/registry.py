@@ -118,9 +118,11 @@ def _info(root: Path, name: str, row: Row) -> RunInfo:
         state = observe(state, run)
         if state.state == "lost":
             state = observed_state(run)  # It may have ended since its file was read.
-    return RunInfo(
-        name,
-        state,
+    info = object.__new__(RunInfo)
+    # The constructor of a frozen class takes three times as long: too long for ten thousand runs.
+    info.__dict__.update(
+        id=name,
+        state=state,
         recipe=jsonl.line(row.get("recipe")) or "?",
         kind=jsonl.line(row.get("kind")) or "?",
         started=state.first_start or jsonl.moment(row.get("created")),
@@ -129,7 +131,9 @@ def _info(root: Path, name: str, row: Row) -> RunInfo:
         curve=jsonl.line(row.get("curve")) or "",
         validation=jsonl.number(row.get("validation")),
         changed=_texts(row["changed"]) if "changed" in row else (),
+        health="",
     )
+    return info
 
 
 def _texts(value: Any) -> tuple[str, ...]:

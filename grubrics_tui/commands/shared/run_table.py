@@ -9,6 +9,7 @@ from engine.runs import columns
 from engine.runs.columns import Column, RunInfo
 from engine.runs.state import describe
 
+_GAP = "  "
 _LONGEST_TEXT = 60
 """Characters of a column that declares no width."""
 
@@ -25,7 +26,7 @@ def format_runs(runs: Sequence[RunInfo], chosen: Sequence[Column] | None = None)
         (name,) = columns.find_columns(["id"])
         table = [_column(column, runs) for column in (name, *columns.listed_columns(runs))]
         table.append(_outcomes(runs))
-    return (" ".join(cells).rstrip() for cells in zip(*table, strict=True))
+    return (_GAP.join(cells).rstrip() for cells in zip(*table, strict=True))
 
 
 def _column(column: Column, runs: Iterable[RunInfo]) -> list[str]:
@@ -34,8 +35,8 @@ def _column(column: Column, runs: Iterable[RunInfo]) -> list[str]:
     texts = [column.head, *map(column.text, runs)]
     most = cell.most if cell else _LONGEST_TEXT
     width = (cell and cell.width) or min(most, max(map(len, texts)))
-    pad: Callable[..., str] = str.rjust if cell and cell.right else str.ljust
-    return [pad(_cut(text, width), width) + " " for text in texts]
+    pad: Callable[[str, int], str] = str.rjust if cell and cell.right else str.ljust
+    return [pad(text if len(text) <= width else f"{text[: width - 1]}…", width) for text in texts]
 
 
 def _outcomes(runs: Iterable[RunInfo]) -> list[str]:
@@ -46,7 +47,3 @@ def _outcome(run: RunInfo) -> str:
     """``finished, unhealthy: KL explodes since step 12  #night``."""
     health = f", {run.health}" if run.health.startswith(("unhealthy", "not")) else ""
     return describe(run.state) + health + "".join(f"  #{tag}" for tag in run.notes.tags)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.base import secret_shapes
 from engine.base.masking import holds_secret, mask, mask_data, mask_lines, mask_text
+from engine.base.secret_shapes import hinted_shapes
 
 # Made up, and put together here: a scanner of this repository should find none.
 BODY = "Q7w8E9r0T1y2U3i4O5p6A7s8"
@@ -284,6 +286,19 @@ def test_the_only_secret_of_many_lines_is_masked(
     _are_masked_as_alone(
         ["step:3 - loss:0.25", f"x {secret} y", "grpo_tiny-20261122-171332  60/60"]
     )
+
+
+@pytest.mark.parametrize("secret", [*SHAPES.values(), *(s for _, s in IN_CONTEXT.values())])
+def test_hints_are_found_together_as_each_alone(secret: str) -> None:
+    text = f"step:3 {secret} of the run"
+    shapes = secret_shapes.SHAPES
+    alone = [shape for shape in shapes if shape.is_hinted(text, text.lower())]
+    assert hinted_shapes(shapes, text, text.lower()) == alone
+
+
+def test_a_secret_in_a_very_long_text_is_masked() -> None:
+    words = " ".join(f"word-{number}" for number in range(10_000))
+    assert "hf_" not in mask_lines([words, f"token {SHAPES['hugging face']}"])[1]
 
 
 @pytest.mark.parametrize("context", IN_CONTEXT)
