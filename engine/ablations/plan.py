@@ -187,6 +187,11 @@ def split_values(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in parts))
 
 
+def base_files() -> list[Path]:
+    """The bases of the ablations of this folder: they may name a checkpoint to start from."""
+    return sorted(FOLDER.glob(f"*/{BASE_FILE}"))
+
+
 def list_plans() -> list[AblationPlan]:
     """The ablations of this folder, the newest first; those that cannot be read are left out."""
     files = [path for path in FOLDER.glob("*/plan.json") if path.is_file()]

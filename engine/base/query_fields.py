@@ -79,7 +79,7 @@ def compare(test: Condition, kind: Kind, value: Any, now: float) -> bool:
     if value is None:
         return False
     if kind == "duration":
-        return _COMPARE[test.operator](value, _seconds(test.value) or 0.0)
+        return _COMPARE[test.operator](value, parse_span(test.value) or 0.0)
     return _compare_time(test, value, now)
 
 
@@ -120,7 +120,7 @@ def _compare_time(test: Condition, value: float, now: float) -> bool:
 
     A day is meant as a whole: ``>`` and ``>=`` are since its start, ``<`` before it.
     """
-    if (span := _seconds(test.value)) is not None and test.operator in _ORDERED:
+    if (span := parse_span(test.value)) is not None and test.operator in _ORDERED:
         return _COMPARE[test.operator](now - value, span)
     start, end = _period(test.value, now) or (0.0, 0.0)
     inside = start <= value < end
@@ -135,7 +135,7 @@ def _compare_time(test: Condition, value: float, now: float) -> bool:
 
 def _period(text: str, now: float) -> tuple[float, float] | None:
     """Start and end of a date or minute; a duration is from that long ago until now."""
-    if (span := _seconds(text)) is not None:
+    if (span := parse_span(text)) is not None:
         return now - span, now
     for form, length in _DATES:
         try:
@@ -146,8 +146,8 @@ def _period(text: str, now: float) -> tuple[float, float] | None:
     return None
 
 
-def _seconds(text: str) -> float | None:
-    """Parse a duration; ``1h30m`` adds up."""
+def parse_span(text: str) -> float | None:
+    """Parse a duration to seconds; ``1h30m`` adds up. None for what is none."""
     if not text or _UNIT.sub("", text).strip():
         return None
     return sum(float(n) * _SECONDS[unit.lower()] for n, unit in _UNIT.findall(text))
@@ -173,8 +173,8 @@ def _as_texts(value: Any) -> tuple[str, ...]:
 _IS_VALUE: Mapping[Kind, Callable[[str], bool]] = {
     "number": lambda text: _number(text) is not None,
     "time": lambda text: _period(text, 0.0) is not None,
-    "age": lambda text: _seconds(text) is not None,
-    "duration": lambda text: _seconds(text) is not None,
+    "age": lambda text: parse_span(text) is not None,
+    "duration": lambda text: parse_span(text) is not None,
 }
 _EXAMPLES: Mapping[Kind, str] = {
     "number": "a number",

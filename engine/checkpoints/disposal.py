@@ -74,18 +74,23 @@ def remove_checkpoints(own: OwnCheckpoints) -> None:
     """
     if own.folder is None or not own.entries:
         return
-    if own.inherited:
-        files.write_atomic(own.folder / TRACKER, str(own.inherited))
+    remove_steps(own.folder, own.entries, own.inherited)
+    (own.folder / STAMP).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        own.folder.rmdir()
+
+
+def remove_steps(folder: Path, entries: Iterable[Path], last: int) -> None:
+    """Delete entries of a checkpoint folder whose last step is then ``last``; 0 for none."""
+    if last:
+        files.write_atomic(folder / TRACKER, str(last))
     else:
-        (own.folder / TRACKER).unlink(missing_ok=True)
-    for entry in own.entries:
+        (folder / TRACKER).unlink(missing_ok=True)
+    for entry in entries:
         trash = entry
         if not entry.name.startswith(_TRASH):
             trash = entry.rename(entry.with_name(f"{_TRASH}{entry.name}"))
         shutil.rmtree(trash)
-    (own.folder / STAMP).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        own.folder.rmdir()
 
 
 def bytes_of(path: Path) -> int:
@@ -149,7 +154,7 @@ def _used(folder: Path, others: Iterable[RunDir]) -> str | None:
     is_within = cache(partial(_is_within, os.path.realpath(folder)))
     for other in others:
         try:
-            manifest = _parse(files.read_regular(other.manifest, jsonl.LARGEST_FILE))
+            manifest = parse_manifest(files.read_regular(other.manifest, jsonl.LARGEST_FILE))
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -157,12 +162,13 @@ def _used(folder: Path, others: Iterable[RunDir]) -> str | None:
         if manifest is None:
             return f"run '{other.id}' may use them (its manifest is damaged)"
         cwd = str(manifest.get("cwd") or ".")
-        if any(is_within(cwd, text) for text in _texts(manifest)):
+        if any(is_within(cwd, text) for text in texts_of(manifest)):
             return f"run '{other.id}' uses them"
     return None
 
 
-def _parse(text: bytes) -> dict[str, Any] | None:
+def parse_manifest(text: bytes) -> dict[str, Any] | None:
+    """All of a manifest, damaged fields too; None for what is none."""
     try:
         manifest = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -185,7 +191,7 @@ def _leads_into(inside: str, cwd: str, value: str) -> bool:
     return resolved == inside or resolved.startswith(f"{inside}{os.sep}")
 
 
-def _texts(manifest: dict[str, Any]) -> set[str]:
+def texts_of(manifest: dict[str, Any]) -> set[str]:
     """Every text in a manifest, keys included."""
     texts: set[str] = set()
     stack: list[Any] = [manifest]

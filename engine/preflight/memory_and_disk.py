@@ -106,6 +106,7 @@ _DISK = "disk"
 _RUN_BYTES = 512 * 1024**2
 """The files of a run directory: console, metrics, rollouts of some thousand steps."""
 
+_PRUNE = "grubrics-tui prune --keep best,last"
 _FEWER = ByKind("disk", grpo="trainer.max_actor_ckpt_to_keep=1", sft="training.save_steps=-1")
 _BYTES_FP32 = 4
 _ADAM_BYTES = 8  # two fp32 optimizer states for each trained parameter
@@ -123,10 +124,10 @@ def check_disk(subject: Subject) -> Check:
     estimate = f"{folder}: {count_of(count, 'checkpoint')} of {about}, {readable(free)} free"
     problems = []
     if count and size > free:
-        fix = f"{recipe.kind.checkpoint_key}=FOLDER (on a larger disk)"
+        fix = f"{_PRUNE}, or {recipe.kind.checkpoint_key}=FOLDER (on a larger disk)"
         problems.append(fail(_DISK, f"{estimate}: no space for a single checkpoint", fix))
     elif count * size > free:
-        fix = _FEWER[recipe.kind]
+        fix = f"{_PRUNE}, or {_FEWER[recipe.kind]}"
         problems.append(warn(_DISK, f"{estimate}: no space for all of them", fix))
     if runs_free < _RUN_BYTES:
         message = f"{subject.runs}: {readable(runs_free)} free, too little for a run"

@@ -9,12 +9,13 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from engine.base import files, jsonl
 from engine.base.errors import UsageError, unknown_name
 from engine.checkpoints.disposal import (
     OwnCheckpoints,
@@ -22,6 +23,7 @@ from engine.checkpoints.disposal import (
     own_checkpoints,
     remove_checkpoints,
 )
+from engine.checkpoints.pruning import Keep, Pruning, Users, folder_of, plan_pruning, prune
 from engine.runs.processes import members
 from engine.runs.rundir import RunDir, archive_root, check_id, run_ids
 from engine.runs.staging import remove_abandoned
@@ -108,6 +110,48 @@ def delete(deletion: Deletion, *, checkpoints: bool = False) -> int:
     return freed
 
 
+def plan_prunings(
+    runs: Sequence[RunDir], root: Path, keep: Keep, plans: Iterable[Path] = ()
+) -> list[Pruning]:
+    """What can be freed of the checkpoints of these runs; ``plans`` are files that name what runs
+    to come start from. A run that is active or must not be touched keeps all."""
+    users = _read_users(runs, root, plans)
+    return [_plan_pruning(run, keep, users) for run in runs]
+
+
+def prune_runs(
+    prunings: Sequence[Pruning], root: Path, plans: Iterable[Path] = ()
+) -> Iterator[int]:
+    """Delete what was planned, run by run; yields the bytes that each freed. UsageError if what a
+    run has, or who uses it, has changed since; the runs after it stay whole."""
+    users = _read_users([pruning.run for pruning in prunings], root, plans)
+    for pruning in prunings:
+        with _hold_ended(pruning.run):
+            if plan_pruning(pruning.run, pruning.keep, users) != pruning:
+                raise UsageError(
+                    f"the checkpoints of run '{pruning.run.id}' have changed; nothing more was "
+                    "deleted"
+                )
+            yield prune(pruning)
+
+
+def _read_users(runs: Sequence[RunDir], root: Path, plans: Iterable[Path]) -> Users:
+    folders = [folder for run in runs if (folder := folder_of(run)) is not None]
+    users = Users(folders, _all_runs(root))
+    for file in plans:
+        text = files.read_regular(file, jsonl.LARGEST_FILE).decode(errors="replace")
+        users.add_plan(f"ablation '{file.parent.name}'", text)
+    return users
+
+
+def _plan_pruning(run: RunDir, keep: Keep, users: Users) -> Pruning:
+    try:
+        require_ended(run)
+    except UsageError as error:
+        return Pruning(run, keep, kept_because=str(error))
+    return plan_pruning(run, keep, users)
+
+
 def finish_deletions(root: Path) -> None:
     """Remove the remains of interrupted deletions and launches."""
     remove_abandoned(root)
@@ -190,6 +234,10 @@ def _move(run: RunDir, folder: Path) -> RunDir:
 
 def _other_runs(run: RunDir, root: Path) -> Iterator[RunDir]:
     """Every run except this one, including the archive."""
+    return (candidate for candidate in _all_runs(root) if candidate.path != run.path)
+
+
+def _all_runs(root: Path) -> Iterator[RunDir]:
+    """Every run, including the archive."""
     for folder in (root, archive_root(root)):
-        runs = (RunDir(folder / name) for name in run_ids(folder))
-        yield from (candidate for candidate in runs if candidate.path != run.path)
+        yield from (RunDir(folder / name) for name in run_ids(folder))

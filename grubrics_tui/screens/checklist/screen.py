@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from grubrics_tui.screens.checklist.check_list import CheckList
 from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
 from grubrics_tui.screens.dialogs.choices import PickName
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
+from grubrics_tui.screens.dialogs.prune import confirm_prune, find_ended
 from grubrics_tui.screens.navigation import OpenGuide, ShowNotice
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import clean_text
@@ -76,7 +78,7 @@ class ChecklistScreen(CockpitScreen):
             self.check = check
 
     class Fixed(Message):
-        """The command of a fix has ended."""
+        """What a fix does outside of the config is done."""
 
     def __init__(
         self, runs_root: Path, config: str, overrides: tuple[str, ...], *, edits: bool = False
@@ -229,6 +231,10 @@ class ChecklistScreen(CockpitScreen):
             self._choose(self._config, replace_overrides(recipe.overrides, fix.overrides))
         if fix.queues:
             self._open_launch(queue=True)
+        elif fix.prunes:
+            root = self._runs_root
+            check = partial(self.post_message, self.Fixed())
+            confirm_prune(self, lambda: find_ended(root), root, check)
         elif fix.command:
             self._ask_to_run(fix)
 

@@ -20,6 +20,7 @@ from engine.supervise.ray_jobs import has_open_jobs
 from grubrics_tui.model.ended_run_doctor import EndedRunDoctor
 from grubrics_tui.model.run_feed import Listing, RunFeed
 from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.screens.dialogs.prune import confirm_prune
 from grubrics_tui.screens.dialogs.quit import ask_to_quit
 from grubrics_tui.screens.dialogs.resume import confirm_resume
 from grubrics_tui.screens.dialogs.stop import confirm_stop
@@ -52,7 +53,7 @@ _EXAMPLES = "words  sick  state:failed  tag:best  step>100  reward>0.5  lr=3e-5 
 """Shown in the empty filter."""
 _TICK_S = 1.0
 _FOR_ENDED = ("verdict", "log_entry")
-_ON_TARGETS = ("stop", "resume", "remove")
+_ON_TARGETS = ("stop", "resume", "remove", "prune")
 _FOR_ANY = (
     "open_run",
     "open_config",
@@ -176,7 +177,7 @@ class RunsScreen(CockpitScreen):
 
     def _summary(self, listing: Listing) -> str:
         selected = (
-            f"   {len(self.marks)} selected: x compare, d remove, s stop, u resume"
+            f"   {len(self.marks)} selected: x compare, d remove, P free, s stop, u resume"
             if self.marks
             else ""
         )
@@ -255,7 +256,7 @@ class RunsScreen(CockpitScreen):
 
     @property
     def _targets(self) -> list[RunInfo]:
-        """What stop, resume and remove act on: the selected runs, else the one under the cursor."""
+        """What ``_ON_TARGETS`` act on: the selected runs, else the one under the cursor."""
         if self.marks:
             return [self._listed_runs[run] for run in self.marks.ids]
         return [self._selected] if self._selected is not None else []
@@ -373,6 +374,16 @@ class RunsScreen(CockpitScreen):
             self.app.push_screen(removal_dialog(runs, self._root), answered)
 
         when_trusted(self, runs, ask, executes=any(has_open_jobs(run) for run in runs))
+
+    def action_prune(self) -> None:
+        if not (targets := self._targets_of("prune")):
+            return
+        runs = [self._run(info) for info in targets]
+
+        def ask() -> None:
+            confirm_prune(self, lambda: runs, self._root, self._feed.refresh)
+
+        when_trusted(self, runs, ask)
 
     @work(thread=True, group="changes", exit_on_error=False)
     def _remove(self, runs: Sequence[RunDir], removal: Removal) -> None:

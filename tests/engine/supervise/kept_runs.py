@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from engine.checkpoints.ownership import STAMP, Stamp
 from engine.checkpoints.step_folders import TRACKER
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
+from tests.engine.checkpoints.checkpoint_files import save
 
 CONSOLE = b"x" * 1000
 
@@ -35,3 +37,26 @@ def save_checkpoint(run: RunDir, stamped: bool = True) -> Path:
     if stamped:
         jsonl.write_json(folder / STAMP, asdict(Stamp.of(run, run.read_manifest())))
     return folder
+
+
+STEPS = (10, 20, 30, 40)
+REWARDS = {10: 0.1, 20: 0.9, 30: 0.5, 40: 0.4}
+
+
+def make_trained(
+    root: Path,
+    name: str = "old",
+    state: RunState | None = None,
+    *,
+    metric: str = "val/reward",
+    values: Mapping[int, float] = REWARDS,
+) -> tuple[RunDir, Path]:
+    """A run that saved and validated at every tenth step."""
+    run = make_run(root, name, state)
+    folder = root.parent / "checkpoints" / name
+    save(folder, *STEPS)
+    jsonl.write_json(folder / STAMP, asdict(Stamp.of(run, run.read_manifest())))
+    for step, value in values.items():
+        line = {"v": 1, "step": step, "attempt": 1, "t": 1.0, "metrics": {metric: value}}
+        jsonl.append(run.train_log, line)
+    return run, folder

@@ -11,6 +11,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.checkpoints.ownership import STAMP, Stamp
+from engine.checkpoints.step_folders import complete_steps
 from engine.runs.events import pending_stop
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir, archive_root
@@ -21,6 +22,7 @@ from grubrics_tui.screens.runs.run_list import RunList
 from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.widgets import facts
 from tests.engine.checkpoints.checkpoint_files import save
+from tests.engine.supervise.kept_runs import make_trained
 from tests.grubrics_tui.pilots import SMALL, running
 from tests.grubrics_tui.sample_run import SampleRun
 
@@ -237,6 +239,19 @@ async def test_archiving_asks_first_and_says_how_to_undo_it(runs: Path) -> None:
         await driver.press("a")
         await driver.shows("grubrics-tui archive --undo old", "No runs in")
     assert [info.id for info in list_runs(archive_root(runs))] == ["old"]
+
+
+async def test_checkpoints_are_freed_after_a_question_that_names_what_stays(runs: Path) -> None:
+    run, folder = make_trained(runs)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("1 run ")
+        await driver.press("P")
+        await driver.shows("frees 2 checkpoints", "20 (best), 40 (last)", "keep only the last")
+        await driver.press("y")
+        await driver.shows("Checkpoints of 1 run:")
+    assert list(complete_steps(folder)) == [20, 40]
+    assert run.manifest.exists()
 
 
 async def test_a_key_pressed_twice_deletes_nothing(runs: Path) -> None:
