@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 from textual.actions import ActionParseResult, parse
@@ -38,6 +39,7 @@ from grubrics_tui.text.terminal_text import clean_text
 _FAULT_S = 20.0
 _SETTLED_S = 3.0
 """By then the first screen is shown and its imports are done."""
+_SCREENSHOTS = "screenshots"
 _THREADS = 64
 """Every screen in the stack keeps one or two threads that watch its files, and asyncio's default
 pool has only four more than there are cores. Threads are started as needed."""
@@ -168,6 +170,25 @@ class Frame(App[None]):
             return False
         _, name, parameters = parse(action.name)
         return all(owner.check_action(name, parameters) is True for owner in (screen, self))
+
+    def action_save_screenshot(self) -> None:
+        """Save the screen as it is, and say where. Read-only mode writes only to a folder that the
+        user chose."""
+        chosen = self.settings.screenshots
+        if chosen is None and self.settings.read_only:
+            fix = "Choose a folder in the settings: screenshots: PATH"
+            self.notify(f"Read-only mode saves no screenshot. {fix}", severity="error")
+            return
+        from grubrics_tui.app.screenshot import save_screenshot  # Start-up time.
+
+        folder = Path(chosen or _SCREENSHOTS).expanduser()
+        try:
+            path = save_screenshot(self.export_screenshot(), folder, screen_name(self.screen))
+        except OSError as error:
+            where = error.filename or folder
+            self.notify(f"No screenshot saved: {where}: {error.strerror}", severity="error")
+        else:
+            self.notify(f"Saved {path} and .txt")
 
     def action_next_theme(self) -> None:
         names = [theme.name for theme in self._themes]

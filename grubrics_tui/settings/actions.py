@@ -454,6 +454,8 @@ ACTIONS: tuple[Action, ...] = (
            group="Global", short="home"),
     Action("app.show_ablations", "A", "", "Ablations: plan one, or open its table", (),
            "grubrics-tui ablate CONFIG", group="Global", short="ablations"),
+    Action("app.save_screenshot", "P", "", "Save a screenshot as SVG and as text", group="Global",
+           short="screenshot"),
     Action("app.next_theme", "ctrl+t", "", "Next color theme", group="Global", short="theme"),
     Action("app.command_palette", "ctrl+p", "commands", "Find a command by typing a part of it",
            group="Global"),

@@ -83,6 +83,10 @@ class Settings:
     ] = None
     hints: Annotated[bool, doc("Show a key hint the first time a screen opens.")] = True
     bell: Annotated[bool, doc("Ring the terminal bell on a new alert.")] = False
+    screenshots: Annotated[
+        str | None,
+        doc("Folder for screenshots (P); null: screenshots/ here, and none in read-only mode."),
+    ] = None
     read_only: Annotated[
         bool, doc("true: no launch, stop, resume, delete, kill or edit in the TUI.")
     ] = False
