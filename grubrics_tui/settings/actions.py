@@ -346,7 +346,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("remove", "d", "", "Archive or delete runs (asks first)", ("runs",),
            "grubrics-tui archive RUN; grubrics-tui delete RUN", changes=True,
            short="archive or delete"),
-    Action("prune", "P", "", "Free checkpoints, and keep the runs (asks first)", ("runs",),
+    Action("prune", "F", "", "Free checkpoints, and keep the runs (asks first)", ("runs",),
            "grubrics-tui prune RUN --keep best,last", changes=True, short="free checkpoints"),
     Action("relaunch", "R", "", "Launch the run's config again, with changes",
            ("home", "runs", "live", "end"), "grubrics-tui launch --from RUN KEY=VALUE",

@@ -88,6 +88,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "tag": [["grpo-day"], ["grpo-day", WORDS], ["grpo-day", WORDS, "--remove"], [WORDS, "x"]],
     "note": [["grpo-day"], ["grpo-day", WORDS], ["grpo-day", MARKUP * 90]],
     "entry": [["grpo-day"], ["grpo-day", "--title", WORDS], ["grpo-day", "--append"], [WORDS]],
+    "prune": [["grpo-day", "--dry-run"], [WORDS], ["--keep", WORDS], ["--older", WORDS]],
     "archive": [[WORDS], ["sft-warmup"], ["sft-warmup", "--undo"]],
     "delete": [["grpo-day"], [WORDS], ["grpo-day", "--yes"]],
 }

@@ -246,7 +246,7 @@ async def test_checkpoints_are_freed_after_a_question_that_names_what_stays(runs
     async with running(runs) as driver:
         await driver.press("r")
         await driver.shows("1 run ")
-        await driver.press("P")
+        await driver.press("F")
         await driver.shows("frees 2 checkpoints", "20 (best), 40 (last)", "keep only the last")
         await driver.press("y")
         await driver.shows("Checkpoints of 1 run:")
