@@ -209,13 +209,14 @@ def test_a_run_without_its_supervisor_is_lost_and_stop_ends_its_processes(
 def test_a_killed_screen_ends_no_run_and_leaves_no_gap(
     training: Victim,
 ) -> None:
-    killed = Terminal(CLI, training.project.path, training.project.env)
+    command = (*CLI, "watch", training.run.id)
+    killed = Terminal(command, training.project.path, training.project.env)
     try:
         killed.wait_for(rf"step \d+/{STEPS}")
         killed.kill()
     finally:
         killed.close()
-    again = Terminal(CLI, training.project.path, training.project.env)
+    again = Terminal(command, training.project.path, training.project.env)
     try:
         again.wait_for(rf"{training.run.id}(.*\n)*.*step \d+/{STEPS}")
         again.wait_for(rf"finished(.*\n)*.*step {STEPS}/{STEPS}")
