@@ -173,7 +173,8 @@ def main() -> int:
         )
         for metrics in (20, 50):
             sample = make_run(folder / f"runs{metrics}", "bench", given.steps, metrics)
-            ours = [sys.executable, "-m", "grubrics_tui", "--runs", str(sample.run.path.parent)]
+            program = [sys.executable, "-m", "grubrics_tui"]
+            ours = [*program, "watch", "bench", "--runs", str(sample.run.path.parent)]
             recorded = make_wandb(given.wandb_python, sample, folder / f"wandb{metrics}")
             writer = Writer(sample, metrics)
             writer.start()

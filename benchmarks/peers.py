@@ -143,7 +143,8 @@ class LiveRun:
         leet = None
         if recorded is not None:
             leet = (str(Path(python).with_name("wandb")), "leet", "run", str(recorded))
-        return cls(sample, metrics, (*OURS, "--runs", str(sample.run.path.parent)), leet)
+        ours = (*OURS, "watch", "bench", "--runs", str(sample.run.path.parent))
+        return cls(sample, metrics, ours, leet)
 
     def values(self, rounds: int) -> None:
         self.sample.say("running")
