@@ -147,7 +147,7 @@ def _period(text: str, now: float) -> tuple[float, float] | None:
 
 
 def parse_span(text: str) -> float | None:
-    """Parse a duration to seconds; ``1h30m`` adds up. None for what is none."""
+    """Parse a duration to seconds; ``1h30m`` adds up. None for a text that is not a duration."""
     if not text or _UNIT.sub("", text).strip():
         return None
     return sum(float(n) * _SECONDS[unit.lower()] for n, unit in _UNIT.findall(text))

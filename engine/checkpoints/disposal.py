@@ -168,7 +168,7 @@ def _used(folder: Path, others: Iterable[RunDir]) -> str | None:
 
 
 def parse_manifest(text: bytes) -> dict[str, Any] | None:
-    """All of a manifest, damaged fields too; None for what is none."""
+    """All of a manifest, damaged fields too; None for a file that is not a manifest."""
     try:
         manifest = orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -16,7 +16,7 @@ from engine.recipe.schema import GuardSection, Section, SupervisionSection
 class CommandSections(Section):
     supervision: SupervisionSection = SupervisionSection()
     guard: GuardSection = GuardSection(stop_at_once=True)
-    """A command's checkpoints are not known, so there is none to wait for."""
+    """Nothing is known of a command's checkpoints, so a stop waits for none."""
 
 
 def read_settings(stop_on: str | None, overrides: Sequence[str]) -> dict[str, dict[str, Any]]:

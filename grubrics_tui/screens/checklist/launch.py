@@ -92,7 +92,7 @@ class LaunchScreen(ScrolledScreen):
         order: Order | None = None,
         edited: Callable[[tuple[str, ...]], None] = lambda _: None,
     ) -> None:
-        """``source``: a config or a run. ``edited`` is told the overrides that are chosen here."""
+        """``source``: a config or a run. ``edited`` gets the overrides chosen here."""
         super().__init__()
         self._source, self._overrides, self._runs_root = source, tuple(overrides), runs_root
         self._order, self._edited = order or Order(), edited

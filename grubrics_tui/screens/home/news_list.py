@@ -56,7 +56,7 @@ class NewsList(ScrollText):
         self.show(self._rows_of, keep_scroll=True)
 
     def select(self, index: int) -> None:
-        """Select a run by its index; the nearest one if there is none."""
+        """Select a run by its index; the nearest one if there is no run at it."""
         self._index = max(0, min(index, len(self._shown) - 1))
         self.draw_again()
         own = [y for y, line in enumerate(self._lines) if line.index == self._index]
