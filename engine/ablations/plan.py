@@ -20,7 +20,7 @@ from engine.data.contract import read_facts
 from engine.data.excerpts import rewrite_prompts, write_with_excerpts
 from engine.recipe.frozen import config_of, pinned_recipe, training_fingerprint
 from engine.recipe.places import DATA_KEYS, data_files
-from engine.recipe.recipe import Recipe, load_recipe
+from engine.recipe.recipe import Recipe, load_recipe, parse_override
 from engine.recipe.scoring import asks_judge
 from engine.recipe.unread import unread
 from engine.runs.kinds import KINDS, Kind
@@ -253,7 +253,8 @@ def _make_arms(
         unchanged = load(())
         for name, own in wanted.items():
             recipe = load(own)
-            _check_arm(name, own, recipe)
+            own = recipe.overrides
+            _check_arm(name, recipe)
             if written := _rewrites(name, recipe, base, folder):
                 rewrites.update({file.target: file for file in written})
                 own = (*own, *_data_overrides(recipe, written))
@@ -345,13 +346,18 @@ def _require_validation(base: Recipe) -> None:
         raise UsageError(f"{base.path}: no validation file, so arms could not be compared")
 
 
-def _check_arm(name: str, overrides: Sequence[str], recipe: Recipe) -> None:
+def _check_arm(name: str, recipe: Recipe) -> None:
+    """UsageError for a name or an override of the arm that the plan cannot use."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"arm '{name}': a name has up to 40 letters, digits and . = + -; choose one: "
             "--arm 'NAME KEY=VALUE'"
         )
-    own = {text.partition("=")[0] for text in overrides}
+    own = {change.key for change in recipe.changes}
+    if len(own) < len(recipe.overrides):
+        keys = [parse_override(text)[0] for text in recipe.overrides]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise UsageError(f"arm '{name}': {twice} is set twice; an arm has one value for a key")
     for key, reason in _planned_keys(recipe.kind).items():
         if key in own:
             raise UsageError(f"arm '{name}': {key}: {reason}")

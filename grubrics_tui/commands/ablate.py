@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from engine.recipe.recipe import Recipe
 
 SEEDS = 3
+_MOST_NAMED = 3
 _POLL_S = 2.0
 
 
@@ -147,6 +148,18 @@ def _written_plan(base: str) -> Path | None:
     return next((path for path in candidates if (path / "plan.json").is_file()), None)
 
 
+def _nothing_to_vary(base: str) -> UsageError:
+    """The error for a base without arms: it may also be a mistyped ablation."""
+    from engine.ablations.plan import list_plans
+
+    known = [plan.id for plan in list_plans()[:_MOST_NAMED]]
+    or_continue = f", or name an ablation of this folder: {', '.join(known)}" if known else ""
+    return UsageError(
+        f"nothing to vary in '{base}': add --knob KEY=V1,V2 or --arm 'NAME KEY=VALUE ...'"
+        f"{or_continue}"
+    )
+
+
 def _existing_plan(folder: Path, base: str, is_changed: bool) -> AblationPlan:
     from engine.ablations.plan import read_plan
 
@@ -166,14 +179,16 @@ def _new_plan(
     dry_run: bool,
     as_json: bool,
 ) -> AblationPlan:
-    """Plan, show what it costs, and write it, unless ``dry_run``. UsageError if an arm cannot be
-    launched."""
+    """Plan, show what it costs, and write it, unless ``dry_run``. UsageError without an arm, and if
+    one cannot be launched."""
     from engine.ablations.cost import plan_cost
     from engine.ablations.plan import arm_recipes, make_plan
     from engine.ablations.runner import write_plan
     from grubrics_tui.text.ablations import format_plan
 
     base, _ = trusted_source(source, overrides, root, trust)
+    if not request.knobs and not request.arms:
+        raise _nothing_to_vary(source)
     plan = make_plan(
         base,
         request.knobs,

@@ -125,6 +125,19 @@ def test_a_value_without_effect_is_refused_with_the_reason() -> None:
         plan(named={"judge": ["judge.model=gpt-5"]})
 
 
+@pytest.mark.parametrize(
+    "override", ["total_training_steps=3", "val_files=other.parquet", "grubrics.seed=7"]
+)
+def test_what_all_arms_share_is_refused_by_the_end_of_its_key_too(override: str) -> None:
+    with pytest.raises(UsageError, match=r"arm 'x': \w+\.\w+: (all arms|arms|every arm)"):
+        plan(named={"x": [override]})
+
+
+def test_a_key_that_an_arm_sets_twice_is_refused() -> None:
+    with pytest.raises(UsageError, match=rf"arm 'lr=1e-4\+lr=3e-4': {LR} is set twice"):
+        plan(knobs={"lr": ["1e-4"], "optim.lr": ["3e-4"]})
+
+
 def test_an_unknown_key_is_refused_with_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"did you mean '.*optim\.lr'"):
         plan(named={"typo": ["actor_rollout_ref.actor.optim.lx=1"]})

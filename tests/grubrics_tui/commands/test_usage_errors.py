@@ -113,6 +113,7 @@ def test_too_many_or_too_few_arguments(command: str, refused: Refused) -> None:
         (["launch", "grpo_tiny", "--name", LONG], "run name"),
         (["config", "grpo_tiny", "--origin", "fil"], "did you mean 'file'?"),
         (["estimate", "grpo_tiny", "--gpu-memory", LONG], "--gpu-memory"),
+        (["ablate", "grpo_tiny"], "nothing to vary in 'grpo_tiny': add --knob KEY=V1,V2"),
     ],
 )
 def test_the_program_itself(words: list[str], expected: str, refused: Refused) -> None:
