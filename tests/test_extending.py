@@ -156,6 +156,20 @@ def test_the_reward_scores_a_response_by_its_name(installed: Path) -> None:
     assert asyncio.run(score()) == {"score": 1.0, "words": 3.0}
 
 
+def test_the_task_prepares_files_that_its_scorer_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pairs.csv").write_text("first,second\n" + "".join(f"{n},2\n" for n in range(9)))
+    result = CliRunner().invoke(app, ["prepare", "pairs.csv", "--task", "sums"])
+    assert result.exit_code == 0, result.output
+    init = CliRunner().invoke(app, ["init", "data/pairs/train.parquet", "--task", "sums"])
+    assert init.exit_code == 0, init.output
+    checks = run_checks(load_recipe("pairs", (), env={}), env={}, runs=Path("runs"))
+    [reward] = [check for check in checks if check.id == "reward"]
+    assert reward.message.startswith("task sums scored 4 of 4 sample rows, 0 to 1")
+
+
 def test_the_config_is_complete_and_every_value_has_an_effect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

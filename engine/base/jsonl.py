@@ -74,26 +74,36 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
 def parse_line(line: bytes) -> dict[str, Any] | None:
     """One JSONL line as a dict, or None when it is torn, nested too deeply or not an object.
 
-    Half a surrogate pair, which no file or terminal could take, becomes a question mark. Zeros
-    before the line are the hole that truncating a file leaves in front of its writer.
+    See ``parse_value``. Zeros before the line are the hole that truncating a file leaves in front
+    of its writer.
+    """
+    try:
+        record = parse_value(line.lstrip(b"\0"))
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def parse_value(text: bytes) -> Any:
+    """A value of JSON, also with NaN or a BOM. ValueError for other text, and for deep nesting.
+
+    Half a surrogate pair, which no file or terminal could take, becomes a question mark.
     """
     try:
         # A fifth of the time of ``json``; refuses NaN, a BOM and half surrogates.
-        record = orjson.loads(line)
+        return orjson.loads(text)
     except orjson.JSONDecodeError:
-        return _parse_unusual_line(line)
-    return record if isinstance(record, dict) else None
+        return _parse_unusual_value(text)
 
 
-def _parse_unusual_line(line: bytes) -> dict[str, Any] | None:
+def _parse_unusual_value(text: bytes) -> Any:
     try:
-        record = json.loads(line.lstrip(b"\0").decode("utf-8-sig"))
-        if _ESCAPED_SURROGATE.search(line):
-            printable = json.dumps(record, ensure_ascii=False).encode(errors="replace")
-            record = json.loads(printable)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None
+        value = json.loads(text.decode("utf-8-sig"))
+        if _ESCAPED_SURROGATE.search(text):
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    return value
 
 
 def read_json(path: Path, limit: int = LARGEST_FILE) -> dict[str, Any] | None:

@@ -17,7 +17,9 @@ from engine.base.errors import UsageError
 from engine.base.parquet import pa, pq
 from engine.data.contract import read_facts
 from engine.host.environment import gpus
+from engine.own_reward.function import TASK
 from engine.recipe.config_files import CONFIG_DIR
+from engine.tasks.registry import find_task
 
 DEFAULT_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 _GRPO_COLUMNS = ("prompt", "data_source", "reward_model", "extra_info")
@@ -139,22 +141,31 @@ class NewConfig:
     missing: Path | None = None
 
 
-def write_config(data: Path, name: str | None = None, model: str | None = None) -> NewConfig:
-    """Write ``configs/NAME.yaml`` for ``data``; ``name`` is the file's stem by default.
+def write_config(
+    data: Path, name: str | None = None, model: str | None = None, task: str | None = None
+) -> NewConfig:
+    """Write ``configs/NAME.yaml`` for ``data``; ``name`` is by default the file's stem, or of
+    ``train.parquet`` its folder's name.
 
-    UsageError if the file cannot be trained on as it is, or if a config of that name exists.
+    The ``task`` scores the answers of a parquet file, if one is named. UsageError if the file
+    cannot be trained on as it is, or if a config of that name exists.
     """
     if not data.is_file():
         raise UsageError(f"{data} is not a file; give a .jsonl or .parquet file")
     if name is None:
-        name = re.sub(r"[^\w-]+", "-", data.stem, flags=re.ASCII).strip("-") or "config"
+        # ``prepare`` writes data/NAME/train.parquet.
+        stem = data.absolute().parent.name if data.name == "train.parquet" else data.stem
+        name = re.sub(r"[^\w-]+", "-", stem, flags=re.ASCII).strip("-") or "config"
     elif not re.fullmatch(r"[\w.-]+", name, re.ASCII):
         raise UsageError(f"--name {name!r}: use letters, digits, '.', '_' and '-'")
     path = CONFIG_DIR / f"{name}.yaml"
     if path.exists():
         raise UsageError(f"{path} exists; choose another name with --name")
     template, scoring, reward = _SFT, "", None
-    if data.suffix != ".parquet":
+    if task is not None:
+        _read_has_gold(data)
+        template, scoring = _GRPO, _SCORED.format(path=f"{TASK}{find_task(task).name}")
+    elif data.suffix != ".parquet":
         _check_messages(data)
     elif _read_has_gold(data):
         template, scoring = _GRPO, _JUDGED.format(contrastive=_read_contrastive(data))

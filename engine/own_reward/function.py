@@ -4,6 +4,8 @@ A package offers a reward by name, as ``reward.custom_reward_function.path=plugi
 
     [project.entry-points."grubrics.rewards"]
     sums = "my_package.rewards:SUMS"
+
+A task brings its own: ``task://questions``.
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.plugins import load
+from engine.tasks.registry import tasks
 
 KEY = "reward.custom_reward_function"
 PACKAGE = "pkg://"
 FILE = "file://"
 PLUGIN = "plugin://"
+TASK = "task://"
 GROUP = "grubrics.rewards"
 
 
@@ -45,21 +49,26 @@ class RewardFunction:
     path: str
     name: str = "compute_score"
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    task: str | None = None
+    """The task whose scorer it is."""
 
     @classmethod
     def of_section(cls, section: Mapping[str, Any]) -> RewardFunction | None:
         """The function of a ``custom_reward_function`` section; None where it names no file.
 
-        ``plugin://NAME`` becomes the module and function that the installed package declares.
+        ``plugin://NAME`` becomes the module and function that the installed package declares, and
+        ``task://NAME`` those of the task's scorer.
         """
         if not section.get("path"):
             return None
         path, name = str(section["path"]), str(section.get("name") or cls.name)
         reward = find_reward(path)
+        task = None
         if reward is not None:
+            task = reward.name if path.startswith(TASK) else None
             path = f"{PACKAGE}{reward.module}"
             name = reward.function if name == cls.name else name
-        return cls(path, name, dict(section.get("reward_kwargs") or {}))
+        return cls(path, name, dict(section.get("reward_kwargs") or {}), task)
 
     @property
     def module(self) -> str | None:
@@ -70,7 +79,9 @@ class RewardFunction:
 
     @property
     def label(self) -> str:
-        """``gsm8k.py:compute_score``."""
+        """``gsm8k.py:compute_score``, or ``task questions``."""
+        if self.task is not None:
+            return f"task {self.task}"
         return f"{self.module or Path(self.path).name}:{self.name}"
 
     def find_file(self) -> Path | None:
@@ -95,15 +106,31 @@ class RewardFunction:
 
 
 def find_reward(path: str) -> Reward | None:
-    """The installed reward that ``plugin://NAME`` means; None for other paths and names."""
+    """The installed reward that ``plugin://NAME`` means, or the scorer that ``task://NAME`` does;
+    None for other paths and names."""
+    if path.startswith(TASK):
+        task = tasks().get(path.removeprefix(TASK))
+        if task is None:
+            return None
+        return Reward(
+            name=task.name, summary=task.summary, module=task.module, function=task.function
+        )
     if not path.startswith(PLUGIN):
         return None
     name = path.removeprefix(PLUGIN)
     return next((reward for reward in load(GROUP, Reward).objects if reward.name == name), None)
 
 
+def is_by_name(path: str) -> bool:
+    """Whether a path names a reward or task instead of a file or module."""
+    return path.startswith((PLUGIN, TASK))
+
+
 def missing_reward(path: str) -> str:
-    """Why ``plugin://NAME`` means nothing: the names that are installed, the plugins skipped."""
+    """Why ``plugin://NAME`` or ``task://NAME`` means nothing: the names that there are, the plugins
+    skipped."""
+    if path.startswith(TASK):
+        return f"is no task (tasks: {', '.join(f'{TASK}{name}' for name in tasks())})"
     plugins = load(GROUP, Reward)
     names = ", ".join(f"{PLUGIN}{reward.name}" for reward in plugins.objects) or "none"
     return "; ".join((f"is not installed (installed rewards: {names})", *plugins.problems))

@@ -27,7 +27,7 @@ from engine.base.errors import UsageError
 from engine.host.programs import own_module
 from engine.own_reward.child import STACK_SIGNAL
 from engine.own_reward.files import kept_copies
-from engine.own_reward.function import KEY, PLUGIN, RewardFunction, missing_reward
+from engine.own_reward.function import KEY, RewardFunction, is_by_name, missing_reward
 from engine.own_reward.loading import Source, own_line
 from engine.own_reward.wire import (
     HEADER,
@@ -258,8 +258,7 @@ def source_of(function: RewardFunction, copies: Path | None = None) -> Source:
     if file is None and copies is not None and former and (copies / former.name).is_file():
         file = former
     if file is None:
-        is_plugin = function.path.startswith(PLUGIN)
-        problem = missing_reward(function.path) if is_plugin else "does not exist"
+        problem = missing_reward(function.path) if is_by_name(function.path) else "does not exist"
         raise UsageError(f"{KEY}.path={function.path} {problem}")
     search = dict.fromkeys([str(Path.cwd()), *filter(None, sys.path)])
     return Source(

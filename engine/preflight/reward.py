@@ -14,7 +14,7 @@ from typing import Any
 from engine.base.errors import UsageError, nearest
 from engine.base.parquet import pa, pq
 from engine.own_reward.files import code_files, hidden_libraries
-from engine.own_reward.function import KEY, PLUGIN, RewardFunction, missing_reward
+from engine.own_reward.function import KEY, RewardFunction, is_by_name, missing_reward
 from engine.own_reward.loading import Source
 from engine.own_reward.processes import RewardProcesses, source_of
 from engine.preflight.check import Check, Subject, fail, ok, skip, warn
@@ -24,6 +24,7 @@ from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import reward_function
 from engine.reward.scorer import FunctionScorer, Rollout
 from engine.reward.scoring import RolloutScore
+from engine.tasks.registry import tasks
 
 ID = "reward"
 _MAX_ROWS = 4
@@ -142,7 +143,8 @@ def _try_function(subject: Subject, function: RewardFunction, limit_s: float) ->
         return fail(ID, trial.failures[-1][1], longer if limit_s < call_limit_s else None)
     message = _format_trial(function, trial)
     if not trial.failures:
-        return _check_copies(function, trial, message)
+        limit = _find_limit(function, samples)
+        return warn(ID, f"{message}; {limit}") if limit else _check_copies(function, trial, message)
     sample, error_message = trial.failures[0]
     example = f"row {sample.row}, answer {sample.rollout.text[:20]!r}: {error_message}"
     if not trial.rewards:
@@ -150,6 +152,15 @@ def _try_function(subject: Subject, function: RewardFunction, limit_s: float) ->
         return fail(ID, f"{scored}; {example}")
     count = f"{len(trial.failures)} of {len(trial.scores)}"
     return warn(ID, f"{message}; {count} sample answers got no reward: {example}")
+
+
+def _find_limit(function: RewardFunction, samples: Sequence[Sample]) -> str | None:
+    """What the scorer of a task cannot do here for the samples."""
+    if function.task is None:
+        return None
+    task = tasks()[function.task]
+    limits = (task.find_limit(sample.rollout.extra_info) for sample in samples)
+    return next(filter(None, limits), None)
 
 
 def _check_copies(function: RewardFunction, trial: Trial, message: str) -> Check:
@@ -201,7 +212,7 @@ def _read_rows(recipe: Recipe) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _missing_file(function: RewardFunction) -> str:
-    if function.path.startswith(PLUGIN):
+    if is_by_name(function.path):
         return missing_reward(function.path)
     path = Path(function.path)
     if path.is_dir():

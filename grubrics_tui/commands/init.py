@@ -29,6 +29,12 @@ def init(
             help="Folder or hub name of the model (default: Qwen/Qwen2.5-0.5B-Instruct)",
         ),
     ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TASK", help="Task that scores the answers, for a file of grubrics-tui prepare"
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a first config for a data file to configs/.
@@ -38,7 +44,7 @@ def init(
     """
     from engine.launch.new_config import write_config
 
-    new = write_config(data, name, model)
+    new = write_config(data, name, model, task)
     lines = [f"wrote {new.path}"]
     if new.reward is not None:
         lines.append(f"wrote {new.reward}: edit how a response is scored")

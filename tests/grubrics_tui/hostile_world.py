@@ -28,6 +28,7 @@ def make_hostile_world() -> World:
     _spoil(world.warmup)
     _spoil_rollouts(world.day)
     _spoil_recipes()
+    _write_records()
     return replace(
         world,
         night=_elsewhere(world.night, "night"),
@@ -122,6 +123,17 @@ def _spoil_recipes() -> None:
     name = FOLDER[:60].encode(errors="surrogateescape").decode(errors="ignore")
     Path(f"configs/{name}.yaml").write_text(text)
     Path("configs/broken.yaml").write_bytes(b"grubrics: {kind: sft, " + ALL.encode())
+
+
+def _write_records() -> None:
+    """Questions of hostile texts and columns, some of which are no questions."""
+    texts = [*HOSTILE.values(), ALL, LONE_SURROGATE, *LINES]
+    records = [
+        {"question": f"{n} {text}", "answer": text} for n, text in enumerate(map(str, texts))
+    ]
+    records.append({"question": ALL, "answer": "5", "kind": ALL})
+    records += [{ALL: "x", "question": "y", "answer": "z"}, {"question": "", "answer": ALL}]
+    Path("records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
 def external_logs() -> dict[str, Path]:

@@ -1,0 +1,106 @@
+"""Read the records of a file that people have: JSONL, JSON, CSV or parquet."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from engine.base import files, jsonl
+from engine.base.errors import UsageError
+from engine.base.parquet import pa, pq
+
+SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+_BATCH = 1000
+
+Record = dict[str, Any]
+
+
+def read_records(path: Path) -> Iterator[tuple[int, Record]]:
+    """The records with their numbers: lines from 1, or rows of parquet and JSON from 0.
+
+    Blank lines are skipped. Memory holds one batch, but of a .json file all of it. UsageError for a
+    file that cannot be read, and for the first line that is no record.
+    """
+    require_file(path)
+    match path.suffix.lower():
+        case ".parquet":
+            return _parquet_rows(path)
+        case ".json":
+            return _json_items(path)
+        case ".jsonl":
+            return _json_lines(path)
+        case ".csv" | ".tsv":
+            return _table_rows(path)
+    raise AssertionError(path.suffix)
+
+
+def require_file(path: Path) -> None:
+    """UsageError for what is no file, or of no format that is read."""
+    if not path.is_file():
+        problem = "is a folder" if path.is_dir() else "does not exist"
+        raise UsageError(f"{path} {problem}; give a file ({', '.join(SUFFIXES)})")
+    if path.suffix.lower() not in SUFFIXES:
+        known = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+        raise UsageError(f"{path}: the name must end in {known}")
+
+
+def _json_lines(path: Path) -> Iterator[tuple[int, Record]]:
+    with files.open_regular(path) as handle:
+        for number, line in enumerate(handle, start=1):
+            if not line.strip():
+                continue
+            record = jsonl.parse_line(line)
+            if record is None:
+                raise UsageError(f"{path}: line {number} is not a JSON object")
+            yield number, record
+
+
+def _json_items(path: Path) -> Iterator[tuple[int, Record]]:
+    """The items of a list, or of the one list in an object (``{"data": [...]}``)."""
+    try:
+        value = jsonl.parse_value(path.read_bytes())
+    except ValueError as error:
+        raise UsageError(f"{path} is not JSON: {error}") from error
+    if isinstance(value, dict):
+        lists = {name: item for name, item in value.items() if isinstance(item, list)}
+        if len(lists) != 1:
+            raise UsageError(f"{path}: neither a list nor an object with one list of records")
+        [value] = lists.values()
+    if not isinstance(value, list):
+        raise UsageError(f"{path}: not a list of records")
+    for number, record in enumerate(value):
+        if not isinstance(record, dict):
+            raise UsageError(f"{path}: item {number} is not a JSON object")
+        yield number, record
+
+
+def _table_rows(path: Path) -> Iterator[tuple[int, Record]]:
+    csv.field_size_limit(sys.maxsize)
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    with path.open(newline="", encoding="utf-8-sig") as handle:
+        rows = csv.DictReader(handle, delimiter=delimiter, strict=True)
+        try:
+            for row in rows:
+                if None in row or None in row.values():
+                    columns = len(rows.fieldnames or ())
+                    raise UsageError(
+                        f"{path}: line {rows.line_num} does not have {columns} columns, as line 1"
+                    )
+                yield rows.line_num, row
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise UsageError(f"{path}: line {rows.line_num + 1}: {error}") from error
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[int, Record]]:
+    try:
+        file = pq.ParquetFile(path)
+        number = 0
+        for batch in file.iter_batches(batch_size=_BATCH):
+            for record in batch.to_pylist():
+                yield number, record
+                number += 1
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"{path} cannot be read as parquet: {error}") from error

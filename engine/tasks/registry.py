@@ -1,0 +1,33 @@
+"""Tasks by name.
+
+A package adds one through an entry point of the group ``grubrics.tasks``:
+
+    [project.entry-points."grubrics.tasks"]
+    riddles = "my_package.riddles:RIDDLES"
+"""
+
+from __future__ import annotations
+
+from engine.base.errors import unknown_name
+from engine.base.plugins import load
+from engine.tasks.questions import QUESTIONS
+from engine.tasks.task import Task
+
+GROUP = "grubrics.tasks"
+BUILT_IN: tuple[Task, ...] = (QUESTIONS,)
+
+
+def tasks() -> dict[str, Task]:
+    """The built-in tasks and those of installed packages, by name. The first of a name wins."""
+    named: dict[str, Task] = {}
+    for task in (*BUILT_IN, *load(GROUP, Task).objects):
+        named.setdefault(task.name, task)
+    return named
+
+
+def find_task(name: str) -> Task:
+    """The task of a name. UsageError for an unknown one, with the nearest."""
+    known = tasks()
+    if name not in known:
+        raise unknown_name("task", name, known)
+    return known[name]

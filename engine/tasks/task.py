@@ -1,0 +1,88 @@
+"""The declaration of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.base.errors import UsageError, unknown_name
+from engine.rubrics.prompts import Message
+
+Values = Mapping[str, Any]
+"""The values of a record by the names of a task's ``columns``; None where the record has none."""
+
+
+class RecordError(ValueError):
+    """Why a record is no example of the task, in a few words."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One prompt and the truth that its answer is scored against.
+
+    ``extra`` is for the scorer, in ``extra_info``.
+    """
+
+    prompt: tuple[Message, ...]
+    truth: str
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A value of a record. ``names``: those it usually has, the most likely first."""
+
+    names: tuple[str, ...]
+    is_required: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """How a record becomes a prompt, and what scores the answers.
+
+    ``scorer`` is ``module:function`` under the contract of verl's ``compute_score``; it runs in a
+    process of its own. ``extra`` names what ``read`` puts into ``Example.extra``. ``right_answer``
+    writes a response that must get the full score, from the truth and the extra values.
+    ``find_limit`` says what the scorer cannot do here for a row with these extra values, such as
+    without a package that is not installed; None for nothing.
+    """
+
+    name: str
+    summary: str
+    scorer: str
+    columns: Mapping[str, Column]
+    read: Callable[[Values], Example]
+    extra: tuple[str, ...] = ()
+    right_answer: Callable[[str, Mapping[str, str]], str]
+    find_limit: Callable[[Mapping[str, str]], str | None] = lambda extra: None
+
+    @property
+    def module(self) -> str:
+        return self.scorer.partition(":")[0]
+
+    @property
+    def function(self) -> str:
+        return self.scorer.partition(":")[2]
+
+    def match_columns(self, given: Iterable[str], chosen: Mapping[str, str]) -> dict[str, str]:
+        """The column of a file for each of the task's. ``chosen`` overrides the usual names.
+
+        UsageError for a chosen column that the file does not have, and for a required one that is
+        not found.
+        """
+        present = list(given)
+        matched = {}
+        for name, column in self.columns.items():
+            own = chosen.get(name)
+            if own is not None and own not in present:
+                raise unknown_name("column", own, present)
+            found = own or next((usual for usual in column.names if usual in present), None)
+            if found is not None:
+                matched[name] = found
+            elif column.is_required:
+                raise UsageError(
+                    f"no column {' or '.join(column.names[:4])} for the {name} (it has "
+                    f"{', '.join(present) or 'none'}); name it with --column {name}=COLUMN"
+                )
+        return matched

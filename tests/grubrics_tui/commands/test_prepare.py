@@ -1,0 +1,91 @@
+"""``prepare`` writes files that ``init`` takes and ``check`` accepts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from engine.data.contract import read_rows
+from engine.tasks import questions
+from grubrics_tui.cli import app
+from tests.engine.preflight.project import Project
+from tests.grubrics_tui.conftest import Call
+
+SUMS = "Frage,Antwort\n" + "".join(f"{a} + 1?,{a + 1}\n" for a in range(20))
+COLUMNS = ("--column", "question=Frage", "--column", "answer=Antwort")
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+@pytest.fixture(autouse=True)
+def _sums(project: Project) -> None:
+    (project.root / "sums.csv").write_text(SUMS)
+
+
+def test_records_become_a_config_that_passes_the_checks_of_its_data(project: Project) -> None:
+    prepared = run("prepare", "sums.csv", *COLUMNS)
+    assert prepared.exit_code == 0, prepared.output
+    last = prepared.stdout.splitlines()[-1]
+    assert last == "next: grubrics-tui init data/sums/train.parquet --task questions"
+    init = run(*last.removeprefix("next: grubrics-tui ").split(), "--model", "models/base")
+    assert init.exit_code == 0, init.output
+    checks = project.checks("sums")
+    bad = [name for name, check in checks.items() if check.status == "fail"]
+    assert bad == []
+    assert checks["reward"].message.startswith("task questions scored 4 of 4 sample rows, 0 to 1")
+
+
+def test_the_answer_names_files_counts_and_problems(project: Project) -> None:
+    (project.root / "sums.csv").write_text(SUMS + "0 + 1?,1\n9 + 9?,\n")
+    result = run("prepare", "sums.csv", *COLUMNS, "--skip-unusable", "--out", "out", "--json")
+    value = json.loads(result.stdout)
+    assert (value["repeats"], value["unusable"]) == (1, 1)
+    assert value["problems"] == ["sums.csv:23: the answer is empty"]
+    assert value["rows"]["train"] == len(read_rows(Path("out/train.parquet")))
+    assert value["rows"]["train"] + value["rows"]["val"] == 20
+
+
+def test_validation_records_can_have_a_file_of_their_own() -> None:
+    Path("held_out.jsonl").write_text('{"Frage": "0 + 1?", "Antwort": 1}\n')
+    result = run("prepare", "sums.csv", *COLUMNS, "--val", "held_out.jsonl", "--json")
+    assert json.loads(result.stdout)["rows"] == {"train": 19, "val": 1}
+
+
+def test_without_math_verify_it_says_what_is_not_compared(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "has_math_verify", lambda: False)
+    (project.root / "roots.jsonl").write_text(
+        "".join(f'{{"question": "Root of {n}?", "answer": "\\\\sqrt{{{n}}}"}}\n' for n in (2, 3))
+    )
+    result = run("prepare", "roots.jsonl")
+    assert "warning: without math-verify, LaTeX is compared by its spelling" in result.stdout
+    run("init", "data/roots/train.parquet", "--task", "questions", "--model", "models/base")
+    check = project.checks("roots")["reward"]
+    assert (check.status, "without math-verify" in check.message) == ("warn", True)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("sums.csv",), "no column question or prompt or problem or input for the question"),
+        (("sums.csv", "--column", "question"), "write NAME=COLUMN"),
+        (("sums.csv", "--column", "frage=Frage"), "with a NAME of question, answer"),
+        (("sums.csv", "--column", "question=Frag"), "did you mean 'Frage'?"),
+        (("sums.csv", "--task", "question"), "did you mean 'questions'?"),
+        (("sums.csv", "--val-share", "1"), "--val-share 1 must be between 0 and 1"),
+        (("none.csv",), "none.csv does not exist"),
+        (("sums.csv", *COLUMNS, "--out", "sums.csv"), "--out sums.csv"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_nothing_is_written(
+    words: tuple[str, ...], says: str, call: Call
+) -> None:
+    code, text = call("prepare", *words)
+    assert (code, says in text, text.count("\n")) == (2, True, 1), text
+    assert not Path("data/sums").exists()
