@@ -7,6 +7,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -100,6 +101,18 @@ class Frame(App[None]):
         self.set_timer(_SETTLED_S, gc.freeze)
         for fault in self.loaded.faults:
             self.notify(fault, title="settings", severity="warning", timeout=_FAULT_S)
+
+    @contextmanager
+    def batch_update(self) -> Iterator[None]:
+        """Textual's batch, then a call to the screens whose layout waited for its end.
+
+        Textual leaves them waiting for their next message. Below a dialog, there may be none: charts
+        and footer would keep the width from before a resize.
+        """
+        with super().batch_update():
+            yield
+        for screen in self.screen_stack:
+            screen.check_idle()
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """The project's colors, for Textual themes that do not define them."""

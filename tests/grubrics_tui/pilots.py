@@ -81,6 +81,10 @@ class Driver:
         await self._quiet()
         await self._pilot.pause()
 
+    async def settle(self) -> None:
+        """Until every message was handled that waits now."""
+        await self._pilot.pause()
+
     async def _quiet(self) -> None:
         """Until no message waits in the app or on its screen."""
         for _ in range(_ROUNDS):

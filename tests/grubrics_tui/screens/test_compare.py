@@ -16,6 +16,7 @@ from grubrics_tui.screens.compare.screen import CompareScreen, labels
 from grubrics_tui.screens.compare.table import CompareTable
 from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.widgets.chart import Chart
+from grubrics_tui.widgets.key_footer import KeyFooter
 from tests.grubrics_tui.conftest import Call
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, cli_output, running
 from tests.grubrics_tui.sample_run import SampleRun
@@ -471,3 +472,17 @@ async def test_an_ablation_without_effect_is_shown_above_the_differences(
         await driver.press("space", "space", "x")
         await driver.message(CompareScreen.AllRead)
         await driver.shows("! ", "Both runs logged identical metrics")
+
+
+async def test_a_layout_that_waits_for_a_batch_is_not_forgotten_below_a_dialog(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    """Recomposing a footer is a batch, and comes with every resize."""
+    async with running(runs) as driver:
+        footer = (await compare(driver)).query_one(KeyFooter)
+        await driver.press("slash")
+        await driver.shows("Choose a metric")
+        with driver.app.batch_update():
+            footer.styles.height = 3
+            await driver.settle()
+        await driver.until(lambda: footer.size.height == 3, "a higher footer")
