@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,8 @@ def _module_file(module: str) -> Path | None:
     for part in module.split("."):
         name = part if name is None else f"{name}.{part}"
         spec = PathFinder.find_spec(name, search)
+        if spec is None and name == part:
+            spec = find_spec(name)  # An editable install is on no path. Nothing is imported.
         if spec is None:
             return None
         file, search = spec.origin, spec.submodule_search_locations

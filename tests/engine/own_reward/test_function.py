@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,3 +67,24 @@ def test_a_reward_that_is_not_installed_is_named_with_the_broken_plugins(
         source_of(function_of(path=name))
     check = project.checks("grpo", f"reward.custom_reward_function.path={name}")["reward"]
     assert (check.status, "is not installed" in check.message) == ("fail", True)
+
+
+class EditableFinder:
+    """Finds a package that is on no path, as the finder of an editable install does."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return PathFinder.find_spec(name, [str(self._folder)]) if path is None else None
+
+
+def test_the_file_of_an_editable_install_is_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "code" / "editable").mkdir(parents=True)
+    for name in ("__init__", "reward"):
+        (tmp_path / "code" / "editable" / f"{name}.py").touch()
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, EditableFinder(tmp_path / "code")])
+    file = function_of(path="pkg://editable.reward").find_file()
+    assert file == tmp_path / "code" / "editable" / "reward.py"
