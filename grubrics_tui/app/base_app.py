@@ -106,8 +106,8 @@ class Frame(App[None]):
     def batch_update(self) -> Iterator[None]:
         """Textual's batch, then a call to the screens whose layout waited for its end.
 
-        Textual leaves them waiting for their next message. Below a dialog, there may be none: charts
-        and footer would keep the width from before a resize.
+        Textual leaves them waiting for their next message. Below a dialog, there may be none, and
+        charts and footer would keep the width from before a resize.
         """
         with super().batch_update():
             yield
