@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from engine.base.errors import UsageError
 from engine.base.files import content_hash
 from engine.evaluation.items import Item, digest, read_conversation_items, read_items
 from engine.evaluation.targets import judge_identity
+from engine.own_reward.files import code_files, input_files
+from engine.own_reward.function import RewardFunction
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge, reward_function
 
@@ -132,12 +135,19 @@ def _rollout(recipe: Recipe, name: str, default: float) -> Any:
 
 
 def scoring_of(recipe: Recipe) -> dict[str, Any]:
-    """What decides a score: the function's source, or the judge and the weights of the reward."""
+    """What decides a score: the function's files, or the judge and the weights of the reward."""
     function = reward_function(recipe)
     if function is not None:
-        source = function.find_file()
-        code = content_hash(source) if source is not None and source.is_file() else None
-        return {"function": function.label, "sha256": code, "kwargs": dict(function.kwargs)}
+        files = _function_files(function)
+        return {"function": function.label, "files": files, "kwargs": dict(function.kwargs)}
     if not asks_judge(recipe):
         raise UsageError(f"{recipe.path}: only the trainer can use a reward model")
     return {"judge": judge_identity(recipe), "reward": recipe.section("reward_config")}
+
+
+def _function_files(function: RewardFunction) -> dict[str, str]:
+    """SHA-256 of the function's file, of what it imports from its folder and the working directory,
+    and of what it reads; by path from its folder, so that a copy of the project scores alike."""
+    code = code_files(function, everywhere=True)
+    paths = [*code, *input_files(function)]
+    return {os.path.relpath(path, code[0].parent): content_hash(path) for path in paths}

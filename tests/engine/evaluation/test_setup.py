@@ -37,6 +37,21 @@ def test_training_values_do_not_change_the_evaluation() -> None:
     assert setups[0].id == setups[1].id
 
 
+@pytest.mark.parametrize("changed", ["rw.py", "grading.py", "words.json"])
+def test_another_file_of_the_reward_function_is_another_evaluation(
+    changed: str, tmp_path: Path
+) -> None:
+    (tmp_path / "rw.py").write_text("import grading\nWORDS = 'words.json'\n")
+    (tmp_path / "grading.py").write_text("")
+    (tmp_path / "words.json").write_text("[]")
+    override = f"reward.custom_reward_function.path={tmp_path / 'rw.py'}"
+    recipe = load_recipe("grpo_tiny", (override,), {})
+    before = make_setup(Path("val.parquet"), [], recipe, 1, 1)
+    with (tmp_path / changed).open("a") as file:
+        file.write("\n")
+    assert make_setup(Path("val.parquet"), [], recipe, 1, 1).id != before.id
+
+
 def test_a_config_without_rollouts_needs_another_one() -> None:
     with pytest.raises(UsageError, match="--config"):
         validation_file(load_recipe("sft_tiny", (), {}))
