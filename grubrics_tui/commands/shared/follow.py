@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from statistics import median
 from types import FrameType
 from typing import Any
@@ -62,9 +62,10 @@ _POLL_S = 0.3
 
 @contextmanager
 def parting(run: RunDir) -> Iterator[None]:
-    """If a signal ends this command before the run, print that the run keeps running.
+    """If something ends this command before the run, print that the run keeps running.
 
-    The exit code is 143 after SIGTERM and 130 after Ctrl-C.
+    The exit code is 143 after SIGTERM, 130 after Ctrl-C, and 141 if the reader of its output closes
+    the pipe: 0 would say that the run finished.
     """
 
     def leave(number: int, frame: FrameType | None) -> None:
@@ -76,6 +77,10 @@ def parting(run: RunDir) -> Iterator[None]:
     except KeyboardInterrupt as error:
         _say_parting(run)
         raise typer.Exit(128 + signal.SIGINT) from error
+    except BrokenPipeError as error:
+        with suppress(BrokenPipeError):
+            _say_parting(run)
+        raise typer.Exit(128 + signal.SIGPIPE) from error
     except typer.Exit as error:
         if error.exit_code == 128 + signal.SIGTERM:
             _say_parting(run)

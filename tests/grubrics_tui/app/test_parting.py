@@ -1,4 +1,4 @@
-"""A command that follows a run says, when a signal ends it first, that the run goes on."""
+"""A command that follows a run says, when something ends it first, that the run goes on."""
 
 from __future__ import annotations
 
@@ -39,3 +39,22 @@ def test_watching_ends_and_the_run_goes_on(
     _, told = watching.communicate(timeout=PATIENCE_S)
     assert watching.returncode == code
     assert told == ("run grpo-night keeps running. Stop it: grubrics-tui stop grpo-night\n")
+
+
+def test_output_that_nobody_reads_ends_with_another_code_than_a_finished_run(
+    run: SampleRun, runs: Path
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "grubrics_tui", "watch", "grpo-night", "--runs", str(runs)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    os.close(writer)
+    assert done.returncode == 128 + signal.SIGPIPE
+    assert done.stderr == "run grpo-night keeps running. Stop it: grubrics-tui stop grpo-night\n"
