@@ -28,22 +28,26 @@ Provider = Annotated[str, AfterValidator(_known)]
 
 
 class JudgeSettings(BaseModel):
-    """The judge that scores the answers, and the limits of its calls.
-
-    ``max_concurrent`` limits the concurrent calls of all reward workers together. ``timeout_s`` is
-    the limit of one call; reasoning models need about 300.
-    """
+    """The judge that scores the answers, and the limits of its calls."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     provider: Provider = "offline"
+    """Whose API is called; offline needs no network."""
     model: str = "gpt-4o-mini"
+    """Model name as the provider calls it."""
     base_url: str | None = None
+    """Address of the API; null: that of the provider."""
     max_concurrent: int = Field(10, ge=1)
+    """Concurrent calls of all reward workers together."""
     timeout_s: float = Field(60.0, gt=0)
+    """Seconds of one call; reasoning models need about 300."""
     max_attempts: int = Field(4, ge=1)
+    """Attempts of a call that fails temporarily."""
     max_tokens: int = Field(4000, ge=1)
+    """Tokens that the judge may generate in one call."""
     temperature: float = Field(1.0, ge=0)
+    """Sampling temperature of the judge."""
     usd_per_million_in: float | None = Field(None, ge=0)
     """Price of a million input tokens; null: unknown, so no cost is estimated."""
     usd_per_million_out: float | None = Field(None, ge=0)

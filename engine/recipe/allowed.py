@@ -71,6 +71,10 @@ class Choice:
         hint = f"; did you mean '{by_lower[close]}'?" if close else ""
         return f"one of {', '.join(self.names)}{hint}"
 
+    def __str__(self) -> str:
+        names = ", ".join(self.names)
+        return f"a list of {names}" if self.listed else f"one of {names}"
+
 
 @dataclass(frozen=True)
 class _Listed:
@@ -85,6 +89,9 @@ class _Listed:
             [name.strip() for name in str(value).split(",")]
         )
 
+    def __str__(self) -> str:
+        return f"some of {', '.join(self.names)}; with commas between them"
+
 
 @dataclass(frozen=True)
 class _Betas:
@@ -95,7 +102,10 @@ class _Betas:
         fits = len(rates) == 2 and all(
             isinstance(rate, int | float) and 0 <= rate < 1 for rate in rates
         )
-        return None if fits else "two numbers of at least 0 and below 1"
+        return None if fits else str(self)
+
+    def __str__(self) -> str:
+        return "two numbers of at least 0 and below 1"
 
 
 Allowed = Range | Choice | _Listed | _Betas
@@ -128,9 +138,19 @@ _REJECTIONS = (
 
 def complaint(key: str, value: Any) -> str | None:
     """Return what a value must be instead, or None when verl accepts it."""
-    rules = (*_choices().items(), *_RANGES.items())
-    allowed = next((rule for pattern, rule in rules if re.fullmatch(pattern, key)), None)
+    allowed = _find_rule(key)
     return None if allowed is None else allowed.complaint(value)
+
+
+def expected(key: str) -> str | None:
+    """Return what the values of a key must be, or None when any value of its type will do."""
+    allowed = _find_rule(key)
+    return None if allowed is None else str(allowed)
+
+
+def _find_rule(key: str) -> Allowed | None:
+    rules = (*_choices().items(), *_RANGES.items())
+    return next((rule for pattern, rule in rules if re.fullmatch(pattern, key)), None)
 
 
 _ROLE = r"(?:actor_rollout_ref\.actor|critic)"

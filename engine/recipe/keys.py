@@ -87,6 +87,12 @@ def verl_choices() -> dict[str, list[str]]:
     return choices
 
 
+def verl_comments() -> dict[str, str]:
+    """Return the comment in verl's YAML files on each key that has one."""
+    comments: dict[str, str] = _snapshot()["comments"]
+    return comments
+
+
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield ``(dotted key, value)`` of every leaf; an empty mapping is a leaf."""
     for key, value in tree.items():
@@ -191,6 +197,13 @@ def type_complaint(key: str, value: Any, default: Any) -> str | None:
         return None
     wanted = _wanted(default)
     return None if wanted is None or wanted.fits(value) else wanted.name
+
+
+def expected_type(key: str, default: Any) -> str | None:
+    """Return the type that ``type_complaint`` or ``null_complaint`` requires; None: any."""
+    special = _special_type(key, default)
+    wanted = special or (None if _is_reference(default) else _wanted(default))
+    return None if wanted is None else wanted.name
 
 
 @dataclass(frozen=True)
@@ -331,8 +344,12 @@ def null_complaint(key: str, value: Any, default: Any) -> str | None:
     """
     if isinstance(value, str) and "${" in value:
         return None
-    wanted = _BY_KEY.get(key)
-    if wanted is None and default is None:
-        name = key.rpartition(".")[2]
-        wanted = next((kind for pattern, kind in _BY_NAME if pattern.fullmatch(name)), None)
+    wanted = _special_type(key, default)
     return None if wanted is None or wanted.fits(value) else wanted.name
+
+
+def _special_type(key: str, default: Any) -> _NotNull | None:
+    if key in _BY_KEY or default is not None:
+        return _BY_KEY.get(key)
+    name = key.rpartition(".")[2]
+    return next((kind for pattern, kind in _BY_NAME if pattern.fullmatch(name)), None)

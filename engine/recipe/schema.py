@@ -25,9 +25,13 @@ class ProjectSection(Section):
     """Settings of a run that neither verl nor the judge has."""
 
     kind: str = GRPO.name
+    """The kind of training: grpo or sft."""
     device: Literal["cpu", "cuda"] = "cuda"
+    """Where training and generation run."""
     description: str = ""
+    """A line about the config."""
     seed: int = 42
+    """The seed of generation; data.seed is that of the order of the data."""
     max_failed_share: float = Field(default=0.5, ge=0, le=1)
     """The run stops when more than this share of a step's rollouts got no reward."""
     max_refill_batches: int = Field(default=10, ge=0)
@@ -44,7 +48,9 @@ class ProjectSection(Section):
 
 class ModelSection(Section):
     path: str = "???"
+    """Folder of the model, or its name on the Hugging Face hub."""
     trust_remote_code: bool = False
+    """Execute Python code that comes with the model."""
     custom_chat_template: str | None = None
     """Text of a template to use in place of the model's; it is saved with the trained model."""
 
@@ -53,37 +59,54 @@ class LoraSection(Section):
     r: int = Field(default=0, ge=0)
     """LoRA rank; 0 is full fine-tuning."""
     alpha: int = 32
+    """LoRA alpha: the update is scaled by alpha / r."""
     target_modules: str | list[str] = "all-linear"
+    """Modules that get LoRA weights."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
 
 
 class SftDataSection(Section):
     train_file: str = "???"
+    """Conversations to train on."""
     val_file: str | None = None
+    """Conversations whose loss is measured after each epoch; null: none."""
     max_seq_length: int = Field(default=2560, ge=1)
+    """Tokens of a conversation; longer ones are cut at the right."""
     ignore_input_ids_mismatch: bool = False
     """Train on conversations that the chat template renders otherwise message by message."""
 
 
 class TrainingSection(Section):
     output_dir: str = "???"
+    """Folder for checkpoints."""
     num_train_epochs: int = Field(default=3, ge=1)
+    """Passes over the training file; max_steps overrides it."""
     max_steps: int = -1
     """Stop after this many steps; -1 runs every epoch."""
     per_device_train_batch_size: int = Field(default=8, ge=1)
+    """Conversations in one forward pass of a GPU."""
     gradient_accumulation_steps: int = Field(default=1, ge=1)
+    """Forward passes of each GPU before the optimizer steps."""
     learning_rate: float = Field(default=2.0e-5, gt=0)
+    """Highest learning rate, after the warmup."""
     lr_scheduler_type: Literal["cosine", "constant"] = "cosine"
+    """Schedule of the learning rate after the warmup."""
     warmup_ratio: float = Field(default=0.1, ge=0, le=1)
+    """Share of the steps in which the learning rate rises from 0."""
     weight_decay: float = 0.01
+    """Weight decay of AdamW."""
     max_grad_norm: float = 1.0
+    """Gradients are scaled down to this norm."""
     bf16: bool = True
+    """Compute in bfloat16; false: float32."""
     gradient_checkpointing: bool = False
+    """Compute activations again in the backward pass: less memory, more time."""
     logging_steps: int = Field(default=1, ge=1)
     save_steps: int = -1
     """Save every so many steps; -1 saves only at the end."""
     seed: int = 42
     n_gpus: int = Field(default=1, ge=1)
+    """GPUs of this machine to train on."""
     master_port: int = Field(default=0, ge=0, le=65535)
     """Rendezvous port of torch.distributed; 0 takes a free one."""
     resume_from: str | None = None
@@ -92,8 +115,11 @@ class TrainingSection(Section):
 
 class LoggingSection(Section):
     project: str = "grubrics-transfer"
+    """Project name in the logger."""
     run_name: str = "sft"
+    """Run name in the logger."""
     report_to: list[Literal["console", "file", "wandb"]] = ["console", "file"]
+    """Where metrics go; file is always added."""
 
 
 class SupervisionSection(Section):
@@ -104,9 +130,10 @@ class SupervisionSection(Section):
     terminate_patience_s: float = Field(default=5.0, ge=0)
     """Seconds between SIGTERM and SIGKILL."""
     stall_factor: float = Field(default=8.0, gt=1)
-    """A run is stalled after this many median step times without a step ..."""
+    """A run is stalled after this many median step times without a step, if those are at least
+    stall_floor_s."""
     stall_floor_s: float = Field(default=60.0, ge=0)
-    """... and at least this many seconds."""
+    """Seconds without a step before which no run is stalled."""
     start_patience_s: float = Field(default=1800.0, ge=0)
     """Before two steps are known, a run is stalled after so many seconds without one."""
     stack_dumps: bool = True
@@ -119,15 +146,17 @@ class GuardSection(Section):
     """Automatic stop and notification on findings; by default it does neither."""
 
     stop_on: list[str] = []
-    """Severities, classes or ids of findings that stop the run, e.g. ``[critical, loss_nan]``."""
+    """Severities, categories or IDs of findings that stop the run, e.g. [critical, loss_nan]."""
     stop_at_once: bool = False
     """Stop at once instead of after the next checkpoint."""
     notify_on: list[str] = ["critical", "error"]
+    """Severities, categories or IDs of findings that are sent to command and webhook."""
     command: list[str] = []
     """Run, without a shell, with the finding as JSON in GRUBRICS_FINDING."""
     webhook_variable: str | None = None
     """Name of the environment variable that holds the address a finding is posted to."""
     every_s: float = Field(default=10.0, ge=0.5)
+    """Seconds between two examinations of a run."""
 
     @field_validator("stop_on", "notify_on")
     @classmethod

@@ -12,7 +12,7 @@ from engine.formats.external_run import ExternalRun
 from engine.recipe.keys import flatten
 from engine.reports.differences import text_of
 from engine.runs import manifest as manifests
-from engine.runs.kinds import COMMAND
+from engine.runs.kinds import COMMAND, Kind, find_kind
 from engine.runs.rundir import RunDir
 
 _NO_FILE = object()
@@ -60,6 +60,8 @@ class RunConfig:
     source: str
     values: tuple[ConfigValue, ...]
     is_command: bool = False
+    kind: Kind | None = None
+    """The kind of config; None for commands and logs."""
 
     @property
     def changed(self) -> tuple[ConfigValue, ...]:
@@ -94,7 +96,8 @@ def config_values(
 def _of_recipe(manifest: Mapping[str, Any]) -> RunConfig:
     """From the manifest of a run of a config."""
     values = config_values(manifest.get("config", {}), manifests.in_file(manifest))
-    return RunConfig(manifest.get("recipe", ""), values)
+    kind = find_kind(manifest.get("kind"))
+    return RunConfig(manifest.get("recipe", ""), values, kind=kind)
 
 
 def _of_command(manifest: Mapping[str, Any]) -> RunConfig:

@@ -19,19 +19,21 @@ ENOUGH_SPREAD = 0.2
 
 
 class RewardSettings(BaseModel):
-    """Weights of the reward's terms.
-
-    ``use_contrastive`` is decided when a parquet file is prepared; the file records the value
-    it was made with, so a run can be checked against it.
-    """
+    """Weights of the reward's terms."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     lambda_len: float = Field(0.1, ge=0)
+    """Weight of the penalty for rubrics longer than char_threshold."""
     lambda_info: float = Field(0.3, ge=0)
+    """Weight of the bonus for scores on both sides of 0.5."""
     lambda_defense: float = Field(0.3, ge=0)
+    """Weight of the penalty for scores that hardly differ (std below 0.2)."""
     char_threshold: int = Field(3000, ge=1)
+    """Characters of a rubric from which length is punished."""
     use_contrastive: bool = True
+    """Whether prompts contain excerpts of the answers. It is decided when a parquet file is
+    prepared; the file records its value, so a run can be checked against it."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.host.environment import install_command
-from engine.recipe.keys import SNAPSHOT
+from engine.recipe.keys import SNAPSHOT, flatten
+from engine.train.key_comments import key_comments
 
 
 def verl_config_dir() -> Path:
@@ -141,11 +142,13 @@ def _asserted(path: Path, config: str, field: str) -> list[str]:
 
 
 def snapshot() -> dict[str, Any]:
+    defaults, comments = compose_defaults("ppo_trainer"), key_comments(verl_config_dir())
     return {
         "verl": version("verl"),
-        "ppo": compose_defaults("ppo_trainer"),
+        "ppo": defaults,
         "sft": compose_defaults("sft_trainer_engine"),
         "choices": choices(verl_config_dir().parents[1]),
+        "comments": {key: comments[key] for key, _ in flatten(defaults) if key in comments},
     }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.errors import UsageError, unknown_name
-from engine.runs.kinds import require_config
+from engine.runs.kinds import find_kind, require_config
 from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import (
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 _LOGS = (".json", ".jsonl", ".log", ".wandb")
+_UNKNOWN = {"accepts": "any value", "meaning": "no description"}
 ORIGINS = ("default", "file", "cli", "environment", "implied")
 
 
@@ -47,6 +48,14 @@ def config(
             help="Print only values of this origin: default, file, cli, environment or implied",
         ),
     ] = None,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORDS",
+            help="Print only values whose key or value contains the words, with their meaning and "
+            "the values that the key takes",
+        ),
+    ] = None,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -59,6 +68,8 @@ def config(
         raise unknown_name("origin", origin, ORIGINS)
     if changed and unused:
         raise UsageError("--changed and --unused exclude each other")
+    if explain is not None and unused:
+        raise UsageError("--explain and --unused exclude each other")
     run = _find_run(name, overrides or [], runs_root(runs))
     if unused:
         _print_unused(_read_recipe(name, overrides or [], run), origin, as_json)
@@ -67,16 +78,27 @@ def config(
     values = [
         value
         for value in values
-        if (value.is_changed or not changed) and origin in (None, value.origin)
+        if (value.is_changed or not changed)
+        and origin in (None, value.origin)
+        and value.matches((explain or "").lower().split())
     ]
+    explained = explain is not None
     if as_json:
-        shown = {value.key: value.to_json(with_file=changed) for value in values}
+        shown = {
+            value.key: value.to_json(with_file=changed)
+            | (_doc(value.key, kind) if explained else {})
+            for value in values
+        }
         print_json({"kind": kind, "values": shown})
         return
     for value in values:
         before = f"  (file: {_text(value.in_file)})" if changed else ""
         say(f"{value.origin or '-':<11} {value.key}={value.text}{before}")
-    if changed and not values:
+        for label, text in _doc(value.key, kind).items() if explained else ():
+            say(f"{'':<11}   {label:<8} {text or _UNKNOWN[label]}")
+    if explained and not values:
+        say(f"no key or value contains '{explain}'")
+    elif changed and not values:
         say("all values are those of the file")
 
 
@@ -182,6 +204,15 @@ def _print_unused(recipe: Recipe, origin: str | None, as_json: bool) -> None:
     if silenced:
         names = ", ".join(value.key for value in silenced)
         say(f"without effect because of an override: {names}")
+
+
+def _doc(key: str, kind: str) -> dict[str, str]:
+    """What the values of a key must be, and what it means."""
+    from engine.recipe.key_docs import KeyDoc, describe_key
+
+    known = find_kind(kind)
+    doc = describe_key(key, known) if known else KeyDoc()
+    return {"accepts": doc.values, "meaning": doc.meaning}
 
 
 def _text(value: Any) -> str:

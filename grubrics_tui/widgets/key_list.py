@@ -8,10 +8,13 @@ from engine.base.jsonl import line
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.drawing.wrap import clipped
 from grubrics_tui.text.fuzzy import ranked
+from grubrics_tui.text.terminal_text import clean_text
+from grubrics_tui.widgets.facts import Fact
 from grubrics_tui.widgets.span_widget import SpanWidget
 
 if TYPE_CHECKING:
     from engine.recipe.recipe import Recipe
+    from engine.runs.kinds import Kind
 
 LONGEST_VALUE = 24
 
@@ -21,6 +24,17 @@ def find_keys(recipe: Recipe, query: str) -> list[str]:
     effect on this config."""
     keys = ranked(query, recipe.values)
     return sorted(keys, key=lambda key: not recipe.is_chosen(key))
+
+
+def key_facts(key: str, kind: Kind) -> list[Fact]:
+    """What the values of a key must be, and what it means, as far as that was written down."""
+    from engine.recipe.key_docs import describe_key
+
+    doc = describe_key(key, kind)
+    return [
+        ("accepts", clean_text(doc.values) or "any value"),
+        ("meaning", clean_text(doc.meaning) or "no description"),
+    ]
 
 
 class KeyList(SpanWidget):

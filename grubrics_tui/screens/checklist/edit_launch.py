@@ -16,8 +16,8 @@ from textual.widgets import Input, Static
 from engine.base.errors import UsageError
 from grubrics_tui.screens.base import Dialog
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.widgets.facts import inert
-from grubrics_tui.widgets.key_list import KeyList, find_keys
+from grubrics_tui.widgets.facts import Facts, inert
+from grubrics_tui.widgets.key_list import KeyList, find_keys, key_facts
 
 if TYPE_CHECKING:
     from engine.recipe.recipe import Recipe
@@ -40,6 +40,7 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
         Input, Input:focus { border: none; background: $background; height: 1; padding: 0 1; }
         #problem { height: auto; max-height: 4; margin: 1 0; }
         KeyList { background: $panel; }
+        #about { height: 4; margin-top: 1; padding: 0; border: none; }
     }
     """
 
@@ -72,6 +73,7 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
             yield Input(shlex.join(self._overrides), placeholder="key=value key=value ...")
             yield Static(_HINT, id="problem", markup=False)
             yield KeyList()
+            yield Facts("", id="about")
         box.border_title = inert(f"Overrides of {self._source}")
         box.border_subtitle = "tab takes the key, enter apply, esc cancel"
 
@@ -105,8 +107,11 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
 
     def action_pick(self, rows: int) -> None:
         self._selected = max(0, min(self._selected + rows, len(self._keys) - 1))
-        if self._recipe is not None:
-            self.query_one(KeyList).show(self._recipe, self._keys, self._selected)
+        if (recipe := self._recipe) is not None:
+            self.query_one(KeyList).show(recipe, self._keys, self._selected)
+            chosen = self._keys[self._selected : self._selected + 1]
+            about = [fact for key in chosen for fact in key_facts(key, recipe.kind)]
+            self.query_one("#about", Facts).show(about)
 
     def action_take_key(self) -> None:
         """Complete the key that is being typed; its value is typed after it."""

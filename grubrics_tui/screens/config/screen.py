@@ -8,6 +8,7 @@ from textual.content import Content
 from textual.message import Message
 
 from engine.reports.run_config import ConfigValue, RunConfig, read_run_config
+from engine.runs.kinds import Kind
 from grubrics_tui.drawing.config_values import config_lines
 from grubrics_tui.model.run_source import Watched
 from grubrics_tui.screens.base import HEIGHTS, CockpitScreen
@@ -17,6 +18,7 @@ from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.filter_bar import FilterBar
 from grubrics_tui.widgets.key_footer import KeyFooter
+from grubrics_tui.widgets.key_list import key_facts
 
 _EXAMPLES = "any part of a key or value: lr  kl_loss  vllm"
 
@@ -31,8 +33,8 @@ class ConfigScreen(CockpitScreen):
     DEFAULT_CSS = """
     ConfigScreen {
         /* Fixed height: a list that changes its size while one moves in it is hard to read. */
-        #value { margin: 0 1; height: 7; }
-        &.-short #value { height: 5; }
+        #value { margin: 0 1; height: 9; }
+        &.-short #value { height: 7; }
     }
     """
 
@@ -84,7 +86,8 @@ class ConfigScreen(CockpitScreen):
     @on(ValueList.Highlighted)
     def _describe(self) -> None:
         value = self._list.selected
-        self.query_one("#value", Facts).show(_facts(value) if value else [])
+        kind = self._config.kind if self._config else None
+        self.query_one("#value", Facts).show(_facts(value, kind) if value else [])
         hidden = "" if self._shows_defaults else "without defaults, "
         self._list.border_subtitle = f"{hidden}{self._list.position}" if value else ""
 
@@ -140,13 +143,13 @@ class ConfigScreen(CockpitScreen):
             self.app.pop_screen()
 
 
-def _facts(value: ConfigValue) -> list[Fact]:
-    """The whole value: the list cuts a long one."""
+def _facts(value: ConfigValue, kind: Kind | None) -> list[Fact]:
+    """The whole value: the list cuts a long one; and what is written about its key."""
     facts: list[Fact] = [("key", clean_text(value.key)), ("value", clean_text(value.text))]
-    if value.is_changed:
-        before = ConfigValue(value.key, value.in_file)
-        facts.append(("in the file", clean_text(before.text)))
-    return [*facts, ("origin", value.origin)] if value.origin else facts
+    before = clean_text(ConfigValue(value.key, value.in_file).text) if value.is_changed else ""
+    if value.origin:
+        facts.append(("origin", value.origin + (f"; in the file: {before}" if before else "")))
+    return facts if kind is None else [*facts, *key_facts(value.key, kind)]
 
 
 def _missing(config: RunConfig) -> str:

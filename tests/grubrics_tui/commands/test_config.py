@@ -101,3 +101,25 @@ def test_of_a_log_the_values_that_it_holds_are_printed(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_one_line(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     done = CliRunner().invoke(app, ["config", *arguments, "--runs", str(tmp_path)])
     assert type(done.exception).__name__ == "UsageError"
+
+
+def test_explain_prints_what_a_key_means_and_takes(tmp_path: Path) -> None:
+    lines = told(TINY, "--explain", "optim.lr_warmup_steps_ratio", runs=tmp_path).splitlines()
+    assert lines[0].endswith("actor.optim.lr_warmup_steps_ratio=0.0")
+    assert [line.split(maxsplit=1) for line in lines[1:3]] == [
+        ["accepts", "at least 0 and at most 1"],
+        ["meaning", "Warmup steps ratio (used if lr_warmup_steps is 0 or negative)"],
+    ]
+
+
+def test_a_key_that_nobody_described_is_explained_as_such(tmp_path: Path) -> None:
+    key = "actor_rollout_ref.model.mtp.method"
+    assert "meaning  no description" in told(TINY, "--explain", key, runs=tmp_path)
+    printed = json.loads(told(TINY, "--explain", key, "--json", runs=tmp_path))
+    assert printed["values"][key]["meaning"] == ""
+
+
+def test_explain_says_when_nothing_matches(tmp_path: Path) -> None:
+    assert told(TINY, "--explain", "no-such", runs=tmp_path) == (
+        "no key or value contains 'no-such'\n"
+    )

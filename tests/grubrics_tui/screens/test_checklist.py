@@ -171,6 +171,24 @@ async def test_a_key_is_found_by_a_part_of_its_name_and_completed(
         assert driver.app.overrides == ("training.max_grad_norm=0.5",)
 
 
+async def test_the_key_under_the_cursor_is_explained(project: Path, runs: Path) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        await driver.press("v")
+        await driver.message(OverridesScreen.Loaded)
+        await driver.press(*"lora.r")
+        await driver.shows("accepts at least 0", "meaning LoRA rank; 0 is full fine-tuning.")
+
+
+async def test_a_value_out_of_range_is_refused_before_the_launch(project: Path, runs: Path) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        await driver.press("v")
+        await driver.press(*"lora.r=-1", "enter")
+        await driver.message(OverridesScreen.Refused)
+        await driver.shows("lora.r=-1", "greater than or equal to 0")
+
+
 async def test_the_launch_screen_shows_command_changes_and_plan(project: Path, runs: Path) -> None:
     (project / "train.jsonl").write_text('{"messages": []}\n' * 40)
     async with running(runs, config="small") as driver:

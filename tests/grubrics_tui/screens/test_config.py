@@ -112,3 +112,16 @@ async def test_of_a_run_without_a_config_the_screen_says_so(run: SampleRun, runs
     async with running(runs) as driver:
         driver.app.post_message(OpenConfig(run.run))
         await arrive(driver, ConfigScreen, "hold no configuration")
+
+
+async def test_a_value_is_shown_with_what_its_key_means_and_takes(
+    run: SampleRun, runs: Path
+) -> None:
+    config = {"algorithm.gamma": {"value": 0.9, "origin": "cli"}}
+    jsonl.write_json(run.run.manifest, run.run.read_manifest() | {"config": config})
+    vouch(run.run)
+    async with running(runs, SMALL) as driver:
+        await open_config(driver, run.run)
+        await driver.shows(
+            "origin   cli", "at least 0 and at most 1", "Discount factor for future rewards"
+        )
