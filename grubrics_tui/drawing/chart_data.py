@@ -54,15 +54,21 @@ class View:
             return Range(extent.high - self.tail, extent.high)
         return self.window or extent
 
-    def zoomed(self, factor: float, extent: Range) -> View:
-        """``factor`` times as much, around the cursor; without one around the newest end."""
+    def zoomed(self, factor: float, extent: Range, about: float | None = None) -> View:
+        """``factor`` times as much, around ``about``, else the cursor, else the newest end."""
         shown = self.shown(extent)
         whole, size = extent.size, shown.size * factor
         size = max(size, min(whole, max(2.0, whole * _SMALLEST)))
-        middle = shown.high if self.cursor is None else self.cursor
+        place = self.cursor if about is None else about
+        middle = shown.high if place is None else place
         share = min(1.0, max(0.0, shown.share(middle)))
         low = shown.low + share * shown.size - share * size
         return self._at(low, size, extent)
+
+    def between(self, low: float, high: float, extent: Range) -> View:
+        """What is between two places, or a little more where that is next to nothing."""
+        size = max(high - low, min(extent.size, max(2.0, extent.size * _SMALLEST)))
+        return self._at(max(extent.low, min(low, extent.high - size)), size, extent)
 
     def panned(self, share: float, extent: Range) -> View:
         """Moved by a share of what is shown; positive is to newer data."""

@@ -133,6 +133,19 @@ def drawn(
     return picture.rows(), KeptStacks(stacks, room, rows)
 
 
+def x_of(stacks: Stacks, width: int, height: int, cell: int) -> float | None:
+    """The x of the column that ``drawn`` shows in a cell; None where it draws nothing."""
+    if not stacks.x.size or width < 12 or height < 3:
+        return None
+    top = float(stacks.sizes.sum(axis=1).max()) * _AIR or 1.0
+    gutter = axis_of(Range(0.0, top), height - 1).gutter
+    shown = stacks.folded(width - gutter)
+    column = layout(shown.x.size, width - gutter)
+    index = column[max(0, min(cell - gutter, column.size - 1))]
+    # Right of the column is a gap.
+    return float(shown.x[index if index >= 0 else column[max(0, cell - gutter - 1)]])
+
+
 def layout(count: int, room: int) -> Ints:
     """Which stack each cell of the x axis shows, -1 for none: bars with gaps while they fit."""
     width = min(_WIDEST, room // count)

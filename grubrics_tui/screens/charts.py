@@ -39,6 +39,10 @@ class ChartScreen(CockpitScreen):
     def _share(self, message: ChartBase.Joined) -> None:
         message.chart.apply_view(self.view)
 
+    @on(ChartBase.ViewChosen)
+    def _choose_view(self, message: ChartBase.ViewChosen) -> None:
+        self.view = message.view
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "chart_row":
             return self.view.table and self.current_chart() is not None

@@ -10,13 +10,13 @@ from engine.history.columns import Column, Floats
 from grubrics_tui.drawing.axis import Range, steps_at
 from grubrics_tui.drawing.chart_data import Band, Line, Plot, View, Writer, short
 from grubrics_tui.drawing.legend import legend
-from grubrics_tui.drawing.plot import framed, y_range
+from grubrics_tui.drawing.plot import Frame, framed, y_range
 from grubrics_tui.drawing.prepare import Smoother, on_axis, view_of
 from grubrics_tui.drawing.redraw_cache import RedrawCheck, can_be_reused
 from grubrics_tui.drawing.spans import Row
 from grubrics_tui.drawing.table import neighbor, table
 from grubrics_tui.model.history import History
-from grubrics_tui.widgets.chart_base import ChartBase
+from grubrics_tui.widgets.chart_mouse import MouseChart
 
 
 def line_of(
@@ -33,7 +33,7 @@ def line_of(
     return Line(column.steps, column.values, label, write, ink=ink, bands=bands, source=column)
 
 
-class Chart(ChartBase):
+class Chart(MouseChart):
     """Shows a ``Plot`` below its legend; without data, a hint.
 
     The plot is built when it is drawn, so a hidden chart costs nothing.
@@ -47,6 +47,7 @@ class Chart(ChartBase):
         self._body_drawn_for: tuple[object, ...] = ()
         self._redraw_check: RedrawCheck | None = None
         self._body: list[Row] = []
+        self._frame: Frame | None = None
         self._grows_since: object = None
         self._y: Range | None = None
         self._last_y: Range | None = None
@@ -97,6 +98,18 @@ class Chart(ChartBase):
         cell = self.view.shown(extent).size / max(1, self.size.width - 6)
         return self._entry(self.view.cursor, cells, cell) or self.view.cursor
 
+    def x_at(self, cell: int) -> float | None:
+        frame = self._frame
+        if frame is None or self.view.table or self.extent() is None:
+            return None
+        place = (cell - (self.size.width - frame.width)) / (frame.width - 1)
+        return frame.x.low + min(1.0, max(0.0, place)) * frame.x.size
+
+    def nearest_x(self, x: float) -> float | None:
+        entries = [values.x for values in on_axis(self.plot, self.view.axis).drawn if values.x.size]
+        nearest = [float(xs[np.abs(xs - x).argmin()]) for xs in entries]
+        return min(nearest, key=lambda entry: abs(entry - x), default=None)
+
     def draw(self, width: int, height: int) -> list[Row]:
         if self.view.table:
             return (
@@ -126,7 +139,7 @@ class Chart(ChartBase):
             return self._body
         self._last_y = fixed_y or y_range(plot, view)
         self._body, frame = framed(plot, view, width, height, y=self._last_y, ascii_only=in_ascii)
-        self._redraw_check = None
+        self._redraw_check, self._frame = None, frame
         if frame is not None and self._grows_since is not None and can_be_reused(view):
             self._redraw_check = RedrawCheck(plot, view, frame, y_follows=fixed_y is None)
         self._body_drawn_for = drawn_for

@@ -22,9 +22,18 @@ class ChartBase(SpanWidget):
             super().__init__()
             self.chart = chart
 
+    class ViewChosen(Message):
+        """The mouse has chosen another view."""
+
+        def __init__(self, view: View) -> None:
+            super().__init__()
+            self.view = view
+
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self.view = View()
+        self.is_shared = False
+        """Whether a screen sets the view."""
         self._version: object = None
 
     def on_mount(self) -> None:
@@ -33,6 +42,7 @@ class ChartBase(SpanWidget):
 
     def apply_view(self, view: View) -> None:
         """Draw the data in this view."""
+        self.is_shared = True
         if view != self.view:
             self._view_changed(self.view, view)
             self.view = view

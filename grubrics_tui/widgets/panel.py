@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from textual import events
 from textual.containers import Vertical
 from textual.content import Content
+from textual.message import Message
 
 from grubrics_tui.model.history import History
 from grubrics_tui.settings.layout import panel_title
@@ -38,6 +40,13 @@ class Panel(CachedLines, Vertical):
 
     _title = _note = ""
 
+    class Clicked(Message):
+        """The panel was clicked; ``twice`` in quick succession."""
+
+        def __init__(self, panel: Panel, *, twice: bool) -> None:
+            super().__init__()
+            self.panel, self.twice = panel, twice
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.TITLE = cls.TITLE or panel_title(cls.NAME)
@@ -56,6 +65,10 @@ class Panel(CachedLines, Vertical):
         if text != self._note:
             self._note = text
             self.border_subtitle = Content(text)
+
+    def on_click(self, event: events.Click) -> None:
+        if event.button == 1 and event.chain <= 2:
+            self.post_message(self.Clicked(self, twice=event.chain == 2))
 
     def show(self, history: History) -> None:
         """Draw the history as it is now. Nothing is drawn if nothing changed."""

@@ -104,6 +104,9 @@ class Driver:
         else:
             await self._pilot.click(widget, offset=offset)
 
+    async def double_click(self, widget: Widget, offset: tuple[int, int]) -> None:
+        await self._pilot.double_click(widget, offset=offset)
+
     async def message(self, kind: type[Message]) -> Message:
         """The newest message of ``kind`` that arrived since the last such wait."""
         await self.until(lambda: any(isinstance(message, kind) for message in self._messages))

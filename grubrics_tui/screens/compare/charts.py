@@ -116,7 +116,7 @@ class SmallChart(Chart):
             row.append(Span(f" at {format_place(view.cursor, view.axis, x.size)}", "cursor"))
         return [row]
 
-    def on_click(self) -> None:
+    def on_click(self, event: events.Click) -> None:
         self.post_message(self.Clicked(self.metric))
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, islice
 
 from textual import events
 from textual.content import Content
+from textual.message import Message
 from textual.widgets import Static
 
 
@@ -14,8 +16,17 @@ class PanelTabs(Static):
 
     DEFAULT_CSS = "PanelTabs { height: 1; margin: 0 1; padding: 0 1; display: none; }"
 
+    class Chosen(Message):
+        """The name of the panel at ``index`` was clicked."""
+
+        def __init__(self, index: int) -> None:
+            super().__init__()
+            self.index = index
+
     def __init__(self) -> None:
         super().__init__("", markup=False)
+        self._ends: list[tuple[int, int]] = []
+        """The shown panels: index, and the cell at which its name ends."""
         self._names: Sequence[str] = ()
         self._current = 0
         self._in_sight: Sequence[int] = ()
@@ -27,11 +38,20 @@ class PanelTabs(Static):
     def on_resize(self, event: events.Resize) -> None:
         self._lay_out()
 
+    def on_click(self, event: events.Click) -> None:
+        if (inside := event.get_content_offset(self)) is not None:
+            for index, end in self._ends:
+                if inside.x < end:
+                    self.post_message(self.Chosen(index))
+                    return
+
     def _lay_out(self) -> None:
         tabs = [self._tab(index) for index in range(len(self._names))]
         first, last = window([tab.cell_length for tab in tabs], self._current, self.size.width - 2)
         ellipsis = Content.styled("…", "$quiet")
         shown = tabs[first:last]
+        ends = accumulate((tab.cell_length for tab in shown), initial=int(first > 0))
+        self._ends = list(zip(range(first, last), islice(ends, 1, None), strict=True))
         if first:
             shown[0] = ellipsis + shown[0]
         if last < len(tabs):

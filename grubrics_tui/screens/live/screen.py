@@ -291,6 +291,16 @@ class LiveScreen(ChartScreen):
         tabs.show(titles, self.panels.index, [names.index(name) for name in message.in_sight])
         self._refresh_offers()
 
+    @on(PanelTabs.Chosen)
+    def _choose_tab(self, message: PanelTabs.Chosen) -> None:
+        self.panels = self.panels.select(message.index)
+
+    @on(Panel.Clicked)
+    def _choose_panel(self, message: Panel.Clicked) -> None:
+        self.panels = self.panels.select(self.query_one(PanelGrid).ordered.index(message.panel))
+        if message.twice and (self.zoomed or self.check_action("zoom", ())):
+            self.action_zoom()
+
     def _refresh_offers(self) -> None:
         """Rebuild the footer only if it changes, and after the panels were drawn: it is slow, and
         keys come in quick succession."""

@@ -13,16 +13,16 @@ from grubrics_tui.drawing.chart_data import Line, Plot
 from grubrics_tui.drawing.legend import entry, wrap
 from grubrics_tui.drawing.redraw_cache import can_be_reused
 from grubrics_tui.drawing.spans import Row, Span
-from grubrics_tui.drawing.stacked import KeptStacks, Stacks, drawn
+from grubrics_tui.drawing.stacked import KeptStacks, Stacks, drawn, x_of
 from grubrics_tui.drawing.table import neighbor, table
 from grubrics_tui.text.formats import fixed
-from grubrics_tui.widgets.chart_base import ChartBase
+from grubrics_tui.widgets.chart_mouse import MouseChart
 
 _seconds = partial(fixed, decimals=2)
 EMPTY = Stacks((), np.empty(0), np.empty((0, 0)))
 
 
-class StackedBar(ChartBase):
+class StackedBar(MouseChart):
     """Shows one column per step, or per few steps when there are more than columns."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
@@ -77,6 +77,16 @@ class StackedBar(ChartBase):
         index = int(np.searchsorted(x, cursor))
         steps_per_column = max(1, int(self._shown().x.size // max(1, self.size.width - 6)))
         return float(x[min(max(0, index + cells * steps_per_column), x.size - 1)])
+
+    def x_at(self, cell: int) -> float | None:
+        if self.view.table:
+            return None
+        width, height = self.size
+        rows = self._below(self._legend(width), height)[1] if self.stacks.x.size else 0
+        return x_of(self._shown(), width, rows, cell)
+
+    def nearest_x(self, x: float) -> float | None:
+        return x  # Each column is a step, or the first of a few.
 
     def draw(self, width: int, height: int) -> list[Row]:
         if not self.stacks.x.size:
