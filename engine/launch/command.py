@@ -16,6 +16,7 @@ from engine.base.masking import mask_words
 from engine.formats.detect import find_format
 from engine.formats.pattern import PatternFormat, is_pattern
 from engine.host.gpus import ALL, Shortage, choose, read_devices, visible
+from engine.host.programs import own_module
 from engine.host.surroundings import surroundings
 from engine.host.system import open_gpus
 from engine.launch.launcher import choose_directory, start_run
@@ -25,6 +26,7 @@ from engine.runs.marks import new_mark
 from engine.runs.registry import ActiveRuns
 from engine.runs.rundir import RunDir
 from engine.supervise.queue import Start, Ticket
+from engine.supervise.slurm_jobs import parse_options
 
 _SCRIPT = re.compile(r"[\w./~-]+\.(?:py|sh)")
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -46,6 +48,8 @@ class CommandPlan:
     """A file or folder of metrics, or a pattern of lines; None: known formats in the console."""
     log_format: str | None = None
     """The key of the format of the console or the metrics; None: detected."""
+    slurm: tuple[str, ...] = ()
+    """Options of sbatch; empty: this machine executes the command."""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The settings of guard and supervision that were chosen, as a manifest has them."""
 
@@ -53,6 +57,12 @@ class CommandPlan:
     def shown_argv(self) -> list[str]:
         """The command without the secrets in it."""
         return mask_words(self.argv)
+
+    def executed(self, argv: Sequence[str]) -> list[str]:
+        """What the supervisor starts to execute ``argv``: itself, or what submits it to Slurm."""
+        if not self.slurm:
+            return list(argv)
+        return [*own_module("engine.supervise.slurm_follower", *self.slurm, "--"), *argv]
 
 
 def plan_command(
@@ -66,12 +76,14 @@ def plan_command(
     gpus: int | None = None,
     metrics: str | None = None,
     log_format: str | None = None,
+    slurm: Sequence[str] = (),
     settings: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> CommandPlan:
     """Plan a run of ``argv`` in the folder ``cwd``, with ``gpus`` GPUs (default: all visible ones).
 
     Nothing is written. UsageError for a missing program or folder, an invalid or taken name, an
-    invalid ``after``, format or pattern of ``metrics``, or fewer GPUs than asked for.
+    invalid ``after``, format or pattern of ``metrics``, fewer GPUs than asked for, or options of
+    ``slurm`` where there is none.
     """
     folder = (cwd or Path.cwd()).absolute()
     if not folder.is_dir():
@@ -81,15 +93,17 @@ def plan_command(
         PatternFormat(metrics)
     if log_format is not None:
         find_format(log_format)
-    count, variables = _choose_gpus(gpus, runs, queue)
+    options = _slurm_options(slurm, gpus, queue)
+    count, variables = _choose_gpus(0 if options else gpus, runs, queue)
     return CommandPlan(
         directory=choose_directory(runs, name, _stem(argv)),
         argv=tuple(argv),
         cwd=folder,
         ticket=ticket_for(runs, after=after, turn=queue, count_gpus=lambda: count),
         gpus=count,
-        variables=variables,
+        variables={} if options else variables,
         metrics=metrics,
+        slurm=options,
         log_format=log_format,
         settings=settings or {},
     )
@@ -101,7 +115,7 @@ def launch_command(plan: CommandPlan) -> RunDir:
     UsageError if the directory cannot be written or the supervisor does not start.
     """
     shown = plan.shown_argv
-    argv = None if shown == list(plan.argv) else plan.argv
+    argv = None if shown == list(plan.argv) else plan.executed(plan.argv)
     return start_run(plan.directory, lambda: _manifest(plan), argv=argv)
 
 
@@ -125,7 +139,8 @@ def _manifest(plan: CommandPlan) -> dict[str, Any]:
         "total_steps": None,
         "gpus": plan.gpus,
         "queue": plan.ticket.to_json() if plan.ticket else None,
-        "attempts": [{"number": 1, "started": now, "argv": plan.shown_argv}],
+        "slurm": list(plan.slurm) or None,
+        "attempts": [{"number": 1, "started": now, "argv": plan.executed(plan.shown_argv)}],
         "config": dict(plan.settings),
     }
 
@@ -141,6 +156,20 @@ def _require_program(program: str, cwd: Path) -> None:
     found = shutil.which(cwd / program if os.sep in program else program)
     if found is None:
         raise UsageError(f"'{program}': no such program. Usage: grubrics-tui run -- COMMAND")
+
+
+def _slurm_options(slurm: Sequence[str], gpus: int | None, queue: bool) -> tuple[str, ...]:
+    """The options of sbatch; UsageError where they do not fit, or Slurm is not there."""
+    options = parse_options(slurm)
+    if not options:
+        return ()
+    if gpus is not None:
+        raise UsageError("--gpus is for this machine. In Slurm: --slurm gres=gpu:K")
+    if queue:
+        raise UsageError("--queue is for this machine; Slurm has its own queue. Leave it out")
+    if shutil.which("sbatch") is None:
+        raise UsageError("--slurm: sbatch is not on the PATH; launch from a login node of Slurm")
+    return options
 
 
 def _choose_gpus(wanted: int | None, runs: Path, queue: bool) -> tuple[int, Mapping[str, str]]:

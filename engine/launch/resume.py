@@ -29,8 +29,8 @@ from engine.runs.processes import members
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, readable_state, with_first_start, write_state
 from engine.runs.trust import require, vouch
+from engine.supervise.cluster_jobs import left_on_cluster
 from engine.supervise.finalize import finalize, hold_run
-from engine.supervise.ray_jobs import left_on_cluster
 
 
 @dataclass(frozen=True)

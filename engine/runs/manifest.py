@@ -234,6 +234,8 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "metrics": jsonl.line,
     "format": jsonl.line,
     "ray": jsonl.line,
+    "slurm": _words,
+    "adopted": _shown_mapping,
     "parent": _parent,
     "attempts": _attempts,
 }

@@ -4,6 +4,8 @@
 
 | evidence                                                   | state    | reason            |
 |------------------------------------------------------------|----------|-------------------|
+| it ran elsewhere, and how it ended is not known            | lost     | the follower's    |
+| it ran elsewhere and failed there                          | failed   | the follower's    |
 | exit code 0, validates only, a validation is logged        | finished | its reward        |
 | exit code 0, validates only, none is logged                | failed   | what is missing   |
 | exit code 0, last step reached or its number unknown       | finished | none              |
@@ -35,6 +37,7 @@ from engine.base.follow import last_lines
 from engine.base.masking import mask_text
 from engine.runs.rundir import Attempt
 from engine.runs.state import StateName
+from engine.supervise.follower_report import Report
 
 _SIGNALS_FROM_OUTSIDE = frozenset({"SIGKILL", "SIGINT", "SIGTERM", "SIGHUP"})
 _INTERRUPTION_CODES = {128 + number: number.name for number in (signal.SIGINT, signal.SIGTERM)}
@@ -86,6 +89,8 @@ class Evidence:
     """The folder that the run saves to."""
     validation: float | None = None
     """The reward of its last validation."""
+    follower: Report | None = None
+    """The last report about a run elsewhere; None for a trainer on this machine."""
     write_error: str | None = None
     """What the supervisor cannot write, and why."""
 
@@ -112,6 +117,8 @@ class Evidence:
 def final_state(evidence: Evidence) -> tuple[StateName, str | None]:
     """Return the final state and its reason: the table at the top of this file."""
     phrase, progress = evidence.exit.phrase(), evidence.progress
+    if evidence.follower is not None and (end := _end_elsewhere(evidence, evidence.follower)):
+        return end
     if evidence.exit.code == 0:
         if evidence.validates_only:
             if evidence.validation is None:
@@ -130,6 +137,20 @@ def final_state(evidence: Evidence) -> tuple[StateName, str | None]:
         return _failed(f"{phrase} {progress}", evidence)
     cause = find_failure_reason(evidence.attempt, evidence.checkpoints)
     return _failed(f"{phrase} {progress}: {cause}" if cause else f"{phrase} {progress}", evidence)
+
+
+def _end_elsewhere(evidence: Evidence, report: Report) -> tuple[StateName, str | None] | None:
+    """The end of a run elsewhere where the exit code of its follower does not tell it."""
+    if report.outcome == "failed":
+        return _failed(f"{report.reason} {evidence.progress}", evidence)
+    if report.outcome == "unknown":
+        return "lost", f"{report.reason}; last seen {evidence.progress}"
+    if report.outcome == "stopped" and evidence.stopped_by is not None:
+        return "finished", f"stopped by {evidence.stopped_by} {evidence.progress}"
+    if report.outcome is None:
+        phrase = evidence.exit.phrase()
+        return "lost", f"what followed {report.where} ended ({phrase}); it may still run"
+    return None
 
 
 def _failed(reason: str, evidence: Evidence) -> tuple[StateName, str]:

@@ -30,8 +30,8 @@ from engine.runs.staging import remove_abandoned
 from engine.runs.state import describe, readable_state, recorded_state, this_host
 from engine.runs.trust import is_neighbor, require
 from engine.supervise import private_ray
+from engine.supervise.cluster_jobs import left_on_cluster
 from engine.supervise.finalize import hold_run
-from engine.supervise.ray_jobs import left_on_cluster
 
 _TRASH = ".trash-"
 _SILENCE_S = 300.0

@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine.base import files
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, ON_CLUSTER_VARIABLE, RUN_ID_VARIABLE
+from engine.supervise.log_copy import LogCopy, say
 from engine.supervise.ray_jobs import (
     CARRIED,
     Cluster,
@@ -67,29 +67,6 @@ def entrypoint(attempt: Path, job: RayJob) -> str:
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     driver = (sys.executable, "-m", "engine.train.ray_driver", str(attempt), job.submission_id)
     return shlex.join(["env", f"PYTHONPATH={path}", *driver])
-
-
-class LogCopy:
-    """Copies what is new in a growing file, each byte once."""
-
-    def __init__(self, path: Path, out: int) -> None:
-        self.path = path
-        self.offset = 0
-        self._out = out
-
-    def copy(self) -> None:
-        """Copy new bytes. Errors (no file yet, full disk) are left to the next call."""
-        # Opened each time: otherwise a network file system does not look for new bytes.
-        with contextlib.suppress(OSError), files.open_regular(self.path) as source:
-            source.seek(self.offset)
-            while block := source.read(1 << 20):
-                self._write(block)
-
-    def _write(self, block: bytes) -> None:
-        while block:
-            written = os.write(self._out, block)
-            self.offset += written
-            block = block[written:]
 
 
 class Contact:
@@ -207,11 +184,6 @@ def exit_code(job: Job) -> int:
         return 0
     code = job.exit_code or 1
     return 128 - code if code < 0 else code
-
-
-def say(text: str) -> None:
-    with contextlib.suppress(OSError):  # a full disk
-        print(text, flush=True)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from engine.runs.processes import end_members, members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, observed_state, readable_state, this_host
 from engine.runs.trust import require
-from engine.supervise import private_ray, ray_jobs
+from engine.supervise import cluster_jobs, private_ray
 from engine.supervise.finalize import finalize_if_lost
 from engine.supervise.stall import Supervision
 
@@ -119,11 +119,11 @@ def _signal(run: RunDir, state: RunState, number: signal.Signals) -> bool:
 
 
 def _stop_cluster_job(run: RunDir) -> str | None:
-    """Stop the job that a lost run left on a Ray cluster. Returns what is still there, or None."""
-    if ray_jobs.left_on_cluster(run) is None:
+    """Stop the job that a lost run left elsewhere. Returns what is still there, or None."""
+    if cluster_jobs.left_on_cluster(run) is None:
         return None
-    ray_jobs.stop_left(run)
-    return ray_jobs.left_on_cluster(run)
+    cluster_jobs.stop_left(run)
+    return cluster_jobs.left_on_cluster(run)
 
 
 def _await_end(run: RunDir) -> bool:

@@ -41,8 +41,9 @@ from engine.runs.state import (
     this_host,
     write_state,
 )
-from engine.supervise import private_ray
+from engine.supervise import private_ray, slurm_jobs
 from engine.supervise.final_state import Evidence, Exit, final_state
+from engine.supervise.follower_report import Report, read_report
 from engine.supervise.hang import Dumps, Hang, find_hang, find_stopped, sample_members, write_stacks
 from engine.supervise.program_steps import ProgramSteps, open_steps
 from engine.supervise.queue import (
@@ -98,6 +99,8 @@ class Supervisor:
         given = os.environ.pop(ARGV_VARIABLE, None)
         self._argv: list[str] = json.loads(given) if given else current["argv"]
         self._variables: dict[str, str] = manifest.get("variables") or {}
+        self._is_elsewhere = "slurm" in manifest or "adopted" in manifest
+        self._has_started_elsewhere = False
         self._code = CodeWatch(manifest, self.cwd)
         self._steps = open_steps(run, self.attempt, manifest)
         self._last_before = max((step.step for step in read_steps(run.train_log)), default=-1)
@@ -250,13 +253,17 @@ class Supervisor:
             self._steps.skip_existing()
         self.trainer = Trainer(self.run, self.attempt, self._argv, self.cwd, added)
         self._set(trainer=self.trainer.identity)
-        if isinstance(self._steps, ProgramSteps):
+        if self._is_elsewhere:
+            self._hear_follower()
+        elif isinstance(self._steps, ProgramSteps):
             # Nothing tells when a program begins to train, or whether it does.
             self._set(state="running", waiting_for=None)
         self.writer.flush()
 
     def _follow(self) -> None:
         """Append new steps to the run's history, and record what a starting run waits for."""
+        if self._is_elsewhere:
+            self._hear_follower()
         before, steps = self._steps.progress, self._steps.new_steps()
         if self._steps.progress > before:
             self._stall.progress()
@@ -275,6 +282,22 @@ class Supervisor:
             now = waiting_for(self._console.lines(), self.state.waiting_for)
             if now != self.state.waiting_for:
                 self._set(waiting_for=now)
+
+    def _hear_follower(self) -> None:
+        """Record whether a run elsewhere waits for its start."""
+        report = read_report(self.attempt.path)
+        if report is None or self._stopping is not None:
+            return
+        if report.waiting_for is not None:
+            if (self.state.state, self.state.waiting_for) != ("queued", report.waiting_for):
+                self._set(state="queued", waiting_for=report.waiting_for)
+        elif not self._has_started_elsewhere:
+            self._has_started_elsewhere = True
+            self._stall = StallWatch(self.supervision)
+            has_begun = isinstance(self._steps, ProgramSteps)
+            state: StateName = "running" if has_begun else "starting"
+            waiting_for = None if has_begun else "trainer process"
+            self._set(state=state, waiting_for=waiting_for, started=time.time())
 
     def _see_total(self, total: int | None) -> None:
         """Take over the number of steps that a program says; it may say none, or a new one."""
@@ -374,6 +397,7 @@ class Supervisor:
             attempt=self.attempt,
             checkpoints=self.checkpoints,
             validation=self._careful(lambda: last_validation(self.run.train_log)),
+            follower=self._last_report() if self._is_elsewhere else None,
             write_error=self.writer.trouble,
         )
         state, reason = final_state(evidence)
@@ -390,6 +414,13 @@ class Supervisor:
             exit_code=exit_.code,
             signal=exit_.signal,
         )
+
+    def _last_report(self) -> Report:
+        """What the follower said last. A job that it left on a cluster is stopped."""
+        report = read_report(self.attempt.path) or Report("the program")
+        if report.outcome is None:
+            self._careful(lambda: slurm_jobs.stop_left(self.run))
+        return report
 
     @property
     def _has_begun(self) -> bool:

@@ -29,7 +29,7 @@ def archive(
     Moves their directories to .archive in the directory of runs; deletes nothing.
     """
     from engine.supervise import housekeeping
-    from engine.supervise.ray_jobs import has_open_jobs
+    from engine.supervise.cluster_jobs import has_open_jobs
 
     root = runs_root(runs)
     ended = [_archived(root, name) if undo else find_run(root, name) for name in dict.fromkeys(run)]

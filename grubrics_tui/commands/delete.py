@@ -34,7 +34,7 @@ def delete(
     Asks for confirmation; without a terminal or with --json, deletes only with --yes.
     """
     from engine.supervise import housekeeping
-    from engine.supervise.ray_jobs import has_open_jobs
+    from engine.supervise.cluster_jobs import has_open_jobs
 
     root = runs_root(runs)
     source = archive_root(root) if archived else root

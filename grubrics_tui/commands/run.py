@@ -65,6 +65,13 @@ def run(
             "repeated",
         ),
     ] = None,
+    slurm: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Submit it with sbatch and this option, e.g. partition=gpu; may be repeated",
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option(help="Print progress until the run ends")] = False,
     dry_run: DryRunOption = False,
     after: AfterOption = None,
@@ -90,6 +97,7 @@ def run(
         gpus=gpus,
         metrics=metrics,
         log_format=as_format,
+        slurm=slurm or (),
         settings=read_settings(guard, settings or ()),
     )
     if not as_json:

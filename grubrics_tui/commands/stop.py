@@ -26,7 +26,7 @@ def stop(
 
     Exits with 1 if some are still running.
     """
-    from engine.supervise.ray_jobs import has_open_jobs
+    from engine.supervise.cluster_jobs import has_open_jobs
     from engine.supervise.stopping import stop_run
 
     chosen = find_run(runs_root(runs), run)

@@ -15,8 +15,8 @@ from engine.runs.kinds import find_kind
 from engine.runs.notes import Notes
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
+from engine.supervise.cluster_jobs import has_open_jobs
 from engine.supervise.housekeeping import archive, delete, finish_deletions, plan_deletion
-from engine.supervise.ray_jobs import has_open_jobs
 from grubrics_tui.model.ended_run_doctor import EndedRunDoctor
 from grubrics_tui.model.run_feed import Listing, RunFeed
 from grubrics_tui.screens.base import CockpitScreen
