@@ -28,6 +28,7 @@ from engine.train.interrupts import StopSignals
 from engine.train.ray_session import LOOPBACK_INTERFACE
 from engine.train.sft_inputs import (
     saved_step,
+    shuffled,
     starting_checkpoint,
     write_parquet,
 )
@@ -61,7 +62,8 @@ def prepare(recipe: Recipe, attempt: Path) -> tuple[SftPlan, dict[str, Any]]:
     val = attempt / VAL_PARQUET if held_out else None
     start = starting_checkpoint(recipe, steps.steps_per_epoch, attempt / "start")
     config = verl_config(recipe, steps, attempt / TRAIN_PARQUET, val, start)
-    write_parquet(conversations, attempt / TRAIN_PARQUET)
+    rows = shuffled(conversations, int(recipe.values["training.seed"]))
+    write_parquet(rows, attempt / TRAIN_PARQUET)
     if held_out and val:
         write_parquet(held_out, val)
     return steps, config
@@ -109,10 +111,12 @@ def train_ranks(config: dict[str, Any], ranks: int, port: int, attempt: Path) ->
 
 
 def train_rank(config: dict[str, Any]) -> None:
-    """verl's SFT trainer, in this process as one rank."""
+    """verl's SFT trainer, in this process as one rank. LoRA's initial weights follow the seed."""
+    import torch
     from omegaconf import OmegaConf
     from verl.trainer.sft_trainer import run_sft
 
+    torch.manual_seed(config["trainer"]["seed"])
     run_sft(OmegaConf.create(json.loads(json.dumps(config))))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,17 @@ from engine.base.errors import UsageError
 from engine.checkpoints.step_folders import WantedFiles, step_of, step_problem
 from engine.data.conversations import Conversation
 from engine.recipe.recipe import Recipe
+
+
+def shuffled(conversations: list[Conversation], seed: int) -> list[Conversation]:
+    """The conversations in an order that ``seed`` decides.
+
+    verl shuffles each epoch with the same random numbers, whatever ``training.seed`` is: without
+    this, runs with different seeds see the same batches.
+    """
+    order = list(conversations)
+    random.Random(seed).shuffle(order)
+    return order
 
 
 def write_parquet(conversations: list[Conversation], path: Path) -> Path:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
+from engine.data.conversations import Conversation
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.sft_compose import plan, verl_config
-from engine.train.sft_inputs import starting_checkpoint
+from engine.train.sft_inputs import shuffled, starting_checkpoint
 from tests.engine.checkpoints.checkpoint_files import save_step, sft_files
 from tests.paths import ROOT
 
@@ -32,6 +33,13 @@ def test_max_steps_overrides_the_epochs() -> None:
 def test_accumulation_and_ranks_enlarge_the_batch() -> None:
     steps = plan(recipe("training.gradient_accumulation_steps=2", "training.n_gpus=2"), rows=64)
     assert (steps.batch, steps.steps_per_epoch) == (32, 2)
+
+
+def test_the_seed_decides_the_order_of_the_conversations() -> None:
+    rows: list[Conversation] = [[{"role": "user", "content": str(row)}] for row in range(20)]
+    orders = [shuffled(rows, seed) for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+    assert all(row in order for order in orders for row in rows)
 
 
 def test_fewer_rows_than_one_batch_are_refused() -> None:
