@@ -144,12 +144,14 @@ def current_run(job: Job, root: Path) -> RunDir | None:
 
 
 def read_plan(folder: Path) -> AblationPlan:
-    """Read the plan in the folder of an ablation. UsageError if there is none, or if its ID or the
-    name of an arm is invalid: both become paths."""
-    raw = jsonl.read_json(folder / "plan.json")
-    if raw is None:
+    """Read the plan in the folder of an ablation. UsageError if there is none, or if it is none
+    that ``make_plan`` makes: a plan that was edited counts a run twice, or names other runs."""
+    path = folder / "plan.json"
+    raw = jsonl.read_json(path)
+    if raw is None and not path.is_file():
         raise UsageError(f"{folder}: not an ablation, it has no plan.json")
     try:
+        raw = raw or {}
         arms = tuple(
             Arm(
                 str(arm["name"]),
@@ -158,23 +160,40 @@ def read_plan(folder: Path) -> AblationPlan:
             )
             for arm in raw["arms"]
         )
-        if raw["id"] != folder.name or not all(_NAME.fullmatch(arm.name) for arm in arms):
+        seeds, steps = tuple(map(int, raw["seeds"])), int(raw["steps"])
+        if raw["id"] != folder.name or not _is_plan(arms, seeds, steps):
             raise ValueError
         return AblationPlan(
             check_id(folder.name),
             str(raw["name"]),
             KINDS[raw["kind"]].name,
             arms,
-            tuple(map(int, raw["seeds"])),
-            int(raw["steps"]),
+            seeds,
+            steps,
             raw.get("stop_worse") is True,
             tuple(
                 Rewrite(str(file["source"]), str(file["target"]), bool(file["use_contrastive"]))
                 for file in raw.get("rewrites", ())
             ),
         )
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise UsageError(f"{folder / 'plan.json'}: not a plan of an ablation") from error
+    except (LookupError, TypeError, ArithmeticError, ValueError, AttributeError) as error:
+        raise UsageError(
+            f"{path}: damaged or edited. Delete it and give the command that planned it again: "
+            "runs that have ended are kept"
+        ) from error
+
+
+def _is_plan(arms: Sequence[Arm], seeds: Sequence[int], steps: int) -> bool:
+    """Whether the base comes first, each arm and each seed is there once, and names are paths."""
+    names, slugs = [arm.name for arm in arms], {arm.slug for arm in arms}
+    return (
+        names[:1] == [BASE]
+        and all(_NAME.fullmatch(name) for name in names)
+        and len(slugs) == len(names)
+        and len(set(seeds)) == len(seeds) >= 1
+        and steps >= 1
+        and len(names) * len(seeds) <= MOST_RUNS
+    )
 
 
 def split_values(text: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from engine.ablations.runner import (
     is_running,
     read_refusals,
     read_settings,
+    was_interrupted,
 )
 from engine.ablations.table import ArmRow, KnownRuns, make_table, read_runs
 from engine.runs.rundir import RunDir
@@ -41,9 +42,12 @@ class AblationReport:
 
     @property
     def pending(self) -> int:
-        """How many runs have not ended, without those of arms that were given up."""
-        runs = [run for row in self.rows if row.stopped is None for run in row.runs]
-        return sum(run.state is None or not run.state.has_ended for run in runs)
+        """How many runs are still to end, without those of arms that were given up. One that was
+        interrupted, as by a stop, is: the ablation resumes it."""
+        states = [run.state for row in self.rows if row.stopped is None for run in row.runs]
+        return sum(
+            state is None or not state.has_ended or was_interrupted(state) for state in states
+        )
 
     @property
     def went_well(self) -> bool:

@@ -32,6 +32,7 @@ from engine.ablations.plan import (
 from engine.ablations.table import KnownRuns, find_worse, read_runs
 from engine.base import files, jsonl, locks
 from engine.base.errors import UsageError, guarded
+from engine.base.follow import last_lines
 from engine.doctor.diagnose import diagnose_run
 from engine.host.programs import detach, own_module
 from engine.host.surroundings import edited_files
@@ -86,7 +87,7 @@ def outcome_of(job: Job, root: Path, find: FindCause = find_cause) -> Outcome | 
     if run is None:
         return None
     state = observed_state(run)
-    if not state.has_ended or _was_interrupted(state):
+    if not state.has_ended or was_interrupted(state):
         return None
     if state.went_well:
         return Outcome(job, finished=True)
@@ -188,7 +189,8 @@ def write_plan(plan_: AblationPlan, base: Recipe, root: Path) -> None:
 
 
 def start_runner(folder: Path, root: Path, settings: RunnerSettings) -> bool:
-    """Start the detached process; False if one works on the ablation already."""
+    """Start the detached process; False if one works on the ablation already. UsageError if it
+    ends before it could work."""
     if is_running(folder):
         return False
     (folder / REFUSALS).unlink(missing_ok=True)
@@ -196,7 +198,13 @@ def start_runner(folder: Path, root: Path, settings: RunnerSettings) -> bool:
     log = folder / "runner.log"
     with os.fdopen(files.open_to_append(log), "ab") as output:
         command = own_module("engine.ablations.runner", str(folder.resolve()), str(root.resolve()))
-        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False)
+        started = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
+        )
+    if started.returncode != 0 and not is_running(folder):
+        last = last_lines(log, 1)
+        reason = last[-1].decode(errors="replace").strip() if last else "no output"
+        raise UsageError(f"the runs were not started: {reason} (see {log})")
     return True
 
 
@@ -272,7 +280,7 @@ def _wait(job: Job, root: Path, sleep: Callable[[float], None]) -> None:
         sleep(_POLL_S)
 
 
-def _was_interrupted(state: RunState) -> bool:
+def was_interrupted(state: RunState) -> bool:
     """Whether the run ended early by no fault of its own: a kill, a reboot, a user."""
     reason = state.reason or ""
     is_shutdown = reason.startswith("stopped by SIGTERM")

@@ -115,15 +115,9 @@ def _test_mean(estimate: Estimate) -> float | None:
     """p value of the hypothesis that the mean of the differences is 0."""
     if estimate.standard_error is None:
         return None
-    if _is_constant(estimate):
+    if estimate.is_constant:
         return min(1.0, 2.0 ** (1 - estimate.units))
     return t_test_p(estimate.mean / estimate.standard_error, estimate.units - 1)
-
-
-def _is_constant(estimate: Estimate) -> bool:
-    """The differences are equal up to rounding."""
-    error = estimate.standard_error
-    return error is not None and error <= 1e-12 * abs(estimate.mean)
 
 
 def _decide(comparison: Comparison, level: float, among: int = 1) -> Comparison:
@@ -137,7 +131,7 @@ def _decide(comparison: Comparison, level: float, among: int = 1) -> Comparison:
         verdict: Verdict = "better" if estimate.mean > 0 else "worse"
         return replace(comparison, verdict=verdict, needed=None)
     needed = None
-    if comparison.paired and estimate.standard_error and not _is_constant(estimate):
+    if comparison.paired and estimate.standard_error and not estimate.is_constant:
         deviation = estimate.standard_error * math.sqrt(estimate.units)
         needed = needed_n(estimate.mean, deviation, alpha / among)
     return replace(comparison, verdict="undecided", needed=needed)

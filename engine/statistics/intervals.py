@@ -31,6 +31,12 @@ class Estimate:
     units: int
 
     @property
+    def is_constant(self) -> bool:
+        """Whether all values are equal up to rounding; False with fewer than two units."""
+        error = self.standard_error
+        return error is not None and error <= 1e-12 * abs(self.mean)
+
+    @property
     def half_width(self) -> float | None:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 

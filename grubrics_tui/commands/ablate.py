@@ -106,7 +106,7 @@ def ablate(
     from engine.ablations.report import read_report
     from engine.ablations.runner import RunnerSettings, is_running, start_runner
     from engine.reports.verdict import append_verdict, require_ended
-    from grubrics_tui.text.ablations import format_table
+    from grubrics_tui.text.ablations import format_progress, format_table
 
     root = runs_root(runs)
     if (folder := _written_plan(base)) is not None:
@@ -134,7 +134,8 @@ def ablate(
             time.sleep(_POLL_S)
     report = read_report(plan, root)
     entry = append_verdict(file, report, root) if append else None
-    lines = [*format_table(report), *([f"appended {entry} to {file}"] if entry else [])]
+    lines = [*format_table(report), *format_progress(report)]
+    lines += [f"appended {entry} to {file}"] if entry else []
     answer({**report.to_json(), "entry": entry}, "\n".join(lines), as_json)
     if wait and not report.went_well:
         raise typer.Exit(1)
@@ -182,7 +183,7 @@ def _new_plan(
     """Plan, show what it costs, and write it, unless ``dry_run``. UsageError without an arm, and if
     one cannot be launched."""
     from engine.ablations.cost import plan_cost
-    from engine.ablations.plan import arm_recipes, make_plan
+    from engine.ablations.plan import arm_recipes, make_plan, read_plan
     from engine.ablations.runner import write_plan
     from grubrics_tui.text.ablations import format_plan
 
@@ -209,7 +210,7 @@ def _new_plan(
     if not as_json:
         say("\n".join([*format_plan(plan, cost), ""]))
     write_plan(plan, base, root)
-    return plan
+    return read_plan(plan.folder)  # It may have been written before.
 
 
 def _knobs(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -84,6 +84,20 @@ def format_table(report: AblationReport) -> Iterator[str]:
         yield from (f"{row.name}: {remark}" for remark in arm_remarks(row, report.plan.steps))
 
 
+def format_progress(report: AblationReport) -> Iterator[str]:
+    """Whether runs are still to come, and the next command; nothing once all have ended."""
+    if not report.pending:
+        return
+    plan = report.plan.id
+    if not report.is_running:
+        yield f"paused; grubrics-tui ablate {plan} starts the runs that are missing"
+        return
+    yield f"trains in the background; grubrics-tui ablate {plan} --dry-run prints the table"
+    runs = (run for row in report.rows for run in row.runs)
+    if active := next((run for run in runs if run.state and not run.state.has_ended), None):
+        yield f"grubrics-tui stop {active.run} pauses it"
+
+
 def format_outcome(report: AblationReport) -> str:
     """What the table says about each arm, a line per arm."""
     lines = [f"Ablation {report.plan.id}, {report.measure}:"]
@@ -117,7 +131,10 @@ def arm_remarks(row: ArmRow, planned_steps: int) -> Iterator[str]:
     if any(step < planned_steps for step in row.steps):
         steps = ", ".join(map(str, dict.fromkeys(row.steps)))
         yield f"compared at step {steps} of {planned_steps}; the means are of each run's last step"
-    if row.verdict == "undecided" and row.comparison and _excludes_0(row.comparison.difference):
+    estimate = row.comparison.difference if row.comparison else None
+    if row.verdict == "undecided" and estimate and estimate.is_constant:
+        yield "every seed shows the same difference: a verdict takes at least 6 seeds (sign test)"
+    elif row.verdict == "undecided" and estimate and _excludes_0(estimate):
         yield "its interval alone excludes 0, but not after correction for all arms (Holm)"
     if row.comparison and row.comparison.needed:
         yield f"about {row.comparison.needed} seeds would show a difference of this size"

@@ -154,7 +154,7 @@ class AblationScreen(CockpitScreen):
         if action == "pause":
             return report is not None and report.is_running
         if action == "continue_ablation":
-            return report is not None and not report.is_running and report.ended < report.total
+            return report is not None and not report.is_running and report.pending > 0
         return True
 
     def action_arm(self, rows: int) -> None:
@@ -258,7 +258,7 @@ def _plan_facts(report: AblationReport) -> Iterator[Fact]:
     yield "ablation", Content.styled(plan.id, "bold") + Content(f"   {format_size(plan)}")
     if report.is_running:
         state = ("● running", "$success")
-    elif report.ended == report.total:
+    elif not report.pending:
         state = ("✓ finished", "$success")
     else:
         state = ("□ paused", "$warning")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -154,11 +155,39 @@ def test_a_plan_has_a_limit_of_runs() -> None:
         plan(seeds=MOST_RUNS)
 
 
-@pytest.mark.parametrize("text", ["{}", '{"arms": 3}', "[]", "not json"])
+@pytest.mark.parametrize("text", ["{}", '{"arms": 3}', "[]", "not json", '{"id": "a", "na'])
 def test_a_damaged_plan_is_one_error(folder: Path, text: str) -> None:
     (folder / "plan.json").write_text(text)
-    with pytest.raises(UsageError, match="plan"):
+    with pytest.raises(UsageError, match=r"plan\.json: damaged or edited\. Delete it and give"):
         read_plan(folder)
+
+
+BASE_ARM: dict[str, Any] = {"name": "base", "overrides": [], "differences": {}}
+X = {**BASE_ARM, "name": "x"}
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"seeds": []},
+        {"seeds": [1, 1]},
+        {"seeds": [*range(MOST_RUNS)]},
+        {"steps": 0},
+        {"steps": float("inf")},
+        {"arms": []},
+        {"arms": [X]},
+        {"arms": [BASE_ARM, X, X]},
+        {"kind": "other"},
+    ],
+    ids=str,
+)
+def test_an_edited_plan_that_no_command_makes_is_refused(edit: dict[str, Any]) -> None:
+    written = plan()
+    written.write(base())
+    path = written.folder / "plan.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **edit}))
+    with pytest.raises(UsageError, match="damaged or edited"):
+        read_plan(written.folder)
 
 
 @pytest.mark.parametrize(
@@ -280,5 +309,5 @@ def test_a_plan_that_was_tampered_with_is_refused(change: Callable[[Any], object
     raw = jsonl.read_json(made.folder / "plan.json")
     change(raw)
     jsonl.write_json(made.folder / "plan.json", raw)
-    with pytest.raises(UsageError, match="not a plan of an ablation"):
+    with pytest.raises(UsageError, match="damaged or edited"):
         read_plan(made.folder)

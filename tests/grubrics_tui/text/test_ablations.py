@@ -8,7 +8,7 @@ from engine.ablations.plan import BASE, AblationPlan, Arm
 from engine.ablations.report import AblationReport
 from engine.ablations.table import SeedRun, make_table
 from engine.runs.state import RunState
-from grubrics_tui.text.ablations import format_table, format_verdict
+from grubrics_tui.text.ablations import format_progress, format_table, format_verdict
 
 PLAN = AblationPlan("a", "c", "grpo", (Arm(BASE, (), {}), Arm("x", (), {})), (1, 2), 20)
 
@@ -50,6 +50,41 @@ def test_an_undecided_arm_whose_interval_excludes_0_is_explained() -> None:
     text = "\n".join(format_table(AblationReport(plan, "validation reward", rows, False)))
     assert "far: its interval alone excludes 0" in text
     assert text.count("its interval alone") == 1
+
+
+def test_equal_differences_are_not_explained_by_the_correction() -> None:
+    values = {BASE: 0.5, "x": 0.4}
+    runs = {
+        name: [SeedRun(name, seed, RunState("finished"), {20: value}, {}) for seed in (1, 2)]
+        for name, value in values.items()
+    }
+    rows = make_table(PLAN, runs, lower_is_better=False)
+    text = "\n".join(format_table(AblationReport(PLAN, "validation reward", rows, False)))
+    assert "x: every seed shows the same difference" in text
+    assert "Holm" not in text
+
+
+@pytest.mark.parametrize(
+    ("state", "is_running", "expected"),
+    [
+        (None, True, "trains in the background; grubrics-tui ablate a --dry-run"),
+        (RunState("running"), True, "grubrics-tui stop x pauses it"),
+        (None, False, "paused; grubrics-tui ablate a starts"),
+        (RunState("finished", "stopped by user at step 3 of 20"), False, "paused"),
+        (RunState("finished"), False, ""),
+    ],
+)
+def test_the_table_says_whether_runs_are_to_come(
+    state: RunState | None, is_running: bool, expected: str
+) -> None:
+    runs = {
+        BASE: [SeedRun("b", seed, RunState("finished"), {}, {}) for seed in (1, 2)],
+        "x": [SeedRun("x", seed, state, {}, {}) for seed in (1, 2)],
+    }
+    rows = make_table(PLAN, runs, lower_is_better=False)
+    lines = format_progress(AblationReport(PLAN, "validation reward", rows, is_running))
+    text = "\n".join(lines)
+    assert expected in text and bool(text) == bool(expected)
 
 
 def test_a_verdict_is_so_far_while_a_run_of_the_arm_trains() -> None:
