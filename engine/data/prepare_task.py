@@ -64,11 +64,13 @@ def prepare_task(
     """
     if not 0 < options.val_share < 1:
         raise UsageError(f"--val-share {options.val_share:g} must be between 0 and 1")
-    for path in (*validation, *data):
-        require_file(path)
+    given, in_files = (*validation, *data), task.make_records is None
+    if in_files:
+        for path in given:
+            require_file(path)
     prepared, seen = Prepared(), set[bytes]()
     with ExitStack() as stack:
-        sources = {str(path): content_hash(path) or "" for path in (*validation, *data)}
+        sources = {str(path): (content_hash(path) if in_files else None) or "" for path in given}
         stack.enter_context(_folder(options.folder))
         files = {
             split: stack.enter_context(_File(options, split, task, sources))
@@ -109,7 +111,7 @@ def _examples(
 ) -> Iterator[Example]:
     """The examples of a file whose prompts have not been seen."""
     known: dict[tuple[str, ...], dict[str, str]] = {}
-    for number, record in read_records(path):
+    for number, record in _records(task, path, options.seed):
         names = tuple(record)
         if names not in known:
             try:
@@ -129,6 +131,14 @@ def _examples(
         if limit is not None and limit not in prepared.limits:
             prepared.limits.append(limit)
         yield example
+
+
+def _records(task: Task, path: Path, seed: int) -> Iterator[tuple[int, Record]]:
+    if task.make_records is None:
+        return read_records(path)
+    return (
+        (number, dict(record)) for number, record in enumerate(task.make_records(str(path), seed))
+    )
 
 
 def _read(task: Task, record: Record, columns: Mapping[str, str]) -> Example:

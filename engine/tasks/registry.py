@@ -11,12 +11,13 @@ from __future__ import annotations
 from engine.base.errors import unknown_name
 from engine.base.plugins import load
 from engine.tasks.code import CODE
+from engine.tasks.puzzles import PUZZLES
 from engine.tasks.questions import QUESTIONS
 from engine.tasks.task import Task
 from engine.tasks.tool_calls import JSON, TOOL_CALLS
 
 GROUP = "grubrics.tasks"
-BUILT_IN: tuple[Task, ...] = (QUESTIONS, TOOL_CALLS, JSON, CODE)
+BUILT_IN: tuple[Task, ...] = (QUESTIONS, TOOL_CALLS, JSON, CODE, PUZZLES)
 
 
 def tasks() -> dict[str, Task]:

@@ -45,7 +45,8 @@ class Task:
     process of its own. ``extra`` names what ``read`` puts into ``Example.extra``. ``right_answer``
     writes a response that must get the full score, from the truth and the extra values.
     ``find_limit`` says what the scorer cannot do here for a row with these extra values, such as
-    without a package that is not installed; None for nothing.
+    without a package that is not installed; None for nothing. A task whose records are in no file
+    makes them in ``make_records``, from what stands for a file and a seed.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Task:
     extra: tuple[str, ...] = ()
     right_answer: Callable[[str, Mapping[str, str]], str]
     find_limit: Callable[[Mapping[str, str]], str | None] = lambda extra: None
+    make_records: Callable[[str, int], Iterable[Values]] | None = None
 
     @property
     def module(self) -> str:

@@ -18,12 +18,18 @@ _DEFAULT = "questions"
 
 def prepare(
     data: Annotated[
-        list[Path], typer.Argument(metavar="DATA...", help="JSONL, JSON, CSV, TSV or parquet files")
+        list[Path],
+        typer.Argument(
+            metavar="DATA...",
+            help="JSONL, JSON, CSV, TSV or parquet files; of puzzles, sets as chain_sum:500",
+        ),
     ],
     task: TaskOption = _DEFAULT,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder of the files (default: data/ and DATA's stem)"),
+        typer.Option(
+            metavar="DIR", help="Folder of the files (default: data/ and DATA's stem, or TASK)"
+        ),
     ] = None,
     val: Annotated[
         list[Path] | None,
@@ -39,7 +45,9 @@ def prepare(
     system: Annotated[
         str | None, typer.Option(metavar="TEXT", help="System message of every prompt")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Chooses the validation prompts")] = 1,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Chooses the validation prompts, and the puzzles")
+    ] = 1,
     skip_unusable: Annotated[
         bool, typer.Option("--skip-unusable", help="Leave out records that are no examples")
     ] = False,
@@ -54,7 +62,7 @@ def prepare(
     from engine.tasks.registry import find_task
 
     chosen = find_task(task)
-    folder = out or Path("data", data[0].stem)
+    folder = out or Path("data", data[0].stem if chosen.make_records is None else chosen.name)
     columns = _columns(column or [], list(chosen.columns))
     options = PrepareOptions(folder, columns, system, val_share, seed, skip_unusable)
     prepared = prepare_task(chosen, data, val or [], options)
