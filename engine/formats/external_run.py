@@ -12,14 +12,14 @@ from engine.base.errors import UsageError
 from engine.formats.detect import Detected, detect, format_names
 from engine.formats.format import About, Format, News
 from engine.formats.names import kind_of
+from engine.formats.pulse import Pulse
 from engine.history.live import Update
 from engine.history.train_log import Step
 from engine.runs.kinds import Kind
-from engine.runs.state import GROWING, RunState
+from engine.runs.state import RunState
 
 _AT_ONCE = 2 * 1024 * 1024
 _PEEK = 1024 * 1024
-_QUIET_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -151,39 +151,6 @@ class ExternalWatch:
 
 def _with_time(steps: list[Step]) -> list[Step]:
     return [step if step.time else replace(step, time=time.time()) for step in steps]
-
-
-class Pulse:
-    """Whether a source grows, in words that change at most once a minute while it does not."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._seen: tuple[int, int] | None = None
-        self._changed = time.monotonic()
-        self._age = 0.0
-        """Seconds from the last growth to the first call, by the clock of the file system."""
-
-    def feel(self) -> str:
-        try:
-            status = self._path.stat()
-        except OSError:
-            return "the file is gone"
-        now = (status.st_size, status.st_mtime_ns)
-        if self._seen is None:
-            self._age = max(0.0, time.time() - status.st_mtime)
-        elif now != self._seen:
-            self._changed, self._age = time.monotonic(), 0.0
-        self._seen = now
-        quiet = self._age + time.monotonic() - self._changed
-        return GROWING if quiet < _QUIET_S else f"quiet for {_span(quiet)}"
-
-
-def _span(seconds: float) -> str:
-    minutes = int(seconds // 60)
-    if minutes < 120:
-        return f"{minutes} min"
-    hours = minutes // 60
-    return f"{hours} h" if hours < 48 else f"{hours // 24} days"
 
 
 def _first_metrics(log: Detected) -> set[str]:

@@ -179,8 +179,10 @@ def recent_step_time(train_log: Path) -> float | None:
     if known := [value for value in measured if value is not None]:
         return median(known)
     of_attempt = [step for step in steps if step.attempt == steps[0].attempt]
-    count = of_attempt[0].step - of_attempt[-1].step if of_attempt else 0
-    took = of_attempt[0].time - of_attempt[-1].time if of_attempt else 0.0
+    # Steps that were read at once have one time, that of the last of them.
+    first = next((step for step in of_attempt if step.time == of_attempt[-1].time), None)
+    count = of_attempt[0].step - first.step if first else 0
+    took = of_attempt[0].time - first.time if first else 0.0
     return took / count if count > 0 and took > 0 else None
 
 

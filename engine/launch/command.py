@@ -96,7 +96,7 @@ def plan_command(
     options = _slurm_options(slurm, gpus, queue)
     count, variables = _choose_gpus(0 if options else gpus, runs, queue)
     return CommandPlan(
-        directory=choose_directory(runs, name, _stem(argv)),
+        directory=choose_directory(runs, name, run_stem(program_name(argv))),
         argv=tuple(argv),
         cwd=folder,
         ticket=ticket_for(runs, after=after, turn=queue, count_gpus=lambda: count),
@@ -126,7 +126,7 @@ def _manifest(plan: CommandPlan) -> dict[str, Any]:
         "id": run_id,
         "mark": new_mark(),
         "name": run_id,
-        "recipe": _program_name(plan.argv),
+        "recipe": program_name(plan.argv),
         "kind": COMMAND,
         "argv": plan.shown_argv,
         "cwd": str(plan.cwd),
@@ -135,7 +135,7 @@ def _manifest(plan: CommandPlan) -> dict[str, Any]:
         "format": plan.log_format,
         "created": now,
         "changes": [],
-        **_surroundings(plan.cwd),
+        **command_surroundings(plan.cwd),
         "total_steps": None,
         "gpus": plan.gpus,
         "queue": plan.ticket.to_json() if plan.ticket else None,
@@ -145,7 +145,7 @@ def _manifest(plan: CommandPlan) -> dict[str, Any]:
     }
 
 
-def _surroundings(cwd: Path) -> Mapping[str, Any]:
+def command_surroundings(cwd: Path) -> Mapping[str, Any]:
     """Git state and machine. The packages of this interpreter say nothing about the program's."""
     parts = surroundings(cwd, None, [])
     return {name: parts[name] for name in ("git", "hardware")}
@@ -196,12 +196,12 @@ def _choose_gpus(wanted: int | None, runs: Path, queue: bool) -> tuple[int, Mapp
     return wanted, Start(chosen).environment
 
 
-def _program_name(argv: Sequence[str]) -> str:
+def program_name(argv: Sequence[str]) -> str:
     """The script that the command runs, else its program."""
     script = next((word for word in argv if _SCRIPT.fullmatch(word)), argv[0])
     return Path(script).name
 
 
-def _stem(argv: Sequence[str]) -> str:
+def run_stem(program: str) -> str:
     """The beginning of the run's ID."""
-    return _NO_NAME.sub("-", Path(_program_name(argv)).stem).strip("-._")[:80] or "run"
+    return _NO_NAME.sub("-", Path(program).stem).strip("-._")[:80] or "run"

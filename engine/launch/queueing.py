@@ -14,6 +14,7 @@ from engine.recipe.recipe import Recipe
 from engine.runs.registry import ActiveRuns
 from engine.runs.rundir import RunDir, find_run
 from engine.runs.state import observed_state
+from engine.supervise.adopted import has_unknown_end
 from engine.supervise.queue import Ticket, end_phrase
 
 
@@ -48,7 +49,7 @@ def ticket_for(
     if after is not None:
         run = find_run(runs, after)
         state = observed_state(run)
-        if state.has_ended and not state.went_well:
+        if state.has_ended and not (state.went_well or has_unknown_end(run)):
             raise UsageError(f"--after: {end_phrase(run.id, state)}")
         predecessor = run.id
     return Ticket(predecessor, turn, count_gpus() if turn else 0, time.time())

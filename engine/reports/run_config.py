@@ -108,6 +108,7 @@ def _of_command(manifest: Mapping[str, Any]) -> RunConfig:
         "folder": manifest.get("cwd", ""),
         "environment": " ".join(manifest.get("variables", ())),
         "metrics": manifest.get("metrics") or "known formats in what the program prints",
+        "logs": " ".join((manifest.get("adopted") or {}).get("logs", ())),
     }
     values = tuple(ConfigValue(name, text) for name, text in mask_data(facts).items() if text)
     return RunConfig(manifest.get("recipe", ""), values, is_command=True)

@@ -23,21 +23,28 @@ def log_event(run: RunDir, event: str, **details: Any) -> None:
 
 @dataclass(frozen=True)
 class StopRequest:
-    """Stop now, or once the next checkpoint is complete. ``by`` names the requester."""
+    """Stop now, or once the next checkpoint is complete. ``by`` names the requester.
+
+    ``detach`` ends only the supervision of an adopted run: its program is left running.
+    """
 
     after_checkpoint: bool
     time: float
     by: str = "user"
+    detach: bool = False
 
 
-def ask_stop(run: RunDir, *, after_checkpoint: bool = False, by: str = "user") -> None:
+def ask_stop(
+    run: RunDir, *, after_checkpoint: bool = False, by: str = "user", detach: bool = False
+) -> None:
     """Ask the supervisor to stop the run. A repeated request has no effect, except that a stop now
     replaces a stop after the next checkpoint."""
     waiting = pending_stop(run)
     if waiting is not None and not (waiting.after_checkpoint and not after_checkpoint):
         return
     files.make_folder(run.requests)
-    request = {"v": 1, "t": time.time(), "after_checkpoint": after_checkpoint, "by": by}
+    now = time.time()
+    request = {"v": 1, "t": now, "after_checkpoint": after_checkpoint, "by": by, "detach": detach}
     jsonl.write_json(run.requests / "stop.json", request)
 
 
@@ -50,6 +57,7 @@ def pending_stop(run: RunDir) -> StopRequest | None:
         raw.get("after_checkpoint") is True,
         jsonl.moment(raw.get("t")) or 0.0,
         jsonl.line(raw.get("by")) or "user",
+        raw.get("detach") is True,
     )
 
 

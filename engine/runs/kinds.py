@@ -146,6 +146,9 @@ COMMAND = "command"
 """The ``kind`` in the manifest of a run that executes any command: it has no config, so it is none
 of ``KINDS``."""
 
+ADOPTED = "adopted"
+"""What lists, JSON and filters call a ``command`` that was launched elsewhere."""
+
 
 def require_config(manifest: Mapping[str, Any], run_id: str) -> None:
     """Raise UsageError for a run that executes a command."""

@@ -167,6 +167,14 @@ def _surroundings(value: Any) -> dict[str, Any] | None:
     return _fields(value, _OF_SURROUNDINGS) if isinstance(value, dict) else None
 
 
+def _adopted(value: Any) -> dict[str, Any] | None:
+    return _fields(value, _OF_ADOPTED) if isinstance(value, dict) else None
+
+
+def _locations(value: Any) -> list[str] | None:
+    return [path for path in value if jsonl.location(path)] if isinstance(value, list) else None
+
+
 def _parent(value: Any) -> dict[str, str] | None:
     """The parent of a derived run; both fields or none."""
     if not isinstance(value, dict):
@@ -198,6 +206,13 @@ _OF_SURROUNDINGS: Mapping[str, Callable[[Any], Any]] = {
     "code": _files,
     "reward_inputs": _files,
     "model": _files,
+}
+
+_OF_ADOPTED: Mapping[str, Callable[[Any], Any]] = {
+    "path": jsonl.location,
+    "logs": _locations,
+    "process": _mapping,
+    "started": jsonl.moment,
 }
 
 _OF_ATTEMPT: Mapping[str, Callable[[Any], Any]] = {
@@ -235,7 +250,7 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "format": jsonl.line,
     "ray": jsonl.line,
     "slurm": _words,
-    "adopted": _shown_mapping,
+    "adopted": _adopted,
     "parent": _parent,
     "attempts": _attempts,
 }

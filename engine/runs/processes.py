@@ -81,6 +81,33 @@ def members(run: RunDir, roots: Iterable[int] = ()) -> list[Identity]:
     return [identity for pid in pids if (identity := identify(pid)) is not None]
 
 
+def tree(root: Identity) -> list[Identity]:
+    """A process and its descendants; empty if it has ended, whoever has its pid now."""
+    parents = dict(_parents())
+    pids = [root.pid, *(pid for pid in parents if _descends(pid, parents, {root.pid}))]
+    found = [identity for pid in pids if (identity := identify(pid)) is not None]
+    return found if alive(root) else []
+
+
+def ancestors(pid: int) -> list[int]:
+    """The pids of the parent of a process, of its parent, and so on."""
+    parents, found = dict(_parents()), list[int]()
+    while (parent := parents.get(pid, 0)) > 0 and parent not in found:
+        found.append(parent)
+        pid = parent
+    return found
+
+
+def ignores(identity: Identity, number: signal.Signals) -> bool:
+    """Whether a process ignores a signal; False where that is not known."""
+    try:
+        text = Path(f"/proc/{identity.pid}/status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    masks = [line.split()[1] for line in text.splitlines() if line.startswith("SigIgn:")]
+    return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
+
+
 def send(identity: Identity, number: signal.Signals) -> bool:
     """Signal exactly this process; False if it is gone or belongs to another user (sudo)."""
     with _pinned(identity.pid) as handle:

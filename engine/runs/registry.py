@@ -14,7 +14,7 @@ from engine.runs.columns import RunInfo
 from engine.runs.figures import read_figures
 from engine.runs.index import Index, Row
 from engine.runs.index import stamp as stamp_of
-from engine.runs.kinds import find_kind
+from engine.runs.kinds import ADOPTED, COMMAND, find_kind
 from engine.runs.manifest import format_changes
 from engine.runs.notes import Notes, read_notes
 from engine.runs.rundir import RunDir, exists, folder_names
@@ -87,6 +87,8 @@ def _row(run: RunDir) -> Row:
         row[key] = value[:_LONGEST] if isinstance(value, str) else value
     if changed := format_changes(manifest):
         row["changed"] = [text[:_LONGEST] for text in changed[:_MOST_CHANGES]]
+    if manifest.get("kind") == COMMAND and "adopted" in run.read_manifest("adopted"):
+        row["kind"] = ADOPTED
     kind = find_kind(manifest.get("kind"))
     if kind is None or kind.has_rollouts:
         row |= _figures(run)

@@ -5,6 +5,7 @@
 | evidence                                                   | state    | reason            |
 |------------------------------------------------------------|----------|-------------------|
 | it ran elsewhere, and how it ended is not known            | lost     | the follower's    |
+| it was adopted, and left running                           | lost     | the follower's    |
 | it ran elsewhere and failed there                          | failed   | the follower's    |
 | exit code 0, validates only, a validation is logged        | finished | its reward        |
 | exit code 0, validates only, none is logged                | failed   | what is missing   |
@@ -143,7 +144,7 @@ def _end_elsewhere(evidence: Evidence, report: Report) -> tuple[StateName, str |
     """The end of a run elsewhere where the exit code of its follower does not tell it."""
     if report.outcome == "failed":
         return _failed(f"{report.reason} {evidence.progress}", evidence)
-    if report.outcome == "unknown":
+    if report.outcome in ("unknown", "left"):
         return "lost", f"{report.reason}; last seen {evidence.progress}"
     if report.outcome == "stopped" and evidence.stopped_by is not None:
         return "finished", f"stopped by {evidence.stopped_by} {evidence.progress}"

@@ -75,7 +75,7 @@ def finalize(run: RunDir, noticed_by: str) -> None:
 
 def _unwritten(run: RunDir, attempt: Attempt) -> Iterator[Step]:
     """Yield the steps that are not yet in the history, dated by the trainer's last line."""
-    manifest = run.read_manifest("kind", "metrics", "format", "cwd")
+    manifest = run.read_manifest("kind", "metrics", "format", "cwd", "adopted")
     if isinstance(steps := open_steps(run, attempt, manifest), ProgramSteps):
         if steps.is_of_attempt:
             yield from steps.new_steps()

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from engine.base import jsonl
 
-Outcome = Literal["exited", "stopped", "failed", "unknown"]
-_OUTCOMES: dict[object, Outcome] = {
-    "exited": "exited",
-    "stopped": "stopped",
-    "failed": "failed",
-    "unknown": "unknown",
-}
+Outcome = Literal["exited", "stopped", "failed", "unknown", "left"]
+_OUTCOMES: dict[object, Outcome] = {outcome: outcome for outcome in get_args(Outcome)}
 
 
 @dataclass(frozen=True)
@@ -26,13 +21,18 @@ class Report:
     """``where`` names the run, e.g. ``Slurm job 17``.
 
     ``outcome`` is None until the end: ``exited`` with the follower's exit code, ``failed`` or
-    ``unknown`` for ``reason``, ``stopped`` by this run. ``waiting_for``: why it has not started.
+    ``unknown`` for ``reason``, ``stopped`` by this run, ``left`` running. ``waiting_for``: why it
+    has not started. ``quiet``: why it may not be running. Times are Unix seconds where they are
+    known.
     """
 
     where: str
     waiting_for: str | None = None
     outcome: Outcome | None = None
     reason: str | None = None
+    quiet: str | None = None
+    started: float | None = None
+    ended: float | None = None
 
 
 def write_report(attempt: Path, report: Report) -> None:
@@ -49,4 +49,7 @@ def read_report(attempt: Path) -> Report | None:
         waiting_for=jsonl.line(raw.get("waiting_for")),
         outcome=_OUTCOMES.get(raw.get("outcome")),
         reason=jsonl.line(raw.get("reason")),
+        quiet=jsonl.line(raw.get("quiet")),
+        started=jsonl.moment(raw.get("started")),
+        ended=jsonl.moment(raw.get("ended")),
     )

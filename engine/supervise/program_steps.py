@@ -48,7 +48,9 @@ def open_steps(
     if is_pattern(given):
         return ProgramSteps(console, partial(PatternFormat(given).open, console), written)
     path = Path(manifest.get("cwd") or ".") / given
-    return ProgramSteps(console, _FileSearch(path, key).find, written, is_of_attempt=False)
+    is_adopted = "adopted" in manifest  # What such a file holds is the run, not an earlier one.
+    search = _FileSearch(path, key)
+    return ProgramSteps(console, search.find, written, is_of_attempt=is_adopted)
 
 
 class ProgramSteps:

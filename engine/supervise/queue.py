@@ -28,6 +28,7 @@ from engine.host.system import open_gpus
 from engine.runs.registry import ActiveRuns
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, readable_state, this_host
+from engine.supervise.adopted import has_unknown_end
 from engine.supervise.queue_log import QueueLog, join
 
 _SHOWN = 3
@@ -124,10 +125,11 @@ class QueuePlace:
     def _check_predecessor(self) -> Wait | Never | None:
         if self._after is None:
             return None
-        state = readable_state(RunDir(self._root / self._after))
+        run = RunDir(self._root / self._after)
+        state = readable_state(run)
         if not state.has_ended:
             return Wait(_phrase(self._after, state))
-        if not state.went_well:
+        if not (state.went_well or has_unknown_end(run)):
             return Never(f"not started: {end_phrase(self._after, state)}"[:300])
         # It stays finished, even if its folder is moved during the wait for the turn.
         self._after = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ from engine.checkpoints.disposal import bytes_of
 from engine.runs.columns import RunInfo
 from engine.runs.drift import CodeWatch
 from engine.runs.figures import read_figures
+from engine.runs.kinds import ADOPTED
 from engine.runs.manifest import changed_values, format_changes
 from engine.runs.notes import read_notes
-from engine.runs.processes import members
+from engine.runs.processes import Identity, members, tree
 from engine.runs.rundir import RunDir
 from engine.runs.state import describe, observed_state, with_first_start
 from engine.runs.trust import exposures
+from engine.supervise.adopted import Adopted
 from engine.supervise.ray_jobs import read_job
 
 
@@ -55,12 +58,12 @@ def read_summary(run: RunDir) -> dict[str, Any]:
         "ended": state.ended,
         "elapsed_s": listed["duration_s"],  # The name before "duration_s".
         "attempts": len(manifest.get("attempts", [])),
-        "pids": [process.pid for process in members(run)],
+        "pids": [process.pid for process in (*_adopted_processes(manifest), *members(run))],
         "parent": manifest.get("parent"),
         "ray": manifest.get("ray"),
         "ray_job": job.submission_id if job else None,
         "recipe": manifest.get("recipe"),
-        "kind": manifest.get("kind"),
+        "kind": ADOPTED if "adopted" in manifest else manifest.get("kind"),
         "argv": manifest.get("argv"),
         "changes": changed_values(manifest),
         "edited": edited,
@@ -71,3 +74,8 @@ def read_summary(run: RunDir) -> dict[str, Any]:
         "console": str(run.attempt(state.attempt).console),
         "checkpoints": jsonl.line(manifest.get("checkpoint_dir")),
     }
+
+
+def _adopted_processes(manifest: Mapping[str, Any]) -> list[Identity]:
+    adopted = Adopted.from_manifest(manifest)
+    return tree(adopted.process) if adopted and adopted.process else []

@@ -17,6 +17,7 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, observed_state, readable_state, this_host
 from engine.runs.trust import require
 from engine.supervise import cluster_jobs, private_ray
+from engine.supervise.adopted import leave, read_adopted, require_process
 from engine.supervise.finalize import finalize_if_lost
 from engine.supervise.stall import Supervision
 
@@ -69,13 +70,19 @@ class Stopped:
         return asdict(self)
 
 
-def stop_run(run: RunDir, *, after_checkpoint: bool = False) -> Stopped:
+def stop_run(run: RunDir, *, after_checkpoint: bool = False, detach: bool = False) -> Stopped:
     """Stop a run; with ``after_checkpoint`` only write the request, and return at once.
 
-    For a run that has ended, end its remaining processes: a lost run has no supervisor to do it.
-    UsageError for a run that is not trusted, and where ``after_checkpoint`` cannot be known.
+    ``detach`` ends the supervision of an adopted run and leaves its program running. For a run that
+    has ended, end its remaining processes: a lost run has no supervisor to do it. UsageError for a
+    run that is not trusted, where ``after_checkpoint`` cannot be known, where no process of an
+    adopted run is known, and to detach another run.
     """
     require(run)
+    if detach and read_adopted(run) is None:
+        raise UsageError(f"run '{run.id}' was launched here, not adopted; --detach is not for it")
+    if not detach:
+        require_process(run)
     if after_checkpoint and run.read_manifest("kind").get("kind") == COMMAND:
         raise UsageError(
             f"run '{run.id}' executes a command, whose checkpoints are not known. Stop it now: "
@@ -83,7 +90,7 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False) -> Stopped:
         )
     state, processes = readable_state(run), members(run)
     if not state.has_ended:
-        _request_stop(run, state, after_checkpoint)
+        _request_stop(run, state, after_checkpoint, detach)
         _signal(run, state, signal.SIGCONT)  # A frozen supervisor (SIGSTOP) cannot obey.
         if not after_checkpoint and not _await_end(run):
             # The supervisor does not react, e.g. stuck on a file system.
@@ -91,6 +98,8 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False) -> Stopped:
     else:
         end_members(run, _PATIENCE_S)
     finalize_if_lost(run, "stop")
+    if detach:
+        leave(run)
     state = observed_state(run)
     cluster_job = _stop_cluster_job(run) if state.has_ended else None
     ended = state.has_ended and not members(run) and cluster_job is None
@@ -103,9 +112,9 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False) -> Stopped:
     return Stopped(run.id, ended, state.state, state.reason, pids, message)
 
 
-def _request_stop(run: RunDir, state: RunState, after_checkpoint: bool) -> None:
+def _request_stop(run: RunDir, state: RunState, after_checkpoint: bool, detach: bool) -> None:
     try:
-        ask_stop(run, after_checkpoint=after_checkpoint)
+        ask_stop(run, after_checkpoint=after_checkpoint, detach=detach)
     except OSError:
         # If no request can be written (full disk), a signal to the supervisor stops the run too.
         if after_checkpoint or not _signal(run, state, signal.SIGTERM):

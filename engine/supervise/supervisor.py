@@ -42,6 +42,7 @@ from engine.runs.state import (
     write_state,
 )
 from engine.supervise import private_ray, slurm_jobs
+from engine.supervise.adopted import Adopted, has_unknown_end
 from engine.supervise.final_state import Evidence, Exit, final_state
 from engine.supervise.follower_report import Report, read_report
 from engine.supervise.hang import Dumps, Hang, find_hang, find_stopped, sample_members, write_stacks
@@ -99,8 +100,10 @@ class Supervisor:
         given = os.environ.pop(ARGV_VARIABLE, None)
         self._argv: list[str] = json.loads(given) if given else current["argv"]
         self._variables: dict[str, str] = manifest.get("variables") or {}
-        self._is_elsewhere = "slurm" in manifest or "adopted" in manifest
+        self._adopted = Adopted.from_manifest(manifest)
+        self._is_elsewhere = "slurm" in manifest or self._adopted is not None
         self._has_started_elsewhere = False
+        self._is_quiet = False
         self._code = CodeWatch(manifest, self.cwd)
         self._steps = open_steps(run, self.attempt, manifest)
         self._last_before = max((step.step for step in read_steps(run.train_log)), default=-1)
@@ -191,6 +194,9 @@ class Supervisor:
         if self._ticket is None or self._ticket.after is None:
             return True
         before = RunDir(self.run.path.parent / self._ticket.after)
+        if has_unknown_end(before):
+            unknown = f"run '{before.id}' was adopted: whether it succeeded is unknown"
+            self.writer.event("warning", message=unknown)
         with ExitStack() as stack:
             examination = self._careful(
                 lambda: stack.enter_context(examine(before, self._ask_doctor))
@@ -240,7 +246,7 @@ class Supervisor:
         }
         environment = {**os.environ, **added}
         gpus = environment.get("CUDA_VISIBLE_DEVICES", ALL) if self._on_gpu else None
-        waiting_for = "trainer process"
+        waiting_for = "its log" if self._adopted else "trainer process"
         self._set(
             state="starting", waiting_for=waiting_for, reason=None, started=time.time(), gpus=gpus
         )
@@ -262,6 +268,7 @@ class Supervisor:
 
     def _follow(self) -> None:
         """Append new steps to the run's history, and record what a starting run waits for."""
+        is_history = self._is_elsewhere and not self._has_started_elsewhere
         if self._is_elsewhere:
             self._hear_follower()
         before, steps = self._steps.progress, self._steps.new_steps()
@@ -273,7 +280,8 @@ class Supervisor:
             self.writer.step(replace(step, redone=step.redone or step.step <= self._last_before))
             if step.step < 1:
                 continue
-            self._stall.step()
+            if not is_history:
+                self._stall.step()
             if self.state.state in ("starting", "stalled"):
                 self._set(state="running", reason=None, waiting_for=None, step=step.step)
             else:
@@ -297,7 +305,13 @@ class Supervisor:
             has_begun = isinstance(self._steps, ProgramSteps)
             state: StateName = "running" if has_begun else "starting"
             waiting_for = None if has_begun else "trainer process"
-            self._set(state=state, waiting_for=waiting_for, started=time.time())
+            started = report.started if self._adopted else time.time()
+            self._set(state=state, waiting_for=waiting_for, started=started)
+        elif report.quiet is not None and self.state.state == "running":
+            self._set(state="stalled", reason=report.quiet)
+        elif report.quiet is None and self._is_quiet:
+            self._set(state="running", reason=None)
+        self._is_quiet = report.quiet is not None
 
     def _see_total(self, total: int | None) -> None:
         """Take over the number of steps that a program says; it may say none, or a new one."""
@@ -361,9 +375,16 @@ class Supervisor:
         self.writer.event("stall", step=self.state.step, reason=reason, **details)
         self._set(state="stalled", reason=reason)
 
+    def _processes(self) -> list[processes.Identity]:
+        """The processes that do the work: of an adopted program those of its own."""
+        if self._adopted is None:
+            return self.trainer.members()
+        return processes.tree(self._adopted.process) if self._adopted.process else []
+
     def _find_hang(self, target: Path) -> Hang | None:
-        driver = self.trainer.identity.pid if self.trainer.identity else None
-        members = sample_members(self.trainer.members(), driver)
+        main_process = self._adopted.process if self._adopted else self.trainer.identity
+        driver = main_process.pid if main_process else None
+        members = sample_members(self._processes(), driver)
         dumps = Dumps() if self.supervision.stack_dumps else None
         stack_of = dumps.of if dumps else lambda pid: None
         hang = find_hang(members, stack_of)
@@ -388,6 +409,7 @@ class Supervisor:
 
     def _conclude(self, exit_: Exit) -> None:
         self._careful(lambda: files.tighten(self.attempt.path))
+        report = self._last_report() if self._is_elsewhere else None
         evidence = Evidence(
             exit=exit_,
             stopped_by=self._stopper() if self._stopping is not None else None,
@@ -397,7 +419,7 @@ class Supervisor:
             attempt=self.attempt,
             checkpoints=self.checkpoints,
             validation=self._careful(lambda: last_validation(self.run.train_log)),
-            follower=self._last_report() if self._is_elsewhere else None,
+            follower=report,
             write_error=self.writer.trouble,
         )
         state, reason = final_state(evidence)
@@ -410,14 +432,15 @@ class Supervisor:
             state=state,
             reason=reason,
             waiting_for=None,
-            ended=time.time(),
-            exit_code=exit_.code,
-            signal=exit_.signal,
+            ended=(report.ended if report else None) or time.time(),
+            exit_code=None if self._adopted else exit_.code,
+            signal=None if self._adopted else exit_.signal,
         )
 
     def _last_report(self) -> Report:
         """What the follower said last. A job that it left on a cluster is stopped."""
-        report = read_report(self.attempt.path) or Report("the program")
+        unheard = Report(self._adopted.where if self._adopted else "the program")
+        report = read_report(self.attempt.path) or unheard
         if report.outcome is None:
             self._careful(lambda: slurm_jobs.stop_left(self.run))
         return report
@@ -432,7 +455,7 @@ class Supervisor:
             self.writer.event("warning", message=self._code.describe(path), path=str(path))
 
     def _sample(self) -> None:
-        members = self.trainer.members()
+        members = self._processes()
         self._stall.see_stopped(find_stopped(members))
         pids = [process.pid for process in members]
         record = self._careful(lambda: self._sampler.sample(pids))

@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from engine.runs.rundir import find_run, runs_root
+from engine.base.errors import UsageError
+from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
-from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, say
 from grubrics_tui.commands.shared.trust import require_trust
 
 
@@ -18,22 +19,49 @@ def stop(
     after_checkpoint: Annotated[
         bool, typer.Option("--after-checkpoint", help="Stop after the next checkpoint is saved")
     ] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Adopted run: leave its program running")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Adopted run: end its program without a question")
+    ] = False,
     trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Stop a run and wait until its processes have exited.
 
-    Exits with 1 if some are still running.
+    Asks before it ends a program that was launched elsewhere. Exits with 1 if some are still
+    running.
     """
     from engine.supervise.cluster_jobs import has_open_jobs
     from engine.supervise.stopping import stop_run
 
     chosen = find_run(runs_root(runs), run)
     require_trust(chosen, trust, executes=has_open_jobs(chosen))
-    done = stop_run(chosen, after_checkpoint=after_checkpoint)
+    if not (detach or yes or _is_confirmed(chosen, can_ask=not as_json and on_terminal())):
+        say("nothing was stopped")
+        raise typer.Exit(1)
+    done = stop_run(chosen, after_checkpoint=after_checkpoint, detach=detach)
     answer(done.to_json(), done.message, as_json)
     raise typer.Exit(0 if done.ended or after_checkpoint else 1)
+
+
+def _is_confirmed(run: RunDir, *, can_ask: bool) -> bool:
+    """Whether the run may be stopped. UsageError where an adopted program is not to be ended
+    without a question, and nobody can be asked."""
+    from engine.supervise.adopted import find_running, require_process
+
+    require_process(run)
+    if not (running := find_running(run)):
+        return True
+    question = f"{running}, launched elsewhere"
+    if not can_ask:
+        raise UsageError(
+            f"run '{run.id}' is adopted: a stop ends {question}. To do so, add --yes; to leave "
+            "it running, --detach"
+        )
+    return confirmed(f"End {question}?")
 
 
 COMMAND = Command(stop, Task.RUN)

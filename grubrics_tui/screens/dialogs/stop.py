@@ -6,17 +6,25 @@ from collections.abc import Sequence
 
 from textual.screen import Screen
 
+from engine.base.errors import UsageError
 from engine.runs.columns import format_step
 from engine.runs.events import ask_stop
 from engine.runs.kinds import COMMAND
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
+from engine.supervise.adopted import find_running, require_process
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
 from grubrics_tui.screens.dialogs.trust import when_trusted
 
 
 def confirm_stop(screen: Screen[None], runs: Sequence[tuple[RunDir, RunState]]) -> None:
-    """Stop the runs if the user confirms it."""
+    """Stop the runs if the user confirms it; say why one of them cannot be stopped."""
+    try:
+        for run, _ in runs:
+            require_process(run)
+    except UsageError as error:
+        screen.notify(str(error), severity="error", markup=False)
+        return
 
     def stop(after_checkpoint: bool | None) -> None:
         if after_checkpoint is None:
@@ -51,4 +59,6 @@ def stop_question(runs: Sequence[tuple[RunDir, RunState]]) -> Question[bool]:
 
 def _format_run(run: RunDir, state: RunState) -> str:
     step = format_step(state.step, state.total_steps)
-    return f"{run.id} is {state.state}, {step if state.total_steps == 0 else f'step {step}'}."
+    text = f"{run.id} is {state.state}, {step if state.total_steps == 0 else f'step {step}'}."
+    running = find_running(run)
+    return f"{text} This ends {running}, launched elsewhere." if running else text

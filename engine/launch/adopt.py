@@ -1,0 +1,218 @@
+"""Adopt a program that was launched elsewhere, or the files that one writes: a run like others.
+
+Nothing is written where the program runs. Its logs are copied to the run directory as they grow.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.base.errors import UsageError
+from engine.base.masking import mask_words
+from engine.formats.detect import Detected, detect, find_format
+from engine.formats.pattern import PatternFormat, is_pattern
+from engine.host.programs import own_module
+from engine.host.running_program import RunningProgram, held_gpus, read_program
+from engine.host.system import open_gpus
+from engine.launch.command import command_surroundings, program_name, run_stem
+from engine.launch.launcher import choose_directory, start_run
+from engine.runs.kinds import COMMAND
+from engine.runs.marks import new_mark
+from engine.runs.rundir import RunDir, run_ids
+from engine.runs.state import observed_state
+from engine.supervise.adopted import Adopted, has_unknown_end, read_adopted
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """Everything that adopting will do."""
+
+    directory: Path
+    adopted: Adopted
+    argv: tuple[str, ...]
+    """The command of the program, without its secrets; of files their path."""
+    cwd: Path
+    metrics: str | None
+    log_format: str | None
+    gpus: tuple[int, ...] = ()
+    """Indices of the GPUs that the program holds."""
+
+    def to_json(self) -> dict[str, Any]:
+        process = self.adopted.process
+        return {
+            "run": self.directory.name,
+            "dir": str(self.directory),
+            "pid": process.pid if process else None,
+            "path": str(self.adopted.path) if self.adopted.path else None,
+            "logs": [str(log) for log in self.adopted.logs],
+            "argv": list(self.argv),
+            "gpus": list(self.gpus),
+        }
+
+
+def plan_adoption(
+    target: str,
+    runs: Path,
+    *,
+    name: str | None = None,
+    logs: Sequence[Path] = (),
+    metrics: str | None = None,
+    log_format: str | None = None,
+) -> Adoption:
+    """Plan a run of ``target``: the pid of a process, or the path of a log or of a run's folder.
+
+    ``logs`` are the files that a process prints to (default: those of its stdout and stderr), and
+    ``metrics`` a file or folder that it writes, or a pattern of lines. Nothing is written.
+    UsageError for what cannot be followed, is a run already, or is already adopted.
+    """
+    if log_format is not None:
+        find_format(log_format)
+    if metrics is not None and is_pattern(metrics):
+        PatternFormat(metrics)
+    if target.isdecimal():
+        adoption = _of_process(read_program(int(target)), runs, name, logs, metrics, log_format)
+    else:
+        if logs:
+            raise UsageError("--log is for a process; a path is the log itself")
+        adoption = _of_files(Path(target), runs, name, metrics, log_format)
+    _require_new(adoption.adopted, runs)
+    _require_room(adoption)
+    return adoption
+
+
+def adopt(adoption: Adoption) -> RunDir:
+    """Create the run directory and start the supervisor; UsageError as for a launch."""
+    return start_run(adoption.directory, lambda: _manifest(adoption))
+
+
+def _of_process(
+    program: RunningProgram,
+    runs: Path,
+    name: str | None,
+    logs: Sequence[Path],
+    metrics: str | None,
+    log_format: str | None,
+) -> Adoption:
+    for log in logs:
+        if not log.is_file():
+            raise UsageError(f"--log: {log} is not a file")
+    path = program.cwd / metrics if metrics is not None and not is_pattern(metrics) else None
+    return Adoption(
+        directory=choose_directory(runs, name, run_stem(program_name(program.argv))),
+        adopted=Adopted(
+            process=program.identity,
+            logs=tuple(log.resolve() for log in logs) or program.logs,
+            started=program.started,
+        ),
+        argv=tuple(mask_words(program.argv)),
+        cwd=program.cwd,
+        metrics=str(path) if path else metrics,
+        log_format=log_format,
+        gpus=tuple(held_gpus(program.identity, open_gpus())),
+    )
+
+
+def _of_files(
+    given: Path, runs: Path, name: str | None, metrics: str | None, log_format: str | None
+) -> Adoption:
+    if metrics is not None and not is_pattern(metrics):
+        raise UsageError(f"--metrics {metrics}: adopt that path itself: grubrics-tui adopt PATH")
+    if not given.exists():
+        raise UsageError(f"{given}: no such file or folder. For a process, give its pid")
+    given = given.resolve()
+    if (run := _run_around(given)) is not None:
+        raise UsageError(f"{given} belongs to run '{run.id}' of {run.path.parent}, a run already")
+    log = detect(given, metrics or log_format)
+    stem = run_stem(log.format.run_name(given, log.path))
+    return Adoption(
+        directory=choose_directory(runs, name, stem),
+        adopted=Adopted(path=log.path, logs=_logs(log)),
+        argv=(str(given),),
+        cwd=given if given.is_dir() else given.parent,
+        metrics=metrics if log.format.is_console else str(log.path),
+        log_format=None if metrics else log.format.key,
+    )
+
+
+def _logs(log: Detected) -> tuple[Path, ...]:
+    """What is copied to the console log: readable text, but not a file of metrics."""
+    console = log.format.console_of(log.path)
+    if console is None or (console == log.path and not log.format.is_console):
+        return ()
+    return (console,)
+
+
+def _run_around(path: Path) -> RunDir | None:
+    """The run whose directory contains ``path``."""
+    return next((run for p in (path, *path.parents) if (run := RunDir(p)).is_one()), None)
+
+
+def _require_new(adopted: Adopted, runs: Path) -> None:
+    """Raise UsageError if a run follows the same, or has followed it to its end."""
+    for run, other in _adopted_runs(runs):
+        is_same = (adopted.process, adopted.path) == (other.process, other.path)
+        if is_same and not observed_state(run).has_ended:
+            raise UsageError(f"{adopted.where} is already adopted as run '{run.id}'")
+        if is_same and has_unknown_end(run):
+            raise UsageError(
+                f"{adopted.where} was adopted as run '{run.id}', which has ended. To adopt it "
+                f"again, delete that first: grubrics-tui delete {run.id}"
+            )
+
+
+def _adopted_runs(runs: Path) -> Iterator[tuple[RunDir, Adopted]]:
+    for run in (RunDir(runs / name) for name in run_ids(runs)):
+        if run.read_manifest("kind").get("kind") == COMMAND and (adopted := read_adopted(run)):
+            yield run, adopted
+
+
+def _require_room(adoption: Adoption) -> None:
+    """Raise UsageError if the disk has no room for the copies of the logs."""
+    size = sum(log.stat().st_size for log in adoption.adopted.logs if log.exists())
+    root = next(path for path in adoption.directory.absolute().parents if path.exists())
+    free = shutil.disk_usage(root).free
+    if size > free:
+        raise UsageError(
+            f"the logs have {size / 2**20:.0f} MiB, which are copied, and {root} has "
+            f"{free / 2**20:.0f} MiB free. Choose another folder with --runs"
+        )
+
+
+def _manifest(adoption: Adoption) -> Mapping[str, Any]:
+    run_id, now, adopted = adoption.directory.name, time.time(), adoption.adopted
+    follower = own_module("engine.supervise.adopted_follower", str(adoption.directory.absolute()))
+    devices = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, adoption.gpus))} if adoption.gpus else {}
+    return {
+        "v": 1,
+        "id": run_id,
+        "mark": new_mark(),
+        "name": run_id,
+        "recipe": program_name(adoption.argv),
+        "kind": COMMAND,
+        "adopted": {
+            "path": str(adopted.path) if adopted.path else None,
+            "logs": [str(log) for log in adopted.logs],
+            "process": asdict(adopted.process) if adopted.process else None,
+            "started": adopted.started,
+        },
+        "argv": list(adoption.argv),
+        # The folder of the program may vanish; that of the run stays.
+        "cwd": str(adoption.cwd if os.access(adoption.cwd, os.X_OK) else Path.cwd()),
+        "variables": devices,
+        "metrics": adoption.metrics,
+        "format": adoption.log_format,
+        "created": now,
+        "changes": [],
+        **command_surroundings(adoption.cwd),
+        "total_steps": None,
+        "gpus": len(adoption.gpus),
+        "queue": None,
+        "attempts": [{"number": 1, "started": now, "argv": list(follower)}],
+        "config": {},
+    }

@@ -1,0 +1,82 @@
+"""``grubrics-tui adopt``: put a run that was launched elsewhere into the list."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.runs.rundir import runs_root
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import DryRunOption, JsonOption, RunsOption
+from grubrics_tui.commands.shared.output import answer, warn
+
+
+def adopt(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="PID|PATH", help="A process of yours, or a log or the folder of a run"
+        ),
+    ],
+    name: Annotated[
+        str | None, typer.Option(metavar="ID", help="Run ID (default: PROGRAM-TIMESTAMP)")
+    ] = None,
+    log: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="File that the process prints to (default: its stdout and stderr); may be "
+            "repeated",
+        ),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH|PATTERN",
+            help="File or folder of metrics that the process writes, or a pattern of lines, e.g. "
+            r"'iter (?P<step>\d+): loss (?P<loss>\S+)' (default: known formats)",
+        ),
+    ] = None,
+    as_format: Annotated[
+        str | None,
+        typer.Option(
+            "--as", metavar="FORMAT", help="Format of its metrics (default: detected from content)"
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Follow a run that was launched elsewhere, as a run in the list.
+
+    Its files are only read. A process can be stopped like a run, after a question.
+    """
+    from engine.launch.adopt import adopt as start
+    from engine.launch.adopt import plan_adoption
+
+    plan = plan_adoption(
+        target, runs_root(runs), name=name, logs=log or (), metrics=metrics, log_format=as_format
+    )
+    value = plan.to_json()
+    if plan.adopted.process is not None and not plan.adopted.logs:
+        warn([f"{plan.adopted.where} prints to no file, so its log is unknown; name it with --log"])
+    if dry_run:
+        answer(value, f"dry run: {_describe(value)}; nothing was written", as_json)
+        return
+    run = start(plan)
+    text = f"{_describe(value)}\nadopted as {run.id}; open it: grubrics-tui watch {run.id}"
+    answer(value, text, as_json)
+
+
+def _describe(value: dict[str, object]) -> str:
+    argv, logs = value["argv"], value["logs"]
+    assert isinstance(argv, list) and isinstance(logs, list)
+    lines = [f"process {value['pid']}: {shlex.join(argv)}" if value["pid"] else str(value["path"])]
+    lines += [f"log {path}" for path in logs]
+    return "; ".join(lines)
+
+
+COMMAND = Command(adopt, Task.RUN)
