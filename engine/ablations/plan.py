@@ -24,7 +24,7 @@ from engine.recipe.recipe import Recipe, load_recipe, parse_override
 from engine.recipe.scoring import asks_judge
 from engine.recipe.unread import unread
 from engine.runs.kinds import KINDS, Kind
-from engine.runs.rundir import RunDir, check_id
+from engine.runs.rundir import RunDir, archive_root, check_id
 
 FOLDER = Path("ablations")
 BASE = "base"
@@ -139,8 +139,14 @@ def run_names(job: Job) -> list[str]:
 
 def current_run(job: Job, root: Path) -> RunDir | None:
     """The newest try of a job; None where none was launched."""
-    tries = [RunDir(root / name) for name in run_names(job)]
-    return next((run for run in reversed(tries) if run.manifest.is_file()), None)
+    tries = (find_kept(name, root) for name in reversed(run_names(job)))
+    return next((run for run in tries if run is not None), None)
+
+
+def find_kept(run_id: str, root: Path) -> RunDir | None:
+    """A run below ``root``, archived or not; None for one that was deleted."""
+    runs = (RunDir(folder / run_id) for folder in (root, archive_root(root)))
+    return next((run for run in runs if run.manifest.is_file()), None)
 
 
 def read_plan(folder: Path) -> AblationPlan:

@@ -236,6 +236,11 @@ def _start(job: Job, plan_: AblationPlan, run: RunDir | None, root: Path) -> str
     """
     reason = "it was interrupted"
     _require_same_files(job, plan_, root)
+    if run is not None and run.path.parent != root:
+        raise UsageError(
+            f"run '{run.id}' is archived and has not finished. Restore it: "
+            f"grubrics-tui archive --undo {run.id}"
+        )
     if run is not None:
         end_members(run, _PATIENCE_S)
         try:

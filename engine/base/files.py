@@ -85,7 +85,7 @@ def open_lock(path: Path) -> int:
 def write_atomic(path: Path, text: str) -> None:
     """Replace ``path`` so that a reader sees the old or the new text, never a part of either."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    with _folder_of(path) as (folder, _):
+    with _folder_of(path) as (folder, _), _errors_name(path):
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         descriptor = _open_in(folder, temporary, flags, 0o600)
         try:
@@ -101,12 +101,22 @@ def write_atomic(path: Path, text: str) -> None:
             raise
 
 
+@contextmanager
+def _errors_name(path: Path) -> Iterator[None]:
+    """Let every OSError name ``path``: a full disk names no file, a temporary file nobody knows."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
 def make_folder(path: Path) -> None:
     """Create a folder as readable as its parent; an existing folder stays as it is.
 
     OSError for a link.
     """
-    with _folder_of(path) as (above, _):
+    with _folder_of(path) as (above, _), _errors_name(path):
         try:
             os.mkdir(path.name, 0o700, dir_fd=above)
         except FileExistsError:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.ablations.plan import BASE, Arm
+from engine.ablations.plan import BASE, Arm, find_kept
 from engine.ablations.report import AblationReport
 from engine.ablations.table import ArmRow
 from engine.base import jsonl, times
@@ -94,7 +94,7 @@ def _base(report: AblationReport, root: Path) -> str:
 
 def _cost(report: AblationReport, root: Path) -> Iterator[str]:
     """Time of all runs, and the calls of the judge; those of validations are not logged."""
-    runs = [RunDir(root / run.run) for row in report.rows for run in row.runs if run.state]
+    runs = [run for row in report.rows for run in _kept(row, root)]
     elapsed = [observed_state(run).elapsed(time.time()) or 0.0 for run in runs]
     if elapsed:
         yield f"{times.duration(sum(elapsed))} of training"
@@ -109,9 +109,14 @@ def _cost(report: AblationReport, root: Path) -> Iterator[str]:
 
 def _manifests(rows: Sequence[ArmRow], root: Path) -> Iterator[dict[str, Any]]:
     for row in rows:
-        for run in row.runs:
-            if run.state is not None:
-                yield RunDir(root / run.run).read_manifest()
+        yield from (run.read_manifest() for run in _kept(row, root))
+
+
+def _kept(row: ArmRow, root: Path) -> Iterator[RunDir]:
+    """The runs of an arm that were launched."""
+    for run in row.runs:
+        if run.state is not None and (kept := find_kept(run.run, root)) is not None:
+            yield kept
 
 
 def _table(arms: Sequence[Arm], rows: Sequence[ArmRow]) -> Iterator[str]:

@@ -165,12 +165,15 @@ class AblationScreen(CockpitScreen):
         self._show_arm()
 
     def action_open_run(self) -> None:
+        from engine.ablations.plan import find_kept
+
         row = self.query_one(ArmTable).selected
-        run = row.runs[self._seed] if row is not None else None
-        if run is None or run.is_planned:
+        seed = row.runs[self._seed] if row is not None else None
+        run = find_kept(seed.run, self._root) if seed is not None else None
+        if run is None:
             self.notify("This run has not started yet.")
             return
-        self.post_message(OpenRun(RunDir(self._root / run.run)))
+        self.post_message(OpenRun(run))
 
     def action_sort(self) -> None:
         self._order = ORDERS[(ORDERS.index(self._order) + 1) % len(ORDERS)]

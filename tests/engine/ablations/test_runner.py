@@ -29,7 +29,7 @@ from engine.base.errors import UsageError
 from engine.host.environment import fingerprint
 from engine.launch.resume import Resumed
 from engine.runs.processes import identify, members
-from engine.runs.rundir import RunDir
+from engine.runs.rundir import RunDir, archive_root
 from engine.runs.state import RunState, write_state
 from tests.waiting import wait_for
 
@@ -116,6 +116,24 @@ def test_when_a_user_stops_a_run_the_ablation_pauses(tmp_path: Path) -> None:
 
     run_plan(PLAN, tmp_path, sleep=stop_the_run, report=reports.append)
     assert reports == [f"{job('base', 1).run}: stopped by a user; the ablation is paused"]
+
+
+def test_an_archived_run_is_not_repeated(tmp_path: Path) -> None:
+    make_run(archive_root(tmp_path), job("x", 1), FINISHED)
+    outcome = outcome_of(job("x", 1), tmp_path)
+    assert outcome is not None and outcome.finished
+
+
+def test_an_archived_run_that_did_not_end_is_to_be_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    PLAN.folder.mkdir(parents=True)
+    make_run(archive_root(tmp_path), job("base", 1), RunState("lost", "no heartbeat", ended=2.0))
+    reports: list[str] = []
+    alone = replace(PLAN, arms=PLAN.arms[:1], seeds=(1,))
+    run_plan(alone, tmp_path, sleep=lambda _: None, report=reports.append)
+    assert f"grubrics-tui archive --undo {job('base', 1).run}" in reports[-1]
 
 
 def test_a_run_that_is_killed_at_every_start_is_left_out(

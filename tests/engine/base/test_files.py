@@ -194,3 +194,13 @@ def test_a_folder_of_another_user_is_never_private(tmp_path: Path) -> None:
     os.chown(tmp_path, 54_321, -1)
     with pytest.raises(PermissionError):
         files.make_private(tmp_path)
+
+
+@pytest.mark.parametrize("write", [lambda path: files.write_atomic(path, "x"), files.make_folder])
+def test_an_error_names_the_file_and_neither_its_temporary_one_nor_a_part_of_it(
+    write: Callable[[Path], None], tmp_path: Path
+) -> None:
+    path = tmp_path / ("x" * 300)
+    with pytest.raises(OSError, match="too long") as error:
+        write(path)
+    assert error.value.filename == str(path)
