@@ -36,6 +36,9 @@ class RunInfo:
     """Mean reward of the last step."""
     curve: str = ""
     """The mean rewards of the last steps as a line of blocks."""
+    train_loss: float | None = None
+    """Loss of the last step of a run without rewards, such as SFT."""
+    loss_curve: str = ""
     validation: float | None = None
     """Reward of the last validation."""
     changed: tuple[str, ...] = ()
@@ -66,8 +69,11 @@ class Cell:
     width: int | None = None
     """Characters; None: those of the widest text, at most ``most``."""
     most: int = 28
+    least: int | None = None
+    """Characters that a narrow screen cuts the column to before it leaves it out; None: it does not
+    cut it."""
     right: bool = False
-    """Whether the text is aligned to the right."""
+    """Whether the text is aligned to the right, and cut at the left."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +182,10 @@ def _reward(run: RunInfo) -> str:
     return f"{run.curve} {_score(run.reward):>6}" if run.curve else MISSING
 
 
+def _loss(run: RunInfo) -> str:
+    return f"{run.loss_curve} {_score(run.train_loss):>6}" if run.loss_curve else MISSING
+
+
 def _score(value: float | None) -> str:
     if value is None:
         return MISSING
@@ -209,14 +219,17 @@ COLUMNS: tuple[Column, ...] = (
            value=_health_words, key=None, format=lambda run: run.health or MISSING),
     Column(name="reward", about="mean reward of the last step, after a curve of the last eight",
            kind="number", value=lambda run: run.reward, key="reward", format=_reward,
-           cell=Cell(rank=2, width=15, right=True)),
+           cell=Cell(rank=2, width=15, least=6, right=True)),
+    Column(name="train_loss", about="loss of the last step, of runs without rewards such as SFT",
+           kind="number", value=lambda run: run.train_loss, key="train_loss", format=_loss,
+           cell=Cell(rank=2, head="loss", width=15, least=6, right=True)),
     Column(name="validation", about="reward of the last validation", kind="number",
            value=lambda run: run.validation, key="validation",
            format=lambda run: _score(run.validation),
            cell=Cell(rank=4, head="val", width=6, right=True)),
     Column(name="changed", about="overrides that differ from the config file, e.g. changed:lr=",
            kind="text", value=lambda run: run.changed, key="changed",
-           to_json=lambda run: list(run.changed), cell=Cell(rank=5)),
+           to_json=lambda run: list(run.changed), cell=Cell(rank=5, least=14)),
     Column(name="recipe", about="name of the recipe", kind="text",
            value=lambda run: (run.recipe,), key="recipe", to_json=lambda run: run.recipe),
     Column(name="kind", about="grpo, sft, command or adopted", kind="text",

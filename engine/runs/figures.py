@@ -12,9 +12,11 @@ from engine.base import files, jsonl
 from engine.base.holes import lines_backwards
 
 REWARD = "reward/mean"
+LOSS = "train/loss"
 VALIDATION = "val/reward"
 
-_REWARD_KEY, _VALIDATION_KEY = f'"{REWARD}"'.encode(), f'"{VALIDATION}"'.encode()
+_CURVE_KEYS = tuple(f'"{name}"'.encode() for name in (REWARD, LOSS))
+_VALIDATION_KEY = f'"{VALIDATION}"'.encode()
 _CURVE = 8
 """Steps of the small curve."""
 _FARTHEST = 4 << 20
@@ -25,35 +27,44 @@ _FARTHEST = 4 << 20
 class Figures:
     """``rewards`` are the mean rewards of the last steps, oldest first; None where it was NaN.
 
-    ``validation`` is the reward of the newest validation.
+    ``losses`` are those of a run without rewards. ``validation`` is the reward of the newest
+    validation.
     """
 
     rewards: tuple[float | None, ...] = ()
+    losses: tuple[float | None, ...] = ()
     validation: float | None = None
 
 
 def read_figures(train_log: Path) -> Figures:
-    """Read the last rewards and the last validation; of a repeated step, the later line counts.
+    """Read the last rewards or losses and the last validation; of a repeated step, the later line
+    counts.
 
     Cheap enough for ten thousand runs: of most logs, only the last lines are parsed.
     """
     rewards: dict[int, float | None] = {}
+    losses: dict[int, float | None] = {}
     validations: dict[int, float | None] = {}
     for line in _lines_backwards(train_log):
         # The last lines of a resumed run need not be its last steps, so all of them are parsed.
-        has_rewards = len(rewards) >= _CURVE and b'"attempt": 1,' in line
-        if has_rewards and validations:
+        has_curve = max(len(rewards), len(losses)) >= _CURVE and b'"attempt": 1,' in line
+        if has_curve and (validations or not rewards):
             break
-        if _VALIDATION_KEY not in line and (has_rewards or _REWARD_KEY not in line):
+        if _VALIDATION_KEY not in line and (has_curve or not any(k in line for k in _CURVE_KEYS)):
             continue
         step, metrics = _parse(line)
         if REWARD in metrics:
             rewards.setdefault(step, jsonl.number(metrics[REWARD]))
+        elif LOSS in metrics:
+            losses.setdefault(step, jsonl.number(metrics[LOSS]))
         if (validation := jsonl.number(metrics.get(VALIDATION))) is not None:
             validations.setdefault(step, validation)
-    last = sorted(rewards)[-_CURVE:]
     validation = validations[max(validations)] if validations else None
-    return Figures(tuple(rewards[step] for step in last), validation)
+    return Figures(_newest(rewards), () if rewards else _newest(losses), validation)
+
+
+def _newest(values: dict[int, float | None]) -> tuple[float | None, ...]:
+    return tuple(values[step] for step in sorted(values)[-_CURVE:])
 
 
 def _lines_backwards(path: Path) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ from engine.runs.columns import RunInfo
 from engine.runs.figures import read_figures
 from engine.runs.index import Index, Row
 from engine.runs.index import stamp as stamp_of
-from engine.runs.kinds import ADOPTED, COMMAND, find_kind
+from engine.runs.kinds import ADOPTED, COMMAND
 from engine.runs.manifest import format_changes
 from engine.runs.notes import Notes, read_notes
 from engine.runs.rundir import RunDir, exists, folder_names
@@ -89,9 +89,7 @@ def _row(run: RunDir) -> Row:
         row["changed"] = [text[:_LONGEST] for text in changed[:_MOST_CHANGES]]
     if manifest.get("kind") == COMMAND and "adopted" in run.read_manifest("adopted"):
         row["kind"] = ADOPTED
-    kind = find_kind(manifest.get("kind"))
-    if kind is None or kind.has_rollouts:
-        row |= _figures(run)
+    row |= _figures(run)
     if run.notes.exists() and (notes := read_notes(run)):
         row["notes"] = notes.to_json()
     if state is not None:
@@ -108,6 +106,8 @@ def _figures(run: RunDir) -> Row:
     row: Row = {"validation": figures.validation} if figures.validation is not None else {}
     if figures.rewards:
         row |= {"reward": figures.rewards[-1], "curve": sparkline(figures.rewards)}
+    if figures.losses:
+        row |= {"train_loss": figures.losses[-1], "loss_curve": sparkline(figures.losses)}
     return row
 
 
@@ -131,6 +131,8 @@ def _info(root: Path, name: str, row: Row) -> RunInfo:
         notes=Notes.from_json(row["notes"]) if "notes" in row else _NO_NOTES,
         reward=jsonl.number(row.get("reward")),
         curve=jsonl.line(row.get("curve")) or "",
+        train_loss=jsonl.number(row.get("train_loss")),
+        loss_curve=jsonl.line(row.get("loss_curve")) or "",
         validation=jsonl.number(row.get("validation")),
         changed=_texts(row["changed"]) if "changed" in row else (),
         health="",

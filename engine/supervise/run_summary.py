@@ -38,6 +38,7 @@ def read_summary(run: RunDir) -> dict[str, Any]:
         started=state.first_start,
         notes=read_notes(run),
         reward=figures.rewards[-1] if figures.rewards else None,
+        train_loss=figures.losses[-1] if figures.losses else None,
         validation=figures.validation,
         changed=tuple(format_changes(manifest)),
     )

@@ -18,6 +18,7 @@ from grubrics_tui.commands.shared.options import JsonOption, RunsOption
 from grubrics_tui.commands.shared.output import cut_lines, print_json, say
 from grubrics_tui.commands.shared.run_table import format_runs
 from grubrics_tui.commands.shared.run_text import health_json
+from grubrics_tui.settings.list_view import ListViewFile
 from grubrics_tui.text.terminal_text import clean_texts
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def list_runs(
         typer.Option(
             "--filter",
             metavar="EXPR",
-            help="Filter, e.g. 'state:failed tag:x reward/mean>0.5'",
+            help="Filter, e.g. 'state:failed tag:x reward/mean>0.5', or the name of a saved one",
         ),
     ] = None,
     shown: Annotated[
@@ -79,6 +80,7 @@ def _print_runs(
     from engine.runs import registry
 
     deadline = time.process_time() + _EXAMINE_S
+    chosen = None if chosen is None else ListViewFile().load().filters.get(chosen, chosen)
     table = None if shown is None else columns.find_columns(shown.replace(",", " ").split())
     root = runs_root(runs)
     root = archive_root(root) if archived else root

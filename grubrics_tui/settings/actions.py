@@ -46,7 +46,19 @@ class Action:
 
 
 LISTS = ("checklist", "runs", "names")
-_WITH_CURSOR = (*LISTS, "launch", "config", "end", "leftovers", "sources", "start", "help", "guide")
+_WITH_CURSOR = (
+    *LISTS,
+    "launch",
+    "config",
+    "end",
+    "leftovers",
+    "sources",
+    "start",
+    "help",
+    "guide",
+    "columns",
+    "filters",
+)
 CHARTS = ("live", "compare")
 """Screens with charts, ``screens.charts.ChartScreen``."""
 
@@ -308,6 +320,17 @@ ACTIONS: tuple[Action, ...] = (
     Action("select(-1)", "end,G", "", "Last run", ("runs",), group="Move", short="first, last"),
     Action("filter", "slash", "", "Filter runs: state:failed tag:x reward/mean>0.5", ("runs",),
            "grubrics-tui runs --filter 'state:failed'", short="filter"),
+    Action("choose_filter", "b", "", "Apply a saved filter, or delete it", ("runs",),
+           "grubrics-tui runs --filter NAME", short="saved filters"),
+    Action("save_filter", "ctrl+s", "", "Save the filter under a name", ("runs",),
+           short="save the filter"),
+    Action("choose_columns", "w", "", "Choose the columns of the list", ("runs",),
+           "grubrics-tui runs --columns id,reward,note", group="Table", short="columns"),
+    Action("switch_column", "space", "on/off", "Show or hide the column", ("columns",)),
+    Action("take_default", "d", "default", "Show the default columns", ("columns",)),
+    *(Action(f"take({number - 1})", str(number), "", f"Apply saved filter {number}", ("filters",),
+             group="Pick", short="saved filter") for number in range(1, 10)),
+    Action("delete_filter", "d", "delete", "Delete the saved filter", ("filters",)),
     Action("sort(1)", "greater_than_sign", "", "Sort by the next column (or click its head)",
            ("runs",), "grubrics-tui runs --sort reward", group="Table",
            short="sort by next, previous column"),
@@ -316,7 +339,7 @@ ACTIONS: tuple[Action, ...] = (
            short="sort by next, previous column"),
     Action("reverse", "i", "", "Reverse the order of the runs", ("runs",),
            "grubrics-tui runs --sort -reward", group="Table", short="reverse the order"),
-    Action("mark", "space", "", "Select or deselect the run (for x, d, P, s and u)", ("runs",),
+    Action("mark", "space", "", "Select or deselect the run (for x, d, F, s and u)", ("runs",),
            short="select"),
     Action("compare", "x", "", "Compare the selected runs", ("runs",),
            "grubrics-tui compare RUN RUN", short="compare"),
@@ -443,7 +466,7 @@ ACTIONS: tuple[Action, ...] = (
            ("launch", "end", "log_entry", "decision", "leftovers", "rollouts")),
     Action("back", "escape", "", "Back",
            ("home", "live", "runs", "checklist", "names", "overrides", "ask", "sources", "start",
-            "help"),
+            "help", "columns", "filters"),
            short="back"),
     Action("app.show_checklist", "c", "checks", "Preflight checks", ("home", "runs"),
            "grubrics-tui check CONFIG", group="Global"),

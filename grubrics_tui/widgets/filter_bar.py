@@ -64,6 +64,11 @@ class FilterBar(Horizontal):
         self.add_class("-open")
         self.query_one(Input).focus()
 
+    def show(self, text: str) -> None:
+        """Apply this filter."""
+        self.add_class("-open")
+        self.query_one(Input).value = text
+
     def close(self) -> None:
         """Clear the filter."""
         self.remove_class("-open")

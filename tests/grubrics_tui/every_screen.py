@@ -71,10 +71,13 @@ from grubrics_tui.screens.navigation import (
     OpenSummary,
 )
 from grubrics_tui.screens.rollouts.screen import RolloutsScreen
+from grubrics_tui.screens.runs.choose_columns import ChooseColumns
+from grubrics_tui.screens.runs.choose_filter import ChooseFilter
 from grubrics_tui.screens.runs.notes import NotesScreen
 from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.screens.start import StartScreen
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
+from grubrics_tui.settings.list_view import ListViewFile
 from grubrics_tui.settings.visits import visits_path
 from tests.engine.checkpoints.checkpoint_files import save
 from tests.grubrics_tui.pilots import Driver
@@ -178,6 +181,21 @@ async def help_(driver: Driver, world: World) -> None:
 async def runs(driver: Driver, world: World) -> None:
     await driver.press("r")
     await arrive(driver, RunsScreen, "grpo-night", "grpo-day", "sft-warmup")
+
+
+async def columns(driver: Driver, world: World) -> None:
+    await runs(driver, world)
+    await driver.press("w")
+    await arrive(driver, ChooseColumns, "Columns of the list", "validation")
+
+
+async def filters(driver: Driver, world: World) -> None:
+    file = ListViewFile()
+    file.save_filter("failed-today", "state:failed age<1d")
+    file.save_filter("night", jsonl.line(f"night {world.text}".strip()) or "")
+    await runs(driver, world)
+    await driver.press("b")
+    await arrive(driver, ChooseFilter, "Saved filters", "failed-today")
 
 
 async def notes(driver: Driver, world: World) -> None:
@@ -429,6 +447,8 @@ WAYS: dict[str, Way] = {
     "confirm-stop": Way(Confirm, confirm_stop),
     "help": Way(HelpScreen, help_),
     "runs": Way(RunsScreen, runs),
+    "columns": Way(ChooseColumns, columns),
+    "filters": Way(ChooseFilter, filters),
     "notes": Way(NotesScreen, notes),
     "confirm": Way(Confirm, confirm),
     "confirm-resume": Way(Confirm, confirm_resume),

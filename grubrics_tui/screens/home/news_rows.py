@@ -117,7 +117,9 @@ def _step(run: RunInfo) -> str:
 
 
 def _reward(run: RunInfo) -> str:
-    """The curve of the last mean rewards, and the last one."""
+    """The curve of the last mean rewards, or of the last losses, and the last value."""
+    if run.loss_curve:
+        return f"{run.loss_curve} {fixed(run.train_loss)} loss"
     return f"{run.curve} {fixed(run.reward)}" if run.curve else ""
 
 

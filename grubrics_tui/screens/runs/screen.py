@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from textual import on, work
@@ -10,7 +11,7 @@ from textual.app import ComposeResult
 from textual.message import Message
 
 from engine.base.errors import UsageError
-from engine.runs.columns import RunInfo, sort_runs
+from engine.runs.columns import COLUMNS, Column, RunInfo, sort_runs
 from engine.runs.kinds import find_kind
 from engine.runs.notes import Notes
 from engine.runs.rundir import RunDir
@@ -20,6 +21,7 @@ from engine.supervise.housekeeping import archive, delete, finish_deletions, pla
 from grubrics_tui.model.ended_run_doctor import EndedRunDoctor
 from grubrics_tui.model.run_feed import Listing, RunFeed
 from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.screens.dialogs.ask_value import AskValue
 from grubrics_tui.screens.dialogs.prune import confirm_prune
 from grubrics_tui.screens.dialogs.quit import ask_to_quit
 from grubrics_tui.screens.dialogs.resume import confirm_resume
@@ -38,10 +40,13 @@ from grubrics_tui.screens.navigation import (
     OpenSummary,
     ShowNotice,
 )
+from grubrics_tui.screens.runs.choose_columns import ChooseColumns
+from grubrics_tui.screens.runs.choose_filter import ChooseFilter
 from grubrics_tui.screens.runs.questions import Removal, removal_dialog
 from grubrics_tui.screens.runs.run_list import RunList
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
+from grubrics_tui.settings.list_view import ListView, ListViewFile, check_filter_name
 from grubrics_tui.text.formats import memory
 from grubrics_tui.widgets.facts import Fact, Facts, run_facts
 from grubrics_tui.widgets.filter_bar import FilterBar
@@ -96,11 +101,15 @@ class RunsScreen(CockpitScreen):
         self._feed = RunFeed(root)
         self._health = EndedRunDoctor(root, lambda: self.post_message(self.Examined()))
         self.marks = ComparisonMarks()
+        self._file = ListViewFile()
+        self._view = self._file.load()
         self._listed_runs: dict[str, RunInfo] = {}
         """Every run as it was last listed: a filter may hide selected runs."""
 
     def compose(self) -> ComposeResult:
-        yield RunList(self.marks, self._health.health)
+        runs = RunList(self.marks, self._health.health)
+        runs.chosen = _known_columns(self._view)
+        yield runs
         yield FilterBar(_EXAMPLES)
         yield Facts("Details", id="about")
         yield KeyFooter()
@@ -177,7 +186,7 @@ class RunsScreen(CockpitScreen):
 
     def _summary(self, listing: Listing) -> str:
         selected = (
-            f"   {len(self.marks)} selected: x compare, d remove, P free, s stop, u resume"
+            f"   {len(self.marks)} selected: x compare, d remove, F free, s stop, u resume"
             if self.marks
             else ""
         )
@@ -203,6 +212,56 @@ class RunsScreen(CockpitScreen):
 
     def action_filter(self) -> None:
         self.query_one(FilterBar).open()
+
+    def action_choose_filter(self) -> None:
+        def remove(name: str) -> None:
+            self._save(lambda: self._file.remove_filter(name))
+
+        def apply(text: str | None) -> None:
+            if text is not None:
+                self.query_one(FilterBar).show(text)
+                self._focus_list()
+
+        self._view = self._file.load()
+        self.app.push_screen(ChooseFilter(self._view.filters, remove), apply)
+
+    def action_save_filter(self) -> None:
+        """Save the filter that is applied now under a name."""
+        text = self.query_one(FilterBar).text.strip()
+
+        def save(name: str | None) -> None:
+            if name is not None and self._save(lambda: self._file.save_filter(name, text)):
+                self.notify(f"Saved. b lists the filters, runs --filter {name} prints the runs")
+
+        known = self._view.filters
+        hint = f"{text}\nfor b here, and for grubrics-tui runs --filter NAME"
+        self.app.push_screen(
+            AskValue("Save the filter as", "", hint, lambda name: check_filter_name(name, known)),
+            save,
+        )
+
+    def action_choose_columns(self) -> None:
+        run_list = self.query_one(RunList)
+
+        def apply(names: frozenset[str] | None) -> None:
+            if names is None:
+                return
+            chosen = [column.name for column in COLUMNS if column.name in names] or None
+            self._view = replace(self._view, columns=chosen and tuple(chosen))
+            run_list.chosen = _known_columns(self._view)
+            self._listing_changed()
+            self._save(lambda: self._file.save_columns(chosen))
+
+        self.app.push_screen(ChooseColumns(run_list.chosen), apply)
+
+    def _save(self, change: Callable[[], ListView]) -> bool:
+        """Change the file of columns and filters; say so if that fails."""
+        try:
+            self._view = change()
+        except OSError as error:
+            self.notify(f"Not saved: {error.filename}: {error.strerror}", severity="error")
+            return False
+        return True
 
     def action_mark(self) -> None:
         """Select or deselect the run under the cursor, and move to the next one."""
@@ -302,6 +361,8 @@ class RunsScreen(CockpitScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer what applies to the run under the cursor, or to the selected runs."""
         info = self._selected
+        if action == "save_filter":
+            return self.is_mounted and bool(self.query_one(FilterBar).text.strip())
         if action == "open_rollouts":
             kind = find_kind(info.kind) if info is not None else None
             return info is not None and (kind is None or kind.has_rollouts)
@@ -417,6 +478,13 @@ class RunsScreen(CockpitScreen):
 
     def action_cursor_up(self) -> None:
         self.query_one(RunList).action_move(-1)
+
+
+def _known_columns(view: ListView) -> list[Column] | None:
+    """The chosen columns; None for the default ones. Names of another version are skipped."""
+    if view.columns is None:
+        return None
+    return [column for column in COLUMNS if column.name in view.columns]
 
 
 def _offers(info: RunInfo) -> tuple[bool, bool, str]:

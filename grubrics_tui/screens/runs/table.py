@@ -18,9 +18,11 @@ _DETAIL = 16
 """Cells that the columns leave to tags, health and reason."""
 _WIDE = 100
 _LONGEST_ID, _SHORTEST_ID = 42, 12
+_DISPENSABLE = 6
+"""The rank from which a column is left out before others are cut."""
 _ANY_WIDTH = 20
 """The width of a column that declares none and was chosen."""
-_NAMES = ("state", "id")
+ALWAYS_SHOWN = ("state", "id")
 """The columns that every table begins with."""
 
 
@@ -37,7 +39,7 @@ class Widths:
         """``chosen`` are the columns between the ID and the tags; None: those that have a cell."""
         shown = columns.listed_columns(runs) if chosen is None else chosen
         widest = max((len(info.id) for info in runs), default=0)
-        return cls(widest, {c: _width(c, runs) for c in shown if c.name not in _NAMES})
+        return cls(widest, {c: _width(c, runs) for c in shown if c.name not in ALWAYS_SHOWN})
 
 
 def _width(column: Column, runs: Sequence[RunInfo]) -> int:
@@ -59,15 +61,11 @@ class Table:
 
     @classmethod
     def fit(cls, widths: Widths, width: int) -> Table:
-        """Leave out columns by rank until the rest fits ``width`` cells; the first rank stays."""
+        """Cut and leave out columns until the rest fits ``width`` cells."""
         is_wide = width >= _WIDE
-        shown = dict(widths.cells)
         id_width = max(_SHORTEST_ID, min(widths.id, _LONGEST_ID if is_wide else width // 3))
         room = width - LEAD - _STATE - id_width - 2 - (_DETAIL if is_wide else 0)
-        for column in sorted(shown, key=_rank, reverse=True):
-            if sum(shown.values()) + 2 * len(shown) <= room or _rank(column) == 1:
-                break
-            del shown[column]
+        shown = _fit_cells(widths.cells, room)
         left = width - LEAD - _STATE - 2 - sum(shown.values()) - 2 * len(shown)
         return cls(width, max(_SHORTEST_ID, min(id_width, left)), shown)
 
@@ -90,8 +88,9 @@ class Table:
         problem = health.phrase if health and health.finding else ""
         detail = state.reason or (f"waiting for {state.waiting_for}" if state.waiting_for else "")
         cells = (
-            _padded(_cut(column.text(info), width), width, bool(column.cell and column.cell.right))
+            _padded(_cut(column.text(info), width, right), width, right)
             for column, width in self.columns.items()
+            for right in (bool(column.cell and column.cell.right),)
         )
         return [
             Span(f"{glyph} {state.word}".ljust(_STATE), ink, bold=True),
@@ -124,6 +123,28 @@ class Table:
             yield column.name, column.head, width, bool(column.cell and column.cell.right)
 
 
+def _fit_cells(cells: Mapping[Column, int], room: int) -> dict[Column, int]:
+    """The widths of the columns that fit: the least important ones are left out first, then columns
+    are cut, then others are left out by rank. The first rank stays."""
+    shown, by_rank = dict(cells), sorted(cells, key=_rank)[::-1]
+
+    def excess() -> int:
+        return sum(shown.values()) + 2 * len(shown) - room
+
+    for column in by_rank:
+        if excess() > 0 and _rank(column) >= _DISPENSABLE:
+            del shown[column]
+    for column in filter(shown.__contains__, by_rank):
+        least = (column.cell and column.cell.least) or shown[column]
+        shown[column] -= max(0, min(excess(), shown[column] - least))
+    for column in filter(shown.__contains__, by_rank):
+        if excess() > 0 and _rank(column) > 1:
+            del shown[column]
+    for column in filter(shown.__contains__, by_rank[::-1]):
+        shown[column] += max(0, min(-excess(), cells[column] - shown[column]))
+    return shown
+
+
 def _rank(column: Column) -> int:
     """The rank; a column without a cell was chosen, and goes after the most important ones."""
     return column.cell.rank if column.cell else 2
@@ -133,8 +154,11 @@ def _padded(text: str, width: int, right: bool) -> str:
     return (text.rjust(width) if right else text.ljust(width)) + "  "
 
 
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+def _cut(text: str, width: int, right: bool) -> str:
+    """A text at the right keeps its end: of a curve and a number, the number."""
+    if len(text) <= width:
+        return text
+    return text[-width:].lstrip() if right else f"{text[: width - 1]}…"
 
 
 def _cut_middle(name: str, width: int) -> str:

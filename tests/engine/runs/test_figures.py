@@ -55,3 +55,16 @@ def test_a_torn_last_line_is_skipped(train_log: Path) -> None:
     with train_log.open("a") as file:
         file.write('{"v": 1, "step": 2, "attempt": 1, "metrics": {"reward/mean": 0.')
     assert read_figures(train_log).rewards == (0.5,)
+
+
+def test_losses_are_read_where_there_are_no_rewards(train_log: Path) -> None:
+    for step in range(1, 21):
+        log(train_log, step, {"train/loss": step / 100})
+    expected = tuple(step / 100 for step in range(13, 21))
+    assert read_figures(train_log) == Figures(losses=expected)
+
+
+def test_the_loss_of_a_run_with_rewards_is_none_of_its_figures(train_log: Path) -> None:
+    log(train_log, 1, {"reward/mean": 0.5, "train/loss": 2.0})
+    log(train_log, 2, {"train/loss": 1.0})
+    assert read_figures(train_log) == Figures(rewards=(0.5,))

@@ -300,11 +300,14 @@ def test_a_listed_run_has_its_figures_and_overrides(tmp_path: Path) -> None:
         assert (listed.curve, listed.changed) == ("▃", ("lr=3e-05",))
 
 
-def test_the_curve_of_a_run_without_rollouts_is_not_looked_for(tmp_path: Path) -> None:
+def test_a_run_without_rewards_is_listed_with_its_loss(tmp_path: Path) -> None:
     run = make_full_run(tmp_path)
-    jsonl.write_json(run.manifest, {"v": 1, "recipe": "tiny", "kind": "sft"})
+    run.train_log.unlink()
+    metrics = {"train/loss": 1.5}
+    jsonl.append(run.train_log, {"v": 1, "step": 1, "attempt": 1, "metrics": metrics})
     [listed] = list_runs(tmp_path)
     assert (listed.reward, listed.curve) == (None, "")
+    assert (listed.train_loss, listed.loss_curve) == (1.5, "▃")
 
 
 def test_a_row_with_other_fields_needs_a_new_version_of_the_index(tmp_path: Path) -> None:
@@ -315,7 +318,7 @@ def test_a_row_with_other_fields_needs_a_new_version_of_the_index(tmp_path: Path
         [(text,)] = connection.execute("select row from run")
     row = json.loads(text)
     assert (index_module._VERSION, sorted(row), sorted(row["state"])) == (
-        5,
+        6,
         ["changed", "created", "curve", "kind", "recipe", "reward", "state", "validation"],
         [
             "attempt",

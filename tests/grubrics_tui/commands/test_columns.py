@@ -12,7 +12,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.history.run_filter import RunFilter
 from engine.runs import columns
-from engine.runs.columns import Cell, Column
+from engine.runs.columns import Cell, Column, RunInfo
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
@@ -20,6 +20,7 @@ from engine.supervise.run_summary import read_summary
 from grubrics_tui.cli import app
 from grubrics_tui.commands.runs import list_runs as print_runs
 from grubrics_tui.screens.runs.table import Table, Widths
+from grubrics_tui.settings.list_view import ListViewFile
 
 GPUS = Column(
     name="gpus",
@@ -160,3 +161,33 @@ def test_an_unknown_column_is_refused_with_the_nearest_one(scored: Path, option:
     done = CliRunner().invoke(app, ["runs", "--runs", str(scored), option, "rewrad"])
     assert isinstance(done.exception, UsageError)
     assert "column 'rewrad' does not exist; did you mean 'reward'?" in str(done.exception)
+
+
+def test_a_saved_filter_is_applied_by_its_name(scored: Path) -> None:
+    ListViewFile().save_filter("best", "reward>0.5")
+    assert lines(scored, "--filter", "best", "--columns", "id") == ["id", "high"]
+
+
+class TestColumnsOfANarrowScreen:
+    """Rewards are 15 wide and may be cut to 6, changed values 14."""
+
+    @pytest.fixture
+    def widths(self) -> Widths:
+        names = ("step", "reward", "changed", "duration", "age")
+        cells = dict(zip(columns.find_columns(names), (6, 15, 28, 7, 4), strict=True))
+        return Widths(24, cells)
+
+    def test_changed_values_are_visible_at_120_columns(self, widths: Widths) -> None:
+        assert "changed" in Table.fit(widths, 116).names
+
+    def test_a_curve_is_cut_at_its_beginning_and_the_number_stays(self) -> None:
+        run = RunInfo("a", RunState("finished"), "r", "grpo", 0.0, reward=0.5, curve="▁▂▃▄▅▆▇█")
+        table = Table(80, 12, dict(zip(columns.find_columns(["reward"]), (8,), strict=True)))
+        row = "".join(span.text for span in table.draw_row(run, None))
+        assert "█  0.500" in row
+        assert "▇" not in row
+
+    def test_more_room_shows_more_of_the_same_columns(self, widths: Widths) -> None:
+        wide, narrow = (Table.fit(widths, width) for width in (140, 100))
+        assert set(narrow.names) <= set(wide.names)
+        assert sum(wide.columns.values()) > sum(narrow.columns.values())

@@ -28,7 +28,9 @@ SIGNS = ("[red]", "[@click=")
 
 FORMATS = ("verl", "verl-jsonl", "hf-state")
 
-WITHOUT_DATA = frozenset({"help", "confirm", "leftovers", "sources", "start", "ask-steps"})
+WITHOUT_DATA = frozenset(
+    {"help", "confirm", "leftovers", "sources", "start", "ask-steps", "columns"}
+)
 """Screens that show no text of a run."""
 SHORTENED = frozenset({"compare", "choose-metric"})
 """Screens whose labels are shortened at 80x24; see ``test_compare``."""

@@ -20,6 +20,7 @@ from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
 from grubrics_tui.screens.checklist.launch import LaunchScreen
 from grubrics_tui.screens.runs.run_list import RunList
 from grubrics_tui.screens.runs.screen import RunsScreen
+from grubrics_tui.settings.list_view import ListViewFile
 from grubrics_tui.widgets import facts
 from tests.engine.checkpoints.checkpoint_files import save
 from tests.engine.supervise.kept_runs import make_trained
@@ -490,3 +491,47 @@ async def test_a_click_on_a_head_sorts_and_a_second_one_reverses(
             # One column is left of the list, and one line above its heads: its frame.
             await driver.click(run_list, (head.index("reward") - 1, 1))
             await driver.shows(f"reward {sign}")
+
+
+async def test_chosen_columns_are_shown_and_kept(run: SampleRun, runs: Path) -> None:
+    async with running(runs) as driver:
+        await driver.press("r", "w")
+        await driver.shows("Columns of the list of runs", "[x] step")
+        await driver.press(*["down"] * 2, "space", "enter")
+        assert "waiting" not in await driver.shows("run", "step")
+        assert ListViewFile().load().columns is not None
+    async with running(runs) as driver:
+        await driver.press("r")
+        chosen = driver.app.screen.query_one(RunList).chosen
+        assert chosen is not None
+        assert [column.name for column in chosen] == list(ListViewFile().load().columns or ())
+
+
+async def test_the_default_columns_come_back_with_one_key(run: SampleRun, runs: Path) -> None:
+    ListViewFile().save_columns(["note"])
+    async with running(runs) as driver:
+        await driver.press("r", "w", "d", "enter")
+        await driver.shows("step", "12/40")
+        assert ListViewFile().load().columns is None
+
+
+async def test_a_filter_is_saved_under_a_name_and_applied_with_a_digit(
+    run: SampleRun, runs: Path
+) -> None:
+    async with running(runs) as driver:
+        await driver.press("r", "slash", *"state:failed", "ctrl+s")
+        await driver.shows("Save the filter as")
+        await driver.press(*"bad", "enter", "escape")
+        await driver.shows("grpo-night")
+        await driver.press("b")
+        await driver.shows("Saved filters", "1 bad state:failed")
+        await driver.press("1")
+        await driver.shows("0 of 1 runs", "No runs match the filter")
+
+
+async def test_a_saved_filter_is_deleted(run: SampleRun, runs: Path) -> None:
+    ListViewFile().save_filter("bad", "state:failed")
+    async with running(runs) as driver:
+        await driver.press("r", "b", "d")
+        await driver.shows("none yet")
+        assert ListViewFile().load().filters == {}
