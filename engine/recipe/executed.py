@@ -17,6 +17,9 @@ from engine.runs.rundir import RunDir
 from engine.runs.trust import Case, UntrustedError, files_objection
 
 _LONGEST_PATH = 4096
+_WRITTEN = "actor_rollout_ref.rollout.prometheus.file"
+"""verl writes this file and reads nothing from it. Its default is in Ray's folder, which everybody
+may write while a session of Ray runs."""
 
 
 def require_own_code(recipe: Recipe) -> None:
@@ -48,7 +51,7 @@ def executed_files(recipe: Recipe) -> list[Path]:
 
 def _named_files(recipe: Recipe) -> Iterator[Path]:
     for key, value in recipe.values.items():
-        if key in DATA_KEYS:
+        if key in (*DATA_KEYS, _WRITTEN):
             continue
         for text in _texts(value):
             is_module = key.endswith("external_lib")

@@ -78,6 +78,15 @@ def launched() -> RunDir:
     return run
 
 
+def test_a_file_that_is_only_written_may_be_anywhere(folder: Path) -> None:
+    (folder / "ray").mkdir()
+    (folder / "ray/prometheus.yml").touch()
+    (folder / "ray").chmod(0o777)
+    written = "actor_rollout_ref.rollout.prometheus.file=ray/prometheus.yml"
+    assert reasons(recipe(written)) == ""
+    assert "ray/prometheus.yml" in reasons(recipe("data.custom_cls.path=ray/prometheus.yml"))
+
+
 def test_code_that_only_its_owner_could_write_is_launched() -> None:
     assert code_objection(recipe(*NAMED.values())) is None
 
