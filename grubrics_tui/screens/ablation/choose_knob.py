@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -94,8 +94,6 @@ class ChooseKnob(Dialog[Knob]):
         key, separator, values = message.value.partition("=")
         if not separator:
             self._take_key()
-        elif key not in self._base.values:
-            self._say(Content.styled(f"unknown key '{key}'", "$error"))
         elif not all(split_values(values)):
             self._say(Content.styled(f"type the values to try: {key}=V1,V2", "$error"))
         else:
@@ -110,13 +108,16 @@ class ChooseKnob(Dialog[Knob]):
 
     @work(thread=True, exclusive=True, exit_on_error=False)
     def _try(self, knob: Knob) -> None:
+        """Load the base with each value. The end of a key is enough, as on the command line."""
         try:
             for value in knob.values:
-                load_recipe(str(self._base.path), (*self._base.overrides, f"{knob.key}={value}"))
+                overrides = (*self._base.overrides, f"{knob.key}={value}")
+                recipe = load_recipe(str(self._base.path), overrides)
         except UsageError as error:
             self.post_message(self.Refused(str(error)))
         else:
-            self.post_message(self.Accepted(knob))
+            whole_key = recipe.overrides[-1].partition("=")[0]
+            self.post_message(self.Accepted(replace(knob, key=whole_key)))
 
     @on(Accepted)
     def _accept(self, message: Accepted) -> None:

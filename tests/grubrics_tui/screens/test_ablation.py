@@ -153,6 +153,15 @@ async def test_a_known_arm_and_a_key_become_a_plan_that_is_started(started: list
         assert len(plan.seeds) == 2
 
 
+async def test_the_end_of_a_key_is_enough_for_an_arm() -> None:
+    async with running(RUNS) as driver:
+        await open_guide(driver)
+        await driver.press("n", *"optim.lr=1e-3", "enter")
+        await driver.shows("actor_rollout_ref.actor.optim.lr: 0.0002 -> 0.001")
+        await driver.press("n", *"optim.lx=1e-3", "enter")
+        await driver.shows("unknown key 'optim.lx'")
+
+
 async def test_an_arm_without_effect_is_refused_and_the_plan_before_it_stays() -> None:
     async with running(RUNS) as driver:
         await open_guide(driver)
