@@ -11,8 +11,8 @@ from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from engine.supervise.queue_log import QueueLog
 
-_LATEST = 5
-"""Ended runs that the first visit shows."""
+_LATEST = 20
+"""Ended runs that the first visit shows, and later ones of those that ended before."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class News:
     active: Sequence[RunInfo] = ()
     ended: Sequence[RunInfo] = ()
     queued: Sequence[RunInfo] = ()
+    earlier: Sequence[RunInfo] = ()
+    """The runs that ended last before ``since``."""
     last: RunInfo | None = None
     total: int = 0
     since: float | None = None
@@ -33,7 +35,8 @@ class News:
     def shown(self) -> Sequence[RunInfo]:
         """The runs from top to bottom; where nothing happened, the last one."""
         runs = [*self.active, *self.ended, *self.queued]
-        return runs if runs or self.last is None else [self.last]
+        last = [self.last] if self.last is not None and not runs else []
+        return [*runs, *last, *(run for run in self.earlier if run not in last)]
 
 
 def read_news(root: Path, since: float | None, runs: Sequence[RunInfo] | None = None) -> News:
@@ -49,6 +52,7 @@ def read_news(root: Path, since: float | None, runs: Sequence[RunInfo] | None = 
         [replace(run, state=run.state.evolve(heartbeat=None, beat=None)) for run in active],
         news,
         _in_order(root, [run for run in runs if run.state.state == "queued"]),
+        [run for run in ended if since is not None and _end(run) < since][:_LATEST],
         last=next(iter(ended), None),
         total=len(runs),
         since=since,

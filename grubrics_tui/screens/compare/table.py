@@ -107,6 +107,11 @@ class CompareTable(SpanWidget):
             rows.append([*spans, end])
         return rows
 
+    def on_click(self, event: events.Click) -> None:
+        inside = event.get_content_offset(self)
+        if inside is not None and inside.y >= 1:  # Below the heads.
+            self.move(self._top + inside.y - 1 - self._cursor)
+
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         self.move(3)
 

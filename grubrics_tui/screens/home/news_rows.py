@@ -56,8 +56,11 @@ def _sections(news: News) -> Iterator[tuple[str, Sequence[RunInfo]]]:
         yield (f"Ended since {since}" if since else "Ended last"), news.ended
     if news.queued:
         yield "Queued", news.queued
-    if news.last is not None and news.last in news.shown and not news.ended:
+    if news.last is not None and not (news.active or news.ended or news.queued):
         yield f"Nothing has happened since {since}. The last run:", [news.last]
+    shown_above = [*news.active, *news.ended, *news.queued]
+    if earlier := news.shown[len(shown_above) or 1 :]:
+        yield "Earlier", earlier
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from grubrics_tui.screens.home.news_list import NewsList
 from grubrics_tui.screens.navigation import (
     LaunchAgain,
     OpenChecklist,
+    OpenConfig,
     OpenFindings,
     OpenRun,
     OpenSummary,
@@ -37,7 +38,7 @@ _RUNS_S, _RUNS_SHARE = 2.0, 0.1
 _MACHINE_FIRST_S, _MACHINE_S, _MACHINE_SHARE = 0.3, 10.0, 0.02
 """Pauses between two readings, and the share of the time that they may take."""
 _TICK_S = 30.0
-_ON_RUN = ("open_run", "findings", "relaunch")
+_ON_RUN = ("open_run", "open_config", "findings", "relaunch")
 
 
 class HomeScreen(CockpitScreen):
@@ -165,7 +166,10 @@ class HomeScreen(CockpitScreen):
     def action_findings(self) -> None:
         self._open(OpenFindings)
 
-    def _open(self, message: type[OpenRun | OpenSummary | OpenFindings]) -> None:
+    def action_open_config(self) -> None:
+        self._open(OpenConfig)
+
+    def _open(self, message: type[OpenRun | OpenSummary | OpenFindings | OpenConfig]) -> None:
         if (info := self.query_one(NewsList).selected) is not None:
             self.post_message(message(RunDir(self._root / info.id)))
 

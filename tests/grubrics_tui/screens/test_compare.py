@@ -486,3 +486,15 @@ async def test_a_layout_that_waits_for_a_batch_is_not_forgotten_below_a_dialog(
             footer.styles.height = 3
             await driver.settle()
         await driver.until(lambda: footer.size.height == 3, "a higher footer")
+
+
+async def test_a_click_puts_the_cursor_on_a_row_of_the_table(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    async with running(runs) as driver:
+        table = (await compare(driver)).query_one(CompareTable)
+        await driver.press("tab")
+        await driver.click(table, (5, 4))
+        await driver.until(lambda: table.selected is not None)
+        assert table.selected is not None
+        assert table.selected.label == "steps done"
