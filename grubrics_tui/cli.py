@@ -11,6 +11,7 @@ import gc
 import os
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from engine.base.errors import UsageError, guarded, unknown_name
 from engine.recipe.env_file import load_env_file
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared.command import Command, Task, commands, find_command
+from grubrics_tui.commands.shared.completions import ASKED, PROGRAM, answer_shell
 from grubrics_tui.commands.shared.options import RunsOption
 from grubrics_tui.commands.shared.output import on_terminal, say
 from grubrics_tui.commands.shared.trust import require_config_trust
@@ -122,7 +124,7 @@ def build_command(name: str, command: Command) -> TyperCommand:
 
 
 app = typer.Typer(
-    name="grubrics-tui",
+    name=PROGRAM,
     cls=CommandGroup,
     help=_ABOUT,
     epilog="Exit codes: 0 success, 1 negative result, 2 invalid input, 3 no verdict.",
@@ -195,7 +197,19 @@ def main() -> None:
     sys.exit(guarded(_run))
 
 
+def _complete() -> int:
+    """Answer a shell that asks what fits the line typed so far (``completion``).
+
+    Nothing is printed for a line that cannot be parsed: it would end up in that line.
+    """
+    with suppress(UsageError, typer.Exit):
+        return answer_shell(typer.main.get_command(app), os.environ[ASKED])
+    return 1
+
+
 def _run() -> int:
+    if ASKED in os.environ:
+        return _complete()
     for problem in load_env_file(os.environ):
         say(f"warning: {problem}", to=sys.stderr)
     atexit.register(gc.freeze)  # The process ends: do not collect garbage.

@@ -258,6 +258,13 @@ _FIRST = ("actor_rollout_ref.actor.", "actor_rollout_ref.", "data.", "trainer.",
 """Sections in the order of suggestions; few runs have a critic or a reward model."""
 
 
+def find_other_name(name: str, known_keys: Iterable[str]) -> str | None:
+    """Return the known key for what other trainers call ``name``, e.g. ``lr``."""
+    keys = sorted(known_keys, key=_rank)
+    ends = _OTHER_NAMES.get(name, ())
+    return next((key for end in ends for key in keys if key.endswith(f".{end}")), None)
+
+
 def nearest_key(key: str, known_keys: Iterable[str]) -> str | None:
     """Return a known key that ends with ``key``, else one of its section, else a similar one."""
     names = sorted((name for name in known_keys if not name.endswith("._target_")), key=_rank)

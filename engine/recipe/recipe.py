@@ -145,6 +145,16 @@ def load_recipe(
     return _merge(path, kind, tuple(overrides), layers)
 
 
+def config_keys(name_or_path: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values that a config file sets, and the nested defaults of all keys that it may set.
+
+    Raises UsageError as ``load_recipe``; keys and values are not checked.
+    """
+    path = find_config(name_or_path)
+    values = _read_file(path)
+    return values, defaults_of(_kind(path, values))
+
+
 def with_whole_key(override: str, chosen: Container[str], defaults: Mapping[str, Any]) -> str:
     """Return ``key=value`` with the whole key, if a part of it names one: ``lr=1e-4``.
 

@@ -10,6 +10,7 @@ import typer
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, archive_root, find_run, run_ids, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import JsonOption, RunsOption, TrustOption
 from grubrics_tui.commands.shared.output import answer
 from grubrics_tui.commands.shared.trust import require_trust
@@ -17,7 +18,12 @@ from grubrics_tui.commands.shared.trust import require_trust
 
 def archive(
     run: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Run IDs, unique prefixes, directories")
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="Run IDs, unique prefixes, directories",
+            autocompletion=complete_run,
+        ),
     ],
     undo: Annotated[bool, typer.Option("--undo", help="Restore archived runs to the list")] = False,
     trust: TrustOption = False,

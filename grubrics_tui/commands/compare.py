@@ -10,6 +10,7 @@ import typer
 from engine.base.errors import UsageError
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
 from grubrics_tui.commands.shared.output import on_terminal, print_json, say
 from grubrics_tui.commands.shared.sources import open_comparison, open_source
@@ -30,6 +31,7 @@ def compare(
         list[str] | None,
         typer.Argument(
             metavar="RUN RUN...",
+            autocompletion=complete_run,
             help="Run IDs, unique prefixes or directories, or files or folders of other trainers; "
             "- for stdin",
         ),

@@ -9,6 +9,7 @@ import typer
 from engine.base.errors import UsageError
 from engine.runs.rundir import archive_root, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import JsonOption, RunsOption, TrustOption
 from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, say
 from grubrics_tui.commands.shared.trust import require_trust
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def delete(
-    run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Full run IDs, no prefixes")],
+    run: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...", help="Full run IDs, no prefixes", autocompletion=complete_run
+        ),
+    ],
     checkpoints: Annotated[
         bool, typer.Option("--checkpoints", help="Also delete checkpoints that no other run uses")
     ] = False,

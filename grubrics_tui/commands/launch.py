@@ -15,6 +15,7 @@ from engine.recipe.config_files import config_names
 from engine.runs.rundir import RunDir, find_run, run_ids, runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.completions import complete_launched, complete_run
 from grubrics_tui.commands.shared.follow import answer_launched, state_json
 from grubrics_tui.commands.shared.options import (
     CONFIG_HELP,
@@ -40,13 +41,22 @@ if TYPE_CHECKING:
 
 def launch(
     config: Annotated[
-        str | None, typer.Argument(help=CONFIG_HELP, metavar="[CONFIG]", show_default=False)
+        str | None,
+        typer.Argument(
+            help=CONFIG_HELP,
+            metavar="[CONFIG]",
+            show_default=False,
+            autocompletion=complete_launched,
+        ),
     ] = None,
     overrides: OverridesArgument = None,
     source: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="RUN", help="Launch the config of this run again, instead of CONFIG"
+            "--from",
+            metavar="RUN",
+            help="Launch the config of this run again, instead of CONFIG",
+            autocompletion=complete_run,
         ),
     ] = None,
     name: Annotated[

@@ -12,6 +12,7 @@ import typer
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import JsonOption, RunsOption, TrustOption
 from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, say
 from grubrics_tui.commands.shared.trust import require_trust
@@ -26,7 +27,9 @@ def prune(
     run: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[RUN...]", help="Full run IDs, no prefixes (default: all ended runs)"
+            metavar="[RUN...]",
+            autocompletion=complete_run,
+            help="Full run IDs, no prefixes (default: all ended runs)",
         ),
     ] = None,
     keep: Annotated[

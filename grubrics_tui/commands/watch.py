@@ -17,6 +17,7 @@ from engine.history.live import RunWatch
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
 from grubrics_tui.commands.shared.output import on_terminal, print_json, say
 from grubrics_tui.commands.shared.standard_input import STANDARD_INPUT, StandardInput
@@ -35,6 +36,7 @@ def watch(
         list[str],
         typer.Argument(
             metavar="RUN|PATH...",
+            autocompletion=complete_run,
             help="Run IDs, unique prefixes or directories, or external logs or their folders; "
             "- for stdin",
         ),

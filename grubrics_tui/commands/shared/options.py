@@ -6,28 +6,45 @@ from typing import Annotated
 
 import typer
 
+from grubrics_tui.commands.shared.completions import (
+    complete_config,
+    complete_override,
+    complete_run,
+    complete_source,
+)
+
 RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="Run ID, unique prefix, or directory")
+    str,
+    typer.Argument(
+        metavar="RUN", help="Run ID, unique prefix, or directory", autocompletion=complete_run
+    ),
 ]
 RunOrLogArgument = Annotated[
     str,
     typer.Argument(
         metavar="RUN|PATH",
         help="Run ID, unique prefix or directory, or an external log or its folder; - for stdin",
+        autocompletion=complete_run,
     ),
 ]
 CONFIG_HELP = "Config: a name in configs/, a packaged one, or a path"
-ConfigArgument = Annotated[str, typer.Argument(metavar="CONFIG", help=CONFIG_HELP)]
+ConfigArgument = Annotated[
+    str, typer.Argument(metavar="CONFIG", help=CONFIG_HELP, autocompletion=complete_config)
+]
 SourceArgument = Annotated[
     str,
     typer.Argument(
-        metavar="CONFIG|RUN", help="Config (name or path), or run (ID, unique prefix, directory)"
+        metavar="CONFIG|RUN",
+        help="Config (name or path), or run (ID, unique prefix, directory)",
+        autocompletion=complete_source,
     ),
 ]
 OverridesArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[KEY=VALUE...]", help="Overrides, e.g. lr=1e-5 or trainer.total_training_steps=50"
+        metavar="[KEY=VALUE...]",
+        help="Overrides, e.g. lr=1e-5 or trainer.total_training_steps=50",
+        autocompletion=complete_override,
     ),
 ]
 
@@ -57,7 +74,9 @@ DryRunOption = Annotated[
 AfterOption = Annotated[
     str | None,
     typer.Option(
-        metavar="RUN", help="Start after RUN finishes; fail without starting if RUN does not"
+        metavar="RUN",
+        help="Start after RUN finishes; fail without starting if RUN does not",
+        autocompletion=complete_run,
     ),
 ]
 QueueOption = Annotated[

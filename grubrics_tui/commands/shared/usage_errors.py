@@ -19,7 +19,12 @@ _LONGEST_PROBLEM = 200
 def parse_checked(
     parse: Callable[[Any, list[str]], list[str]], context: Any, args: list[str]
 ) -> list[str]:
-    """Parse the arguments of a command; return those left over. UsageError if one is wrong."""
+    """Parse the arguments of a command; return those left over. UsageError if one is wrong.
+
+    A line that is still being typed, for the completion of a shell, is not checked.
+    """
+    if context.resilient_parsing:
+        return parse(context, args)
     options = {
         name: param
         for param in context.command.get_params(context)
