@@ -166,7 +166,9 @@ _MAX_CHARACTERS = 300
 _FULL_BYTES = 1 << 20
 """A disk with less room than this cannot hold a checkpoint's next block."""
 
-_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Killed)): ?(.*)$")
+_ERROR = re.compile(
+    r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Killed))(?:: ?|\((?=['\"]))(.*)$"
+)
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 _WORKER_PREFIX = re.compile(r"^\([^)]*pid=\d+[^)]*\)\s*")
 _TORCH_WRITER = "enforce fail at inline_container.cc"

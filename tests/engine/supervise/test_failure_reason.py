@@ -169,3 +169,9 @@ def test_a_zygote_that_was_killed_is_named_and_not_the_workers_that_went_with_it
         find_failure_reason(attempt, tmp_path)
         == "the zygote that forks Ray's workers died or was killed"
     )
+
+
+def test_an_error_that_hydra_quotes_is_the_cause(why: Callable[..., str | None]) -> None:
+    error = 'AssertionError("[actor] Please set actor.ppo_micro_batch_size_per_gpu")'
+    hint = "Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace."
+    assert why("Error in call to target 'x.FSDPActorConfig':", error, "full_key: x", hint) == error
