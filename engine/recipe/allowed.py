@@ -108,7 +108,24 @@ class _Betas:
         return "two numbers of at least 0 and below 1"
 
 
-Allowed = Range | Choice | _Listed | _Betas
+@dataclass(frozen=True)
+class _Threshold:
+    """The highest importance weight, or the lowest and the highest one as ``0.5_5.0``."""
+
+    def complaint(self, value: Any) -> str | None:
+        if isinstance(value, str) and re.fullmatch(r"[\d.]+(?:_[\d.]+)?", value):
+            try:
+                bounds = [float(text) for text in value.split("_")]
+            except ValueError:
+                return str(self)
+            return None if 0 < bounds[0] <= bounds[-1] else str(self)
+        return None if _POSITIVE.complaint(value) is None else str(self)
+
+    def __str__(self) -> str:
+        return "above 0, or two such numbers as 0.5_5.0"
+
+
+Allowed = Range | Choice | _Listed | _Betas | _Threshold
 
 _POSITIVE = Range(0, open_low=True)
 _NOT_NEGATIVE = Range(0)
@@ -214,7 +231,7 @@ _RANGES: dict[str, Allowed] = {
     r"algorithm\.kl_ctrl\.kl_coef": _NOT_NEGATIVE,
     r"algorithm\.kl_ctrl\.(?:horizon|target_kl)": _POSITIVE,
     r"algorithm\.(?:gamma|lam)": _SHARE,
-    r"algorithm\.rollout_correction\.rollout_is_threshold": _POSITIVE,
+    r"algorithm\.rollout_correction\.rollout_is_threshold": _Threshold(),
     r"(?:grubrics|training|data)\.seed|.+\.(?:rollout\.seed|data_loader_seed)": _SEED,
     r"algorithm\.filter_groups\.max_inflight_gen_batches": _COUNT,
     rf"{_ROLE}\.(?:ppo_epochs|ppo_mini_batch_size|ulysses_sequence_parallel_size)": _COUNT,

@@ -169,6 +169,8 @@ def is_open(key: str, defaults: Mapping[str, Any]) -> bool:
 TAKES_LISTS = re.compile(r"(?:.+\.)?(?:target_modules|train_files|val_files|logger)")
 """Keys with a text as default for which verl also accepts a list."""
 
+TAKES_TEXT = re.compile(r"algorithm\.rollout_correction\.rollout_is_threshold")
+"""Keys with a number as default for which verl also accepts a text; ``allowed`` says which."""
 
 NULLABLE = re.compile(
     r"actor_rollout_ref\.actor\.clip_ratio_(?:low|high)"
@@ -187,6 +189,8 @@ def type_complaint(key: str, value: Any, default: Any) -> str | None:
     if isinstance(default, str) and isinstance(value, list) and TAKES_LISTS.fullmatch(key):
         fits = value and all(isinstance(item, str) for item in value)
         return None if fits else "a text or a list of texts"
+    if isinstance(value, str) and TAKES_TEXT.fullmatch(key):
+        return None
     if default is None or _is_reference(default) or _is_reference(value):
         return None
     if value is None and (

@@ -32,16 +32,18 @@ from engine.recipe.keys import (
     unflatten,
     verl_defaults,
 )
+from engine.recipe.presets import KEY as PRESET
+from engine.recipe.presets import preset_names, preset_values
 from engine.recipe.references import following, referenced, require_bounded, require_short, resolve
 from engine.recipe.schema import own_defaults, own_sections
 from engine.recipe.secrets import refuse_secret, secret_references
 from engine.runs.kinds import GRPO, ByKind, Kind, find_kind, kind_names
 
-Origin = Literal["default", "file", "cli", "environment", "implied"]
+Origin = Literal["default", "preset", "file", "cli", "environment", "implied"]
 """Where a value came from; ``implied``: nobody set it, it follows from values that were set."""
 
-CHOSEN: tuple[Origin, ...] = ("file", "cli", "environment")
-"""The origins of values that a person set."""
+CHOSEN: tuple[Origin, ...] = ("preset", "file", "cli", "environment")
+"""The origins of values that a person set, by a preset or by their keys."""
 
 _MOST_NAMED = 4
 _LARGEST = 1 << 20
@@ -125,7 +127,8 @@ def load_recipe(
 ) -> Recipe:
     """Load, merge and check a config.
 
-    Later wins: verl's defaults, the file, ``key=value`` overrides, the environment.
+    Later wins: verl's defaults, the file, ``key=value`` overrides, the environment. The values of
+    a preset come just before what names it.
     Raises UsageError for a missing file, an unknown key, or a value of the wrong type.
     """
     path = find_config(name_or_path)
@@ -142,7 +145,28 @@ def load_recipe(
         ("cli", cli_values),
         ("environment", _environment_values(kind, os.environ if env is None else env)),
     ]
-    return _merge(path, kind, tuple(overrides), layers)
+    return _merge(path, kind, tuple(overrides), _with_preset(kind, layers))
+
+
+Layers = Sequence[tuple[Origin, dict[str, Any]]]
+
+
+def _with_preset(kind: Kind, layers: Layers) -> Layers:
+    """``layers`` with the values of the preset below the last layer that names one."""
+    naming = [index for index, (_, layer) in enumerate(layers) if PRESET in layer]
+    names = preset_names(layers[naming[-1]][1][PRESET]) if naming else []
+    if not names:
+        return layers
+    if kind != GRPO:
+        raise UsageError(f"{PRESET}={','.join(names)}: presets are for GRPO, not for {kind}")
+    longest = dict(flatten(defaults_of(kind)))["data.max_response_length"]
+    for _, layer in layers:
+        longest = layer.get("data.max_response_length", longest)
+    return [
+        *layers[: naming[-1]],
+        ("preset", preset_values(names, longest)),
+        *layers[naming[-1] :],
+    ]
 
 
 def config_keys(name_or_path: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -179,20 +203,19 @@ def with_whole_key(override: str, chosen: Container[str], defaults: Mapping[str,
     return f"{matches[0]}={value}"
 
 
-def _merge(
-    path: Path, kind: Kind, overrides: tuple[str, ...], layers: list[tuple[Origin, dict[str, Any]]]
-) -> Recipe:
+def _merge(path: Path, kind: Kind, overrides: tuple[str, ...], layers: Layers) -> Recipe:
     defaults = dict(flatten(defaults_of(kind)))
     merged: dict[str, Any] = dict(defaults)
     origins: dict[str, Origin] = dict.fromkeys(merged, "default")
     before: dict[str, Any] = {}
-    for origin, layer in layers:
+    over_file = [origin for origin, _ in layers].index("file") + 1
+    for index, (origin, layer) in enumerate(layers):
         for key, value in layer.items():
             key = ALIASES.get(key, key)
             where = _where(path, origin, key)
             refuse_secret(where, key, value)
             _check_key(where, key, value, defaults)
-            if origin != "file":
+            if index >= over_file:
                 before.setdefault(key, merged.get(key))
             _put(merged, origins, key, value, origin)
     values = _resolve(path, merged)
@@ -215,7 +238,7 @@ def _where(path: Path, origin: Origin, key: str) -> str:
     if origin == "environment":
         names = [name for name, target in ENVIRONMENT_KEYS.items() if target == key]
         return f"environment variable {' or '.join(names)}"
-    return "CLI override" if origin == "cli" else f"{path}"
+    return {"cli": "CLI override", "preset": PRESET}.get(origin, f"{path}")
 
 
 def _origin(key: str, origins: Mapping[str, Origin]) -> Origin:

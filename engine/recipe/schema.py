@@ -30,6 +30,9 @@ class ProjectSection(Section):
     """Where training and generation run."""
     description: str = ""
     """A line about the config."""
+    preset: str | list[str] | None = None
+    """An algorithm by its name, or several that fit together, e.g. [dapo, tis]; docs/verl.md lists
+    them."""
     seed: int = 42
     """The seed of generation; data.seed is that of the order of the data."""
     max_failed_share: float = Field(default=0.5, ge=0, le=1)

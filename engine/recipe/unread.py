@@ -72,6 +72,7 @@ def _without_effect(recipe: Recipe) -> list[Unread]:
         Unread(key, recipe.get(key), recipe.origins[key], *rule.explanation)
         for key in recipe.values
         if recipe.is_chosen(key)
+        and recipe.origins[key] != "preset"
         and key not in recipe.referenced
         and (key not in defaults or recipe.get(key) != defaults[key])
         and (rule := _find_rule(rules, key, complete)) is not None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _LOGS = (".json", ".jsonl", ".log", ".wandb")
 _UNKNOWN = {"accepts": "any value", "meaning": "no description"}
-ORIGINS = ("default", "file", "cli", "environment", "implied")
+ORIGINS = ("default", "preset", "file", "cli", "environment", "implied")
 
 
 def config(

@@ -30,7 +30,8 @@ from tests.waiting import TRAINING_PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.slow
 
-STEPS = 30
+STEPS = 20
+"""Four attempts need up to 12."""
 STAGES = ("workers", "model", "reward workers", "rollout server", "first weights")
 """What a starting run waits for, one after another: a look may come too late for any of them."""
 QUICK = ("trainer.save_freq=1", "trainer.val_before_train=false", "trainer.test_freq=-1")
@@ -121,14 +122,21 @@ def victim(
 
 
 @pytest.fixture
-def training(tiny_world: Project, trained_sft: dict[str, Any]) -> Iterator[Victim]:
-    """The one run, launched or resumed, in mid-run: this attempt has just logged a step."""
+def training(
+    tiny_world: Project, trained_sft: dict[str, Any], request: pytest.FixtureRequest
+) -> Iterator[Victim]:
+    """The one run, launched or resumed, in mid-run: this attempt has just logged a step.
+
+    The thorough tests have another one.
+    """
     assert trained_sft["state"] == "finished", trained_sft
-    made = Victim(tiny_world, RunDir(tiny_world.path / "runs" / "faults"))
+    is_thorough = request.node.get_closest_marker("thorough") is not None
+    name, steps = ("thorough", 2 * STEPS) if is_thorough else ("faults", STEPS)
+    made = Victim(tiny_world, RunDir(tiny_world.path / "runs" / name))
     if made.run.manifest.exists():
         tiny_world.json("resume", made.run.id)
     else:
-        options = [f"trainer.total_training_steps={STEPS}", "trainer.experiment_name=faults"]
+        options = [f"trainer.total_training_steps={steps}", f"trainer.experiment_name={name}"]
         made.begin("grpo_tiny", *QUICK, *options, "supervision.stall_floor_s=15")
     try:
         made.wait_for_step()
