@@ -155,9 +155,9 @@ class EvaluationDir:
             raise UsageError(f"{self.path}: holds another evaluation; delete or rename it")
 
     def add(self, target: Target) -> TargetDir:
-        """The folder of a target, created where it is missing."""
+        """The folder of a target, created where it is missing or its description is damaged."""
         folder = self.find(target)
-        if not (folder.path / "target.json").is_file():
+        if read_target(folder.path / "target.json") is None:
             files.make_folder(folder.path)
             jsonl.write_json(folder.path / "target.json", asdict(target))
         return folder

@@ -9,6 +9,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.evaluation.evaluate import Evaluation, evaluate, summarize
+from engine.evaluation.folder import read_target
 from engine.evaluation.other import find_other
 from tests.engine.evaluation.evaluations import make_data, make_evaluation
 
@@ -81,6 +82,12 @@ def test_an_evaluation_with_one_target_needs_no_name(night: Evaluation) -> None:
     found = find_other(str(night.folder.path))
     assert found is not None
     assert Path(found.source).name.startswith("golden-")
+
+
+def test_a_damaged_description_of_a_target_is_replaced(night: Evaluation) -> None:
+    [target] = night.targets
+    (night.folder.find(target).path / "target.json").write_text('{"na')
+    assert read_target(night.folder.add(target).path / "target.json") == target
 
 
 def test_an_unknown_target_is_refused_with_the_nearest(night: Evaluation) -> None:
