@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -151,8 +152,9 @@ run_tests({LEAVE!r} + "time.sleep(987)", [{{"code": ""}}], Limits(600, 600))
 """
 
 
-def test_nothing_is_left_running_if_the_scorer_is_killed() -> None:
-    scorer = psutil.Popen([sys.executable, "-c", SCORER], cwd=ROOT)
+def test_nothing_is_left_running_if_the_scorer_is_killed(tmp_path: Path) -> None:
+    env = {**os.environ, "TMPDIR": str(tmp_path)}  # Nobody removes its folder.
+    scorer = psutil.Popen([sys.executable, "-c", SCORER], cwd=ROOT, env=env)
     wait_for(lambda: len(scorer.children(recursive=True)) >= 6)
     processes = scorer.children(recursive=True)
     scorer.kill()
