@@ -21,6 +21,8 @@ from engine.recipe.compose import (
     SAMPLER,
     VERL_MANAGERS,
 )
+from engine.recipe.presets import KEY as PRESET
+from engine.recipe.presets import preset_names, preset_values
 from engine.recipe.recipe import Recipe
 from engine.runs.kinds import GRPO
 
@@ -43,7 +45,7 @@ def check(subject: Subject) -> Check:
     if recipe.kind != GRPO:
         return skip(ID, f"{recipe.kind.title} has only one trainer")
     problems = [*_managers(recipe), *_overlong(recipe), *_filters(recipe), *_separate(recipe)]
-    parts = [f"{recipe.get(_MODE)}"]
+    parts = [f"{recipe.get(_MODE)}", *_preset(recipe)]
     if recipe.get(f"{FILTER}.enable"):
         limit = recipe.get(f"{SAMPLER}.sampler_kwargs.max_refill_batches")
         metric = recipe.get(f"{FILTER}.metric")
@@ -52,6 +54,18 @@ def check(subject: Subject) -> Check:
         buffer, limit = recipe.get(f"{_BUFFER}.len"), recipe.get(f"{_KWARGS}.max_resp_len")
         parts.append(f"the last {buffer} of {limit} tokens are penalized")
     return summary(ID, problems, "; ".join(parts))
+
+
+def _preset(recipe: Recipe) -> Iterator[str]:
+    """The algorithm, and which of its values the config sets otherwise."""
+    names = preset_names(recipe.get(PRESET))
+    if not names:
+        return
+    yield f"{'+'.join(names)}, with {PRESET}"
+    wanted = preset_values(names, recipe.get("data.max_response_length"))
+    for key, value in wanted.items():
+        if recipe.origins.get(key) != "preset" and recipe.get(key) != value:
+            yield f"{key}={recipe.get(key)} in place of its {value}"
 
 
 def _managers(recipe: Recipe) -> Iterator[Check]:

@@ -16,7 +16,8 @@ KEY = "grubrics.preset"
 _ACTOR = "actor_rollout_ref.actor"
 _CORRECTION = "algorithm.rollout_correction"
 _BUFFER = "reward.reward_kwargs.overlong_buffer_cfg"
-_LONGEST_RESPONSE = "${data.max_response_length}"
+_LONGEST_RESPONSE = object()
+"""Stands for the value of ``data.max_response_length``."""
 
 _NO_KL = {f"{_ACTOR}.use_kl_loss": False, "algorithm.use_kl_in_reward": False}
 _ROLLOUT_PROBABILITIES = {"actor_rollout_ref.rollout.calculate_log_probs": True}
@@ -149,7 +150,10 @@ def preset_values(names: Sequence[str], max_response_length: Any) -> dict[str, A
             owners.setdefault(key, name)
     if values.get(f"{_BUFFER}.enable"):
         values[f"{_BUFFER}.len"] = _overlong_buffer(max_response_length)
-    return values
+    return {
+        key: max_response_length if value is _LONGEST_RESPONSE else value
+        for key, value in values.items()
+    }
 
 
 def _overlong_buffer(max_response_length: Any) -> int:

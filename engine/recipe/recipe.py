@@ -225,7 +225,11 @@ def _merge(path: Path, kind: Kind, overrides: tuple[str, ...], layers: Layers) -
     origins |= {key: _origin(key, origins) for key in values if key not in origins}
     _check_allowed(path, values, origins)
     _check_sections(path, kind, values, origins)
-    changes = tuple(Change(key, old, values.get(key), origins[key]) for key, old in before.items())
+    changes = tuple(
+        Change(key, old, values.get(key), origins[key])
+        for key, old in before.items()
+        if origins[key] != "preset" or values.get(key) != old
+    )
     named = referenced(merged, [key for key in merged if origins[key] in CHOSEN])
     implied: dict[str, Origin] = dict.fromkeys(following(merged, origins), "implied")
     origins = {**origins, **implied}

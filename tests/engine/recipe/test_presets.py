@@ -124,7 +124,23 @@ def test_a_preset_in_the_file_loses_against_the_other_keys_of_the_file(tmp_path:
 def test_a_preset_of_the_command_line_wins_over_the_file_and_is_listed_as_a_change() -> None:
     loaded = recipe("grubrics.preset=rloo")
     changes = {change.key: (change.before, change.after) for change in loaded.changes}
-    assert changes["algorithm.adv_estimator"] == ("grpo", "rloo")
+    assert changes == {
+        "algorithm.adv_estimator": ("grpo", "rloo"),
+        "grubrics.preset": (None, "rloo"),
+    }
+
+
+def test_a_value_that_the_preset_does_not_change_is_no_change() -> None:
+    changed = {change.key for change in recipe("grubrics.preset=gspo").changes}
+    assert f"{ACTOR}.policy_loss.loss_mode" in changed
+    assert "algorithm.adv_estimator" not in changed
+
+
+def test_the_checklist_names_the_preset_and_what_is_set_otherwise(tmp_path: Path) -> None:
+    loaded = recipe("grubrics.preset=gspo", f"{ACTOR}.clip_ratio_high=0.25")
+    message = trainer.check(Subject(effective(loaded, tmp_path), {}, tmp_path)).message
+    assert "gspo, with grubrics.preset" in message
+    assert f"{ACTOR}.clip_ratio_high=0.25 in place of its 0.0004" in message
 
 
 def test_null_on_the_command_line_removes_the_preset_of_the_file(tmp_path: Path) -> None:
