@@ -31,7 +31,9 @@ def compute_score(
     response = without_thoughts(solution_str)[-_LONGEST:]
     tagged = _TAGGED.findall(response)
     answer = (tagged[-1] if tagged else response).strip()
-    score = score_answer(extra["puzzle"], answer, json.loads(extra["entry"]))
+    # Python reads the digits of every script, so that sets take ٥ for 5.
+    is_plain = all(char.isascii() for char in answer if char.isdecimal())
+    score = score_answer(extra["puzzle"], answer, json.loads(extra["entry"])) if is_plain else 0.0
     right = float(score == 1)
     return {
         "score": right or partial_credit * score,

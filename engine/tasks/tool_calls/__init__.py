@@ -103,7 +103,10 @@ def _dump(value: Any) -> str:
 
 
 def _right_calls(truth: str, _: Mapping[str, str]) -> str:
-    calls = json.loads(truth)
+    try:
+        calls = [call.as_json() for call in read_calls(parse_json(truth))]
+    except ValueError:
+        return truth
     return "\n".join(f"<tool_call>{_dump(call)}</tool_call>" for call in calls) or "[]"
 
 

@@ -141,6 +141,12 @@ def test_hostile_answers_are_not_right(name: str, response: str) -> None:
     assert score(response, row)["right"] == 0
 
 
+def test_digits_of_another_script_are_wrong() -> None:
+    assert ROW.truth.isdecimal()
+    foreign = ROW.truth.translate({ord("0") + n: chr(0x660 + n) for n in range(10)})
+    assert score(f"<answer>{foreign}</answer>")["score"] == 0
+
+
 @given(st.text(max_size=100))
 def test_no_answer_raises(response: str) -> None:
     assert 0 <= score(f"<answer>{response}</answer>")["score"] <= 1

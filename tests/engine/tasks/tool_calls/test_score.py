@@ -208,6 +208,11 @@ def test_tools_and_calls_may_be_texts_as_in_many_data_sets() -> None:
     assert row.truth == CALLS_ROW.truth
 
 
+@pytest.mark.parametrize("text", ["two or three", "3", "[3]", "null"])
+def test_a_truth_that_is_no_call_is_a_wrong_answer(text: str) -> None:
+    assert calls(TOOL_CALLS.right_answer(text, CALLS_ROW.extra))["score"] == 0
+
+
 def test_a_schema_downloads_nothing() -> None:
     record = {"question": "?", "answer": 1, "schema": {"$ref": "http://127.0.0.1:1/schema"}}
     with pytest.raises(RecordError, match="ref 'http"):
