@@ -130,3 +130,24 @@ def write_log(folder: Path, *numbers: int) -> None:
         folder / "trainer_log.jsonl",
         *(json.dumps({**FACTORY, "current_steps": number}) for number in numbers),
     )
+
+
+def test_the_console_of_trl_has_its_steps_and_their_number_between_bars(console: Path) -> None:
+    """Recorded from an SFT of TRL 1.16: numbers are quoted, bars end with a carriage return."""
+    steps = follow(console)
+    append(
+        console,
+        "Loading weights:   0%|          | 0/26 [00:00<?, ?it/s]\r"
+        "Loading weights: 100%|██████████| 26/26 [00:00<00:00, 6403.89it/s]",
+        "\r  0%|          | 0/3 [00:00<?, ?it/s]\r 33%|███▎      | 1/3 [00:01<00:02,  1.44s/it]"
+        "\r                                             \r"
+        "{'loss': '7.918', 'grad_norm': '22.86', 'learning_rate': '0.001', 'epoch': '0.02778'}",
+        "\r 33%|███▎      | 1/3 [00:01<00:02,  1.44s/it]"
+        "\r 67%|██████▋   | 2/3 [00:02<00:01,  1.47s/it]"
+        "\r                                             \r"
+        "{'loss': '6.677', 'grad_norm': '10.69', 'learning_rate': '0.0006667', 'epoch': '0.05556'}",
+        "\r 67%|██████▋   | 2/3 [00:02<00:01,  1.47s/it]"
+        "\r100%|██████████| 3/3 [00:03<00:00,  1.31s/it]",
+    )
+    assert losses(steps) == [(1, 7.918), (2, 6.677)]
+    assert steps.total_steps == 3
