@@ -1,8 +1,8 @@
 """Write a first config for a data file: SFT for JSONL with messages, GRPO for parquet.
 
-A parquet file with answers and gold scores gets the rubric reward and a judge. Any other one gets
-a reward function in ``rewards/``, which compares a response with the ground truth until its author
-changes it.
+A parquet file is scored by a named task or reward function. Without one, a file with answers and
+gold scores gets the rubric reward and a judge, and any other one a reward function in ``rewards/``,
+which compares a response with the ground truth until its author changes it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from engine.base.errors import UsageError
 from engine.base.parquet import pa, pq
 from engine.data.contract import read_facts
 from engine.host.environment import gpus
-from engine.own_reward.function import TASK
+from engine.own_reward.files import find_function
+from engine.own_reward.function import TASK, RewardFunction
 from engine.recipe.config_files import CONFIG_DIR
 from engine.tasks.registry import find_task
 
@@ -142,36 +143,36 @@ class NewConfig:
 
 
 def write_config(
-    data: Path, name: str | None = None, model: str | None = None, task: str | None = None
+    data: Path,
+    name: str | None = None,
+    model: str | None = None,
+    *,
+    task: str | None = None,
+    reward: str | None = None,
 ) -> NewConfig:
     """Write ``configs/NAME.yaml`` for ``data``; ``name`` is by default the file's stem, or of
     ``train.parquet`` its folder's name.
 
-    The ``task`` scores the answers of a parquet file, if one is named. UsageError if the file
-    cannot be trained on as it is, or if a config of that name exists.
+    The ``task``, or the ``reward`` as ``FILE`` or ``FILE:FUNCTION``, scores the answers of a
+    parquet file. UsageError if the file cannot be trained on as it is, if it has no such function,
+    or if a config of that name exists.
     """
     if not data.is_file():
         raise UsageError(f"{data} is not a file; give a .jsonl or .parquet file")
-    if name is None:
-        # ``prepare`` writes data/NAME/train.parquet.
-        stem = data.absolute().parent.name if data.name == "train.parquet" else data.stem
-        name = re.sub(r"[^\w-]+", "-", stem, flags=re.ASCII).strip("-") or "config"
-    elif not re.fullmatch(r"[\w.-]+", name, re.ASCII):
-        raise UsageError(f"--name {name!r}: use letters, digits, '.', '_' and '-'")
+    name = _config_name(data, name)
     path = CONFIG_DIR / f"{name}.yaml"
     if path.exists():
         raise UsageError(f"{path} exists; choose another name with --name")
-    template, scoring, reward = _SFT, "", None
-    if task is not None:
-        _read_has_gold(data)
-        template, scoring = _GRPO, _SCORED.format(path=f"{TASK}{find_task(task).name}")
+    template, scoring, written = _SFT, "", None
+    if task is not None or reward is not None:
+        template, scoring = _GRPO, _named_scoring(data, task, reward)
     elif data.suffix != ".parquet":
         _check_messages(data)
     elif _read_has_gold(data):
         template, scoring = _GRPO, _JUDGED.format(contrastive=_read_contrastive(data))
     else:
-        reward = Path("rewards", f"{name}.py")
-        template, scoring = _GRPO, _SCORED.format(path=reward)
+        written = Path("rewards", f"{name}.py")
+        template, scoring = _GRPO, _SCORED.format(path=_quote(written))
     on_gpu, validation = bool(gpus()), _find_validation(data)
     config = template.format(
         data=_quote(data),
@@ -186,11 +187,42 @@ def write_config(
         validation=_quote(validation),
         reward=scoring,
     )
-    if reward is not None and not reward.exists():
-        _write(reward, _REWARD.format(data=_plain(data)))
+    if written is not None and not written.exists():
+        _write(written, _REWARD.format(data=_plain(data)))
     _write(path, config)
     missing = validation if template is _GRPO and not validation.is_file() else None
-    return NewConfig(name, path, reward, missing)
+    return NewConfig(name, path, written, missing)
+
+
+def _config_name(data: Path, name: str | None) -> str:
+    if name is None:
+        # ``prepare`` writes data/NAME/train.parquet.
+        stem = data.absolute().parent.name if data.name == "train.parquet" else data.stem
+        return re.sub(r"[^\w-]+", "-", stem, flags=re.ASCII).strip("-") or "config"
+    if not re.fullmatch(r"[\w.-]+", name, re.ASCII):
+        raise UsageError(f"--name {name!r}: use letters, digits, '.', '_' and '-'")
+    return name
+
+
+def _named_scoring(data: Path, task: str | None, reward: str | None) -> str:
+    """The config's section for a named task or reward function."""
+    if task is not None and reward is not None:
+        raise UsageError("--task and --reward both score the answers; give one of them")
+    if data.suffix != ".parquet":
+        raise UsageError(
+            f"{data}: a reward scores the answers to a parquet file; "
+            f"write one with grubrics-tui prepare {data}"
+        )
+    _read_has_gold(data)
+    if task is not None:
+        return _SCORED.format(path=f"{TASK}{find_task(task).name}")
+    assert reward is not None
+    file, _, function = reward.rpartition(":")
+    if not file or not function.isidentifier():
+        file, function = reward, ""
+    function = find_function(Path(file), function or None)
+    named = "" if function == RewardFunction.name else f"\n    name: {function}"
+    return _SCORED.format(path=_quote(file)) + named
 
 
 def _write(path: Path, text: str) -> None:

@@ -17,6 +17,7 @@ from itertools import product
 from pathlib import Path
 
 from engine.base import files
+from engine.base.errors import UsageError, nearest
 from engine.own_reward.function import RewardFunction
 
 _MOST_FILES = 500
@@ -57,6 +58,44 @@ def code_files(function: RewardFunction | None, *, everywhere: bool = False) -> 
             if everywhere or module.is_relative_to(file.parent)
         ]
     return list(paths)
+
+
+def find_function(file: Path, name: str | None) -> str:
+    """The name of the reward function in ``file``: ``name``, or ``compute_score``, or its only one.
+
+    UsageError if the file cannot be read as Python, or has no such function.
+    """
+    try:
+        tree = ast.parse(files.read_regular(file, LARGEST))
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror or error}") from error
+    except (SyntaxError, ValueError, RecursionError) as error:
+        line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
+        raise UsageError(f"{file}{line} is not Python: {type(error).__name__}") from error
+    public = [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name[0] != "_"
+    ]
+    wanted = name or RewardFunction.name
+    if wanted in {*public, *_assigned_names(tree)}:
+        return wanted
+    if name is None and len(public) == 1:
+        return public[0]
+    has = ", ".join(public[:8]) or "none"
+    close = nearest(wanted, public) or "FUNCTION"
+    raise UsageError(
+        f"{file} has no function '{wanted}' (it has {has}); name it: --reward {file}:{close}"
+    )
+
+
+def _assigned_names(tree: ast.Module) -> Iterator[str]:
+    """Names that the module gets by an assignment or an import: an alias, a partial, an object."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.ImportFrom):
+            yield from (alias.asname or alias.name for alias in node.names)
 
 
 def hidden_libraries(function: RewardFunction) -> list[Path]:

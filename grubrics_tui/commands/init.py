@@ -35,16 +35,24 @@ def init(
             metavar="TASK", help="Task that scores the answers, for a file of grubrics-tui prepare"
         ),
     ] = None,
+    reward: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE[:FUNCTION]",
+            help="Your reward function for a parquet file (default function: compute_score)",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a first config for a data file to configs/.
 
-    A parquet file without gold scores also gets a reward function in rewards/, which compares the
-    last line of a response with the ground truth: adapt it to your task.
+    Without --task and --reward, a parquet file without gold scores also gets a reward function in
+    rewards/, which compares the last line of a response with the ground truth: adapt it to your
+    task.
     """
     from engine.launch.new_config import write_config
 
-    new = write_config(data, name, model, task)
+    new = write_config(data, name, model, task=task, reward=reward)
     lines = [f"wrote {new.path}"]
     if new.reward is not None:
         lines.append(f"wrote {new.reward}: edit how a response is scored")

@@ -15,6 +15,7 @@ from engine.data.contract import FileFacts, write_rows
 from engine.launch.new_config import write_config
 from engine.own_reward.function import RewardFunction
 from engine.recipe.recipe import Recipe, load_recipe
+from engine.recipe.scoring import reward_function
 from engine.runs.kinds import GRPO, SFT
 
 MESSAGES = [{"role": "user", "content": "2 + 3?"}, {"role": "assistant", "content": "5"}]
@@ -78,6 +79,61 @@ def test_rows_without_gold_scores_get_a_reward_function_that_works() -> None:
     arguments = {"data_source": "sums", "ground_truth": "5", "extra_info": {}}
     assert score(solution_str="2 and 3\n5", **arguments) == 1.0
     assert score(solution_str="6", **arguments) == score(solution_str="", **arguments) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("code", "given", "name"),
+    [
+        ("def compute_score(**_): ...\ndef other(): ...\n", "my.py", "compute_score"),
+        ("async def score(**_): ...\n_x = 1\n", "my.py", "score"),
+        ("def a(**_): ...\ndef b(**_): ...\n", "my.py:b", "b"),
+        ("def a(**_): ...\nlgc_score = a\n", "my.py:lgc_score", "lgc_score"),
+        ("from rules import compute_score\n", "my.py", "compute_score"),
+    ],
+)
+def test_an_own_reward_is_named_by_file_and_function(code: str, given: str, name: str) -> None:
+    Path("my.py").write_text(code)
+    new = write_config(sums_file(), reward=given)
+    assert new.reward is None
+    function = reward_function(loaded("sums"))
+    assert function is not None
+    assert (function.path, function.name) == ("my.py", name)
+
+
+@pytest.mark.parametrize(
+    ("code", "given", "says"),
+    [
+        (None, "my.py", "my.py: No such file"),
+        ("def (", "my.py", "my.py:1 is not Python"),
+        ("def a(): ...\ndef b(): ...\n", "my.py", r"it has a, b\); name it: --reward my.py:"),
+        ("def score(): ...\n", "my.py:scor", "--reward my.py:score"),
+    ],
+)
+def test_a_reward_that_is_not_there_is_named_and_nothing_is_written(
+    code: str | None, given: str, says: str
+) -> None:
+    if code is not None:
+        Path("my.py").write_text(code)
+    with pytest.raises(UsageError, match=says):
+        write_config(sums_file(), reward=given)
+    assert not Path("configs").exists()
+
+
+def test_a_task_scores_the_answers_of_its_file() -> None:
+    write_config(sums_file(), task="questions")
+    assert loaded("sums").get("reward.custom_reward_function.path") == "task://questions"
+
+
+def test_a_config_has_one_reward_and_sft_has_none() -> None:
+    with pytest.raises(UsageError, match="--task and --reward"):
+        write_config(sums_file(), task="questions", reward="my.py")
+    with pytest.raises(UsageError, match=r"grubrics-tui prepare chats\.jsonl"):
+        write_config(jsonl_file("chats.jsonl", {"messages": MESSAGES}), task="questions")
+
+
+def test_a_prepared_file_gives_the_config_the_name_of_its_folder() -> None:
+    Path("data/riddles").mkdir(parents=True)
+    assert write_config(sums_file("data/riddles/train.parquet")).name == "riddles"
 
 
 def test_a_validation_file_that_does_not_exist_is_named() -> None:

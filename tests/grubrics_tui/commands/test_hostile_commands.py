@@ -50,6 +50,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "init": [
         ["train.jsonl"],
         ["train.jsonl", "--task", WORDS],
+        ["train.jsonl", "--reward", WORDS],
         [HERE],
         [WORDS],
         ["train.jsonl", "--name", WORDS, "--model", WORDS],
