@@ -10,6 +10,7 @@ from pathlib import Path
 from engine.base.errors import PackageError, UsageError
 from engine.base.masking import mask_text
 from engine.preflight import (
+    audit,
     batch_and_steps,
     checkpoint,
     config,
@@ -56,6 +57,7 @@ ITEMS = (
     Item("prompt", prompt.check, needs=("parquet",)),
     Item("holdout", holdout.check, needs=("parquet",)),
     Item("reward", reward.check),
+    Item("audit", audit.check, needs=("parquet", "reward"), skip_reason=audit.skip_reason),
     Item("checkpoint", checkpoint.check),
     Item("batch", batch_and_steps.check_batch),
     Item("limits", limits.check),

@@ -8,6 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from engine.base import jsonl
 from engine.preflight.check import Check
 from engine.runs.rundir import RunDir
@@ -132,8 +135,33 @@ def _write_records() -> None:
         {"question": f"{n} {text}", "answer": text} for n, text in enumerate(map(str, texts))
     ]
     records.append({"question": ALL, "answer": "5", "kind": ALL})
+    _write_rewarded(str(MARKUP), ALL)
     records += [{ALL: "x", "question": "y", "answer": "z"}, {"question": "", "answer": ALL}]
     Path("records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def _write_rewarded(*truths: str) -> None:
+    """A config whose ground truths are hostile, and whose reward function raises hostile texts."""
+    rows = [
+        {
+            "data_source": ALL,
+            "prompt": [{"role": "user", "content": ALL}],
+            "reward_model": {"ground_truth": truth.replace("\0", ""), "style": "rule"},
+            "extra_info": {"index": number},
+        }
+        for number, truth in enumerate(truths)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), "hostile.parquet")
+    Path("hostile.py").write_text(
+        "def compute_score(solution_str, ground_truth, **_):\n"
+        "    if not solution_str:\n        raise ValueError(ground_truth)\n"
+        "    return float(solution_str == ground_truth)\n"
+    )
+    Path("configs/hostile-reward.yaml").write_text(
+        "grubrics: {kind: grpo, device: cpu}\n"
+        "reward: {custom_reward_function: {path: hostile.py}}\n"
+        "data: {train_files: hostile.parquet, val_files: hostile.parquet}\n"
+    )
 
 
 def external_logs() -> dict[str, Path]:

@@ -35,6 +35,14 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["--dry-run", "--cwd", WORDS, "--", WORDS],
         ["--name", WORDS, "--", "true"],
     ],
+    "audit": [
+        ["small"],
+        ["grpo-day"],
+        [WORDS],
+        ["grpo-day", WORDS],
+        ["hostile-reward"],
+        ["hostile-reward", "--right", f"{WORDS}{{}}"],
+    ],
     "prepare": [
         ["train.jsonl"],
         ["train.jsonl", "--skip-unusable"],

@@ -1,0 +1,325 @@
+"""Score right, wrong and hostile answers to the rows of a config's training file.
+
+The reference for a hostile answer is the best constant answer, which is the best of the right
+answers given to every question: a reward above it by three standard errors is paid for something
+else than the right answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any
+
+from engine.audit.answers import CONSTANTS, OF_ROWS, STYLES, Row, Write, writer_of, writer_of_task
+from engine.base.stats import percentile
+from engine.own_reward.function import RewardFunction
+from engine.own_reward.processes import START_LIMIT_S, RewardProcesses, source_of
+from engine.reward.scorer import FunctionScorer
+from engine.tasks.registry import find_task
+
+_ERRORS_BOUND = 3.0
+"""Standard errors."""
+_AT_ONCE = 4
+_MOST_CONSTANTS = 6
+_MOST_TIMEOUTS = 2
+"""Timeouts of one kind of answer, after which no more of them are tried."""
+_ALL_TIMEOUTS = 8
+_PACE_CALLS = 5
+_STYLE_ROWS = 4
+_SMALL = 1e-9
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """At most ``hostile_rows`` of the rows get hostile answers.
+
+    ``style`` writes a right answer (``#### {}``). An answer may take ``limit_s``. No answer is
+    tried after ``budget_s``, or once the median of an answer is above ``pace_s``.
+    """
+
+    hostile_rows: int = 64
+    style: str | None = None
+    limit_s: float = 10.0
+    budget_s: float = math.inf
+    pace_s: float = math.inf
+    start_limit_s: float = START_LIMIT_S
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An answer without a score."""
+
+    row: int
+    message: str
+    is_timeout: bool
+
+
+@dataclass
+class Scores:
+    """The scores of one kind of answer, by row: ``answer`` names it."""
+
+    answer: str
+    by_row: dict[int, float] = field(default_factory=dict)
+    seconds: list[float] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def scores(self) -> list[float]:
+        return list(self.by_row.values())
+
+    @property
+    def mean(self) -> float:
+        """0 without any score."""
+        return math.fsum(self.scores) / len(self.scores) if self.scores else 0.0
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean."""
+        mean, count = self.mean, len(self.scores)
+        if count < 2:
+            return 0.0
+        return math.sqrt(math.fsum((score - mean) ** 2 for score in self.scores) / count / count)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "answer": self.answer,
+            "mean": self.mean if self.scores else None,
+            "error": self.error,
+            "scored": len(self.scores),
+            "failures": [asdict(failure) for failure in self.failures],
+        }
+
+
+@dataclass(frozen=True)
+class Audit:
+    """``right`` are right answers written in ``style``; None where no style got more than others.
+
+    ``below`` are rows whose right answer gets less than ``full``, the highest score of the audit,
+    as row, truth and score. ``other`` is the right answer of another row.
+    """
+
+    label: str
+    is_task: bool
+    rows: int
+    style: str | None
+    full: float
+    right: Scores
+    below: tuple[tuple[int, str, float], ...]
+    other: Scores
+    constants: tuple[Scores, ...]
+    hostile: tuple[Scores, ...]
+    is_complete: bool
+    seconds: float
+
+    @property
+    def best_constant(self) -> Scores | None:
+        """The answer that scores most when it is given to every question."""
+        known = [*self.constants, *(group for group in self.hostile if group.answer in CONSTANTS)]
+        return max((c for c in known if c.scores), key=lambda c: c.mean, default=None)
+
+    @property
+    def seconds_each(self) -> tuple[float, float]:
+        """Median and longest time of an answer."""
+        times = sorted(second for group in self._groups() for second in group.seconds)
+        return percentile(times, 0.5) or 0.0, times[-1] if times else 0.0
+
+    def problems(self) -> list[str]:
+        """What is wrong, the worst first; one line each."""
+        return [
+            *self._failure_problems(),
+            *self._right_problems(),
+            *(self._pay_problem(group) for group in self.hostile if self._pays(group)),
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        best, (middle, longest) = self.best_constant, self.seconds_each
+        below = [{"row": row, "truth": truth, "score": score} for row, truth, score in self.below]
+        return {
+            "reward": self.label,
+            "rows": self.rows,
+            "style": self.style,
+            "full": self.full,
+            "right": self.right.to_json(),
+            "below": below,
+            "other": self.other.to_json(),
+            "best_constant": best.to_json() if best else None,
+            "hostile": [group.to_json() for group in self.hostile],
+            "seconds": {"median": middle, "longest": longest, "all": self.seconds},
+            "is_complete": self.is_complete,
+            "problems": self.problems(),
+        }
+
+    def _groups(self) -> Iterator[Scores]:
+        yield from (self.right, self.other, *self.constants, *self.hostile)
+
+    def _failure_problems(self) -> Iterator[str]:
+        for group in self._groups():
+            if group.failures:
+                first, count = group.failures[0], len(group.failures)
+                total = count + len(group.scores)
+                yield (
+                    f"{group.answer}: no score for {count} of {total}; "
+                    f"row {first.row}: {first.message}"
+                )
+
+    def _right_problems(self) -> Iterator[str]:
+        if not self.right.scores:
+            return
+        if self.style is None:
+            yield (
+                f"the right answer scores {self.right.mean:.3g}, no more than that of another row "
+                f"({self.other.mean:.3g})"
+            )
+        elif self.below:
+            row, truth, score = self.below[0]
+            yield (
+                f"{len(self.below)} of {len(self.right.scores)} right answers score less than "
+                f"{self.full:.3g}; row {row}, {truth[:40]!r}: {score:.3g}"
+            )
+
+    def _pays(self, group: Scores) -> bool:
+        reference = max(self.constants, key=lambda c: c.mean, default=self.other)
+        spread = math.hypot(reference.error, group.error)
+        return group.mean > reference.mean + _ERRORS_BOUND * spread + _SMALL
+
+    def _pay_problem(self, group: Scores) -> str:
+        constant = max((c.mean for c in self.constants), default=0.0)
+        return (
+            f"{group.answer} scores {group.mean:.3g}, and the best right answer that is given to "
+            f"every question {constant:.3g}"
+        )
+
+
+async def run_audit(
+    function: RewardFunction,
+    rows: Sequence[Row],
+    options: AuditOptions,
+    env: Mapping[str, str] | None = None,
+) -> Audit:
+    """Audit the function on ``rows``. UsageError when it cannot be loaded.
+
+    It runs in processes of its own, also when it hangs: an answer without a score is a failure.
+    """
+    processes = RewardProcesses(
+        source_of(function), options.limit_s, options.start_limit_s, quiet=True, env=env
+    )
+    trial = _Trial(FunctionScorer(processes.score, processes.end), options)
+    try:
+        return await trial.audit(function, rows)
+    finally:
+        await trial.scorer.aclose()
+
+
+class _Trial:
+    """Scores groups of answers until the time is over."""
+
+    def __init__(self, scorer: FunctionScorer, options: AuditOptions) -> None:
+        self.scorer = scorer
+        self._options = options
+        self._start = time.monotonic()
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._is_complete = True
+        self._seconds: list[float] = []
+        self._timeouts = 0
+
+    async def audit(self, function: RewardFunction, rows: Sequence[Row]) -> Audit:
+        known = [row for row in rows if row.truth]
+        few = _spread(rows, self._options.hostile_rows)
+        style, write = await self._find_style(function, _spread(known, _STYLE_ROWS))
+        right = await self._score(
+            "the right answer", ((row, write(row.truth, row.extra)) for row in known)
+        )
+        other = await self._score(
+            "the right answer of another row",
+            ((row, write(row.other, row.extra)) for row in known if row.other != row.truth),
+        )
+        constants = [
+            await self._score(f"{truth[:40]!r}", ((row, write(truth, row.extra)) for row in known))
+            for truth, _ in Counter(row.truth for row in known).most_common(_MOST_CONSTANTS)
+        ]
+        hostile = [
+            await self._score(name, ((row, text) for row in few))
+            for name, text in CONSTANTS.items()
+        ]
+        hostile += [
+            await self._score(name, ((row, make(row, write)) for row in few))
+            for name, make in OF_ROWS.items()
+        ]
+        groups = (right, other, *constants, *hostile)
+        full = max((score for group in groups for score in group.scores), default=0.0)
+        bound = _ERRORS_BOUND * math.hypot(right.error, other.error)
+        is_better = not other.scores or right.mean > other.mean + bound
+        truths = {row.number: row.truth for row in known}
+        below = [
+            (number, truths[number], score)
+            for number, score in right.by_row.items()
+            if score < full - _SMALL
+        ]
+        return Audit(
+            label=function.label,
+            is_task=function.task is not None,
+            rows=len(rows),
+            style=style if is_better else None,
+            full=full,
+            right=right,
+            below=tuple(below),
+            other=other,
+            constants=tuple(constants),
+            hostile=tuple(hostile),
+            is_complete=self._is_complete,
+            seconds=time.monotonic() - self._start,
+        )
+
+    async def _find_style(self, function: RewardFunction, rows: Sequence[Row]) -> tuple[str, Write]:
+        """How right answers are written: as the task does, as is asked for, or as scores most."""
+        if function.task is not None:
+            return f"task {function.task}", writer_of_task(find_task(function.task))
+        if self._options.style is not None:
+            return self._options.style, writer_of(self._options.style)
+        best, best_mean = STYLES[0], -math.inf
+        for style in STYLES:
+            write = writer_of(style)
+            scores = await self._score(style, ((row, write(row.truth, row.extra)) for row in rows))
+            if scores.scores and scores.mean > best_mean:
+                best, best_mean = style, scores.mean
+        return best, writer_of(best)
+
+    async def _score(self, name: str, answers: Iterable[tuple[Row, str]]) -> Scores:
+        group = Scores(name)
+        await asyncio.gather(*(self._one(group, row, text) for row, text in answers))
+        return group
+
+    async def _one(self, group: Scores, row: Row, text: str) -> None:
+        """Add the score to the group, unless the time is over or answers of this kind hang."""
+        async with self._slots:
+            if self._is_over():
+                self._is_complete = False
+                return
+            if sum(failure.is_timeout for failure in group.failures) >= _MOST_TIMEOUTS:
+                return
+            score = (await self.scorer.score(row.rollout(text))).score
+        group.seconds.append(score.duration_s)
+        self._seconds.append(score.duration_s)
+        if score.reward is not None:
+            group.by_row[row.number] = float(score.reward)
+        if score.error is not None:
+            is_timeout = score.error.kind == "reward_timeout"
+            self._timeouts += is_timeout
+            group.failures.append(Failure(row.number, score.error.message, is_timeout))
+
+    def _is_over(self) -> bool:
+        is_slow = len(self._seconds) >= _PACE_CALLS and median(self._seconds) > self._options.pace_s
+        is_late = time.monotonic() > self._start + self._options.budget_s
+        return is_late or is_slow or self._timeouts >= _ALL_TIMEOUTS
+
+
+def _spread(rows: Sequence[Row], count: int) -> Sequence[Row]:
+    """At most ``count`` of the rows, at equal distances."""
+    step = max(1, math.ceil(len(rows) / max(1, count)))
+    return rows[::step]

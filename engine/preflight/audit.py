@@ -1,0 +1,79 @@
+"""Audit the config's task or reward function on a few rows."""
+
+from __future__ import annotations
+
+import asyncio
+
+from engine.audit.audit import Audit, AuditOptions, run_audit
+from engine.audit.rows import read_audit_rows
+from engine.base.errors import UsageError
+from engine.own_reward.function import RewardFunction
+from engine.preflight.check import Check, Subject, ok, skip, warn
+from engine.recipe.executed import code_objection
+from engine.recipe.places import data_files
+from engine.recipe.recipe import Recipe
+from engine.recipe.scoring import reward_function
+
+ID = "audit"
+_LIMIT = "grubrics.reward_check_s"
+_ROWS = 32
+_HOSTILE_ROWS = 16
+_PACE_S = 0.05
+"""A function that takes longer for an answer may call a service, which costs."""
+
+
+def skip_reason(recipe: Recipe) -> str | None:
+    """Why there is nothing to audit; None if there is."""
+    if not recipe.kind.has_rollouts:
+        return f"{recipe.kind.title} has no rewards"
+    if reward_function(recipe) is None:
+        return "the config has neither a task nor a reward function of its own"
+    if not float(recipe.get(_LIMIT)):
+        return f"{_LIMIT}=0"
+    return None
+
+
+def check(subject: Subject) -> Check:
+    """Check that right answers score, and that hostile ones do not and raise nothing."""
+    recipe = subject.recipe
+    function = reward_function(recipe)
+    assert function is not None
+    if code_objection(recipe) is not None:
+        return skip(ID, f"{function.label} was not run: another user could have written its code")
+    budget_s = float(recipe.get(_LIMIT))
+    options = AuditOptions(
+        hostile_rows=_HOSTILE_ROWS,
+        limit_s=min(budget_s, float(recipe.get("grubrics.reward_timeout_s"))),
+        budget_s=budget_s,
+        pace_s=_PACE_S,
+        start_limit_s=budget_s,
+    )
+    command = f"grubrics-tui audit {recipe.name}"
+    try:
+        rows = read_audit_rows(data_files(recipe)[0].expanduser(), _ROWS)
+        audit = asyncio.run(run_audit(function, rows, options, subject.env))
+    except UsageError as error:
+        return skip(ID, f"not audited: {error}")
+    return _judge(audit, function, command)
+
+
+def _judge(audit: Audit, function: RewardFunction, command: str) -> Check:
+    problems = audit.problems()
+    is_unknown = audit.style is None and function.task is None and not audit.right.mean
+    if not audit.is_complete and not problems:
+        return skip(
+            ID, f"{function.label} takes too long for an answer to audit it here: {command}"
+        )
+    if is_unknown:
+        return skip(ID, f"no known way of writing a right answer scores: {command} --right TEXT")
+    if problems:
+        more = f"; {len(problems) - 1} more" if len(problems) > 1 else ""
+        return warn(ID, f"{problems[0]}{more} ({command})")
+    most = max((group.mean for group in audit.hostile), default=0.0)
+    message = (
+        f"{len(audit.right.scores)} right answers score {audit.right.mean:.3g}, hostile ones at "
+        f"most {most:.3g}"
+    )
+    best = audit.best_constant
+    constant = f"; always answering {best.answer} scores {best.mean:.3g}" if best else ""
+    return ok(ID, message + constant)

@@ -1,0 +1,79 @@
+"""``audit`` prints what a reward pays for, beside what the model of a run scores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.base import files
+from engine.launch.launcher import manifest, plan
+from engine.recipe.frozen import pinned_recipe
+from engine.runs.trust import vouch
+from tests.engine.preflight.project import Project, row
+from tests.grubrics_tui.conftest import Call
+from tests.grubrics_tui.sample_run import SampleRun
+
+pytestmark = pytest.mark.waits
+
+PATH = "reward.custom_reward_function.path=rw.py"
+SOUND = "def compute_score(solution_str, ground_truth, **_):\n    return float({})\n"
+
+
+@pytest.fixture(autouse=True)
+def _rows(project: Project) -> None:
+    values = [{**row(n), "reward_model": {"ground_truth": str(n % 4), "style": "rule"}}
+              for n in range(20)]  # fmt: skip
+    project.write("data/train.parquet", values)
+    write("solution_str == ground_truth")
+
+
+def write(test: str) -> None:
+    Path("rw.py").write_text(SOUND.format(test))
+
+
+def test_a_sound_reward_passes(call: Call) -> None:
+    code, text = call("audit", "grpo", PATH)
+    assert (code, text.splitlines()[-1]) == (0, "no problem found"), text
+    assert "1.000  the right answer (20 of 20 get the full score, 1, written as X)" in text
+    assert "0.250  the best constant answer: '0' to every question" in text
+
+
+def test_a_reward_with_a_gap_is_a_negative_result(call: Call) -> None:
+    write("ground_truth in solution_str")
+    code, text = call("audit", "grpo", PATH, "--json")
+    value = json.loads(text)
+    assert code == 1
+    assert any("two answers in one scores 1" in problem for problem in value["problems"])
+
+
+def test_the_score_of_a_runs_model_is_printed_beside_it(
+    call: Call, project: Project, runs: Path
+) -> None:
+    contents = manifest(plan(project.recipe("grpo", PATH), "night", runs))
+    sample = SampleRun.create(runs, "night")
+    files.write_atomic(sample.run.manifest, json.dumps(contents))
+    files.write_atomic(sample.run.recipe, pinned_recipe(contents["config"]))
+    vouch(sample.run)
+    sample.grow(5)
+    code, text = call("audit", "night")
+    assert code == 0, text
+    assert "  the model of the run\n" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("grpo",), "has no task or reward function to audit: rewards come from a"),
+        (("sft",), "SFT has none"),
+        (("grpo", PATH, "--rows", "1"), "--rows 1: must be at least 2"),
+        (("grpo", PATH, "--limit", "0"), "--limit 0: must be above 0"),
+        (("grpo", PATH, "--right", "####"), "write {} where the answer goes"),
+        (("grpo", PATH, "data.train_files=none.parquet"), "none.parquet cannot be read"),
+        (("grpo", PATH.replace("rw", "none")), "none.py does not exist"),
+    ],
+)
+def test_what_cannot_be_audited_is_one_line(call: Call, words: tuple[str, ...], says: str) -> None:
+    code, text = call("audit", *words)
+    assert (code, says in text, text.count("\n")) == (2, True, 1), text
