@@ -87,13 +87,13 @@ def write_rows(path: Path, rows: Sequence[Row], facts: FileFacts) -> None:
 
 def read_rows(path: Path) -> list[Row]:
     """The rows of a parquet file; UsageError when it is missing or not parquet."""
-    rows: list[Row] = _opened(path).read().to_pylist()
+    rows: list[Row] = open_parquet(path).read().to_pylist()
     return rows
 
 
 def read_facts(path: Path) -> FileFacts | None:
     """The facts stored in the file; None if another program wrote it."""
-    raw = (_opened(path).schema_arrow.metadata or {}).get(METADATA_KEY)
+    raw = (open_parquet(path).schema_arrow.metadata or {}).get(METADATA_KEY)
     try:
         return FileFacts(**json.loads(raw)) if raw is not None else None
     except (TypeError, ValueError):
@@ -118,7 +118,8 @@ def row_problem(row: Row) -> str | None:
     return None if problem is None else f"'{extra.get('question_id')}' has {problem}"
 
 
-def _opened(path: Path) -> pq.ParquetFile:
+def open_parquet(path: Path) -> pq.ParquetFile:
+    """A parquet file; UsageError when it is missing or not parquet."""
     if not path.is_file():
         raise UsageError(f"{path} does not exist; create it with python -m engine.data.prepare")
     try:

@@ -2,44 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.data.contract import Row, read_rows
+from engine.data.contract import Row, open_parquet
 from engine.rubrics.prompts import Message
 
 Conversation = list[Message]
+_BATCH = 1000
+
+
+COLUMN = "messages"
+"""The key of a line and the column of a row that hold a conversation."""
 
 
 def read_conversations(path: Path) -> list[Conversation]:
     """The conversations of a file, each ending with a message of the assistant.
 
-    UsageError names file, line (or row, from 1) and fault.
+    UsageError names file, line (or row, from 0) and fault.
     """
     if not path.is_file():
         raise UsageError(f"{path}: no such file; prepare the SFT data first")
-    is_parquet = path.suffix == ".parquet"
     return [
-        _checked(f"{path}:{number}", record)
-        for number, record in (_parquet_rows(path) if is_parquet else _json_lines(path))
+        _checked(f"{path}:{number}", (jsonl.parse_line(line) or {}).get(COLUMN))
+        for number, line in read_lines(path)
     ]
 
 
-def _json_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-        if line.strip():
-            record = jsonl.parse_line(line)
-            yield number, None if record is None else record.get("messages")
+def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a JSONL file that are not blank, from 1; the rows of a parquet file from 0, as
+    such lines. UsageError for a parquet file that holds no conversations."""
+    if path.suffix == ".parquet":
+        yield from _parquet_lines(path)
+        return
+    with path.open("rb") as handle:
+        for number, line in enumerate(handle, start=1):
+            if line.strip():
+                yield number, line
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[int, Any]]:
-    for number, row in enumerate(read_rows(path), start=1):
-        if "messages" not in row and not {"prompt", "response"} <= row.keys():
-            raise UsageError(f"{path}: has neither a column messages nor prompt and response")
-        yield number, row.get("messages") or _of_prompt(row)
+def holds_conversations(columns: Collection[str]) -> bool:
+    """Whether rows with these columns are for SFT: messages, or prompt and response."""
+    return COLUMN in columns or {"prompt", "response"} <= {*columns}
+
+
+def _parquet_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    file = open_parquet(path)
+    if not holds_conversations(file.schema_arrow.names):
+        raise UsageError(f"{path}: has neither a column messages nor prompt and response")
+    number = 0
+    for batch in file.iter_batches(batch_size=_BATCH):
+        for row in batch.to_pylist():
+            record = {**row, COLUMN: row.get(COLUMN) or _of_prompt(row)}
+            yield number, json.dumps(record, default=str).encode()
+            number += 1
 
 
 def _of_prompt(row: Row) -> list[Any] | None:

@@ -1,4 +1,4 @@
-"""Write a first config for a data file: SFT for JSONL with messages, GRPO for parquet.
+"""Write a first config for a data file: SFT for conversations, GRPO for other parquet files.
 
 A parquet file is scored by a named task or reward function. Without one, a file with answers and
 gold scores gets the rubric reward and a judge, and any other one a reward function in ``rewards/``,
@@ -16,6 +16,7 @@ from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.base.parquet import pa, pq
 from engine.data.contract import read_facts
+from engine.data.conversations import holds_conversations
 from engine.host.environment import gpus
 from engine.own_reward.files import find_function
 from engine.own_reward.function import TASK, RewardFunction
@@ -168,6 +169,8 @@ def write_config(
         template, scoring = _GRPO, _named_scoring(data, task, reward)
     elif data.suffix != ".parquet":
         _check_messages(data)
+    elif _holds_conversations(data):
+        pass
     elif _read_has_gold(data):
         template, scoring = _GRPO, _JUDGED.format(contrastive=_read_contrastive(data))
     else:
@@ -251,6 +254,15 @@ def _check_messages(data: Path) -> None:
     if "messages" not in record:
         keys = ", ".join(sorted(record)[:8]) or "no keys"
         raise UsageError(f"{data}: line 1 has {keys}; SFT needs 'messages' (docs/data.md)")
+
+
+def _holds_conversations(data: Path) -> bool:
+    """Whether a parquet file is for SFT; that of GRPO also has a reward model."""
+    try:
+        columns = pq.read_schema(data).names
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"{data}: {error}") from error
+    return holds_conversations(columns) and "reward_model" not in columns
 
 
 def _read_has_gold(data: Path) -> bool:

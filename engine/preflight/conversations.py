@@ -1,4 +1,4 @@
-"""Check an SFT file: JSONL with a list of messages per line, the last one by the assistant."""
+"""Check an SFT file: a list of messages per line or row, the last one by the assistant."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.parquet import pa, pq
+from engine.data.conversations import holds_conversations, read_lines
 from engine.rubrics.rubric import parse_rubric
 
 LINE_FORMAT = (
     '{"messages": [{"role": "user", "content": ...}, {"role": "assistant", "content": ...}]}'
 )
 _SUM = re.compile(r"points must sum to exactly (\d+(?:\.\d+)?)", re.IGNORECASE)
-_PAIRS = (("prompt", "response"), ("prompt", "completion"), ("question", "answer"))
+_PAIRS = (("prompt", "completion"), ("question", "answer"))
 _MESSAGE_FIELDS = {"role", "content"}
 _OTHER_FIELDS = ("tools", "functions", "enable_thinking", "chat_template_kwargs", "images")
 """Fields of a line that other trainers read."""
@@ -29,13 +30,14 @@ _MAX_NUMBERS, _MAX_REASONS = 10, 4
 
 @dataclass
 class Conversations:
-    """The content of an SFT file. Lines count from 1.
+    """The content of an SFT file. Lines count from 1, the rows of parquet (``noun``) from 0.
 
     ``unusable``, ``unknown_roles`` and ``ignored_fields`` hold line numbers by reason, role and
     field. ``contradicting`` holds lines, with their sum of points, whose prompt asks for
     ``wanted_sum``.
     """
 
+    noun: str = "line"
     rows: int = 0
     unusable: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     contradicting: list[tuple[int, float]] = field(default_factory=list)
@@ -52,12 +54,12 @@ class Conversations:
             return None
         count = sum(map(len, self.unusable.values()))
         reasons = [
-            f"{format_numbers('line', lines)}: {reason}"
+            f"{format_numbers(self.noun, lines)}: {reason}"
             for reason, lines in list(self.unusable.items())[:_MAX_REASONS]
         ]
         more = len(self.unusable) - len(reasons)
         rest = [f"and {more} more reasons"] if more else []
-        return "; ".join([f"{count} of {self.rows} lines are unusable", *reasons, *rest])
+        return "; ".join([f"{count} of {self.rows} {self.noun}s are unusable", *reasons, *rest])
 
     @property
     def warnings(self) -> list[tuple[str, str | None]]:
@@ -65,7 +67,7 @@ class Conversations:
         warnings: list[tuple[str, str | None]] = []
         if self.unknown_roles:
             roles = [
-                f"'{role}' in {format_numbers('line', lines)}"
+                f"'{role}' in {format_numbers(self.noun, lines)}"
                 for role, lines in self.unknown_roles.items()
             ]
             more = len(roles) - _MAX_REASONS
@@ -74,14 +76,14 @@ class Conversations:
             warnings.append((message, "rename the roles"))
         if self.ignored_fields:
             names = [
-                f"{name} ({format_numbers('line', lines)})"
+                f"{name} ({format_numbers(self.noun, lines)})"
                 for name, lines in self.ignored_fields.items()
             ]
             fix = "remove the fields, or write their content as text"
             warnings.append((f"fields that SFT ignores: {', '.join(names)}", fix))
         if self.contradicting:
             sums = ", ".join(
-                f"line {line} sums to {total:g}" if total else f"line {line} has no points"
+                f"{self.noun} {line} {f'sums to {total:g}' if total else 'has no points'}"
                 for line, total in self.contradicting[:3]
             )
             message = (
@@ -109,7 +111,9 @@ class Conversations:
         for role in dict.fromkeys(str(message["role"]) for message in messages):
             if role not in _ROLES:
                 self.unknown_roles[role].append(number)
-        in_messages = {name for message in messages for name in message} - _MESSAGE_FIELDS
+        # A parquet file has a field in all messages if one of them has it.
+        filled = (name for message in messages for name in message if message[name] is not None)
+        in_messages = {*filled} - _MESSAGE_FIELDS
         with_value = [name for name in _OTHER_FIELDS if record.get(name)]
         for name in (*with_value, *sorted(in_messages)):
             self.ignored_fields[name].append(number)
@@ -123,11 +127,10 @@ class Conversations:
 
 
 def read_conversations(path: Path) -> Conversations:
-    conversations = Conversations()
-    with path.open("rb") as handle:
-        for number, line in enumerate(handle, start=1):
-            if line.strip():
-                conversations.add(number, line)
+    """UsageError for a parquet file that holds no conversations."""
+    conversations = Conversations("row" if path.suffix == ".parquet" else "line")
+    for number, line in read_lines(path):
+        conversations.add(number, line)
     return conversations
 
 
@@ -139,24 +142,33 @@ def format_numbers(noun: str, numbers: Sequence[int]) -> str:
     return f"{noun}s {', '.join(map(str, numbers[:_MAX_NUMBERS]))}{more}"
 
 
-def describe_other(path: Path) -> tuple[str, str]:
-    """Describe a file that is not JSONL, and how to write its rows as JSONL."""
+def describe_other(path: Path) -> tuple[str, str] | None:
+    """Describe a file without conversations, and how to write its rows; None if it may have some.
+
+    These are JSONL, and parquet with the column messages or with prompt and response.
+    """
+    if path.suffix in (".json", ".jsonl"):
+        return None
     any_row = f"write a line {LINE_FORMAT} for each row, in a .jsonl file"
     try:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError):
-        return f"{path} is not a JSONL file", any_row
+        return f"{path} is neither a JSONL nor a parquet file", any_row
+    if path.suffix == ".parquet" and holds_conversations(schema.names):
+        return None
     columns = ", ".join(f"{column.name} ({column.type})" for column in schema)
-    description = f"{path} is a parquet file with the columns {columns}; SFT needs JSONL"
-    if "messages" in schema.names:
-        fix = f"write the column messages as a .jsonl file: {LINE_FORMAT} on each line"
-        return description, fix
+    if holds_conversations(schema.names):
+        renamed = path.with_suffix(".parquet").name
+        return f"{path} is a parquet file of another name", f"rename it to {renamed}"
+    columns = ", ".join(f"{column.name} ({column.type})" for column in schema)
+    description = (
+        f"{path} is a parquet file with the columns {columns}; SFT needs messages, or prompt and "
+        "response"
+    )
     pair = next((pair for pair in _PAIRS if {*pair} <= {*schema.names}), None)
     if pair is None:
         return description, any_row
-    user, assistant = pair
-    line = LINE_FORMAT.replace("...", f"<{user}>", 1).replace("...", f"<{assistant}>", 1)
-    return description, f"write a line {line} for each row, in a .jsonl file"
+    return description, f"rename the columns {pair[0]} and {pair[1]} to prompt and response"
 
 
 def _record_problem(record: Any) -> str | None:

@@ -161,8 +161,8 @@ def _row_problems(path: Path, file: pq.ParquetFile, doubts: RowDoubts) -> Iterat
 
 
 def _check_conversations(recipe: Recipe, path: Path) -> Check:
-    if path.suffix not in (".json", ".jsonl"):
-        return fail(ID, *describe_other(path))
+    if (other := describe_other(path)) is not None:
+        return fail(ID, *other)
     conversations, prepare = read_conversations(path), _prepare(recipe, path)
     if conversations.problem:
         return fail(ID, f"{path}: {conversations.problem}", prepare)

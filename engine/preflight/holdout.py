@@ -19,11 +19,12 @@ from engine.base import jsonl
 from engine.base.parquet import pq
 from engine.data.adapters.adapter import id_text
 from engine.data.contract import read_facts
+from engine.data.conversations import read_lines
 from engine.data.holdout import plain_text, read_holdout
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
-from engine.preflight.samples import row_label, split_files
+from engine.preflight.samples import CONVERSATIONS, row_label, split_files
 from engine.recipe.scoring import asks_judge
-from engine.runs.kinds import ByKind
+from engine.runs.kinds import SFT, ByKind
 
 ID = "holdout"
 SFT_HOLDOUT = "holdout_ids.json"
@@ -71,7 +72,7 @@ def check(subject: Subject) -> Check:
     sources = _format_names([*validation, *lists])
     if not sources:
         return skip(ID, "no validation file and no held-out list to compare with")
-    key = str(recipe.get("data.prompt_key", "prompt"))
+    key = CONVERSATIONS if recipe.kind == SFT else str(recipe.get("data.prompt_key", "prompt"))
     trained = list(_read_questions(train, key))
     if lists and not any(question.id for question in trained):
         if not validation:
@@ -143,7 +144,8 @@ def _listed_rows(trained: Sequence[Question], lists: Sequence[Path], fix: str) -
 
 def _read_questions(files: Iterable[Path], key: str) -> Iterator[Question]:
     for file in files:
-        yield from _read_parquet(file, key) if file.suffix == ".parquet" else _read_jsonl(file)
+        is_table = file.suffix == ".parquet" and key != CONVERSATIONS
+        yield from _read_parquet(file, key) if is_table else _read_lines(file)
 
 
 def _read_parquet(path: Path, key: str) -> Iterator[Question]:
@@ -163,15 +165,14 @@ def _read_parquet(path: Path, key: str) -> Iterator[Question]:
             number += 1
 
 
-def _read_jsonl(path: Path) -> Iterator[Question]:
+def _read_lines(path: Path) -> Iterator[Question]:
     """A conversation asks with all its messages but the last one, which is learned."""
-    with path.open("rb") as handle:
-        for number, line in enumerate(handle, start=1):
-            record = jsonl.parse_line(line)
-            if record is not None:
-                messages = record.get("messages")
-                asked = messages[:-1] or messages if isinstance(messages, list) else None
-                yield Question(path, number, id_text(record.get("prompt_id")), _digests(asked))
+    for number, line in read_lines(path):
+        record = jsonl.parse_line(line)
+        if record is not None:
+            messages = record.get("messages")
+            asked = messages[:-1] or messages if isinstance(messages, list) else None
+            yield Question(path, number, id_text(record.get("prompt_id")), _digests(asked))
 
 
 def _digests(messages: Any, question: Any = None) -> Digests:

@@ -24,7 +24,15 @@ from engine.preflight.chat_template import (
     render_prompts,
 )
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
-from engine.preflight.samples import Mask, Sample, choose_rows, read_samples, row_label, split_files
+from engine.preflight.samples import (
+    CONVERSATIONS,
+    Mask,
+    Sample,
+    choose_rows,
+    read_samples,
+    row_label,
+    split_files,
+)
 from engine.recipe.places import is_hub_name, local_folder, model_name
 from engine.recipe.recipe import Recipe
 from engine.runs.kinds import GRPO, SFT, ByKind
@@ -273,7 +281,7 @@ def _format_rows(rows: Sequence[Row], details: Sequence[str] = ()) -> str:
 
 
 def _prompt_key(recipe: Recipe) -> str:
-    return str(recipe.get("data.prompt_key", "prompt"))
+    return CONVERSATIONS if recipe.kind == SFT else str(recipe.get("data.prompt_key", "prompt"))
 
 
 def _encode_characters(texts: Sequence[str]) -> list[list[int]]:

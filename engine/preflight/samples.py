@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from engine.base.parquet import pa, pc, pq
+from engine.data.conversations import read_lines
 from engine.recipe.recipe import Recipe
 
 BUDGET_BYTES = 32 << 20
@@ -38,6 +39,10 @@ def row_label(file: Path, row: int) -> str:
     return f"{'row' if file.suffix == '.parquet' else 'line'} {row}"
 
 
+CONVERSATIONS = "conversations"
+"""In place of a column: the rows are conversations of SFT, of JSONL or parquet."""
+
+
 def split_files(recipe: Recipe, split: Split) -> list[Path]:
     """The training or validation files of a config, which names one or a list."""
     value = recipe.get(f"data.{split}_files") or recipe.get(f"data.{split}_file")
@@ -50,7 +55,7 @@ def choose_rows(
 ) -> tuple[dict[Path, Mask], int]:
     """Choose the longest rows whose text fits into ``budget`` bytes, and count all rows.
 
-    ``key`` is the column with the messages of a parquet row.
+    ``key`` is the column with the messages of a parquet row, or ``CONVERSATIONS``.
     """
     sizes_by_file = [_text_sizes(path, key) for path in files]
     sizes = np.concatenate([*sizes_by_file, np.zeros(0, np.int64)])
@@ -65,15 +70,14 @@ def choose_rows(
 def read_samples(masks: Mapping[Path, Mask], key: str) -> Iterator[Sample]:
     """Read the rows that ``masks`` chose, file by file."""
     for path, mask in masks.items():
-        is_parquet = path.suffix == ".parquet"
-        yield from _read_parquet(path, key, mask) if is_parquet else _read_jsonl(path, mask)
+        is_table = path.suffix == ".parquet" and key != CONVERSATIONS
+        yield from _read_parquet(path, key, mask) if is_table else _read_lines(path, mask)
 
 
 def _text_sizes(path: Path, key: str) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The bytes of text in each row; ``key`` is a list<struct<role, content>> column."""
-    if path.suffix != ".parquet":
-        with path.open("rb") as handle:
-            return np.array([len(line) for line in handle if line.strip()], np.int64)
+    if path.suffix != ".parquet" or key == CONVERSATIONS:
+        return np.array([len(line) for _, line in read_lines(path)], np.int64)
     sizes = [np.zeros(0, np.int64)]
     for batch in pq.ParquetFile(path).iter_batches(batch_size=_BATCH, columns=[key]):
         messages = batch.column(0)
@@ -103,10 +107,8 @@ def _read_parquet(path: Path, key: str, mask: Mask) -> Iterator[Sample]:
         start += batch.num_rows
 
 
-def _read_jsonl(path: Path, mask: Mask) -> Iterator[Sample]:
-    with path.open("rb") as handle:
-        lines = ((number, line) for number, line in enumerate(handle, start=1) if line.strip())
-        for number, line in compress(lines, mask):
-            record = json.loads(line)["messages"]
-            messages = [{"role": str(m["role"]), "content": str(m["content"])} for m in record]
-            yield Sample(path, number, messages, messages[-1]["content"])
+def _read_lines(path: Path, mask: Mask) -> Iterator[Sample]:
+    for number, line in compress(read_lines(path), mask):
+        record = json.loads(line)["messages"]
+        messages = [{"role": str(m["role"]), "content": str(m["content"])} for m in record]
+        yield Sample(path, number, messages, messages[-1]["content"])

@@ -79,8 +79,7 @@ def _grpo_plan(recipe: Recipe) -> StepPlan:
 
 
 def _sft_plan(recipe: Recipe) -> StepPlan:
-    with Path(recipe.get("data.train_file")).expanduser().open("rb") as handle:
-        rows = sum(1 for line in handle if line.strip())
+    rows = _count_rows(Path(recipe.get("data.train_file")).expanduser())
     batch = (
         recipe.get("training.per_device_train_batch_size")
         * recipe.get("training.gradient_accumulation_steps")
@@ -89,6 +88,13 @@ def _sft_plan(recipe: Recipe) -> StepPlan:
     asked = recipe.get("training.max_steps")
     epochs = recipe.get("training.num_train_epochs")
     return StepPlan(rows, batch, epochs, asked if asked > 0 else None, bounded=False)
+
+
+def _count_rows(path: Path) -> int:
+    if path.suffix == ".parquet":
+        return int(pq.read_metadata(path).num_rows)
+    with path.open("rb") as handle:
+        return sum(1 for line in handle if line.strip())
 
 
 _PLANS: ByKind[Callable[[Recipe], StepPlan]] = ByKind("steps", grpo=_grpo_plan, sft=_sft_plan)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.base.errors import UsageError
-from engine.data.conversations import read_conversations
+from engine.data.conversations import read_conversations, read_lines
 
 TALK = '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'
 
@@ -64,3 +64,10 @@ def test_parquet_without_responses_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist([{"prompt": "a"}]), path)
     with pytest.raises(UsageError, match="neither a column messages nor prompt and response"):
         read_conversations(path)
+
+
+def test_lines_and_rows_are_numbered_as_editors_and_tables_do(tmp_path: Path) -> None:
+    (tmp_path / "sft.jsonl").write_text(f"\n{TALK}{TALK}")
+    pq.write_table(pa.Table.from_pylist([{"prompt": "a", "response": "b"}]), tmp_path / "a.parquet")
+    assert [number for number, _ in read_lines(tmp_path / "sft.jsonl")] == [2, 3]
+    assert [number for number, _ in read_lines(tmp_path / "a.parquet")] == [0]

@@ -119,6 +119,13 @@ def test_a_reward_that_is_not_there_is_named_and_nothing_is_written(
     assert not Path("configs").exists()
 
 
+@pytest.mark.parametrize("row", [{"messages": MESSAGES}, {"prompt": "2 + 3?", "response": "5"}])
+def test_conversations_in_parquet_become_an_sft_config(row: dict[str, Any]) -> None:
+    pq.write_table(pa.Table.from_pylist([row]), "chats.parquet")
+    write_config(Path("chats.parquet"))
+    assert loaded("chats").kind == SFT
+
+
 def test_a_task_scores_the_answers_of_its_file() -> None:
     write_config(sums_file(), task="questions")
     assert loaded("sums").get("reward.custom_reward_function.path") == "task://questions"

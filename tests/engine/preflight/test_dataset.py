@@ -199,23 +199,51 @@ def test_every_bad_row_of_a_parquet_file_is_named_within_bounds(project: Project
     assert "also rows 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 5 more" in message
 
 
+CHAT = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"messages": [CHAT, CHAT[::-1] + CHAT]},
+        {"prompt": ["a", "c"], "response": ["b", "d"]},
+        {"prompt": [CHAT[:1], CHAT], "response": ["b", "d"]},
+    ],
+)
+def test_conversations_in_parquet_pass_all_checks_as_those_in_jsonl_do(
+    columns: dict[str, Any], project: Project
+) -> None:
+    pq.write_table(pa.table(columns), "data/sft/rows.parquet")
+    size = "training.per_device_train_batch_size=2"
+    checks = project.checks("sft", "data.train_file=data/sft/rows.parquet", size)
+    assert checks["parquet"].message.startswith("data/sft/rows.parquet: 2 rows")
+    failed = {check.id for check in checks.values() if check.status == "fail"}
+    assert failed <= {"environment"}, [checks[name] for name in failed]
+
+
+def test_an_unusable_row_of_parquet_is_named_by_its_number(project: Project) -> None:
+    columns = {"prompt": ["a", "c"], "response": ["b", None]}
+    pq.write_table(pa.table(columns), "data/sft/rows.parquet")
+    check = project.checks("sft", "data.train_file=data/sft/rows.parquet")["parquet"]
+    assert check.status == "fail"
+    assert "1 of 2 rows are unusable; row 1: a message without role or content" in check.message
+
+
 @pytest.mark.parametrize(
     ("columns", "way_on"),
     [
-        ({"prompt": ["a"], "response": ["b"]}, '"content": <prompt>}, {"role": "assistant"'),
-        ({"question": ["a"], "answer": ["b"]}, '"assistant", "content": <answer>}'),
-        ({"messages": [[{"role": "user", "content": "a"}]]}, "the column messages"),
-        ({"text": ["a"]}, "for each row"),
+        ({"question": ["a"], "answer": ["b"]}, "rename the columns question and answer to prompt"),
+        ({"text": ["a"]}, "for each row, in a .jsonl file"),
     ],
 )
-def test_a_parquet_file_for_sft_is_told_what_it_holds_and_what_sft_reads(
+def test_a_parquet_file_without_conversations_is_told_what_it_holds_and_what_sft_reads(
     columns: dict[str, Any], way_on: str, project: Project
 ) -> None:
     pq.write_table(pa.table(columns), "data/sft/rows.parquet")
     check = project.checks("sft", "data.train_file=data/sft/rows.parquet")["parquet"]
     assert check.status == "fail"
     assert f"is a parquet file with the columns {next(iter(columns))}" in check.message
-    assert "SFT needs JSONL" in check.message
+    assert "SFT needs messages, or prompt and response" in check.message
     assert "reward_model" not in check.message
     assert way_on in str(check.fix)
 
