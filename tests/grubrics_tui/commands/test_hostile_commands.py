@@ -35,6 +35,12 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["--dry-run", "--cwd", WORDS, "--", WORDS],
         ["--name", WORDS, "--", "true"],
     ],
+    "adopt": [
+        [WORDS],
+        [HERE, "--dry-run"],
+        ["day/night.log", "--dry-run", "--metrics", WORDS],
+        ["1", "--log", WORDS],
+    ],
     "audit": [
         ["small"],
         ["grpo-day"],
@@ -43,6 +49,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["hostile-reward"],
         ["hostile-reward", "--right", f"{WORDS}{{}}"],
     ],
+    "completion": [["bash"], [WORDS]],
     "prepare": [
         ["train.jsonl"],
         ["train.jsonl", "--skip-unusable"],
