@@ -124,6 +124,17 @@ async def help_(visitor: Visitor) -> None:
     await visitor.press("question_mark")
 
 
+async def home(visitor: Visitor) -> None:
+    await visitor.press("H")
+    await asyncio.sleep(2)  # Until the machine is measured.
+    await visitor.still()
+
+
+async def overrides(visitor: Visitor) -> None:
+    await checklist(visitor)
+    await visitor.press("v", *"clip_ratio")
+
+
 async def runs(visitor: Visitor) -> None:
     await visitor.press("r")
 
@@ -140,6 +151,7 @@ async def checklist(visitor: Visitor) -> None:
 
 async def launch(visitor: Visitor) -> None:
     await checklist(visitor)
+    sys.executable = "python"  # The command is shown without a path of this machine.
     await visitor.press("l")
 
 
@@ -223,9 +235,11 @@ PICTURES = {
     "live-no-color": Picture(live, colors=False),
     "metrics": Picture(metrics),
     "help": Picture(help_),
+    "home": Picture(home),
     "runs": Picture(runs),
     "notes": Picture(notes, SMALL),
     "checklist": Picture(checklist),
+    "overrides": Picture(overrides),
     "launch": Picture(launch),
     "log": Picture(log),
     "rollouts": Picture(rollouts),

@@ -14,10 +14,12 @@ from grubrics_tui.drawing.spans import Row, Span
 LEAD = 3
 """Cells before the state: the cursor and the color of a selected run."""
 _STATE = 11
-_DETAIL = 16
+_DETAIL = 8
 """Cells that the columns leave to tags, health and reason."""
 _WIDE = 100
-_LONGEST_ID, _SHORTEST_ID = 42, 12
+_LONGEST_ID, _SHORTEST_ID, _SHORTEST_WIDE_ID = 42, 12, 26
+_ROOM_OF_ALL = 88
+"""Cells of everything but the ID where all columns are shown, some of them cut."""
 _DISPENSABLE = 6
 """The rank from which a column is left out before others are cut."""
 _ANY_WIDTH = 20
@@ -63,7 +65,8 @@ class Table:
     def fit(cls, widths: Widths, width: int) -> Table:
         """Cut and leave out columns until the rest fits ``width`` cells."""
         is_wide = width >= _WIDE
-        id_width = max(_SHORTEST_ID, min(widths.id, _LONGEST_ID if is_wide else width // 3))
+        longest = max(_SHORTEST_WIDE_ID, width - _ROOM_OF_ALL) if is_wide else width // 3
+        id_width = max(_SHORTEST_ID, min(widths.id, longest, _LONGEST_ID))
         room = width - LEAD - _STATE - id_width - 2 - (_DETAIL if is_wide else 0)
         shown = _fit_cells(widths.cells, room)
         left = width - LEAD - _STATE - 2 - sum(shown.values()) - 2 * len(shown)

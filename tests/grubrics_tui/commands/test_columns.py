@@ -180,6 +180,13 @@ class TestColumnsOfANarrowScreen:
     def test_changed_values_are_visible_at_120_columns(self, widths: Widths) -> None:
         assert "changed" in Table.fit(widths, 116).names
 
+    def test_a_long_id_is_cut_before_changed_values_are_left_out(self) -> None:
+        names = ("step", "reward", "loss", "val", "changed", "duration", "age")
+        full = zip(columns.find_columns(names), (7, 15, 15, 6, 28, 7, 4), strict=True)
+        table = Table.fit(Widths(40, dict(full)), 116)
+        assert "changed" in table.names
+        assert table.id < 40
+
     def test_a_curve_is_cut_at_its_beginning_and_the_number_stays(self) -> None:
         run = RunInfo("a", RunState("finished"), "r", "grpo", 0.0, reward=0.5, curve="▁▂▃▄▅▆▇█")
         table = Table(80, 12, dict(zip(columns.find_columns(["reward"]), (8,), strict=True)))
