@@ -17,6 +17,10 @@ class Span:
     paper: str = ""
     bold: bool = False
 
+    def with_text(self, text: str) -> Span:
+        """Other characters in the same color; several times faster than ``replace``."""
+        return Span(text, self.ink, self.paper, self.bold)
+
 
 Row = list[Span]
 

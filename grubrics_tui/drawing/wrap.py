@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import accumulate
 
 from rich.cells import cell_len, set_cell_size
@@ -31,10 +30,10 @@ def _lines(spans: Iterable[Span]) -> Iterator[Row]:
     line: Row = []
     for span in spans:
         first, *rest = span.text.split("\n")
-        line.append(replace(span, text=first))
+        line.append(span.with_text(first) if rest else span)
         for text in rest:
             yield line
-            line = [replace(span, text=text)]
+            line = [span.with_text(text)]
     yield line
 
 
@@ -74,7 +73,7 @@ def _cut(line: Row, ranges: list[tuple[int, int]]) -> Iterator[Row]:
             span = line[number]
             part = span.text[max(0, start - offset) : max(0, end - offset)]
             if part:
-                row.append(span if part == span.text else replace(span, text=part))
+                row.append(span if part == span.text else span.with_text(part))
             if offset + len(span.text) > end:
                 break
             offset += len(span.text)

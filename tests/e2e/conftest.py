@@ -20,6 +20,9 @@ from tests.e2e.project import Project, Said, copied, make_project
 
 Typed = Callable[..., Said]
 
+SFT_STEPS = 200
+"""Half of the config's: the rubrics are long, but they are rubrics."""
+
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
@@ -77,7 +80,8 @@ def pristine_sft(pristine_world: Project, shared: Path) -> tuple[Project, dict[s
     def make() -> Any:
         shutil.rmtree(project.path, ignore_errors=True)
         copied(pristine_world, project.path)
-        return project.json("launch", "sft_tiny", "--name", "sft", "--wait")
+        steps = f"training.max_steps={SFT_STEPS}"
+        return project.json("launch", "sft_tiny", steps, "--name", "sft", "--wait")
 
     return project, made_once(shared, "sft", make)
 

@@ -286,7 +286,7 @@ def by_name(faults: Sequence[Fault], quick: Sequence[str]) -> list[Any]:
     ]
 
 
-QUICK = ("judge-key", "rate-x1000-sft")
+QUICK = ("rate-x1000-sft",)
 
 
 @pytest.mark.parametrize("fault", by_name(FAULTS, QUICK))

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
+from tests.e2e.conftest import SFT_STEPS
 from tests.e2e.guide import guide_commands
 from tests.e2e.moody_judge import Call, honest, moody_judge
 from tests.e2e.project import CLI, Project
@@ -23,7 +24,7 @@ from tests.waiting import TRAINING_PATIENCE_S, wait_for
 pytestmark = pytest.mark.slow
 
 MODEL = "checkpoints/grubrics-transfer/sft-tiny/final"
-CHECKPOINT = "checkpoints/grubrics-transfer/sft-tiny/global_step_400"
+CHECKPOINT = f"checkpoints/grubrics-transfer/sft-tiny/global_step_{SFT_STEPS}"
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +132,7 @@ def is_sampled(folder: Path) -> bool:
 
 
 def test_a_torn_checkpoint_is_refused_and_named(project: Project) -> None:
-    torn = project.path / "torn" / "global_step_400"
+    torn = project.path / "torn" / f"global_step_{SFT_STEPS}"
     torn.mkdir(parents=True)
     (torn / "huggingface").mkdir()
     result = project.run("evaluate", str(torn), "--config", "grpo_tiny")

@@ -30,8 +30,8 @@ from tests.waiting import TRAINING_PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.slow
 
-STEPS = 20
-"""Four attempts need up to 12."""
+STEPS = 16
+"""Three attempts need up to 9."""
 STAGES = ("workers", "model", "reward workers", "rollout server", "first weights")
 """What a starting run waits for, one after another: a look may come too late for any of them."""
 QUICK = ("trainer.save_freq=1", "trainer.val_before_train=false", "trainer.test_freq=-1")
@@ -152,7 +152,7 @@ thorough = pytest.mark.thorough
     ("victim_process", "blamed"),
     [
         pytest.param("ray::WorkerDict", "Ray worker WorkerDict", id="training-worker"),
-        pytest.param("ray::HFServer", "Ray worker HFServer", id="rollout-server"),
+        pytest.param("ray::HFServer", "Ray worker HFServer", id="rollout-server", marks=thorough),
         pytest.param("/raylet/raylet", "raylet", id="raylet", marks=thorough),
         pytest.param("/gcs/gcs_server", "gcs_server", id="gcs", marks=thorough),
     ],
@@ -325,6 +325,7 @@ def test_a_disk_that_fills_up_costs_no_complete_checkpoint(
 # Faults of what a run trains on, and of SFT
 
 
+@thorough
 def test_a_reward_that_is_not_a_number_fails_the_run(victim: Victim, tmp_path: Path) -> None:
     reward = tmp_path / "broken_reward.py"
     reward.write_text("def compute_score(**_):\n    return float('nan')\n")

@@ -23,7 +23,7 @@ from tests.waiting import TRAINING_PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
-STEPS = 16
+STEPS = 10
 SECRET = "sk-never-to-be-seen-in-a-dashboard"
 
 

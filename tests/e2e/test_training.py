@@ -318,10 +318,10 @@ def foreground(tiny_world: Project, trained_sft: dict[str, Any]) -> Iterator[sub
         [
             *CLI,
             "launch",
-            "grpo_tiny",
-            "trainer.experiment_name=interrupted",
-            "--name",
-            "interrupted",
+            "sft_tiny",
+            "training.max_steps=5000",
+            "training.output_dir=checkpoints/interrupted",
+            "--name=interrupted",
             "--wait",
         ],
         cwd=tiny_world.path,
@@ -343,7 +343,7 @@ def test_ctrl_c_stops_the_run_and_leaves_nothing(
 ) -> None:
     assert foreground.stdout is not None
     for line in foreground.stdout:
-        if re.match("step [1-9]", line):  # Step 0 is the validation before training.
+        if re.match("step [1-9]", line):
             break
     os.killpg(foreground.pid, signal.SIGINT)
     rest = foreground.stdout.read()
