@@ -14,7 +14,7 @@ from grubrics_tui.drawing.spans import Row, Span
 LEAD = 3
 """Cells before the state: the cursor and the color of a selected run."""
 _STATE = 11
-_DETAIL = 8
+_DETAIL = len("unhealthy")
 """Cells that the columns leave to tags, health and reason."""
 _WIDE = 100
 _LONGEST_ID, _SHORTEST_ID, _SHORTEST_WIDE_ID = 42, 12, 26
@@ -67,7 +67,7 @@ class Table:
         is_wide = width >= _WIDE
         longest = max(_SHORTEST_WIDE_ID, width - _ROOM_OF_ALL) if is_wide else width // 3
         id_width = max(_SHORTEST_ID, min(widths.id, longest, _LONGEST_ID))
-        room = width - LEAD - _STATE - id_width - 2 - (_DETAIL if is_wide else 0)
+        room = width - LEAD - _STATE - id_width - 2 - _DETAIL
         shown = _fit_cells(widths.cells, room)
         left = width - LEAD - _STATE - 2 - sum(shown.values()) - 2 * len(shown)
         return cls(width, max(_SHORTEST_ID, min(id_width, left)), shown)
