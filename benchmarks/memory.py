@@ -60,7 +60,8 @@ def estimated(setting: Setting, shape: ModelShape) -> list[Breakdown]:
     trained = shape.lora_weights(setting.rank) if setting.rank else shape.weights
     training = Training(
         on_gpu=False, gpus=1, gpus_per_node=1, shards=1, stored=setting.width,
-        compute=setting.width, rank=setting.rank, trained=trained, weights=shape.weights,
+        compute=setting.width, rank=setting.rank, adapters=(), trained=trained,
+        weights=shape.weights,
         update_tokens=setting.samples * setting.length, score_tokens=0,
         checkpointing=setting.checkpointing, update_logits=logits,
         score_logits=replace(logits, backward=False), param_offload=False,

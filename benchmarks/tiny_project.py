@@ -53,7 +53,7 @@ class TinyProject:
         return subprocess.Popen(
             [sys.executable, "-m", "grubrics_tui", *arguments],
             cwd=self.path,
-            env=_environment(),
+            env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -64,7 +64,7 @@ class TinyProject:
         done = subprocess.run(
             [sys.executable, *arguments],
             cwd=self.path,
-            env=_environment(),
+            env=environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -74,6 +74,6 @@ class TinyProject:
         return done.stdout
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     path = f"{REPOSITORY}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     return {**os.environ, "PYTHONPATH": path}

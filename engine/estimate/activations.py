@@ -93,19 +93,31 @@ class LogitsUse:
         ``entropy_from_logits`` (0.9.1). On CUDA autocast gives softmax and log-softmax in fp32.
         """
         eager_entropy = self.entropy and not self.fused_entropy
+        log_softmax = self.backward and not self.flash and self._is_half
         return (
             ("logits", self.compute),
             ("tanh of the cap", self.compute if self.soft_capped and self.backward else 0),
             ("divided by the temperature", self.compute if self.scaled else 0),
-            ("log-softmax", FP32 if self.backward and not self.flash else 0),
+            ("log-softmax", FP32 if log_softmax else 0),
             ("entropy: softmax and its product", 2 * FP32 if eager_entropy else 0),
-            ("gradient", self.compute if self.backward and not self._in_place else 0),
+            ("entropy: gradients", 4 * FP32 if eager_entropy and self.backward else 0),
+            ("gradient", self._gradient(eager_entropy) if self.backward else 0),
         )
 
     @property
-    def _in_place(self) -> bool:
-        """flash-attn writes the gradient over the logits where nothing else needs them."""
-        return self.flash and not self.entropy
+    def _is_half(self) -> bool:
+        return self.compute < FP32
+
+    def _gradient(self, eager_entropy: bool) -> int:
+        """Beside the other copies, when these are largest.
+
+        flash-attn writes it over the logits where nothing else needs them. Without it, verl frees
+        a row's log-softmax (bf16) for the row's gradient, or adds three tensors (fp32): the
+        gradients of logsumexp and gather, and their sum. The entropy's gradients come before.
+        """
+        if self.flash or self._is_half:
+            return self.compute if self.entropy else 0
+        return 0 if eager_entropy else 3 * FP32
 
     @property
     def bytes(self) -> int:

@@ -55,6 +55,7 @@ _LOGGERS = {
 """The package of each logger of verl."""
 _MODEL = "actor_rollout_ref.model"
 _ROLLOUT = "actor_rollout_ref.rollout"
+_STRATEGY = "actor_rollout_ref.actor.strategy"
 _MAIN_PACKAGES = ("torch", "verl", "ray", "transformers")
 
 
@@ -73,7 +74,8 @@ def check(subject: Subject) -> Check:
     problems += check_versions(
         find_installed(),
         vllm=recipe.get(f"{_ROLLOUT}.name") == "vllm",
-        adapter_sync=lora_rank(recipe) > 0 and not recipe.get(f"{_MODEL}.lora.merge"),
+        adapter_sync=_sends_adapters(recipe),
+        fsdp1=recipe.get("grubrics.device") == "cuda" and recipe.get(_STRATEGY) == "fsdp",
     )
     if not (recipe.kind.uses_ray and subject.uses_cluster):
         problems += [*_devices(subject), *check_precision(recipe, find_cards(), read_cpu_flags())]
@@ -81,6 +83,11 @@ def check(subject: Subject) -> Check:
     versions = ", ".join(f"{name} {package_version(name)}" for name in _MAIN_PACKAGES)
     device = recipe.get("grubrics.device")
     return summary(ID, problems, f"Python {python}; {versions}; device {device}")
+
+
+def _sends_adapters(recipe: Recipe) -> bool:
+    """Whether the rollout engine gets LoRA adapters instead of merged weights."""
+    return lora_rank(recipe) > 0 and not recipe.get(f"{_MODEL}.lora.merge")
 
 
 def needed_modules(recipe: Recipe) -> list[str]:
@@ -208,6 +215,8 @@ VLLM_TABLE = (
     VllmRow(SpecifierSet(">=0.24,<0.29"), "fits"),
     VllmRow(SpecifierSet(">=0.29"), "no LoRA"),
 )
+PEFT_WITH_FSDP1 = SpecifierSet("<0.21")
+"""The releases of PEFT that find LoRA adapters in a model that FSDP 1 wraps."""
 # The vLLM release that is built for each torch release.
 _VLLM_FOR_TORCH = {"2.11": "vllm==0.24.0", "2.13": "vllm==0.28.0"}
 
@@ -220,10 +229,13 @@ def find_installed(path: Sequence[str] | None = None) -> dict[str, Distribution]
     return {name: package for name, package in first.items() if package is not None}
 
 
-def check_versions(installed: Installed, *, vllm: bool, adapter_sync: bool) -> Iterator[Check]:
+def check_versions(
+    installed: Installed, *, vllm: bool, adapter_sync: bool, fsdp1: bool = False
+) -> Iterator[Check]:
     """Check that the installed packages fit together, as far as a config uses them.
 
-    ``vllm``: the config generates with vLLM. ``adapter_sync``: it sends LoRA adapters to vLLM.
+    ``vllm``: the config generates with vLLM. ``adapter_sync``: it sends LoRA adapters to the
+    rollout engine. ``fsdp1``: it trains with torch's first FSDP.
     """
     used = {name: package for name, package in installed.items() if vllm or name != "vllm"}
     # What the packages require of each other, as pip would check it.
@@ -234,6 +246,8 @@ def check_versions(installed: Installed, *, vllm: bool, adapter_sync: bool) -> I
                 yield _mismatch(name, package.version, requirement, needed.version, used)
     if "vllm" in used:
         yield from _check_vllm(used, adapter_sync)
+    if adapter_sync and fsdp1:
+        yield from _check_peft(used)
 
 
 def _mismatch(
@@ -267,6 +281,18 @@ def _check_vllm(installed: Installed, adapter_sync: bool) -> Iterator[Check]:
         )
     elif row.support != "fits":
         yield warn(ID, f"vllm {version} is untested with {verl}; use 0.24 to 0.28", fix)
+
+
+def _check_peft(installed: Installed) -> Iterator[Check]:
+    """From 0.21 on, PEFT looks for adapters under names that FSDP 1 changes, and finds none."""
+    peft = installed.get("peft")
+    if peft is not None and not _contains(PEFT_WITH_FSDP1, peft.version):
+        yield fail(
+            ID,
+            f"with peft {peft.version} and {_STRATEGY}=fsdp, verl {verl_version()} sends no LoRA "
+            "adapter to the rollout engine",
+            f'pip install "peft{PEFT_WITH_FSDP1}"',
+        )
 
 
 def _vllm_command(installed: Installed) -> str:

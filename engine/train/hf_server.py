@@ -176,9 +176,14 @@ class HFServer:
     async def load_adapter(
         self, state: Mapping[str, Any], peft_config: dict[str, Any], global_steps: int | None
     ) -> None:
-        """Replace the LoRA adapter; the first call wraps the base model."""
+        """Replace the LoRA adapter; the first call wraps the base model.
+
+        RuntimeError for an adapter without weights: the rollouts would stay the base model's.
+        """
         from peft import PeftConfig, get_peft_model, set_peft_model_state_dict
 
+        if not state:
+            raise RuntimeError("no LoRA adapter to load: the trainer sent one without weights")
         await self.wake_up()
         if not hasattr(self.model, "peft_config"):
             config = PeftConfig.from_peft_type(**peft_config)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,6 +19,9 @@ from engine.estimate.model_shape import ModelShape, from_config
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.utils._pytree import tree_leaves  # noqa: E402
+
 pytestmark = pytest.mark.slow
 
 BATCH, LENGTH = 2, 64
@@ -146,3 +151,64 @@ def test_adam_keeps_two_moments_in_the_type_of_what_it_trains(width: int) -> Non
         for moment in ("exp_avg", "exp_avg_sq")
     )
     assert kept_by_adam == 2 * shape_of("qwen3").lora_weights(8) * width
+
+
+class PeakMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """The largest sum of bytes of the tensors that exist at once."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.bytes = 0
+        self._sizes: dict[int, int] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, torch.Tensor):
+                self._add(tensor.untyped_storage())
+        self.bytes = max(self.bytes, sum(self._sizes.values()))
+        return result
+
+    def _add(self, storage: Any) -> None:
+        if storage._cdata not in self._sizes:
+            self._sizes[storage._cdata] = storage.nbytes()
+            weakref.finalize(storage, self._sizes.pop, storage._cdata, None)
+
+
+def peak_of_logits(dtype: Any, backward: bool, entropy: bool, monkeypatch: Any) -> float:
+    """Bytes per token and vocabulary entry of what verl does with logits on a GPU.
+
+    There, autocast computes softmax, log-softmax and logsumexp in fp32.
+    """
+    verl = pytest.importorskip("verl.utils.torch_functional")
+    for module in (torch.nn.functional, torch):
+        for name in ("softmax", "log_softmax", "logsumexp"):
+            if computed := getattr(module, name, None):
+                in_fp32 = partial(lambda of, logits, dim: of(logits.float(), dim=dim), computed)
+                monkeypatch.setattr(module, name, in_fp32)
+    tokens, vocabulary = 192, 3000
+    labels = torch.zeros(tokens, dtype=torch.long)
+    with PeakMemory() as peak, torch.set_grad_enabled(backward):
+        hidden = torch.randn(tokens, 2, dtype=dtype, requires_grad=backward)
+        logits = hidden @ torch.randn(2, vocabulary, dtype=dtype)
+        loss = -verl.logprobs_from_logits_v2(logits, labels).mean()
+        if entropy:
+            loss = loss - 0.01 * verl.entropy_from_logits(logits).mean()
+        if backward:
+            loss.float().backward()
+    return peak.bytes / (tokens * vocabulary)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize(
+    ("backward", "entropy"), [(True, False), (True, True), (False, True), (False, False)]
+)
+def test_copies_of_the_logits_are_those_that_torch_makes(
+    dtype: str, backward: bool, entropy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = getattr(torch, dtype)
+    use = LogitsUse(compute=computed.itemsize, backward=backward, entropy=entropy)
+    measured = peak_of_logits(computed, backward, entropy, monkeypatch)
+    assert measured == pytest.approx(use.bytes, rel=0.06)

@@ -70,6 +70,28 @@ def test_a_vllm_that_takes_no_adapter_fails_with_the_line_to_type(
     assert problem.fix == 'pip install "vllm==0.28.0"'
 
 
+@pytest.mark.parametrize(
+    ("peft", "fsdp1", "works"),
+    [
+        ("0.20.0", True, True),
+        ("0.21.2", True, False),
+        ("0.21.2", False, True),
+    ],
+)
+def test_a_peft_that_finds_no_adapters_in_fsdp_1_is_refused(
+    tmp_path: Path, peft: str, fsdp1: bool, works: bool
+) -> None:
+    make_stack(tmp_path, vllm=None, torch="2.13.0")
+    install(tmp_path, "peft", peft)
+
+    problems = list(
+        check_versions(find_installed([str(tmp_path)]), vllm=False, adapter_sync=True, fsdp1=fsdp1)
+    )
+
+    fixes = [] if works else ['pip install "peft<0.21"']
+    assert [problem.fix for problem in problems] == fixes
+
+
 def test_without_adapters_the_same_vllm_is_only_untried(tmp_path: Path) -> None:
     make_stack(tmp_path, vllm="0.31.0", torch="2.13.0")
 

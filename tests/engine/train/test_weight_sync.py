@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from engine.doctor.metrics import MetricContext, metric_findings
 from tests.engine.doctor.metrics.curves import columns
@@ -68,3 +70,32 @@ def test_an_ignored_weight_sync_is_detected_within_two_steps(
     curves = columns({"training/rollout_probs_diff_mean": differences})
     ids = [finding.id for finding in metric_findings(curves, MetricContext(RECIPE))]
     assert ids == ([] if delivered else ["training_setup_error.weights_not_synced"]), differences
+
+
+def test_verl_finds_the_adapters_of_a_model_that_fsdp_1_wraps(
+    make_server: Any, tmp_path: Path
+) -> None:
+    """The default of verl on GPUs. PEFT 0.21 finds none there, and nothing would be trained on."""
+    from peft import LoraConfig, get_peft_model
+    from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
+    from verl.utils.fsdp_utils import collect_lora_params, get_fsdp_wrap_policy
+
+    model = get_peft_model(make_server().model, LoraConfig(**RANK))
+    adapted = sum("lora_" in name for name, _ in model.named_parameters())
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        wrapped = FullyShardedDataParallel(
+            model,
+            auto_wrap_policy=get_fsdp_wrap_policy(model, None, is_lora=True),
+            sharding_strategy=ShardingStrategy.NO_SHARD,
+            device_id=torch.device("cpu"),
+        )
+        found = collect_lora_params(wrapped, layered_summon=False, base_sync_done=True)
+    finally:
+        dist.destroy_process_group()
+    assert len(found) == adapted > 0
+
+
+def test_an_adapter_without_weights_is_refused(make_server: Any) -> None:
+    with pytest.raises(RuntimeError, match="no LoRA adapter to load"):
+        asyncio.run(make_server().load_adapter({}, {"peft_type": "LORA", **RANK}, 2))
