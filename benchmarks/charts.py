@@ -65,7 +65,7 @@ async def ours(smoothing: float) -> dict[int, float]:
     app = Bench()
     async with app.run_test(size=SIZE):
         chart = app.query_one(Chart)
-        chart.look(replace(chart.view, smoothing=smoothing))
+        chart.apply_view(replace(chart.view, smoothing=smoothing))
         for count in COUNTS:
             history = History()
             for step, value in enumerate(noisy(count)):
