@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
@@ -15,6 +15,10 @@ from engine.reward.formula import RewardSettings
 from engine.runs.kinds import GRPO, ByKind, Kind
 
 _SEVERITIES = f"{', '.join(ALARMS[:-1])} and {ALARMS[-1]}"
+
+
+Decay = Annotated[float, Field(ge=0, lt=1)]
+"""A decay rate of Adam."""
 
 
 class Section(BaseModel):
@@ -94,10 +98,16 @@ class TrainingSection(Section):
     """Highest learning rate, after the warmup."""
     lr_scheduler_type: Literal["cosine", "constant"] = "cosine"
     """Schedule of the learning rate after the warmup."""
+    min_lr_ratio: float = Field(default=0.0, ge=0, le=1)
+    """Lowest learning rate of the cosine schedule, as a share of the highest."""
     warmup_ratio: float = Field(default=0.1, ge=0, le=1)
     """Share of the steps in which the learning rate rises from 0."""
     weight_decay: float = 0.01
     """Weight decay of AdamW."""
+    betas: list[Decay] = Field(default=[0.9, 0.999], min_length=2, max_length=2)
+    """Decay rates of AdamW's two moments."""
+    eps: float = Field(default=1e-8, gt=0)
+    """Added to the denominator of AdamW."""
     max_grad_norm: float = 1.0
     """Gradients are scaled down to this norm."""
     bf16: bool = True
@@ -107,6 +117,8 @@ class TrainingSection(Section):
     logging_steps: int = Field(default=1, ge=1)
     save_steps: int = -1
     """Save every so many steps; -1 saves only at the end."""
+    eval_steps: int | None = Field(default=None, ge=1)
+    """Validate every so many steps and at the end; null validates after every epoch."""
     seed: int = 42
     n_gpus: int = Field(default=1, ge=1)
     """GPUs of this machine to train on."""

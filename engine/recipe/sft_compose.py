@@ -144,6 +144,9 @@ def _model(recipe: Recipe) -> dict[str, Any]:
         "optim.clip_grad": recipe.values["training.max_grad_norm"],
         "optim.lr_warmup_steps_ratio": recipe.values["training.warmup_ratio"],
         "optim.lr_scheduler_type": recipe.values["training.lr_scheduler_type"],
+        "optim.min_lr_ratio": recipe.values["training.min_lr_ratio"],
+        "optim.betas": recipe.values["training.betas"],
+        "optim.override_optimizer_config": {"eps": recipe.values["training.eps"]},
     }
 
 
@@ -157,9 +160,15 @@ def _trainer(recipe: Recipe, steps: SftPlan, resume_from: Path | None) -> dict[s
         "trainer.total_epochs": steps.epochs,
         "trainer.total_training_steps": steps.total_steps,
         "trainer.save_freq": recipe.values["training.save_steps"],
-        "trainer.test_freq": "after_each_epoch" if recipe.get("data.val_file") else -1,
+        "trainer.test_freq": _validation_interval(recipe),
         "trainer.seed": recipe.values["training.seed"],
         "trainer.n_gpus_per_node": recipe.values["training.n_gpus"],
         "trainer.resume_mode": "disable" if resume_from is None else "resume_path",
         "trainer.resume_from_path": None if resume_from is None else str(resume_from),
     }
+
+
+def _validation_interval(recipe: Recipe) -> int | str:
+    if not recipe.get("data.val_file"):
+        return -1
+    return recipe.get("training.eval_steps") or "after_each_epoch"

@@ -6,6 +6,7 @@ import contextlib
 import ipaddress
 import os
 import pickle
+import re
 import signal
 import socket
 import subprocess
@@ -380,8 +381,10 @@ def test_a_signal_ends_everything_and_shows_in_the_exit_code(live: Live) -> None
 
 @pytest.mark.parametrize("shape", ["full", "lora", "two-ranks"])
 def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shape: str) -> None:
+    optimizer = ["training.betas=[0.8,0.95]", "training.eps=1e-6"]
+    validation = [f"data.val_file={world.conversations}", "training.eval_steps=2"]
     extra = {
-        "full": [],
+        "full": [*optimizer, *validation],
         "lora": ["lora.r=4", "lora.alpha=8"],
         "two-ranks": ["training.n_gpus=2", "training.per_device_train_batch_size=4"],
     }[shape]
@@ -405,6 +408,11 @@ def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shap
     name = "model.layers.0.self_attn.q_proj.weight"
     expected = trained_weight(tmp_path / "out" / "global_step_3", name)
     torch.testing.assert_close(model.state_dict()[name], expected)
+    if shape == "full":
+        state = torch.load(tmp_path / "out" / "global_step_3" / "optim_world_size_1_rank_0.pt")
+        (group,) = state["param_groups"]
+        assert group["betas"] == (0.8, 0.95) and group["eps"] == 1e-6
+        assert re.findall(r"step:(\d+) - val/loss", done.stdout) == ["2", "3"]
 
 
 def trained_weight(checkpoint: Path, name: str) -> torch.Tensor:
