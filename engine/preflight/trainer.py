@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from engine.base.counts import count_of
 from engine.base.errors import nearest
 from engine.history.reward_records import OVERLONG, PARTS
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
@@ -20,6 +21,7 @@ from engine.recipe.compose import (
     ROLLOUT,
     SAMPLER,
     VERL_MANAGERS,
+    train_files,
 )
 from engine.recipe.presets import KEY as PRESET
 from engine.recipe.presets import preset_names, preset_values
@@ -35,6 +37,7 @@ _OVERLONG_KEYS = (
     f"{_KWARGS}.max_resp_len",
 )
 _MODE = "trainer.v1.trainer_mode"
+_SHARES = "grubrics.shares"
 _OWN_FUNCTION = "reward.custom_reward_function.path"
 _RUBRIC_METRICS = ("reward", *PARTS, "n_chars")
 
@@ -45,7 +48,12 @@ def check(subject: Subject) -> Check:
     if recipe.kind != GRPO:
         return skip(ID, f"{recipe.kind.title} has only one trainer")
     problems = [*_managers(recipe), *_overlong(recipe), *_filters(recipe), *_separate(recipe)]
+    problems += _shares(recipe)
     parts = [f"{recipe.get(_MODE)}", *_preset(recipe)]
+    if shares := recipe.get(_SHARES):
+        shown = zip(train_files(recipe), shares, strict=False)
+        total = sum(shares) or 1
+        parts.append(", ".join(f"{share / total:.0%} of {file}" for file, share in shown))
     if recipe.get(f"{FILTER}.enable"):
         limit = recipe.get(f"{SAMPLER}.sampler_kwargs.max_refill_batches")
         metric = recipe.get(f"{FILTER}.metric")
@@ -54,6 +62,24 @@ def check(subject: Subject) -> Check:
         buffer, limit = recipe.get(f"{_BUFFER}.len"), recipe.get(f"{_KWARGS}.max_resp_len")
         parts.append(f"the last {buffer} of {limit} tokens are penalized")
     return summary(ID, problems, "; ".join(parts))
+
+
+def _shares(recipe: Recipe) -> Iterator[Check]:
+    """Each training file has a share, and verl's data set is not replaced by another one, too."""
+    shares, files = recipe.get(_SHARES), train_files(recipe)
+    if not shares:
+        return
+    if len(shares) != len(files):
+        yield fail(
+            ID,
+            f"{_SHARES} has {count_of(len(shares), 'share')}, data.train_files has "
+            f"{count_of(len(files), 'file')}: {', '.join(map(str, files))}",
+        )
+    elif not sum(shares):
+        yield fail(ID, f"{_SHARES}={shares}: no file has a share above 0")
+    if own := recipe.get("data.custom_cls.path"):
+        message = f"{_SHARES} and data.custom_cls.path={own} both decide how rows are read"
+        yield fail(ID, message, f"{_SHARES}=null")
 
 
 def _preset(recipe: Recipe) -> Iterator[str]:

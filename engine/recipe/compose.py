@@ -46,7 +46,8 @@ def verl_config(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
     that ``consequences`` lists. Our sections stay in the tree: verl ignores them, and the reward
     manager reads them.
     """
-    return unflatten({**recipe.values, **consequences(recipe, attempt_dir)})
+    implied = {**consequences(recipe, attempt_dir), **mixing(recipe)}
+    return unflatten({**recipe.values, **implied})
 
 
 def consequences(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
@@ -101,6 +102,31 @@ def rewarding(recipe: Recipe) -> dict[str, Any]:
         f"{MANAGER}.name": RECORDING_MANAGER,
         f"{MANAGER}.module.path": "pkg://engine.train.reward_entry",
     }
+
+
+def mixing(recipe: Recipe) -> dict[str, Any]:
+    """Return the values by which verl reads its training files in the shares of the recipe.
+
+    All epochs become one: each file has passes of its own.
+    """
+    shares = recipe.get("grubrics.shares")
+    if not shares:
+        return {}
+    return {
+        "data.custom_cls.path": "pkg://engine.train.mixed_dataset",
+        "data.custom_cls.name": "MixedDataset",
+        "data.shuffle": False,
+        "data.mix.files": train_files(recipe),
+        "data.mix.shares": shares,
+        "data.mix.seed": recipe.get("data.seed") or 0,
+        "data.mix.epochs": recipe.get("trainer.total_epochs"),
+        "trainer.total_epochs": 1,
+    }
+
+
+def train_files(recipe: Recipe) -> list[str]:
+    files = recipe.get("data.train_files")
+    return list(files) if isinstance(files, list) else [files]
 
 
 def sampling(recipe: Recipe) -> dict[str, Any]:

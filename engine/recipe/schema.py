@@ -39,6 +39,9 @@ class ProjectSection(Section):
     them."""
     seed: int = 42
     """The seed of generation; data.seed is that of the order of the data."""
+    shares: list[Annotated[float, Field(ge=0)]] | None = None
+    """The shares of the files of data.train_files in every step, e.g. [0.8, 0.2]; null: all rows
+    of all files, shuffled."""
     max_failed_share: float = Field(default=0.5, ge=0, le=1)
     """The run stops when more than this share of a step's rollouts got no reward."""
     max_refill_batches: int = Field(default=10, ge=0)

@@ -87,6 +87,10 @@ def _notifies(recipe: Recipe) -> bool:
     return bool(recipe.get("guard.command") or recipe.get("guard.webhook_variable"))
 
 
+MIXED = Condition(lambda recipe: bool(recipe.get("grubrics.shares")), key="grubrics.shares")
+UNSHUFFLED = Condition(
+    lambda recipe: not (recipe.get("data.shuffle") or recipe.get("grubrics.shares"))
+)
 NO_CRITIC = Condition(lambda recipe: not has_critic(recipe), key="critic.enable")
 NO_REFERENCE = Condition(lambda recipe: not has_reference(recipe))
 NO_VALIDATION = Condition(lambda recipe: not validates(recipe))
@@ -615,7 +619,8 @@ GRPO_RULES: tuple[Rule, ...] = (
         "no file with the class is set",
         when=unset("data.custom_cls.path", "dataset.py"),
     ),
-    Rule("data.seed", when=off("data.shuffle")),
+    Rule("data.seed", "data.shuffle is off", "data.shuffle=true", UNSHUFFLED),
+    Rule("data.shuffle", "grubrics.shares mixes the files", "grubrics.shares=null", MIXED),
     Rule("distillation.*", when=off("distillation.enabled")),
     Rule("skip.rollout_tq.*", when=off("skip.rollout_tq.enable")),
     Rule("transfer_queue.metrics.*", when=off("transfer_queue.metrics.enabled")),

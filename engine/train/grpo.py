@@ -175,7 +175,7 @@ def check_finished(config: dict[str, Any], attempt: Path) -> int:
     if wanted is None or reached >= wanted:
         print(f"finished at step {reached}: {config['trainer']['default_local_dir']}", flush=True)
         return 0
-    epochs = config["trainer"]["total_epochs"]
+    epochs = config["data"].get("mix", {}).get("epochs") or config["trainer"]["total_epochs"]
     print(
         f"ended at step {reached} of {wanted}: trainer.total_epochs={epochs} is too low for "
         f"trainer.total_training_steps={wanted}",

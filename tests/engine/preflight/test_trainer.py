@@ -98,3 +98,24 @@ def test_a_manager_of_the_recipes_own_stays_and_is_a_warning() -> None:
     own = (f"{section}.source=importlib", f"{section}.name=Mine", f"{section}.module.path=mine.py")
     answer = line(*own)
     assert answer.status == "warn" and "writes no reward.jsonl" in answer.message
+
+
+FILES = "data.train_files=[a.parquet,b.parquet]"
+
+
+def test_the_line_tells_the_share_of_each_training_file() -> None:
+    answer = line(FILES, "grubrics.shares=[3,1]")
+    assert answer.status == "ok" and "75% of a.parquet, 25% of b.parquet" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["grubrics.shares=[0.5]"], "1 share, data.train_files has 2 files"),
+        (["grubrics.shares=[0,0]"], "no file has a share above 0"),
+        (["grubrics.shares=[1,1]", "data.custom_cls.path=mine.py"], "both decide how rows are"),
+    ],
+)
+def test_shares_that_cannot_be_mixed_are_refused(overrides: list[str], words: str) -> None:
+    answer = line(FILES, *overrides)
+    assert answer.status == "fail" and words in answer.message
