@@ -33,19 +33,15 @@ class TargetRows:
         return {key: value for key, value in found if value is not None}
 
     @property
-    def unscored(self) -> int:
+    def unscored(self) -> list[Key]:
         """Answers without a score, and prompts without an answer."""
-        scored = sum(row.is_scored for row in self._answered.values())
-        return len(self.answers) - scored
+        scored = {key for key, row in self._answered.items() if row.is_scored}
+        return [key for key in self.answers if key not in scored]
 
     @property
     def why_unscored(self) -> str | None:
         """The most frequent error of the unscored answers."""
-        rows = [
-            (answer, self.scores.get(key))
-            for key, answer in self.answers.items()
-            if (score := self.scores.get(key)) is None or not score.is_scored
-        ]
+        rows = [(self.answers[key], self.scores.get(key)) for key in self.unscored]
         errors = Counter((score.error if score else None) or answer.error for answer, score in rows)
         return next((error for error, _ in errors.most_common() if error), None)
 
@@ -61,14 +57,14 @@ class TargetRows:
 
 @dataclass(frozen=True)
 class Result:
-    """A metric of one target. ``if_wrong``: the mean if every unscored answer were wrong; None
-    where it is not known what a wrong answer scores."""
+    """A metric of one target. ``if_wrong``: the estimate if every unscored answer were wrong;
+    None where it is not known what a wrong answer scores."""
 
     target: str
     metric: str
     estimate: Estimate | None
     unscored: int
-    if_wrong: float | None
+    if_wrong: Estimate | None
     why_unscored: str | None = None
     left_out: int = 0
     """Items with fewer scores than best@K needs."""
@@ -83,7 +79,8 @@ class Result:
             "n": estimate.n if estimate else 0,
             "items": estimate.units if estimate else 0,
             "unscored": self.unscored,
-            "mean_if_unscored_wrong": self.if_wrong,
+            "mean_if_unscored_wrong": self.if_wrong.mean if self.if_wrong else None,
+            "ci_if_unscored_wrong": _interval(self.if_wrong),
             "why_unscored": self.why_unscored,
             "left_out": self.left_out,
         }
@@ -162,11 +159,11 @@ def _result(target: TargetRows, metric: Metric) -> Result:
     values = target.values(metric)
     estimate = _estimate(target, values, metric) if values else None
     if_wrong, worst = None, metric.worst
-    is_worst = worst is not None and min(values.values(), default=worst) >= worst
-    if worst is not None and is_worst and (count := len(values) + target.unscored):
-        if_wrong = (sum(values.values()) + worst * target.unscored) / count
+    if worst is not None and min(values.values(), default=worst) >= worst:
+        every = {**values, **dict.fromkeys(target.unscored, worst)}
+        if_wrong = _estimate(target, every, metric) if every else None
     why = target.why_unscored if target.unscored else None
-    return Result(target.name, metric.name, estimate, target.unscored, if_wrong, why)
+    return Result(target.name, metric.name, estimate, len(target.unscored), if_wrong, why)
 
 
 def _estimate(target: TargetRows, values: Mapping[Key, float], metric: Metric) -> Estimate:
@@ -195,7 +192,7 @@ def _token_mean(target: TargetRows, metric: Metric) -> Result:
     estimate = None
     if losses:
         estimate = estimate_clustered_mean([*losses.values()], clusters, weights=tokens)
-    return Result(target.name, f"{LOSS}_per_token", estimate, target.unscored, None)
+    return Result(target.name, f"{LOSS}_per_token", estimate, len(target.unscored), None)
 
 
 def _mirrored(comparison: Comparison) -> Comparison:
@@ -226,7 +223,8 @@ def _at_k(target: TargetRows, metric: Metric, k: int) -> Iterator[Result]:
     def result(name: str, values: Mapping[str, float]) -> Result:
         by_key = {(uid, 0): value for uid, value in values.items()}
         estimate = _estimate(target, by_key, metric) if by_key else None
-        return Result(target.name, f"{name}@{k}", estimate, target.unscored, None, None, left_out)
+        unscored = len(target.unscored)
+        return Result(target.name, f"{name}@{k}", estimate, unscored, None, None, left_out)
 
     yield result("best", {uid: best_of_k(scores, k) for uid, scores in complete.items()})
     if complete and all(score in (0.0, 1.0) for scores in complete.values() for score in scores):

@@ -151,7 +151,8 @@ def _remarks(result: Result) -> str:
     if result.unscored:
         remarks.append(f"{result.unscored} unscored")
         if result.if_wrong is not None and result.estimate is not None:
-            remarks.append(f"{result.if_wrong:+.3f} if all of them are wrong")
+            bound = f"{result.if_wrong.mean:+.3f} {format_interval(result.if_wrong)}"
+            remarks.append(f"if all are wrong: {bound}")
     if result.left_out:
         remarks.append(f"{count_of(result.left_out, 'item')} left out")
     return "; ".join(remarks)

@@ -36,7 +36,9 @@ def test_the_samples_of_an_item_are_one_cluster() -> None:
 def test_an_answer_without_a_score_is_counted_and_is_no_zero() -> None:
     result = result_of(make_rows("run", [[1.0], [1.0], [None], [1.0]]))
     assert (result["mean"], result["n"], result["unscored"]) == (1.0, 3, 1)
-    assert result["mean_if_unscored_wrong"] == 0.75
+    if_wrong = result_of(make_rows("run", [[1.0], [1.0], [0.0], [1.0]]))
+    assert (result["mean_if_unscored_wrong"], if_wrong["mean"]) == (0.75, 0.75)
+    assert result["ci_if_unscored_wrong"] == if_wrong["ci"] != result["ci"]
 
 
 def test_a_target_without_any_score_has_no_mean() -> None:
