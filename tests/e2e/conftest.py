@@ -15,28 +15,10 @@ from typing import Any
 
 import pytest
 
-from grubrics_tui.cli import main
-from tests.e2e.project import Project, Said, copied, make_project
-
-Typed = Callable[..., Said]
+from tests.e2e.project import Project, copied, make_project
 
 SFT_STEPS = 200
 """Half of the config's: the rubrics are long, but they are rubrics."""
-
-
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Runs commands in this process, which takes a tenth of the time of one of their own."""
-
-    def run(project: Project, *arguments: str) -> Said:
-        monkeypatch.chdir(project.path)
-        monkeypatch.setattr("sys.argv", ["grubrics-tui", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return Said(int(ended.value.code or 0), out, err)
-
-    return run
 
 
 @pytest.fixture(scope="session")

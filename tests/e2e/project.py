@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+from unittest.mock import patch
 
+from grubrics_tui.cli import main
 from tests.paths import ROOT
 
 CLI = (sys.executable, "-m", "grubrics_tui")
 ODD_FOLDER = 'it\'s a "test"; $(touch pwned) `touch pwned` & a|b é'
 """The name of a folder that a shell would run as commands, creating files named ``pwned``."""
 ODD_TEXT = "say \"hi\"; $(touch pwned) `touch pwned` ../x | & * 'é'"
-
-
-class Said(NamedTuple):
-    """How a command ended."""
-
-    returncode: int
-    stdout: str
-    stderr: str
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,32 @@ class Project:
     def run(
         self, *arguments: str, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run ``grubrics-tui`` to its end."""
+        """Run a command in this process, which costs a tenth of a program of its own.
+
+        What the command starts, such as a supervisor, are processes as ever.
+        """
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+        command = ["grubrics-tui", *arguments]
+        with (
+            chdir(self.path),
+            patch.dict(os.environ, {**self.env, **(env or {})}),
+            patch.object(sys, "argv", command),
+            Path(os.devnull).open() as nothing,
+            patch.object(sys, "stdin", nothing),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
+            try:
+                main()
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+        said = (_content(stream) for stream in (out, err))
+        return subprocess.CompletedProcess(command, code, *said)
+
+    def run_program(
+        self, *arguments: str, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``grubrics-tui`` as a program of its own, as a person does."""
         return self.python("-m", "grubrics_tui", *arguments, env=env)
 
     def python(
@@ -61,6 +82,11 @@ class Project:
         result = self.run(*arguments, "--json")
         assert result.returncode in expect, result.stderr or result.stdout
         return json.loads(result.stdout)
+
+
+def _content(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
 
 
 def copied(project: Project, path: Path) -> Project:

@@ -107,8 +107,9 @@ def test_a_shell_loop_is_listed_with_all_its_steps_and_its_command(
     project: Project, start: Start
 ) -> None:
     loop = start("sh", "-c", LOOP.format(1000))
-    run = adopted(project, "loop", loop.pid)
-    at_step(run, 5)
+    done = project.run_program("adopt", str(loop.pid), "--name", "loop")
+    assert done.returncode == 0, done.stderr
+    at_step(RunDir(project.path / "runs" / "loop"), 5)
     (row,) = project.json("runs")["runs"]
     assert (row["kind"], row["state"]) == ("adopted", "running")
     assert row["started"] == pytest.approx(psutil.Process(loop.pid).create_time(), abs=1)

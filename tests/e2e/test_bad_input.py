@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.e2e.conftest import Typed
-from tests.e2e.project import Project, Said, make_project
+from tests.e2e.project import Project, make_project
 
 pytestmark = pytest.mark.waits
 
@@ -32,16 +31,16 @@ MODEL = "actor_rollout_ref.model.path=data/tiny/model"
 
 
 @pytest.fixture
-def refused(project: Project, typed: Typed) -> Refused:
-    """Launches in this process; gives the one line that says why it is refused."""
+def refused(project: Project) -> Refused:
+    """Launches; gives the one line that says why it is refused."""
 
     def launch(*arguments: str) -> str:
-        return refusal(project, typed(project, "launch", *arguments))
+        return refusal(project, project.run("launch", *arguments))
 
     return launch
 
 
-def refusal(project: Project, done: Said | subprocess.CompletedProcess[str]) -> str:
+def refusal(project: Project, done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 2, (done.stdout, done.stderr)
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert not (project.path / "runs").exists() or not any((project.path / "runs").iterdir())
@@ -49,13 +48,13 @@ def refusal(project: Project, done: Said | subprocess.CompletedProcess[str]) -> 
 
 
 def test_the_same_launch_without_a_fault_is_accepted(project: Project) -> None:
-    done = project.run("launch", "grpo_tiny", MODEL, "--dry-run")
+    done = project.run_program("launch", "grpo_tiny", MODEL, "--dry-run")
     assert done.returncode == 0, done.stderr
 
 
 def test_a_missing_config(project: Project) -> None:
     """In a process of its own, as a person launches."""
-    line = refusal(project, project.run("launch", "grpo_tinny"))
+    line = refusal(project, project.run_program("launch", "grpo_tinny"))
     assert "did you mean 'grpo_tiny'" in line
 
 

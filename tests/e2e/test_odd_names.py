@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Typed
 from tests.e2e.project import (
     ODD_FOLDER,
     ODD_TEXT,
@@ -43,21 +42,19 @@ def project(tiny_world: Project, tmp_path: Path) -> Project:
     return made
 
 
-def test_invalid_run_names_are_refused_in_one_line(project: Project, typed: Typed) -> None:
+def test_invalid_run_names_are_refused_in_one_line(project: Project) -> None:
     for name in ODD_RUN_NAMES:
-        done = typed(project, "launch", "grpo_tiny", MODEL, f"--name={name}")
+        done = project.run("launch", "grpo_tiny", MODEL, f"--name={name}")
         assert done.returncode == 2, name
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr
         assert "\x1b" not in done.stderr
     assert not (project.path / "runs").exists()
 
 
-def test_invalid_names_of_requested_runs_are_refused_in_one_line(
-    project: Project, typed: Typed
-) -> None:
+def test_invalid_names_of_requested_runs_are_refused_in_one_line(project: Project) -> None:
     for name in ("../configs", "$(touch pwned)", "\x1b[31m", "line\nbreak"):
         for command in ("show", "stop", "resume", "series"):
-            done = typed(project, command, name)
+            done = project.run(command, name)
             assert done.returncode == 2, (command, name)
             assert len(done.stderr.strip().splitlines()) == 1, done.stderr
             assert "\x1b" not in done.stderr
@@ -68,7 +65,7 @@ def test_an_override_of_odd_text_is_carried_verbatim(project: Project) -> None:
     value = f"grubrics.description={ODD_TEXT}"
     plan = project.json("launch", "grpo_tiny", MODEL, value, "--dry-run")
     assert value in plan["argv"]
-    shown = project.run("launch", "grpo_tiny", MODEL, value, "--dry-run").stdout
+    shown = project.run_program("launch", "grpo_tiny", MODEL, value, "--dry-run").stdout
     assert value in shlex.split(shown.splitlines()[0])
 
 

@@ -53,7 +53,7 @@ def test_a_waiting_run_is_shown_with_what_it_waits_for(project: Project, busy: R
     wait_for(lambda: project.json("show", "next")["waiting_for"] == turn)
     wait_for(lambda: "queued: run next (queued)" in project.run("runs").stdout)
     assert project.json("stop", "next")["reason"] == "stopped by user before it started"
-    ended = project.run("watch", "last")
+    ended = project.run_program("watch", "last")
     assert ended.returncode == 1
     reason = project.json("show", "last")["reason"]
     assert reason == "not started: run 'next' was stopped by user before it started"

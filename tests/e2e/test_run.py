@@ -168,7 +168,9 @@ def test_runs_are_queued_behind_one_another(project: Project) -> None:
 
 def test_an_error_in_its_console_is_diagnosed_in_its_own_terms(project: Project) -> None:
     line = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
-    project.run("run", "--name", "oom", "--wait", "--", "sh", "-c", f"echo '{line}'; exit 1")
+    project.run_program(
+        "run", "--name", "oom", "--wait", "--", "sh", "-c", f"echo '{line}'; exit 1"
+    )
     done = project.run("diagnose", "oom")
     assert done.returncode == 1 and "cuda_oom_training" in done.stdout
     assert "actor_rollout_ref" not in done.stdout
