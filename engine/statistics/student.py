@@ -26,7 +26,6 @@ def t_cdf(t: float, df: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-@lru_cache(maxsize=4096)
 def t_quantile(probability: float, df: float) -> float:
     """The t with P(T <= t) = ``probability``, to 12 digits, by bisection."""
     if not 0 < probability < 1:

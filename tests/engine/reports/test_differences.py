@@ -109,6 +109,7 @@ def test_values_are_written_as_in_a_config_file(value: Any, text: str) -> None:
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda v: st.lists(v) | st.dictionaries(st.text(), v),
+    max_leaves=12,
 )
 
 

@@ -19,7 +19,7 @@ from engine.statistics.comparison import (
 )
 from engine.statistics.sample_size import needed_n
 
-EXPERIMENTS = 2000
+EXPERIMENTS = 1000
 
 
 def half_width(comparison: Comparison) -> float:
