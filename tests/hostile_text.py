@@ -41,6 +41,8 @@ ALL = " ".join(HOSTILE.values())
 LINE = ALL.replace("\r", "")
 LONG = MARKUP * 200_000
 """More than 10 MB in one line."""
+LONG_RESPONSE = MARKUP * 20_000
+"""1 MB: longer than a model of any context writes."""
 
 LINES: tuple[bytes, ...] = (
     *(text.encode() for text in HOSTILE.values()),

@@ -17,7 +17,16 @@ from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
 from tests.engine.history.rollout_files import record, row, write_dump, write_records
 from tests.grubrics_tui.world import NOW, World, make_world
-from tests.hostile_text import ALL, HOSTILE, LINE, LINES, LONE_SURROGATE, LONG, MARKUP
+from tests.hostile_text import (
+    ALL,
+    HOSTILE,
+    LINE,
+    LINES,
+    LONE_SURROGATE,
+    LONG,
+    LONG_RESPONSE,
+    MARKUP,
+)
 
 FOLDER = f"[red]{MARKUP}\x1b[2J\x1b]0;owned\x07\u202e\u200b\udcff".replace("/", "_")
 """As hostile as the name of a folder can be: everything but a slash and NUL."""
@@ -115,7 +124,7 @@ def _spoil_rollouts(run: RunDir) -> None:
 @functools.cache
 def _long_row(group: str) -> bytes:
     """Encoded once for all worlds of a session: it takes longer than the rest of a world."""
-    long = {"step": 10, **row(group, 2, 0.2), "input": ALL, "output": LONG}
+    long = {"step": 10, **row(group, 2, 0.2), "input": ALL, "output": LONG_RESPONSE}
     return (json.dumps(long, ensure_ascii=False) + "\n").encode()
 
 

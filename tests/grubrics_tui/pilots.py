@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 from rich.console import Console
+from textual._compositor import Compositor
 from textual.app import App
 from textual.message import Message
 from textual.pilot import Pilot
@@ -51,10 +52,31 @@ async def running(
     app = GrubricsApp(runs, config, **options)
     app.NOTIFICATION_TIMEOUT = _TOAST_S  # type: ignore[misc]
     messages: list[Message] = []
-    async with app.run_test(size=size, notifications=True, message_hook=messages.append) as pilot:
-        driver = Driver(app, pilot, messages)
-        await driver.until(lambda: len(app.screen_stack) > 1, "a screen above the opening picture")
-        yield driver
+    with patch.object(Compositor, "render_update", _draw_if_asked):
+        async with app.run_test(
+            size=size, notifications=True, message_hook=messages.append
+        ) as pilot:
+            driver = Driver(app, pilot, messages)
+            await driver.until(
+                lambda: len(app.screen_stack) > 1, "a screen above the opening picture"
+            )
+            yield driver
+            driver.draw()
+
+
+_render_update = Compositor.render_update
+
+
+def _draw_if_asked(
+    compositor: Compositor, full: bool = False, *arguments: Any, **options: Any
+) -> Any:
+    """Textual draws up to 60 pictures per second, also without a terminal that shows them: a third
+    of the work of a test. Here a picture is drawn when a test looks at the screen, after keys are
+    pressed, after each new size, and at the end."""
+    if full:
+        return _render_update(compositor, full, *arguments, **options)
+    compositor._dirty_regions.clear()
+    return None
 
 
 def _active_run(runs: Path) -> RunDir | None:
@@ -80,6 +102,12 @@ class Driver:
             await self._pilot.press(key)
         await self._quiet()
         await self._pilot.pause()
+        self.draw()
+
+    def draw(self) -> None:
+        """What cannot be drawn fails the test, whether or not it looks."""
+        if self.app.is_running:
+            screen_text(self.app)
 
     async def settle(self) -> None:
         """Until every message was handled that waits now."""
@@ -96,6 +124,7 @@ class Driver:
     async def resize(self, size: tuple[int, int]) -> None:
         await self._pilot.resize_terminal(*size)
         await self._pilot.pause()
+        self.draw()
 
     async def click(self, widget: Widget, offset: tuple[int, int] | None = None) -> None:
         """Click a widget: its middle, or the cell at ``offset`` from its corner."""

@@ -33,12 +33,10 @@ _PAPER = re.compile(
 _WIDE_BLANK = "\xa0"
 
 
-def cells(app: App[None]) -> list[str]:
+def _cells(svg: str, height: int) -> list[str]:
     """The characters on the screen, row by row."""
-    rows = ["" for _ in range(app.size.height)]
-    for _, left, _, row, text in sorted(
-        _TEXT.findall(_svg(app)), key=lambda match: float(match[1])
-    ):
+    rows = ["" for _ in range(height)]
+    for _, left, _, row, text in sorted(_TEXT.findall(svg), key=lambda match: float(match[1])):
         at = round(float(left) / _CELL)
         rows[int(row)] = rows[int(row)].ljust(at) + unescape(text).replace(_WIDE_BLANK, " ")
     return [row.rstrip() for row in rows]
@@ -46,18 +44,15 @@ def cells(app: App[None]) -> list[str]:
 
 def snapshot(app: App[None], *, colors: bool) -> str:
     """The cells, and with ``colors`` their looks."""
-    shown = cells(app)
+    svg = app.export_screenshot(simplify=True)
+    shown = _cells(svg, app.size.height)
     if not colors:
         return "\n".join(shown) + "\n"
-    return "\n".join([*shown, "", *_looks(app)]) + "\n"
+    return "\n".join([*shown, "", *_looks(svg, app)]) + "\n"
 
 
-def _svg(app: App[None]) -> str:
-    return app.export_screenshot(simplify=True)
-
-
-def _looks(app: App[None]) -> Iterator[str]:
-    svg, names = _svg(app), _names(app)
+def _looks(svg: str, app: App[None]) -> Iterator[str]:
+    names = _names(app)
     inks, papers = _inks(svg, names), _papers(svg, names)
     for row in range(app.size.height):
         changes = inks.get(row, []) + papers.get(row, [])

@@ -1,8 +1,9 @@
 """Every screen: it looks as it did when a person last looked at it, large and small, in color and
 without; no size makes it crash; and with ``ascii: true`` it needs no more than ASCII.
 
-One app in color and one without take each screen through all of that. ``test_hostile_text.py``
-walks through the same screens with hostile data.
+One app in color takes each screen through that, and one without color each screen whose cells
+differ then; the others follow in ``make thorough``. ``test_hostile_text.py`` walks through the same
+screens with hostile data.
 
 ``UPDATE_SNAPSHOTS=1 python -m pytest tests/grubrics_tui/screens/test_snapshots.py`` writes what the
 screens show; read the diff before you commit it.
@@ -26,6 +27,14 @@ from tests.grubrics_tui.world import RUNS, World, make_world, standing_clock
 pytestmark = pytest.mark.waits
 
 SIZES = (LARGE, SMALL)
+OTHERWISE_WITHOUT_COLOR = frozenset(
+    {
+        "choose-metric", "compare", "confirm-remedy", "confirm-repro", "confirm-stop",
+        "confirm-trust", "help", "live", "live-failed", "live-sft", "metrics", "rollouts-diff",
+        "whole-values",
+    }
+)  # fmt: skip
+"""Screens whose cells say without color what else a color says."""
 NARROWEST, WIDEST, LOWEST, HIGHEST = 40, 300, 10, 100
 EXTREMES = ((40, 10), (300, 10), (40, 100))
 """Not (300, 100), which takes as long to draw as all others: ``test_layout.py`` has it."""
@@ -57,6 +66,16 @@ def test_no_snapshot_is_missing_or_left_over() -> None:
     assert set(FOLDER.iterdir()) == wanted
 
 
+def test_the_cells_of_the_other_screens_are_the_same_without_color() -> None:
+    differing = set()
+    for name in WAYS:
+        for size in SIZES:
+            colored = path_of(name, size, colors=True).read_text()
+            plain = path_of(name, size, colors=False).read_text()
+            differing |= set() if colored.startswith(plain) else {name}
+    assert differing == OTHERWISE_WITHOUT_COLOR
+
+
 @pytest.mark.parametrize("name", WAYS)
 async def test_a_screen_looks_as_it_did_and_survives_every_size(name: str, world: World) -> None:
     async with running(RUNS, LARGE, world.config) as driver:
@@ -68,9 +87,19 @@ async def test_a_screen_looks_as_it_did_and_survives_every_size(name: str, world
             await driver.resize(size)
             assert type(driver.app.screen) is WAYS[name].screen
         assert driver.screen.strip()
+        if name not in OTHERWISE_WITHOUT_COLOR:
+            await _require_ascii(driver)
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name, marks=() if name in OTHERWISE_WITHOUT_COLOR else pytest.mark.thorough, id=name
+        )
+        for name in WAYS
+    ],
+)
 async def test_a_screen_looks_as_it_did_without_color_and_can_be_ascii(
     name: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,11 +107,15 @@ async def test_a_screen_looks_as_it_did_without_color_and_can_be_ascii(
     async with running(RUNS, LARGE, world.config) as driver:
         await WAYS[name].go(driver, world)
         await _compare_sizes(driver, name, colors=False)
-        await _switch_to_ascii(driver)
-        for size in SIZES:
-            await driver.resize(size)
-            screen = await settled(driver)
-            assert [line for line in screen.splitlines() if not line.isascii()] == []
+        await _require_ascii(driver)
+
+
+async def _require_ascii(driver: Driver) -> None:
+    await _switch_to_ascii(driver)
+    for size in SIZES:
+        await driver.resize(size)
+        screen = await settled(driver)
+        assert [line for line in screen.splitlines() if not line.isascii()] == []
 
 
 async def _switch_to_ascii(driver: Driver) -> None:
