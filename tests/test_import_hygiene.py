@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -14,10 +15,11 @@ CODE = "import json, sys; import {module}\n{then}\nprint(json.dumps(sorted(sys.m
 EVERY_COMMAND = "from grubrics_tui.commands.shared.command import commands; commands()"
 
 
-def loaded_by(module: str, then: str = "pass") -> set[str]:
+@functools.cache
+def loaded_by(module: str, then: str = "pass") -> frozenset[str]:
     code = CODE.format(module=module, then=then)
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(json.loads(out.stdout))
+    return frozenset(json.loads(out.stdout))
 
 
 @pytest.mark.parametrize(

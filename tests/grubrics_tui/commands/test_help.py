@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -26,12 +27,14 @@ PARAMETERS = [
 NAMES = [f"{name} {parameter.opts[-1]}".strip() for name, parameter in PARAMETERS]
 
 
+@functools.cache
 def printed(command: str) -> str:
     done = CliRunner().invoke(app, [*command.split(), "--help"])
     assert done.exit_code == 0
     return squeezed(done.stdout)
 
 
+@functools.cache
 def printed_lines(command: str) -> str:
     done = CliRunner().invoke(app, [*command.split(), "--help"], terminal_width=80)
     return done.stdout
