@@ -37,7 +37,8 @@ test: $(STAMP)
 # Four workers on two cores: many of these tests wait for a screen or a process. A worker without
 # tests takes half of those of another one, so that none ends minutes after the others.
 quick: $(STAMP)
-	@$(BIN)/python -m pytest tests -m "not slow and not trainer" $(NO_TORCH) -n 4 --dist worksteal
+	@$(BIN)/python -m pytest tests -m "not slow and not trainer and not thorough" \
+		$(NO_TORCH) -n 4 --dist worksteal
 
 # Collecting all tests costs each worker 13 s of CPU: these are the files that have some of the markers.
 # tests/conftest.py sorts them, so that no worker waits for the other.

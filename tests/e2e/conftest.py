@@ -18,7 +18,8 @@ import pytest
 from tests.e2e.project import Project, copied, make_project
 
 SFT_STEPS = 200
-"""Half of the config's: the rubrics are long, but they are rubrics."""
+SFT_BATCH = 4
+"""Half of the config's steps, of half its batch: the rubrics are long, but they are rubrics."""
 
 
 @pytest.fixture(scope="session")
@@ -62,8 +63,11 @@ def pristine_sft(pristine_world: Project, shared: Path) -> tuple[Project, dict[s
     def make() -> Any:
         shutil.rmtree(project.path, ignore_errors=True)
         copied(pristine_world, project.path)
-        steps = f"training.max_steps={SFT_STEPS}"
-        return project.json("launch", "sft_tiny", steps, "--name", "sft", "--wait")
+        short = (
+            f"training.max_steps={SFT_STEPS}",
+            f"training.per_device_train_batch_size={SFT_BATCH}",
+        )
+        return project.json("launch", "sft_tiny", *short, "--name", "sft", "--wait")
 
     return project, made_once(shared, "sft", make)
 

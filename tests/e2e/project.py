@@ -23,6 +23,14 @@ ODD_FOLDER = 'it\'s a "test"; $(touch pwned) `touch pwned` & a|b é'
 """The name of a folder that a shell would run as commands, creating files named ``pwned``."""
 ODD_TEXT = "say \"hi\"; $(touch pwned) `touch pwned` ../x | & * 'é'"
 
+GROUPS_OF_4 = (
+    "actor_rollout_ref.rollout.n=4",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16",
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=16",
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=16",
+)
+"""Half as many rollouts as ``grpo_tiny`` has: a step takes 1 instead of 1.7 seconds of CPU time."""
+
 
 @dataclass(frozen=True)
 class Project:

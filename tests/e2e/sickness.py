@@ -17,6 +17,7 @@ from engine.runs.processes import members
 from engine.runs.rundir import RunDir
 from tests.e2e import sick_data
 from tests.e2e.moody_judge import KEY, Mood, honest
+from tests.e2e.project import GROUPS_OF_4
 from tests.e2e.ward import Strike, Ward
 from tests.waiting import ended
 
@@ -28,10 +29,7 @@ GRPO = (
     "trainer.val_before_train=false",
     "trainer.test_freq=-1",
     "trainer.save_freq=-1",
-    "actor_rollout_ref.rollout.n=4",
-    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16",
-    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=16",
-    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=16",
+    *GROUPS_OF_4,
 )
 SFT = ("training.max_steps=20",)
 

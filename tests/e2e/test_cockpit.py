@@ -19,7 +19,7 @@ from tests.e2e.terminal import Terminal
 
 pytestmark = pytest.mark.slow
 
-STEPS = 12
+STEPS = 6
 SIZES = [
     pytest.param((120, 40), id="120x40"),
     pytest.param((80, 24), id="80x24", marks=pytest.mark.thorough),
@@ -34,7 +34,7 @@ def size(request: pytest.FixtureRequest) -> tuple[int, int]:
 
 @pytest.fixture
 def project(tiny_world: Project, trained_sft: dict[str, Any], tmp_path: Path) -> Project:
-    """A project with data and an SFT checkpoint, whose recipe grpo_tiny has a dozen steps."""
+    """A project with data and an SFT checkpoint, whose recipe grpo_tiny has few steps."""
     made = make_project(tmp_path)
     for name in ("data", "checkpoints"):
         (tmp_path / name).symlink_to(tiny_world.path / name)
@@ -42,9 +42,8 @@ def project(tiny_world: Project, trained_sft: dict[str, Any], tmp_path: Path) ->
     text = re.sub(
         r"total_training_steps: \d+", f"total_training_steps: {STEPS}", recipe.read_text()
     )
-    recipe.write_text(
-        text.replace("experiment_name: grpo-tiny", f"experiment_name: {tmp_path.name}")
-    )
+    text = text.replace("experiment_name: grpo-tiny", f"experiment_name: {tmp_path.name}")
+    recipe.write_text(text.replace("val_before_train: true", "val_before_train: false"))
     return made
 
 

@@ -102,7 +102,7 @@ def test_started_again_it_generates_nothing_and_says_the_same(
 
 
 def test_killed_and_started_again_it_generates_no_answer_twice(project: Project) -> None:
-    arguments = ["evaluate", MODEL, "--config", "grpo_tiny", "--samples", "4"]
+    arguments = ["evaluate", MODEL, "--config", "grpo_tiny", "--samples", "2"]
     process = subprocess.Popen(
         [*CLI, *arguments],
         cwd=project.path,
@@ -128,7 +128,7 @@ def test_killed_and_started_again_it_generates_no_answer_twice(project: Project)
 
 def is_sampled(folder: Path) -> bool:
     setup = jsonl.read_json(folder / "setup.json") or {}
-    return bool(setup["sampling"]["samples"] == 4)
+    return bool(setup["sampling"]["samples"] == 2)
 
 
 def test_a_torn_checkpoint_is_refused_and_named(project: Project) -> None:

@@ -24,17 +24,22 @@ from engine.runs.processes import Identity, members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, recorded_state
 from engine.supervise import private_ray
-from tests.e2e.project import CLI, Project
+from tests.e2e.project import CLI, GROUPS_OF_4, Project
 from tests.e2e.terminal import Terminal
 from tests.waiting import TRAINING_PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.slow
 
-STEPS = 16
+STEPS = 12
 """Three attempts need up to 9."""
 STAGES = ("workers", "model", "reward workers", "rollout server", "first weights")
 """What a starting run waits for, one after another: a look may come too late for any of them."""
-QUICK = ("trainer.save_freq=1", "trainer.val_before_train=false", "trainer.test_freq=-1")
+QUICK = (
+    "trainer.save_freq=1",
+    "trainer.val_before_train=false",
+    "trainer.test_freq=-1",
+    *GROUPS_OF_4,
+)
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,7 @@ def training(
     """
     assert trained_sft["state"] == "finished", trained_sft
     is_thorough = request.node.get_closest_marker("thorough") is not None
-    name, steps = ("thorough", 2 * STEPS) if is_thorough else ("faults", STEPS)
+    name, steps = ("thorough", 32) if is_thorough else ("faults", STEPS)
     made = Victim(tiny_world, RunDir(tiny_world.path / "runs" / name))
     if made.run.manifest.exists():
         tiny_world.json("resume", made.run.id)

@@ -1,4 +1,4 @@
-"""GRPO as a job on a Ray cluster that was there before: launched, stopped, resumed to its end."""
+"""GRPO as a job on a Ray cluster that was there before: to its end, stopped, resumed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,15 @@ from engine.runs.processes import members
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 from engine.supervise.ray_jobs import Cluster, job_log, read_job
-from tests.e2e.project import Project
+from tests.e2e.project import GROUPS_OF_4, Project
 from tests.e2e.ray_cluster import RAY, TwoNodes, two_nodes
 from tests.waiting import TRAINING_PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
-STEPS = 10
+STEPS = 2
+"""Each worker of a cluster imports verl by itself: a start takes four times the CPU time of a start
+on a private Ray, so that only one run here gets as far as its steps."""
 SECRET = "sk-never-to-be-seen-in-a-dashboard"
 
 
@@ -36,47 +39,101 @@ def cluster() -> Iterator[TwoNodes]:
 
 
 @pytest.fixture(scope="module")
-def run(tiny_world: Project, trained_sft: dict[str, Any]) -> RunDir:
+def project(tiny_world: Project, trained_sft: dict[str, Any]) -> Project:
     assert trained_sft["state"] == "finished", trained_sft
-    return RunDir(tiny_world.path / "runs" / "job")
+    return tiny_world
 
 
-@pytest.fixture(scope="module")
-def stopped(tiny_world: Project, run: RunDir, cluster: TwoNodes) -> dict[str, Any]:
-    """The run, launched on the cluster and stopped once it has a checkpoint."""
-    done = tiny_world.run(
+def launched(project: Project, cluster: TwoNodes, name: str, steps: int) -> RunDir:
+    done = project.run(
         "launch",
         "grpo_tiny",
-        f"trainer.total_training_steps={STEPS}",
+        f"trainer.total_training_steps={steps}",
         "trainer.save_freq=2",
         "trainer.test_freq=-1",
         "trainer.val_before_train=false",
-        "trainer.default_local_dir=checkpoints/job",
-        "--name=job",
+        f"trainer.default_local_dir=checkpoints/{name}",
+        *GROUPS_OF_4,
+        f"--name={name}",
         "grubrics.exposed=true",
         f"--ray={cluster.address}",
         env={**cluster.env, "OPENAI_API_KEY": SECRET},
     )
     assert done.returncode == 0, done.stderr
-    wait_for(run, lambda: last_step(run) >= 2)
-    answer: dict[str, Any] = tiny_world.json("stop", "job")
-    return answer
+    return RunDir(project.path / "runs" / name)
+
+
+@pytest.fixture(scope="module")
+def job(project: Project, cluster: TwoNodes) -> RunDir:
+    """A run that reached its end on the cluster."""
+    run = launched(project, cluster, "job", STEPS)
+    wait_for(run, lambda: observed_state(run).has_ended)
+    return run
+
+
+@dataclass(frozen=True)
+class Stopped:
+    run: RunDir
+    answer: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def stopped(project: Project, cluster: TwoNodes) -> Stopped:
+    """A run that was stopped when the cluster had started workers for it."""
+    run = launched(project, cluster, "stopped", STEPS)
+    wait_for(run, lambda: any(command.startswith("ray::") for command in marked_pids(run)))
+    return Stopped(run, project.json("stop", run.id))
 
 
 def test_a_cluster_that_other_hosts_reach_is_refused_unless_that_is_meant(
-    tiny_world: Project, trained_sft: dict[str, Any], cluster: TwoNodes
+    project: Project, cluster: TwoNodes
 ) -> None:
     launch = ["launch", "grpo_tiny", f"--ray={cluster.address}", "--name=unasked"]
-    done = tiny_world.run(*launch, env=dict(cluster.env))
+    done = project.run(*launch, env=dict(cluster.env))
     assert done.returncode == 2
     assert "grubrics.exposed=true" in done.stderr
-    assert not (tiny_world.path / "runs" / "unasked").exists()
+    assert not (project.path / "runs" / "unasked").exists()
+
+
+def test_a_job_trains_on_the_cluster_to_its_last_step(job: RunDir) -> None:
+    state = observed_state(job)
+    assert (state.state, state.step) == ("finished", STEPS), state
+    assert [step.step for step in read_steps(job.train_log)] == list(range(1, STEPS + 1))
+    assert job_status(job, 1) == "SUCCEEDED"
+
+
+def test_no_secret_is_sent_along(job: RunDir, cluster: TwoNodes) -> None:
+    record = read_job(job.attempt(1).path)
+    assert record is not None
+    known = subprocess.run(
+        [RAY, "job", "list", f"--address={cluster.address}"], capture_output=True, text=True
+    )
+    assert record.submission_id in known.stdout, known.stderr
+    files = [path.read_text(errors="replace") for path in job.path.rglob("*.json*")]
+    assert SECRET not in known.stdout + "".join(files)
+
+
+def test_the_console_holds_every_line_of_the_job_once(job: RunDir) -> None:
+    assert_every_line_once(job)
+
+
+def assert_every_line_once(run: RunDir) -> None:
+    for attempt in run.attempts():
+        console = attempt.console.read_bytes().split(b"\n")
+        printed = job_log(attempt.path).read_bytes().split(b"\n")
+        followers_own = (b"Ray job grubrics-", b"asked http://")
+        assert [line for line in console if not line.startswith(followers_own)] == printed
 
 
 def test_a_stop_ends_the_job_and_leaves_the_cluster_alone(
-    run: RunDir, stopped: dict[str, Any], cluster: TwoNodes
+    stopped: Stopped, cluster: TwoNodes
 ) -> None:
-    assert stopped["ended"] and stopped["reason"].startswith("stopped by user at step"), stopped
+    assert stopped.answer["ended"]
+    assert stopped.answer["reason"] == "stopped by user before the first step"
+    assert_stopped(stopped.run, cluster)
+
+
+def assert_stopped(run: RunDir, cluster: TwoNodes) -> None:
     assert job_status(run, 1) == "STOPPED"
     wait_for(run, lambda: not marked_pids(run))
     assert members(run) == []
@@ -84,41 +141,30 @@ def test_a_stop_ends_the_job_and_leaves_the_cluster_alone(
     assert len(Cluster(cluster.address).nodes()) == 2
 
 
-def test_a_stop_signals_the_follower_only(run: RunDir, stopped: dict[str, Any]) -> None:
-    trainer = observed_state(run).trainer
+def test_a_stop_signals_the_follower_only(stopped: Stopped) -> None:
+    trainer = observed_state(stopped.run).trainer
     assert trainer is not None
-    events = [record for record in jsonl.read(run.events) if record["event"] == "signal"]
+    events = [record for record in jsonl.read(stopped.run.events) if record["event"] == "signal"]
     assert [record["pids"] for record in events] == [[trainer.pid]]
 
 
-def test_no_secret_is_sent_along(run: RunDir, stopped: dict[str, Any], cluster: TwoNodes) -> None:
-    job = read_job(run.attempt(1).path)
-    assert job is not None
-    known = subprocess.run(
-        [RAY, "job", "list", f"--address={cluster.address}"], capture_output=True, text=True
-    )
-    assert job.submission_id in known.stdout, known.stderr
-    files = [path.read_text(errors="replace") for path in run.path.rglob("*.json*")]
-    assert SECRET not in known.stdout + "".join(files)
-
-
-def test_it_resumes_on_the_cluster_as_one_history(
-    tiny_world: Project, run: RunDir, stopped: dict[str, Any]
+@pytest.mark.thorough
+def test_a_job_that_was_stopped_resumes_on_the_cluster_as_one_history(
+    project: Project, cluster: TwoNodes
 ) -> None:
-    answer = tiny_world.json("resume", "job", "--wait")
+    """``test_training.py`` resumes runs of a private Ray."""
+    steps = 10
+    run = launched(project, cluster, "resumed", steps)
+    wait_for(run, lambda: last_step(run) >= 2)
+    assert project.json("stop", run.id)["reason"].startswith("stopped by user at step")
+    assert_stopped(run, cluster)
+    answer = project.json("resume", run.id, "--wait")
     assert answer["state"] == "finished", observed_state(run)
     assert answer["from_step"] >= 2
-    steps = [step.step for step in read_steps(run.train_log) if step.step >= 1]
-    assert sorted(set(steps)) == list(range(1, STEPS + 1))
+    logged = [step.step for step in read_steps(run.train_log) if step.step >= 1]
+    assert sorted(set(logged)) == list(range(1, steps + 1))
     assert job_status(run, 2) == "SUCCEEDED"
-
-
-def test_the_console_holds_every_line_of_the_job_once(run: RunDir, stopped: Any) -> None:
-    for attempt in run.attempts():
-        console = attempt.console.read_bytes().split(b"\n")
-        job = job_log(attempt.path).read_bytes().split(b"\n")
-        followers_own = (b"Ray job grubrics-", b"asked http://")
-        assert [line for line in console if not line.startswith(followers_own)] == job
+    assert_every_line_once(run)
 
 
 def job_status(run: RunDir, attempt: int) -> str | None:

@@ -58,7 +58,7 @@ def rude(tiny_world: Project, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with judge_server(every=Reply(401, body=body)) as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_TOKEN", HUB_TOKEN)
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-        launched = project.run(
+        launched = project.run_program(
             "launch",
             "grpo_tiny",
             "actor_rollout_ref.model.path=data/tiny/model",
@@ -72,7 +72,7 @@ def rude(tiny_world: Project, tmp_path_factory: pytest.TempPathFactory) -> Itera
             "--wait",
         )
         assert launched.returncode == 1, launched.stderr
-        reproduced = project.run("reproduce", "rude", "--json")
+        reproduced = project.run_program("reproduce", "rude", "--json")
         assert reproduced.returncode == 1, reproduced.stderr
         assert server.paths, "the judge was never asked"
         printed = (launched, reproduced, *asked(project))

@@ -33,6 +33,7 @@ from grubrics_tui.drawing.console_text import console_text
 from tests.e2e.guide import guide_commands
 from tests.e2e.project import (
     CLI,
+    GROUPS_OF_4,
     ODD_FOLDER,
     ODD_TEXT,
     Project,
@@ -59,6 +60,7 @@ def arguments(name: str) -> list[str]:
         "trainer.test_freq=4",
         f"trainer.experiment_name={name}",
         "trainer.val_before_train=false",
+        *GROUPS_OF_4,
         "--name",
         name,
     ]
@@ -71,11 +73,11 @@ def tiny_world(pristine_world: Project, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="module")
 def grpo(tiny_world: Project, trained_sft: dict[str, Any]) -> dict[str, Any]:
-    """How the undisturbed run ended."""
+    """How the undisturbed run ended, launched by a program of its own."""
     assert trained_sft["state"] == "finished", trained_sft
-    answer: dict[str, Any] = tiny_world.json(
-        "launch", *arguments("straight"), "--wait", expect=(0, 1)
-    )
+    done = tiny_world.run_program("launch", *arguments("straight"), "--wait", "--json")
+    assert done.returncode in (0, 1), done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 
 

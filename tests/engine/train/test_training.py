@@ -49,11 +49,11 @@ def compute_score(solution_str, **_):
         file.write(b".")
         call = file.tell()
     while call == 1: pass
-    if call % 2 == 0 or call > 8:
+    if (call % 2 == 0 and call <= 8) or call > 16:
         raise ValueError("no backend")
     return float(len(solution_str))
 """
-"""Of the 8 rollouts of the first step one hangs and four fail; of the second step all fail."""
+"""Of the 8 rollouts of the first step one hangs and four fail; of the third step all fail."""
 
 
 def command(
@@ -188,20 +188,13 @@ MERGED = ["actor_rollout_ref.model.lora_rank=4", "actor_rollout_ref.model.lora.m
 FILTER = "algorithm.filter_groups.enable=true"
 
 
-@pytest.mark.parametrize(
-    ("recipe", "overrides"),
-    [("grpo_tiny", [FILTER]), ("verl_grpo_debug", ON_CPU)],
-    ids=["full", "adapter"],
-)
-def test_grpo_trains_and_its_checkpoint_becomes_a_model(
-    world: SmallWorld, tmp_path: Path, recipe: str, overrides: list[str]
-) -> None:
-    reward = DIGITS.replace("EQUAL", "range(0, 12, 2)" if FILTER in overrides else "()")
-    settings = ["trainer.val_before_train=false", *overrides]
-    done = run(command(world, tmp_path, *settings, recipe=recipe, reward=reward), tmp_path)
+def test_grpo_trains_and_its_checkpoint_becomes_a_model(world: SmallWorld, tmp_path: Path) -> None:
+    reward = DIGITS.replace("EQUAL", "range(0, 12, 2)")
+    done = run(
+        command(world, tmp_path, "trainer.val_before_train=false", FILTER, reward=reward), tmp_path
+    )
     assert done.returncode == 0, done.stdout[-3000:]
-    if FILTER in overrides:
-        check_filtered(metrics(tmp_path), tmp_path / "attempt_1")
+    check_filtered(metrics(tmp_path), tmp_path / "attempt_1")
     check_trained(world, tmp_path, tmp_path / "final")
 
 
@@ -242,29 +235,50 @@ def groups(path: Path, score: str, name: str, **where: Any) -> dict[str, list[fl
     return found
 
 
-def test_failed_and_hanging_rewards_are_left_out_and_counted_and_too_many_stop_the_run(
-    world: SmallWorld, tmp_path: Path
-) -> None:
+@dataclass(frozen=True)
+class Failed:
+    folder: Path
+    code: int
+    said: str
+
+
+@pytest.fixture(scope="module")
+def failed(world: SmallWorld, tmp_path_factory: pytest.TempPathFactory) -> Failed:
+    """A GRPO run of an adapter whose reward fails ever more."""
+    folder = tmp_path_factory.mktemp("failed")
     settings = (
+        "trainer.total_training_steps=3",
         "trainer.val_before_train=false",
-        "trainer.save_freq=-1",
         "grubrics.max_failed_share=0.7",
         "grubrics.reward_timeout_s=2",
     )
-    done = run(command(world, tmp_path, *settings, reward=FAILING), tmp_path)
-    records = list(jsonl.read(tmp_path / "attempt_1" / "reward.jsonl"))
+    given = command(world, folder, *settings, *ON_CPU, recipe="verl_grpo_debug", reward=FAILING)
+    done = run(given, folder)
+    return Failed(folder, done.returncode, done.stdout + done.stderr)
+
+
+def test_grpo_trains_an_adapter_and_its_checkpoint_becomes_a_model(
+    world: SmallWorld, failed: Failed, tmp_path: Path
+) -> None:
+    check_trained(world, failed.folder, tmp_path / "final")
+
+
+def test_failed_and_hanging_rewards_are_left_out_and_counted_and_too_many_stop_the_run(
+    failed: Failed,
+) -> None:
+    records = list(jsonl.read(failed.folder / "attempt_1" / "reward.jsonl"))
     first = [record for record in records if record["step"] == 1]
-    failed = [record for record in first if record["reward"] is None]
-    assert (len(failed), len(first)) == (5, 8)
-    [hung] = [record for record in failed if record["error"]["kind"] == "reward_timeout"]
+    without = [record for record in first if record["reward"] is None]
+    assert (len(without), len(first)) == (5, 8)
+    [hung] = [record for record in without if record["error"]["kind"] == "reward_timeout"]
     assert hung["error"]["message"] == "compute_score gave no score within 2 s (reward.py:9)"
-    assert {record["error"]["message"] for record in failed if record is not hung} == {
+    assert {record["error"]["message"] for record in without if record is not hung} == {
         "ValueError: no backend (reward.py:11)"
     }
-    [step] = metrics(tmp_path)
-    assert step["reward/failed_share"] == pytest.approx(5 / 8)
-    assert done.returncode == 1
-    assert "step 2: 8 of 8 rollouts got no reward" in done.stdout + done.stderr
+    shares = [step["reward/failed_share"] for step in metrics(failed.folder)]
+    assert shares == pytest.approx([5 / 8, 0])
+    assert failed.code == 1
+    assert "step 3: 8 of 8 rollouts got no reward" in failed.said
 
 
 @dataclass(frozen=True)
