@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -27,6 +27,7 @@ Form = Literal["checkpoint", "model", "hub", "golden", "random", "judge", "evalu
 FORMS: tuple[Form, ...] = get_args(Form)
 TEXTS: tuple[Form, ...] = ("golden", "random")
 """Texts that no model wrote."""
+BASELINES = ("base", "sft", *TEXTS, "judge")
 
 _STEP = re.compile(r"(?P<run>.+):(?P<step>[0-9]+)")
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
@@ -53,11 +54,11 @@ class Target:
         return f"{re.sub(r'[^A-Za-z0-9.=-]+', '-', self.name)[:60]}-{self.sha256[:8]}"
 
 
-def find_target(text: str, root: Path) -> Target:
+def find_target(text: str, root: Path, names: Sequence[str] = ()) -> Target:
     """The target that ``text`` names: RUN, RUN:STEP, a checkpoint or model folder, or a hub name.
 
-    ``root`` is the folder of the runs. UsageError for an unknown name, and for a checkpoint or
-    model that is not complete.
+    ``root`` is the folder of the runs. UsageError for an unknown name, with the nearest run or one
+    of ``names``, and for a checkpoint or model that is not complete.
     """
     path = Path(text).expanduser()
     if path.is_dir() and not RunDir(path).manifest.is_file():
@@ -70,8 +71,8 @@ def find_target(text: str, root: Path) -> Target:
         return run_target(RunDir(path), None)
     if _HUB_NAME.fullmatch(text) and not path.parent.is_dir():
         return Target(text, "hub", text, digest(text))
-    close = nearest(name, ids)
-    hint = f"; did you mean run '{close}'?" if close else ""
+    close = nearest(name, [*names, *ids])
+    hint = f"; did you mean {'' if close in names else 'run '}'{close}'?" if close else ""
     raise UsageError(f"target '{text}' is neither a run, a folder nor a model's name{hint}")
 
 
@@ -120,7 +121,7 @@ def find_baseline(name: str, recipe: Recipe, root: Path) -> Target:
     if name == "judge":
         return _judge_target(recipe)
     if name not in ("base", "sft"):
-        return find_target(name, root)
+        return find_target(name, root, BASELINES)
     models = list(_origins(str(recipe.get(recipe.kind.model_key)), root))
     if name == "base":
         return _model(models[-1], "base", root)

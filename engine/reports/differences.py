@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from engine.base import jsonl
+from engine.base.values import format_config_value
 from engine.host.surroundings import PARTS, flat
 from engine.own_reward.code_fingerprints import code_values, data_values
 from engine.recipe.keys import flatten, verl_defaults
@@ -134,28 +135,19 @@ def _common(cells: Sequence[Cell | None]) -> Cell | None:
     first = cells[0]
     if all(_value_of(cell) == _value_of(first) for cell in cells):
         return first
-    values = dict.fromkeys("not set" if cell is None else text_of(cell.value) for cell in cells)
+    values = dict.fromkeys(
+        "not set" if cell is None else format_config_value(cell.value) for cell in cells
+    )
     return Cell(", ".join(values), "" if first is None else first.origin)
 
 
 def _value_of(cell: Cell | None) -> str | None:
-    return None if cell is None else text_of(cell.value)
-
-
-def text_of(value: Any) -> str:
-    """Format a value as one line, as in a config file."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, list):
-        return f"[{', '.join(text_of(item) for item in value)}]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {text_of(item)}" for key, item in value.items()) + "}"
-    return jsonl.line(str(value)) or "''"
+    return None if cell is None else format_config_value(cell.value)
 
 
 def short_text(value: Any) -> str:
-    """``text_of`` with the beginnings of hashes, so that two of them fit into a cell."""
-    return _HASH.sub(r"\1…", text_of(value))
+    """The value with the beginnings of hashes, so that two of them fit into a cell."""
+    return _HASH.sub(r"\1…", format_config_value(value))
 
 
 def _config(manifest: Manifest) -> Mapping[str, Mapping[str, Any]]:
@@ -235,7 +227,7 @@ def _over_time(values: Sequence[Any]) -> Any:
     changed = [values[0], *(b for a, b in pairwise(values) if a != b)]
     if len(changed) == 1:
         return _devices(values[0])
-    return " → ".join(text_of(_devices(value)) for value in changed)
+    return " → ".join(format_config_value(_devices(value)) for value in changed)
 
 
 def _devices(value: Any) -> Any:

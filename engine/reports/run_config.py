@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.base.masking import mask_data
+from engine.base.values import format_config_value
 from engine.formats.external_run import ExternalRun
 from engine.recipe.keys import flatten
-from engine.reports.differences import text_of
 from engine.runs import manifest as manifests
 from engine.runs.kinds import COMMAND, Kind, find_kind
 from engine.runs.rundir import RunDir
@@ -35,7 +35,7 @@ class ConfigValue:
 
     @property
     def text(self) -> str:
-        return text_of(self.value)
+        return format_config_value(self.value)
 
     @property
     def override(self) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engine.base.errors import UsageError, unknown_name
+from engine.base.values import format_config_value
 from engine.runs.kinds import find_kind, require_config
 from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
@@ -92,7 +93,7 @@ def config(
         print_json({"kind": kind, "values": shown})
         return
     for value in values:
-        before = f"  (file: {_text(value.in_file)})" if changed else ""
+        before = f"  (file: {format_config_value(value.in_file)})" if changed else ""
         say(f"{value.origin or '-':<11} {value.key}={value.text}{before}")
         for label, text in _doc(value.key, kind).items() if explained else ():
             say(f"{'':<11}   {label:<8} {text or _UNKNOWN[label]}")
@@ -198,7 +199,8 @@ def _print_unused(recipe: Recipe, origin: str | None, as_json: bool) -> None:
         return
     for value in unused:
         fix = f"  [{value.instead}]" if value.instead else ""
-        say(f"{value.origin:<11} {value.key}={_text(value.value)}  {value.reason}{fix}")
+        setting = f"{value.key}={format_config_value(value.value)}"
+        say(f"{value.origin:<11} {setting}  {value.reason}{fix}")
     if not unused:
         say("all values that are set have an effect")
     if silenced:
@@ -213,12 +215,6 @@ def _doc(key: str, kind: str) -> dict[str, str]:
     known = find_kind(kind)
     doc = describe_key(key, known) if known else KeyDoc()
     return {"accepts": doc.values, "meaning": doc.meaning}
-
-
-def _text(value: Any) -> str:
-    from engine.reports.differences import text_of
-
-    return text_of(value)
 
 
 COMMAND = Command(config, Task.PREPARE)

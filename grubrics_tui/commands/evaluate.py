@@ -96,11 +96,15 @@ def evaluate(
 
 
 def _run_of(targets: Sequence[str], root: Path) -> str:
-    """The first target that is a run. UsageError where none is."""
+    """The first target that is a run. UsageError where none is, or one is unknown."""
+    from engine.evaluation.targets import find_target
+
     for text in targets:
         for name in (text, text.rpartition(":")[0]):
             with suppress(UsageError):
                 return find_run(root, name).id
+    for text in targets:
+        find_target(text, root)
     raise UsageError("no target is a run: name the config that scores the answers with --config")
 
 

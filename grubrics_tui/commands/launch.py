@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.errors import UsageError
+from engine.base.values import format_config_value
 from engine.recipe.config_files import config_names
 from engine.runs.rundir import RunDir, find_run, run_ids, runs_root
 from engine.runs.state import observed_state
@@ -170,7 +171,8 @@ def _format_plan(plan: LaunchPlan) -> Iterator[str]:
     """Yield the command, the overrides, and why the run has another checkpoint folder."""
     yield f"$ {shlex.join(plan.argv)}"
     for change in plan.recipe.changes:
-        yield f"  {change.key}: {change.before} -> {change.after} ({change.origin})"
+        before, after = format_config_value(change.before), format_config_value(change.after)
+        yield f"  {change.key}: {before} -> {after} ({change.origin})"
     if plan.folder_note:
         yield f"  {plan.folder_note}"
 

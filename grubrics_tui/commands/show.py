@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from engine.base import jsonl
+from engine.base.values import format_config_value
 from engine.runs.columns import format_step
 from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
@@ -57,7 +58,8 @@ def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if pids := summary["pids"]:
         yield "processes", f"{len(pids)}: {' '.join(map(str, pids))}"
     for change in summary["changes"] or ():
-        yield "override", "{key}: {before} -> {after} ({origin})".format(**change)
+        before, after = format_config_value(change["before"]), format_config_value(change["after"])
+        yield "override", f"{change['key']}: {before} -> {after} ({change['origin']})"
     for path in summary["edited"]:
         yield "edited", f"{path} was edited after the launch; the run uses its own copy"
     if summary["tags"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from engine.base.values import format_config_value
 from engine.findings.finding import Change
 from engine.runs.state import describe, observed_state
 from grubrics_tui.text.terminal_text import clean_text
@@ -17,9 +18,9 @@ def format_change(change: Change) -> str:
     """Format as ``data.train_batch_size: 24 -> 16  (why)``."""
     if change.kind == "command":
         return clean_text(f"first: {change.after}")
-    before = "" if change.before is None else f"{change.before} -> "
+    before = "" if change.before is None else f"{format_config_value(change.before)} -> "
     why = f"  ({change.why})" if change.why else ""
-    return clean_text(f"{change.key}: {before}{change.after}{why}")
+    return clean_text(f"{change.key}: {before}{format_config_value(change.after)}{why}")
 
 
 def format_rerun(child: Rerun) -> Iterator[str]:

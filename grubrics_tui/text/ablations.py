@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from engine.base.counts import count_of
+from engine.base.values import format_config_value
 from grubrics_tui.text.formats import dollars, fixed, memory, thousands
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def format_size(plan: AblationPlan) -> str:
 def format_changes(arm: Arm) -> str:
     """The values that differ from the base; of rewritten data only what changes in the prompts."""
     changes = [
-        f"{key}: {before} -> {after}"
+        f"{key}: {format_config_value(before)} -> {format_config_value(after)}"
         for key, (before, after) in arm.differences.items()
         if not key.startswith(_DATA) or not str(after).startswith("ablations/")
     ]

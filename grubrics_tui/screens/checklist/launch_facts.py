@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from engine.base.counts import count_of
+from engine.base.values import format_config_value
 from grubrics_tui.text.formats import dollars, duration, memory, thousands
 from grubrics_tui.widgets.facts import Fact
 
@@ -63,9 +64,9 @@ def change_facts(recipe: Recipe) -> list[Fact]:
         (
             change.key,
             Content.assemble(
-                (f"{change.before}", "$quiet"),
+                (format_config_value(change.before), "$quiet"),
                 " → ",
-                (f"{change.after}", "bold $primary"),
+                (format_config_value(change.after), "bold $primary"),
                 (f"   {change.origin}", "$quiet"),
             ),
         )

@@ -9,8 +9,9 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 
+from engine.base.values import format_config_value
 from engine.reports.compare import Comparison
-from engine.reports.differences import Cell, Difference, text_of
+from engine.reports.differences import Cell, Difference
 from engine.reports.measures import Entry, Measure
 from grubrics_tui.drawing.comparison import format_value
 from grubrics_tui.settings.actions import bindings
@@ -81,4 +82,4 @@ def _format_cell(cell: Cell | None) -> Content:
     if cell is None:
         return Content.styled("  not set", "$quiet")
     origin = Content.styled(f"   {cell.origin}", "$quiet") if cell.origin else Content("")
-    return Content(f"  {text_of(cell.value)}") + origin
+    return Content(f"  {format_config_value(cell.value)}") + origin

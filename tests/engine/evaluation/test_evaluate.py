@@ -61,3 +61,9 @@ def test_texts_have_no_loss(tmp_path: Path) -> None:
     evaluation = Evaluation(EvaluationDir(tmp_path / "e"), setup, items, [golden], recipe)
     with pytest.raises(UsageError, match="baseline 'golden' is no model with weights"):
         evaluate(evaluation, {})
+
+
+def test_a_misspelled_baseline_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    recipe = load_recipe("grpo_tiny", (), {})
+    with pytest.raises(UsageError, match=r"target 'gold' is neither .*; did you mean 'golden'"):
+        find_baseline("gold", recipe, tmp_path)

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.base.values import format_config_value
 from engine.reports.differences import (
     SHELL,
     Cell,
     config_differences,
     environment_differences,
     short_text,
-    text_of,
 )
 
 
@@ -36,7 +36,7 @@ def test_the_same_value_of_another_origin_is_not_a_difference() -> None:
 
 def test_true_and_one_are_not_the_same() -> None:
     (result,) = config_differences([manifest(fused=True), manifest(fused=1)])
-    assert [text_of(cell.value) for cell in result.cells if cell] == ["true", "1"]
+    assert [format_config_value(cell.value) for cell in result.cells if cell] == ["true", "1"]
 
 
 def test_a_missing_key_is_a_difference_unless_the_value_is_the_default() -> None:
@@ -103,7 +103,7 @@ def test_changes_between_attempts_are_listed() -> None:
     [(None, "null"), (True, "true"), ([1, "a"], "[1, a]"), ({"k": None}, "{k: null}"), ("", "''")],
 )
 def test_values_are_written_as_in_a_config_file(value: Any, text: str) -> None:
-    assert text_of(value) == text
+    assert format_config_value(value) == text
 
 
 json_values = st.recursive(
@@ -125,7 +125,11 @@ json_values = st.recursive(
 )
 def test_any_manifest_can_be_compared_and_shown(manifests: list[dict[str, Any]]) -> None:
     for result in (*config_differences(manifests), *environment_differences(manifests)):
-        message = [result.section, result.key, *(text_of(c.value) for c in result.cells if c)]
+        message = [
+            result.section,
+            result.key,
+            *(format_config_value(c.value) for c in result.cells if c),
+        ]
         assert all(text.isprintable() for text in message)
 
 
