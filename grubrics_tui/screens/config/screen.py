@@ -47,7 +47,7 @@ class ConfigScreen(CockpitScreen):
         super().__init__()
         self.run = run
         self._config: RunConfig | None = None
-        self._shows_defaults = True
+        self._shows_defaults = False
 
     def compose(self) -> ComposeResult:
         yield ValueList()
@@ -74,7 +74,7 @@ class ConfigScreen(CockpitScreen):
         if (config := self._config) is None:
             return
         words = self.query_one(FilterBar).text.lower().split()
-        lines = config_lines(config, words, defaults=self._shows_defaults)
+        lines = config_lines(config, words, defaults=self._lists_defaults())
         self._list.show(lines, "no value matches the filter" if config.values else _missing(config))
         self.refresh_bindings()
 
@@ -88,8 +88,12 @@ class ConfigScreen(CockpitScreen):
         value = self._list.selected
         kind = self._config.kind if self._config else None
         self.query_one("#value", Facts).show(_facts(value, kind) if value else [])
-        hidden = "" if self._shows_defaults else "without defaults, "
+        hidden = "" if self._lists_defaults() else "without defaults, "
         self._list.border_subtitle = f"{hidden}{self._list.position}" if value else ""
+
+    def _lists_defaults(self) -> bool:
+        """A filter searches all values."""
+        return self._shows_defaults or bool(self.query_one(FilterBar).text.strip())
 
     @property
     def _list(self) -> ValueList:

@@ -87,7 +87,7 @@ class RolloutHead(SpanWidget):
         group = view.group
         facts = group_row(group, view.rollouts) if group else [Span(self._empty_text(), "quiet")]
         if view.read is not None and view.read.groups and not view.read.dumped:
-            facts.append(Span("   verl has not dumped this step yet: no advantages", "warning"))
+            facts.append(Span("   no advantages: verl dumps them at the end of the step", "warning"))
         return [justify(title, position, width), self._beside(facts, width)]
 
     def _beside(self, facts: Row, width: int) -> Row:
@@ -149,7 +149,7 @@ class PromptPanel(SpanWidget):
             return
         text = prompt.rstrip().removesuffix(suffix.rstrip()).rstrip() or prompt
         self._text = clean_text("\n".join(line for line in text.splitlines() if line.strip()))
-        self.redraw("the prompt is in the dump of this step, which is not written yet")
+        self.redraw("the prompt is in the dump that verl writes at the end of the step")
 
     def draw(self, width: int, height: int) -> list[Row]:
         if not self._text:
