@@ -87,7 +87,7 @@ class RolloutHead(SpanWidget):
         group = view.group
         facts = group_row(group, view.rollouts) if group else [Span(self._empty_text(), "quiet")]
         if view.read is not None and view.read.groups and not view.read.dumped:
-            facts.append(Span("   no advantages: verl dumps them at the end of the step", "warning"))
+            facts.append(Span("   no advantages before verl dumps the step", "warning"))
         return [justify(title, position, width), self._beside(facts, width)]
 
     def _beside(self, facts: Row, width: int) -> Row:

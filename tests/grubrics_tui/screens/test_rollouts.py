@@ -325,7 +325,7 @@ async def test_a_step_that_goes_on_is_shown_from_its_records(run: SampleRun, run
     async with running(runs) as driver:
         await driver.shows("grpo-night")
         await driver.press("o")
-        await driver.shows("verl dumps them at the end of the step", "answer 0 of g")
+        await driver.shows("no advantages before verl dumps the step", "answer 0 of g")
         write_dump(attempt, 1, [row("g", 0, 0.5), row("g", 1, 0.1)])
         await driver.shows("2 rollouts", "prompt of g")
 
