@@ -10,6 +10,7 @@ from typing import Any, Literal
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.follow import last_lines
+from engine.base.values import format_config_value
 from engine.doctor.console import Stopped, never
 from engine.doctor.live import RunFollower
 from engine.findings.categories import find_category
@@ -202,7 +203,7 @@ def must_fail(values: Mapping[str, object]) -> str:
 
 
 def _settings(values: Mapping[str, object]) -> str:
-    return " and ".join(f"{key}={value}" for key, value in values.items())
+    return " and ".join(f"{key}={format_config_value(value)}" for key, value in values.items())
 
 
 def _with_consequences(findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from engine.base.counts import count_of
 from engine.base.errors import nearest
+from engine.base.values import format_config_value
 from engine.history.reward_records import OVERLONG, PARTS
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.recipe.compose import (
@@ -91,7 +92,8 @@ def _preset(recipe: Recipe) -> Iterator[str]:
     wanted = preset_values(names, recipe.get("data.max_response_length"))
     for key, value in wanted.items():
         if recipe.origins.get(key) != "preset" and recipe.get(key) != value:
-            yield f"{key}={recipe.get(key)} in place of its {value}"
+            now, usual = format_config_value(recipe.get(key)), format_config_value(value)
+            yield f"{key}={now} in place of its {usual}"
 
 
 def _managers(recipe: Recipe) -> Iterator[Check]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.base.jsonl import line
+from engine.base.values import format_config_value
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.drawing.wrap import clipped
 from grubrics_tui.text.fuzzy import ranked
@@ -60,7 +60,7 @@ class KeyList(SpanWidget):
 
 
 def _row(recipe: Recipe, key: str, is_selected: bool, width: int) -> Row:
-    value = clipped(line(str(recipe.get(key))) or "", LONGEST_VALUE)
+    value = clipped(format_config_value(recipe.get(key)), LONGEST_VALUE)
     origin = recipe.origins.get(key, "default")
     room = max(10, width - LONGEST_VALUE - 14)
     paper = "line" if is_selected else ""

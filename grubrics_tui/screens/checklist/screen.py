@@ -83,9 +83,11 @@ class ChecklistScreen(CockpitScreen):
     def __init__(
         self, runs_root: Path, config: str, overrides: tuple[str, ...], *, edits: bool = False
     ) -> None:
-        """``config`` may also be the ID of a run. ``edits`` opens the overrides at once."""
+        """``config`` may also be the ID of a run. ``edits`` opens the overrides at once, and the
+        launch once the checks pass."""
         super().__init__()
         self._edits = edits
+        self._opens_launch = False
         self.recipe: Recipe | None = None
         self._runs_root, self._config, self._overrides = runs_root, config, overrides
         self._again: RunDir | None = None
@@ -148,8 +150,13 @@ class ChecklistScreen(CockpitScreen):
 
     @on(Answered)
     def _show_answer(self, message: Answered) -> None:
-        self.query_one(CheckList).answer(message.check)
+        checks = self.query_one(CheckList)
+        checks.answer(message.check)
         self._show_detail()
+        if self._opens_launch and not checks.unanswered:
+            self._opens_launch = False
+            if self.is_current and self._obstacle() is None and not checks.warnings:
+                self._open_launch()
 
     @on(CheckList.OptionHighlighted)
     def _show_detail(self) -> None:
@@ -287,7 +294,9 @@ class ChecklistScreen(CockpitScreen):
 
     def action_edit_overrides(self) -> None:
         def choose(overrides: tuple[str, ...] | None) -> None:
+            is_first, self._edits = self._edits, False
             if overrides is not None:
+                self._opens_launch = is_first
                 self._choose(self._config, overrides)
 
         self.app.push_screen(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from engine.preflight import checklist
 from engine.preflight.check import Check, ok, warn
+from engine.preflight.checklist import ITEMS
 from grubrics_tui.screens.checklist.check_list import CheckList
 from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
 from grubrics_tui.screens.checklist.launch import LaunchScreen
@@ -95,6 +98,30 @@ async def test_enter_opens_the_launch_screen_while_no_line_is_highlighted(
         await driver.shows("All checks passed. Press l to review the launch.")
         await driver.press("enter")
         await driver.until(lambda: isinstance(driver.app.screen, LaunchScreen))
+
+
+@pytest.mark.parametrize(
+    ("disk", "shown"),
+    [(ok, "enter launch"), (warn, "1 warning. Press l to launch anyway.")],
+    ids=["all pass", "one warns"],
+)
+async def test_a_launch_with_changes_is_reviewed_once_all_checks_pass(
+    project: Path,
+    runs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    disk: Callable[[str, str], Check],
+    shown: str,
+) -> None:
+    def run_checks(*_: object, **__: object) -> Iterator[Check]:
+        ids = [*(item.id for item in ITEMS), "tests"]
+        return (disk(id, "fine") if id == "disk" else ok(id, "fine") for id in ids)
+
+    monkeypatch.setattr(checklist, "run_checks", run_checks)
+    async with running(runs, config="small") as driver:
+        await driver.app.push_screen(ChecklistScreen(runs, "small", (), edits=True))
+        await driver.message(OverridesScreen.Loaded)
+        await driver.press(*"learning_rate=1e-4", "enter")
+        await driver.shows(shown)
 
 
 async def test_launching_is_refused_with_the_reason_while_a_check_fails(

@@ -17,7 +17,6 @@ from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir, archive_root
 from engine.runs.trust import vouch
 from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
-from grubrics_tui.screens.checklist.launch import LaunchScreen
 from grubrics_tui.screens.runs.run_list import RunList
 from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.settings.list_view import ListViewFile
@@ -440,9 +439,8 @@ async def test_a_run_is_launched_again_with_another_value_and_a_folder_of_its_ow
         await driver.press("R")
         await driver.message(OverridesScreen.Loaded)
         await driver.press(*"optim.lr=1e-4", "enter")
-        await driver.shows(f"as run {curable.id} was launched", "optim.lr=0.0001 (cli)")
-        await driver.app.push_screen(LaunchScreen(curable.id, driver.app.overrides, runs))
-        await driver.shows("recipe.yaml", f"those of run '{curable.id}' stay")
+        as_launched = f"as run {curable.id} was launched"
+        await driver.shows(as_launched, "0.0001", f"those of run '{curable.id}' stay")
 
 
 def drawn_order(screen: str, *names: str) -> list[str]:
