@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
 
+MASK = "…"
+"""What a masked word begins with."""
 _REVEALING_LENGTH = 16
 _LEAST_CHANGES = 0.45
 """Changes between small, capital and digit for each character: names in camel case have fewer."""
@@ -15,7 +17,7 @@ _LEAST_CHANGES = 0.45
 
 def mask(secret: str) -> str:
     """``…a1b2``: the end of a long secret, so that a person can tell which it is."""
-    return f"…{secret[-4:]}" if len(secret) >= _REVEALING_LENGTH else "…"
+    return f"{MASK}{secret[-4:]}" if len(secret) >= _REVEALING_LENGTH else MASK
 
 
 def is_random(word: str) -> bool:

@@ -9,7 +9,6 @@ from engine.doctor.trainer_dialects import framework_of, in_terms_of
 from engine.findings.categories import find_category
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.findings.symptom import Case, Symptom
-from engine.runs.kinds import COMMAND
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 
@@ -58,7 +57,7 @@ def offer_fixes(findings: Sequence[Finding], run: RunDir, state: RunState) -> li
     A run that failed for an external reason can be resumed. A run of a command has no config: its
     fixes name arguments of the trainer that printed its console.
     """
-    if run.read_manifest("kind").get("kind") == COMMAND:
+    if run.is_command:
         consoles = [attempt.console for attempt in run.attempts()[-1:]]
         return in_terms_of(framework_of(consoles, findings), findings)
     return _offer_resume(findings, run, state)

@@ -168,7 +168,7 @@ def _require_new(adopted: Adopted, runs: Path) -> None:
 
 def _adopted_runs(runs: Path) -> Iterator[tuple[RunDir, Adopted]]:
     for run in (RunDir(runs / name) for name in run_ids(runs)):
-        if run.read_manifest("kind").get("kind") == COMMAND and (adopted := read_adopted(run)):
+        if run.is_command and (adopted := read_adopted(run)):
             yield run, adopted
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.masking import mask_words
+from engine.base.secret_shapes import MASK
 from engine.formats.detect import find_format
 from engine.formats.pattern import PatternFormat, is_pattern
 from engine.host.gpus import ALL, Shortage, choose, read_devices, visible
@@ -106,6 +108,55 @@ def plan_command(
         slurm=options,
         log_format=log_format,
         settings=settings or {},
+    )
+
+
+def plan_command_again(
+    run: RunDir,
+    runs: Path,
+    added: Sequence[str] = (),
+    *,
+    name: str | None = None,
+    after: str | None = None,
+    queue: bool = False,
+) -> CommandPlan:
+    """Plan the command of ``run`` once more: its folder, metrics, number of GPUs and settings, and
+    the words ``added`` at its end.
+
+    Nothing is written. UsageError like ``plan_command``, and for a run that was not launched by
+    ``run``, or whose command holds a secret, which no file of a run keeps.
+    """
+    manifest = run.read_manifest()
+    attempts = manifest.get("attempts") or [{}]
+    argv: list[str] = attempts[0].get("argv") or []
+    if manifest.get("kind") != COMMAND:
+        raise UsageError(
+            f"run '{run.id}' has a config. To launch it again: grubrics-tui launch --from {run.id}"
+        )
+    if "adopted" in manifest or not argv:
+        raise UsageError(f"run '{run.id}' was launched elsewhere, and is launched again there")
+    slurm = manifest.get("slurm") or ()
+    if slurm:  # The follower of the job comes first.
+        argv = argv[argv.index("--") + 1 :]
+    if any(MASK in word for word in argv):
+        raise UsageError(
+            f"the command of run '{run.id}' holds a secret, which is not kept: {shlex.join(argv)}. "
+            "Give the whole command: grubrics-tui run -- COMMAND"
+        )
+    chose_gpus = bool(manifest.get("variables") or manifest.get("queue"))
+    settings: dict[str, dict[str, Any]] = manifest.get("config") or {}
+    return plan_command(
+        [*argv, *added],
+        runs,
+        name=name,
+        cwd=Path(manifest["cwd"]),
+        after=after,
+        queue=queue,
+        gpus=manifest.get("gpus") if chose_gpus else None,
+        metrics=manifest.get("metrics"),
+        log_format=manifest.get("format"),
+        slurm=slurm,
+        settings=settings,
     )
 
 

@@ -157,10 +157,12 @@ def runs_to_json(runs: Iterable[RunInfo]) -> list[dict[str, Any]]:
 
 
 def format_step(step: int | None, total: int | None) -> str:
-    """``12/40``; a run of no steps (``trainer.val_only``) validates only."""
+    """``12/40``; ``12`` if the total is not known. A run of no steps (``trainer.val_only``) only
+    validates."""
     if total == 0:
         return "val only"
-    return f"{MISSING if step is None else step}/{MISSING if total is None else total}"
+    reached = MISSING if step is None else str(step)
+    return reached if total is None else f"{reached}/{total}"
 
 
 def _texts(text: str | None) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError, unknown_name
+from engine.runs.kinds import COMMAND
 from engine.runs.manifest import checked
 
 RUN_ID_VARIABLE = "GRUBRICS_RUN_ID"
@@ -97,6 +98,11 @@ class RunDir:
         """The attempts on disk, oldest first."""
         paths = [path for path in self.path.glob("attempt_*") if path.name[8:].isdecimal()]
         return [Attempt(path) for path in sorted(paths, key=lambda path: int(path.name[8:]))]
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it executes a command, and has no config."""
+        return self.read_manifest("kind").get("kind") == COMMAND
 
     def read_manifest(self, *fields: str) -> dict[str, Any]:
         """The manifest with valid fields only (see ``checked``); empty if there is none.

@@ -10,7 +10,6 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.runs.events import ask_stop
-from engine.runs.kinds import COMMAND
 from engine.runs.marks import supervises
 from engine.runs.processes import end_members, members, send
 from engine.runs.rundir import RunDir
@@ -83,7 +82,7 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False, detach: bool = Fals
         raise UsageError(f"run '{run.id}' was launched here, not adopted; --detach is not for it")
     if not detach:
         require_process(run)
-    if after_checkpoint and run.read_manifest("kind").get("kind") == COMMAND:
+    if after_checkpoint and run.is_command:
         raise UsageError(
             f"run '{run.id}' executes a command, whose checkpoints are not known. Stop it now: "
             f"grubrics-tui stop {run.id}"

@@ -172,6 +172,12 @@ class GrubricsApp(Frame):
 
     @on(LaunchAgain)
     def _launch_again(self, message: LaunchAgain) -> None:
+        run = RunDir(self.runs_root / message.run)
+        if run.is_command:
+            from grubrics_tui.screens.dialogs.rerun import confirm_command_again
+
+            confirm_command_again(self.screen, run)
+            return
         self.config, self.overrides = message.run, ()
         self._show_checklist(edits=True)
 

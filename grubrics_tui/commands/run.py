@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from engine.runs.rundir import runs_root
+from engine.base.errors import UsageError
+from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.follow import answer_launched
 from grubrics_tui.commands.shared.options import (
     AfterOption,
@@ -17,15 +20,30 @@ from grubrics_tui.commands.shared.options import (
     JsonOption,
     QueueOption,
     RunsOption,
+    TrustOption,
 )
 from grubrics_tui.commands.shared.output import answer, say
+from grubrics_tui.commands.shared.trust import require_trust
 
 
 def run(
     command: Annotated[
-        list[str],
-        typer.Argument(metavar="-- COMMAND...", help="The command, e.g. -- torchrun train.py"),
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="-- COMMAND...",
+            help="The command, e.g. -- torchrun train.py; with --from, words to add to it",
+            show_default=False,
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Run the command of this run again, as it was run",
+            autocompletion=complete_run,
+        ),
+    ] = None,
     name: Annotated[
         str | None, typer.Option(metavar="ID", help="Run ID (default: PROGRAM-TIMESTAMP)")
     ] = None,
@@ -76,6 +94,7 @@ def run(
     dry_run: DryRunOption = False,
     after: AfterOption = None,
     queue: QueueOption = False,
+    trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -84,22 +103,40 @@ def run(
     It is supervised like a run of a config, and its metrics are read from what it prints.
     With --wait, exits with 1 if the run does not finish.
     """
-    from engine.launch.command import launch_command, plan_command
+    from engine.launch.command import launch_command, plan_command, plan_command_again
     from engine.launch.command_settings import read_settings
 
-    plan = plan_command(
-        command,
-        runs_root(runs),
-        name=name,
-        cwd=cwd,
-        after=after,
-        queue=queue,
-        gpus=gpus,
-        metrics=metrics,
-        log_format=as_format,
-        slurm=slurm or (),
-        settings=read_settings(guard, settings or ()),
-    )
+    root, words = runs_root(runs), command or []
+    if source is not None:
+        given = {
+            "--cwd": cwd,
+            "--metrics": metrics,
+            "--gpus": gpus,
+            "--as": as_format,
+            "--guard": guard,
+            "--set": settings,
+            "--slurm": slurm,
+        }
+        _refuse_with_source(given)
+        run = find_run(root, source)
+        require_trust(run, trust, executes=True)
+        plan = plan_command_again(run, root, words, name=name, after=after, queue=queue)
+    else:
+        if not words:
+            raise UsageError("name the command: grubrics-tui run -- COMMAND, or a run: --from RUN")
+        plan = plan_command(
+            words,
+            root,
+            name=name,
+            cwd=cwd,
+            after=after,
+            queue=queue,
+            gpus=gpus,
+            metrics=metrics,
+            log_format=as_format,
+            slurm=slurm or (),
+            settings=read_settings(guard, settings or ()),
+        )
     if not as_json:
         say(f"$ {shlex.join(plan.shown_argv)}")
     value = {"run": plan.directory.name, "dir": str(plan.directory), "argv": plan.shown_argv}
@@ -107,6 +144,13 @@ def run(
         answer({**value, "state": None}, "dry run: nothing was launched", as_json)
         return
     answer_launched(launch_command(plan), value, wait=wait, as_json=as_json)
+
+
+def _refuse_with_source(given: Mapping[str, object]) -> None:
+    """Raise UsageError if one of these options was given."""
+    for option, value in given.items():
+        if value is not None:
+            raise UsageError(f"{option} cannot be changed with --from. Give the whole command")
 
 
 COMMAND = Command(run, Task.RUN, ends_with_words=True)

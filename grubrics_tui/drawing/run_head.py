@@ -93,8 +93,8 @@ def elapsed(state: RunState, remaining: float | None) -> Row:
 
 
 def _progress(values: RunValues, state: RunState, width: int, ascii_only: bool) -> Row:
-    if state.state == "foreign" and state.total_steps is None:
-        return [Span(f"step {MISSING if state.step is None else state.step}")]
+    if state.total_steps is None:
+        return [Span(f"step {format_step(state.step, None)}")]
     if state.total_steps == 0:
         return [Span(format_step(state.step, 0))]
     label = f"step {format_step(state.step, state.total_steps)}  "

@@ -108,7 +108,10 @@ class EndScreen(ScrolledScreen):
         assert state is not None
         self.query_one(Panel).show(message.history)
         self.query_one("#summary", Facts).show(summary_facts(state, message.entry, message.health))
-        self.query_one("#checkpoint", Facts).show(checkpoint_facts(message.checkpoint))
+        checkpoint = self.query_one("#checkpoint", Facts)
+        checkpoint.show(checkpoint_facts(message.checkpoint))
+        # Where a command saves is not known.
+        checkpoint.display = message.checkpoint.complete or not self.run.is_command
 
     def action_curves(self) -> None:
         self.post_message(OpenRun(self.run))

@@ -205,6 +205,44 @@ def test_a_command_without_gpus_sees_none(project: Project) -> None:
     assert RunDir(project.path / "runs" / "cpu").attempt(1).console.read_text() == "[]\n"
 
 
+def test_a_command_is_run_again_in_its_folder_with_its_options_and_words_at_its_end(
+    project: Project,
+) -> None:
+    (project.path / "sub").mkdir()
+    script = 'pwd\necho "step=1 x=2" $1'
+    options = (
+        "--name",
+        "x",
+        "--cwd",
+        "sub",
+        "--gpus",
+        "0",
+        "--metrics",
+        r"step=(?P<step>\d+) x=(?P<x>\d)",
+    )
+    launched(project, *options, "--wait", "--", "sh", "-c", script, "sh")
+    launched(project, "--from", "x", "--name", "y", "--wait", "--", "more")
+    again = RunDir(project.path / "runs" / "y")
+    assert again.attempt(1).console.read_text() == f"{project.path / 'sub'}\nstep=1 x=2 more\n"
+    manifest = again.read_manifest()
+    assert (manifest["gpus"], manifest["metrics"]) == (0, options[-1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--gpus", "1"), "error: --gpus cannot be changed with --from."),
+        ((), "error: the command of run 'x' holds a secret, which is not kept: true --api-key "),
+    ],
+)
+def test_a_command_that_cannot_be_run_again_is_refused_in_one_line(
+    project: Project, arguments: tuple[str, ...], message: str
+) -> None:
+    launched(project, "--name", "x", "--wait", "--", "true", "--api-key", "hunter2-hunter2-x")
+    done = project.run("run", "--from", "x", *arguments)
+    assert (done.returncode, done.stderr[: len(message)]) == (2, message)
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [
@@ -229,7 +267,7 @@ def test_what_needs_a_config_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run",), "error: run: argument -- COMMAND... is missing."),
+        (("run",), "error: name the command: grubrics-tui run -- COMMAND"),
         (("run", "--", "nosuch"), "error: 'nosuch': no such program."),
         (("run", "--cwd", "nowhere", "--", "true"), "error: --cwd: "),
         (("run", "--gpus", "99", "--", "true"), "error: --gpus 99: "),

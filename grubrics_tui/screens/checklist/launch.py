@@ -22,6 +22,7 @@ from engine.launch.plan_launch import (
     plan_launches,
     recipe_for_launch,
 )
+from engine.runs.rundir import RunDir, check_id
 from grubrics_tui.screens.base import ScrolledScreen
 from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
 from grubrics_tui.screens.checklist.launch_facts import (
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
     from engine.launch.launcher import LaunchPlan
     from engine.recipe.steps import StepPlan
-    from engine.runs.rundir import RunDir
 
 _NOW, _TURN = "now", "in the queue"
 
@@ -166,7 +166,8 @@ class LaunchScreen(ScrolledScreen):
                 self._change(replace(self._order, name=name or None))
 
         hint = "empty: the name of the config, with the time"
-        self.app.push_screen(AskValue("Run ID", self._order.name or "", hint, str), choose)
+        name = self._order.name or ""
+        self.app.push_screen(AskValue("Run ID", name, hint, _parse_name), choose)
 
     def action_choose_seeds(self) -> None:
         def choose(seeds: tuple[int, ...] | None) -> None:
@@ -263,3 +264,8 @@ def _require_launchable(plan: LaunchPlan, runs: Path) -> None:
 
     before = ahead(plan.ticket, runs) if plan.ticket else ()
     require_launchable(plan.recipe, runs, ahead=before, waits=plan.ticket is not None)
+
+
+def _parse_name(text: str) -> str:
+    """Empty or a run ID. Raises UsageError for another text."""
+    return check_id(text) if text else ""

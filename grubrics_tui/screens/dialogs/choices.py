@@ -35,9 +35,9 @@ class Choices(OptionList):
         }
         & > .option-list--option-highlighted,
         &:focus > .option-list--option-highlighted {
-            background: $panel;
+            background: $line;
             color: $foreground;
-            text-style: none;
+            text-style: bold;
         }
     }
     """

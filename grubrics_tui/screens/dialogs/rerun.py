@@ -1,10 +1,12 @@
-"""Ask whether a run shall be launched with a fix, or reproduced at small scale, and launch it."""
+"""Ask whether a run shall be launched with a fix, reproduced at small scale, or, if it executes a
+command, launched again; and launch it."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
 
@@ -19,6 +21,7 @@ from grubrics_tui.screens.navigation import OpenRun, ShowNotice
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
+    from engine.launch.command import CommandPlan
     from engine.launch.rerun import Rerun
 
 _KEYS = "123456789abcdefghilmoprstuvwxz"
@@ -54,6 +57,28 @@ def confirm_reproduction(screen: Screen[None], run: RunDir, findings: Sequence[F
     when_trusted(screen, [run], ask, executes=True)
 
 
+def confirm_command_again(screen: Screen[Any], run: RunDir) -> None:
+    """Run the command of the run once more if the user confirms it; then show the new run."""
+    from engine.launch.command import plan_command_again
+
+    try:
+        plan = plan_command_again(run, run.path.parent)
+    except UsageError as error:
+        screen.notify(str(error), title="not launched", severity="error", markup=False)
+        return
+
+    def answered(is_confirmed: bool | None) -> None:
+        if is_confirmed:
+            _work(screen, partial(_launch_command, screen, plan))
+
+    def ask() -> None:
+        text = f"{shlex.join(plan.shown_argv)}\n\nin {plan.cwd}, as {plan.directory.name}"
+        answer = Answer(YES, "run it", True, "in the background")
+        screen.app.push_screen(Confirm(Question(f"Run {run.id} again?", text, [answer])), answered)
+
+    when_trusted(screen, [run], ask, executes=True)
+
+
 def _work(screen: Screen[None], launch: Callable[[], None]) -> None:
     screen.run_worker(launch, thread=True, group="changes", exit_on_error=False)
 
@@ -68,6 +93,17 @@ def _launch_rerun(screen: Screen[None], rerun: Rerun) -> None:
         return
     screen.app.post_message(ShowNotice(f"Launched {child.id}: {rerun.original.id} with a fix"))
     screen.post_message(OpenRun(child))
+
+
+def _launch_command(screen: Screen[None], plan: CommandPlan) -> None:
+    from engine.launch.command import launch_command
+
+    try:
+        run = launch_command(plan)
+    except (UsageError, OSError) as error:
+        screen.app.post_message(ShowNotice(str(error), failed=True))
+    else:
+        screen.post_message(OpenRun(run))
 
 
 def _launch_repro(screen: Screen[None], run: RunDir) -> None:

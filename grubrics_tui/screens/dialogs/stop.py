@@ -9,7 +9,6 @@ from textual.screen import Screen
 from engine.base.errors import UsageError
 from engine.runs.columns import format_step
 from engine.runs.events import ask_stop
-from engine.runs.kinds import COMMAND
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from engine.supervise.adopted import find_running, require_process
@@ -49,11 +48,15 @@ def stop_question(runs: Sequence[tuple[RunDir, RunState]]) -> Question[bool]:
     """
     title = f"Stop {runs[0][0].id if len(runs) == 1 else f'{len(runs)} runs'}?"
     is_stalled = any(state.state == "stalled" for _, state in runs)
-    kinds = [run.read_manifest("kind").get("kind") for run, _ in runs]
+    are_commands = [run.is_command for run, _ in runs]
+    if all(are_commands):
+        loss = "ends all of its processes" if len(runs) == 1 else "ends all of their processes"
+    else:
+        loss = "loses the steps after the last checkpoint"
     answers = (
-        Answer(YES, "stop now", False, "loses the steps after the last checkpoint"),
+        Answer(YES, "stop now", False, loss),
         Answer("a", "stop after the next checkpoint", True, "loses no steps"),
-    )[: 1 if is_stalled or COMMAND in kinds else 2]
+    )[: 1 if is_stalled or any(are_commands) else 2]
     return Question(title, "\n".join(_format_run(run, state) for run, state in runs), answers)
 
 

@@ -124,7 +124,7 @@ class FindingsScreen(CockpitScreen):
         if action == "apply_remedy":
             return bool(self._applicable(finding))
         if action == "reproduce":
-            return isinstance(self.run, RunDir)
+            return isinstance(self.run, RunDir) and not self.run.is_command
         if action == "evidence":
             return self._evidence_line() is not None
         if action == "open_rollouts":

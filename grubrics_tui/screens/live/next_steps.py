@@ -15,10 +15,15 @@ _FINDINGS, _STOP = ("findings", "findings"), ("stop", "stop")
 
 
 def next_steps(
-    history: History, resume_step: int | None = None, *, shows_error: bool = False
+    history: History,
+    resume_step: int | None = None,
+    *,
+    shows_error: bool = False,
+    is_command: bool = False,
 ) -> list[NextStep]:
     """``resume_step`` is the checkpoint from which the run can be resumed (0: the start), None if
-    it cannot. ``shows_error``: the log opens at the line that proves the first finding."""
+    it cannot. ``shows_error``: the log opens at the line that proves the first finding.
+    ``is_command``: the run executes a command, which can only be run again."""
     state = history.state
     if state is None or state.state == "foreign":
         return []
@@ -29,14 +34,17 @@ def next_steps(
     fix = [("apply_remedy", "fix")] if launchable(history.findings) else []
     is_unhealthy = history.health is not None and history.health.finding is not None
     about = [*fix, _FINDINGS] if is_unhealthy else []
-    resume = [] if resume_step is None else [("resume", _resume_label(state, resume_step))]
+    if is_command:
+        resume = [("relaunch", "run again")]
+    else:
+        resume = [] if resume_step is None else [("resume", _resume_label(state, resume_step))]
     if state.state == "finished":
         return [*resume, *about, _SUMMARY, _ENTRY]
     root = first_alert(history)
     look = [("open_log", "log at the error" if shows_error else "log")]
     look += [_FINDINGS] if root is not None else []
     again = [*fix, *look, *resume] if fix and not _is_outside(root) else [*resume, *look, *fix]
-    return [*again, ("reproduce", "reproduce")]
+    return again if is_command else [*again, ("reproduce", "reproduce")]
 
 
 def first_alert(history: History) -> Finding | None:

@@ -47,6 +47,7 @@ from grubrics_tui.screens.navigation import (
     OpenLog,
     OpenLogEntry,
     OpenRollouts,
+    OpenRun,
     OpenSummary,
 )
 from grubrics_tui.settings.actions import bindings, first_keys, is_changing
@@ -112,6 +113,7 @@ class LiveScreen(ChartScreen):
         self.history = History()
         self._settings = settings or Settings()
         self._kind = kind_of(run)
+        self._is_command = isinstance(run, RunDir) and run.is_command
         self._layout_kind = layout_of(run)
         self._default_panels = panels_for(self._settings, self._kind.name if self._kind else "")
         self._layouts = layouts or LayoutFile()
@@ -177,7 +179,10 @@ class LiveScreen(ChartScreen):
 
     def _show_banner(self) -> None:
         steps = next_steps(
-            self.history, self._resume_step, shows_error=self._error_line is not None
+            self.history,
+            self._resume_step,
+            shows_error=self._error_line is not None,
+            is_command=self._is_command,
         )
         keys = first_keys(self.where, self._settings.keys or {})
         is_read_only = self._settings.read_only
@@ -242,11 +247,11 @@ class LiveScreen(ChartScreen):
         if action in ("verdict", "log_entry"):
             return ended
         if action == "resume":
-            return self._resume_step is not None
+            return self._resume_step is not None and not self._is_command
         if action == "apply_remedy":
             return bool(launchable(self.history.findings))
         if action == "reproduce":
-            return self._has_failed
+            return self._has_failed and not self._is_command
         if action == "open_rollouts":
             return self._kind is None or self._kind.has_rollouts
         if action == "zoom":
@@ -272,6 +277,9 @@ class LiveScreen(ChartScreen):
         if message.update.read_share < 1 and now - self._drawn < _READING_S:
             return  # A long history arrives in many parts; not every part is drawn.
         self._drawn = now
+        if self._is_command and self._kind is None and self.is_current and kind_of(self.run):
+            self.post_message(OpenRun(self.run))  # with the panels for its first metrics
+            return
         if isinstance(self.run, RunDir) or message.update.read_share >= 1:
             self._doctor.update(message.update.state, self.history.columns)
         self._look_for_checkpoint(message.update.state)

@@ -9,8 +9,11 @@ import pytest
 
 from engine.base import jsonl
 from engine.history.sweep import Sweep, SweepPoint, write_sweep
+from engine.history.train_log import Step
 from engine.runs.events import pending_stop
+from engine.runs.trust import vouch
 from grubrics_tui.screens.live.screen import LiveScreen
+from grubrics_tui.screens.navigation import OpenRun
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
 from tests.grubrics_tui.sample_run import SampleRun
 
@@ -158,7 +161,7 @@ async def test_records_of_the_wrong_shape_do_not_take_the_screen_down(
     jsonl.write_json(run.run.state, {**state, "reason": "a\x1b[2J\u202eb\nc"})
     async with running(runs) as driver:
         await driver.press("r", "enter")
-        await driver.shows("failed: a [2J b c", "memory host", "step –/–")
+        await driver.shows("failed: a [2J b c", "memory host", "step –")
 
 
 async def test_a_gpu_is_shown_with_what_this_run_holds_of_it(runs: Path) -> None:
@@ -237,3 +240,42 @@ async def test_the_log_panel_shows_the_words_of_a_line_behind_much_indentation(
         await driver.shows("following", "step 12")
         run.print(b"(TaskRunnerV1 pid=7) " + b" " * 70 + b"'param_offload': False")
         await driver.shows("TaskRunnerV1 7      'param_offload': False")
+
+
+@pytest.fixture
+def command(runs: Path) -> SampleRun:
+    """A run that executes ``./train --lr 1`` and has logged nothing."""
+    sample = SampleRun.create(runs, "loop")
+    raw = json.loads(sample.run.manifest.read_text())
+    argv = ["./train", "--lr", "1"]
+    attempts = [{"number": 1, "started": sample.started, "argv": argv}]
+    (runs / "train").write_text("#!/bin/sh\n")
+    (runs / "train").chmod(0o755)
+    of_command = {**raw, "kind": "command", "total_steps": None, "config": {}, "argv": argv}
+    jsonl.write_json(sample.run.manifest, {**of_command, "attempts": attempts})
+    vouch(sample.run)
+    sample.say("running")
+    return sample
+
+
+async def test_a_command_gets_the_panels_of_its_first_metrics(
+    command: SampleRun, runs: Path
+) -> None:
+    async with running(runs) as driver:
+        driver.app.post_message(OpenRun(command.run))
+        assert "loss" not in await driver.shows("loop", "step –")
+        jsonl.append(command.run.train_log, Step(1, 1, 0.0, {"train/loss": 2.5}).to_json())
+        await driver.shows("1 loss", "train 2.5000")
+
+
+async def test_a_command_that_failed_is_run_again_and_has_no_checkpoint_to_show(
+    command: SampleRun, runs: Path
+) -> None:
+    command.say("failed", reason="exit code 1")
+    async with running(runs) as driver:
+        driver.app.post_message(OpenRun(command.run))
+        assert "reproduce" not in await driver.shows("exit code 1", "R run again")
+        await driver.press("R")
+        await driver.shows("Run loop again?", "./train --lr 1", "as train-2")
+        await driver.press("n", "v")
+        assert "Checkpoint" not in await driver.shows("Run summary", "exit code 1")

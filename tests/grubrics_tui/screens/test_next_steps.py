@@ -73,6 +73,12 @@ def test_an_unhealthy_run_offers_its_fix_and_a_healthy_one_its_summary() -> None
     assert actions(ended(finished)) == ["verdict", "log_entry"]
 
 
+def test_a_command_is_run_again_where_a_run_of_a_config_is_resumed() -> None:
+    for reason in ("exit code 1", "killed by SIGKILL"):
+        steps = next_steps(ended(RunState("failed", reason=reason)), 10, is_command=True)
+        assert [action for action, _ in steps] == ["relaunch", "open_log"]
+
+
 def test_a_stopped_run_can_be_resumed() -> None:
     stopped = RunState("finished", reason="stopped by user at step 13 of 40", step=13)
     assert actions(ended(stopped), 10) == ["resume", "verdict", "log_entry"]

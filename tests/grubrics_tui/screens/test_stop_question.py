@@ -19,3 +19,10 @@ def test_a_stop_after_the_next_checkpoint_is_offered_where_checkpoints_are_known
     jsonl.write_json(tmp_path / "manifest.json", {"v": 1, "kind": kind})
     question = stop_question([(RunDir(tmp_path), RunState("running"))])
     assert [answer.value for answer in question.answers] == offered
+
+
+def test_a_command_has_no_checkpoints_to_lose_steps_after(tmp_path: Path) -> None:
+    jsonl.write_json(tmp_path / "manifest.json", {"v": 1, "kind": "command"})
+    question = stop_question([(RunDir(tmp_path), RunState("running", step=7))])
+    assert question.text.endswith("is running, step 7.")
+    assert [answer.consequence for answer in question.answers] == ["ends all of its processes"]

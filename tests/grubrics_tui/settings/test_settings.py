@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from rich.color import Color, ColorSystem
 from typer.testing import CliRunner
 
 from engine.runs.events import pending_stop
@@ -19,7 +20,7 @@ from grubrics_tui.settings.settings import (
     settings_path,
     themes_of,
 )
-from grubrics_tui.settings.themes import ROLES, THEMES
+from grubrics_tui.settings.themes import ROLES, THEMES, Theme
 from tests.grubrics_tui.pilots import LARGE, running
 from tests.grubrics_tui.sample_run import SampleRun
 from tests.paths import ROOT
@@ -123,6 +124,16 @@ def test_every_theme_can_be_chosen(theme: str) -> None:
 
 def test_every_theme_has_every_color() -> None:
     assert all(tuple(theme.colors) == ROLES for theme in THEMES)
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_a_selected_row_is_seen_in_a_terminal_of_256_colors(theme: Theme) -> None:
+    """Rows are selected by the color ``line``, on the background and on panels."""
+    roles = ("line", "background", "panel")
+    selected, *behind = (
+        Color.parse(theme.colors[role]).downgrade(ColorSystem.EIGHT_BIT) for role in roles
+    )
+    assert selected not in behind
 
 
 def test_the_former_name_of_a_theme_works() -> None:
