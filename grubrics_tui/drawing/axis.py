@@ -18,6 +18,8 @@ X_AXES: tuple[XAxis, ...] = ("step", "elapsed", "clock")
 
 _UNITS = ((1e9, "G", 1e9), (1e6, "M", 1e6), (1e3, "k", 1e4))
 """The factor of a unit, its sign, and the least value that is written with it."""
+_TIMES = ((1.0, " s", 1.0), (1e-3, " ms", 1e-3), (1e-6, " µs", 0.0))
+"""The same for seconds."""
 _PLAIN = 1e12
 """From here on, powers of ten are shorter."""
 
@@ -86,10 +88,13 @@ def tick_step(span: Range, at_most: int) -> float:
     return next(factor * magnitude for factor in _ROUND if factor * magnitude >= rough * 0.999)
 
 
-def tick_labels(span: Range, values: list[float], at_most: int) -> list[str]:
+def tick_labels(
+    span: Range, values: list[float], at_most: int, *, are_seconds: bool = False
+) -> list[str]:
     """All labels in one unit with the same number of decimals, just enough to tell them apart."""
     largest = max(map(abs, values), default=0)
-    unit, name = next(((u, n) for u, n, least in _UNITS if largest >= least), (1.0, ""))
+    units = _TIMES if are_seconds else _UNITS
+    unit, name = next(((u, n) for u, n, least in units if largest >= least), (1.0, ""))
     step = tick_step(span, at_most) / unit
     decimals = next((d for d in range(5) if math.isclose(round(step, d), step, rel_tol=1e-6)), None)
     if decimals is None or largest >= _PLAIN:
@@ -203,11 +208,14 @@ class Axis:
         return max(_NARROWEST, max(map(len, self.labels), default=0) + 1)
 
 
-def axis_of(span: Range, rows: int, *, log: bool = False) -> Axis:
-    """As many round levels as ``rows`` lines of text have room for, a free line between two."""
-    axes = (_axis(span, at_most, log) for at_most in range(tick_room(rows), 0, -1))
+def axis_of(span: Range, rows: int, *, log: bool = False, are_seconds: bool = False) -> Axis:
+    """As many round levels as ``rows`` lines of text have room for, a free line between two.
+
+    Levels that ``are_seconds`` have a unit: ``5 ms``.
+    """
+    axes = (_axis(span, at_most, log, are_seconds) for at_most in range(tick_room(rows), 0, -1))
     spread = (axis for axis in axes if _has_air(axis, rows))
-    return next(spread, _axis(span, 1, log))
+    return next(spread, _axis(span, 1, log, are_seconds))
 
 
 def _has_air(axis: Axis, rows: int) -> bool:
@@ -215,17 +223,17 @@ def _has_air(axis: Axis, rows: int) -> bool:
     return all(upper - lower >= 2 for lower, upper in pairwise(places))
 
 
-def _axis(span: Range, at_most: int, log: bool) -> Axis:
+def _axis(span: Range, at_most: int, log: bool, are_seconds: bool) -> Axis:
     if log and span.size >= 1:
-        levels = _decades(span, at_most)
-        return Axis(span, levels, [_power(level) for level in levels])
+        levels, label = _decades(span, at_most), _power_of_seconds if are_seconds else _power
+        return Axis(span, levels, [label(level) for level in levels])
     if log:
         plain = Range(10**span.low, 10**span.high)
         values = [value for value in ticks(plain, at_most) if value > 0]
-        labels = tick_labels(plain, values, at_most)
+        labels = tick_labels(plain, values, at_most, are_seconds=are_seconds)
         return Axis(span, [math.log10(value) for value in values], labels)
     levels = ticks(span, at_most)
-    return Axis(span, levels, tick_labels(span, levels, at_most))
+    return Axis(span, levels, tick_labels(span, levels, at_most, are_seconds=are_seconds))
 
 
 def _decades(span: Range, at_most: int) -> list[float]:
@@ -237,6 +245,11 @@ def _decades(span: Range, at_most: int) -> list[float]:
 def _power(exponent: float) -> str:
     """A power of ten, plain while that is short."""
     return f"{10**exponent:g}" if -4 <= exponent <= 5 else f"1e{exponent:.0f}"
+
+
+def _power_of_seconds(exponent: float) -> str:
+    unit, name = next((unit, name) for unit, name, least in _TIMES if 10**exponent >= least)
+    return f"{10**exponent / unit:g}{name}"
 
 
 def x_labels(x: Range, axis: XAxis, width: int) -> list[tuple[int, str]]:

@@ -218,6 +218,8 @@ class Plot:
     clock: Column | None = None
     y: Range | None = None
     timed: bool = False
+    are_seconds: bool = False
+    """Whether the values are times: the axis then names their unit."""
 
     @property
     def drawn(self) -> tuple[Values, ...]:

@@ -254,7 +254,8 @@ def framed(
         return [[] for _ in range(height)], None
     events = height >= _ROOM_FOR_EVENTS and _has_events(plot, x)
     rows = height - (2 if events else 1)
-    axis = axis_of(y or _y_range(shown, view, x), rows, log=view.log_y)
+    span = y or _y_range(shown, view, x)
+    axis = axis_of(span, rows, log=view.log_y, are_seconds=plot.are_seconds)
     picture = Picture(width, height)
     frame = Frame(x, axis.span, width - axis.gutter, rows, ascii_only)
     if frame.width < 2:

@@ -177,7 +177,7 @@ class JudgePanel(ChartPanel):
     """
 
     NAME = "judge"
-    DETAIL = "seconds per call"
+    DETAIL = "time per call"
     NEEDS = ("judge", "semaphore_wait_s")
 
     price: JudgePrice | None = None
@@ -209,6 +209,7 @@ def judge_plot(history: History, price: JudgePrice | None = None) -> Plot:
             *_cost(history, price),
         ),
         clock=history.columns.times,
+        are_seconds=True,
     )
 
 

@@ -59,24 +59,30 @@ def confirm_reproduction(screen: Screen[None], run: RunDir, findings: Sequence[F
 
 def confirm_command_again(screen: Screen[Any], run: RunDir) -> None:
     """Run the command of the run once more if the user confirms it; then show the new run."""
+
+    def answered(plan: CommandPlan | None) -> None:
+        if plan is not None:
+            _work(screen, partial(_launch_command, screen, plan))
+
+    def ask() -> None:
+        title = f"Run {run.id} again?"
+        waiting: Question[CommandPlan] = Question(title, "Reading its command ...")
+        dialog = Confirm(waiting, lambda: _command_question(title, run))
+        screen.app.push_screen(dialog, answered)
+
+    when_trusted(screen, [run], ask, executes=True)
+
+
+def _command_question(title: str, run: RunDir) -> Question[CommandPlan]:
+    """The command, its folder and the name of the new run; or why it cannot be run again."""
     from engine.launch.command import plan_command_again
 
     try:
         plan = plan_command_again(run, run.path.parent)
     except UsageError as error:
-        screen.notify(str(error), title="not launched", severity="error", markup=False)
-        return
-
-    def answered(is_confirmed: bool | None) -> None:
-        if is_confirmed:
-            _work(screen, partial(_launch_command, screen, plan))
-
-    def ask() -> None:
-        text = f"{shlex.join(plan.shown_argv)}\n\nin {plan.cwd}, as {plan.directory.name}"
-        answer = Answer(YES, "run it", True, "in the background")
-        screen.app.push_screen(Confirm(Question(f"Run {run.id} again?", text, [answer])), answered)
-
-    when_trusted(screen, [run], ask, executes=True)
+        return Question(title, clean_text(str(error)))
+    text = f"{shlex.join(plan.shown_argv)}\n\nin {plan.cwd}, as {plan.directory.name}"
+    return Question(title, clean_text(text), [Answer(YES, "run it", plan, "in the background")])
 
 
 def _work(screen: Screen[None], launch: Callable[[], None]) -> None:

@@ -16,6 +16,7 @@ from grubrics_tui.drawing.axis import (
     Range,
     XAxis,
     around,
+    axis_of,
     steady,
     tick_labels,
     ticks,
@@ -255,3 +256,21 @@ def test_tick_labels_share_their_decimals() -> None:
 def test_large_and_small_values_have_short_labels(values: list[float], labels: list[str]) -> None:
     span = Range(values[0], values[1])
     assert tick_labels(span, ticks(span, 4), 4) == labels
+
+
+@pytest.mark.parametrize(
+    ("longest_s", "labels"),
+    [
+        (9e-5, ["0", "25 µs", "50 µs", "75 µs"]),
+        (0.012, ["0", "5 ms", "10 ms"]),
+        (3.0, ["0", "1 s", "2 s", "3 s"]),
+    ],
+)
+def test_labels_of_times_have_one_unit(longest_s: float, labels: list[str]) -> None:
+    span = Range(0.0, longest_s)
+    assert tick_labels(span, ticks(span, 4), 4, are_seconds=True) == labels
+
+
+def test_powers_on_a_logarithmic_axis_of_times_have_units() -> None:
+    axis = axis_of(Range(-4.0, 0.3), 9, log=True, are_seconds=True)
+    assert axis.labels == ["100 µs", "10 ms", "1 s"]

@@ -94,16 +94,16 @@ async def test_one_panel_at_a_time_on_a_small_screen(run: SampleRun, runs: Path)
         await driver.press("tab", "tab")
         await driver.shows("[5 machine]", "memory run")
         await driver.press("shift+tab", "shift+tab", "shift+tab")
-        await driver.shows("[2 judge]", "seconds per call")
+        await driver.shows("[2 judge]", "time per call")
 
 
 async def test_zoom_shows_one_panel_and_goes_back(run: SampleRun, runs: Path) -> None:
     async with running(runs, LARGE) as driver:
         await driver.shows("6 log")
         await driver.press("2", "z")
-        assert "mean ± in-group std" not in await driver.shows("[2 judge]", "seconds per call")
+        assert "mean ± in-group std" not in await driver.shows("[2 judge]", "time per call")
         await driver.press("escape")
-        await driver.shows("mean ± in-group std", "seconds per call")
+        await driver.shows("mean ± in-group std", "time per call")
 
 
 async def test_a_starting_run_says_what_it_waits_for(runs: Path) -> None:
