@@ -14,6 +14,7 @@ from engine.base.follow import RESTARTS, FileFollower
 from engine.doctor.console import ConsoleDiagnosis, Stopped, never
 from engine.doctor.excerpts import fuller, size, with_meanings
 from engine.doctor.merge import merge_findings
+from engine.doctor.run_end import soften_ray
 from engine.doctor.trainer_dialects import framework_of, in_terms_of, is_ours
 from engine.findings.finding import Finding
 
@@ -109,6 +110,8 @@ class LogDoctor:
         text: list[Finding] = []
         if self._console is not None:
             text = self._console.findings(ended=activity.is_settled, stopped=stopped)
+        if not activity.is_over:
+            text = soften_ray(text)
         for numbers in self._numbers:
             numbers.read(ended=activity.is_settled, stopped=stopped)
         richest = self._richest

@@ -1,8 +1,8 @@
-"""Adjusts findings to how a run ended, as its supervisor saw it."""
+"""Adjusts findings to the state of a run: how it ended, or that it has not failed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from engine.doctor.trainer_dialects import framework_of, in_terms_of
@@ -14,6 +14,9 @@ from engine.runs.state import RunState
 
 _KILLED = "killed by SIGKILL"
 _INTERRUPTED = "job_cancelled_or_interrupted"
+_RAY = "ray_start_or_worker_died"
+_REQUESTED = ("stopped by user ", "stopped by the guard ")
+"""Reasons of runs that a stop request ended; others were stopped from outside."""
 
 
 KILLED = Symptom(
@@ -30,15 +33,23 @@ KILLED = Symptom(
 def adjust_to_end(
     text: Sequence[Finding], state: RunState, *, stop_is_asked: bool = False
 ) -> list[Finding]:
-    """Adjust severities to the end of a run: a requested stop is no alert, a silent kill is one.
+    """Adjust findings to the state of a run.
 
-    Nor is an error in a run that reached its last step. ``stop_is_asked`` applies until the run has
-    ended; then its reason shows whether that stop ended it.
+    - The signals of a requested stop are no finding, those of another stop no alert.
+    - An error is no alert in a run that reached its last step.
+    - A silent kill is an alert.
+    - What Ray reports is a warning while the run has not failed.
+
+    ``stop_is_asked`` applies until the run has ended; then its reason shows whether that stop ended
+    it.
     """
     reason = state.reason or ""
-    if reason.startswith("stopped by ") or (stop_is_asked and not state.has_ended):
+    if reason.startswith(_REQUESTED) or (stop_is_asked and not state.has_ended):
+        return soften_ray(_without_interruptions(text), "The run was stopped before it failed.")
+    if reason.startswith("stopped by "):
         return [
-            _as_info(finding) if finding.category == _INTERRUPTED else finding for finding in text
+            _as_info(finding) if finding.category == _INTERRUPTED else finding
+            for finding in soften_ray(text, "The run was stopped before it failed.")
         ]
     if state.went_well:
         return [
@@ -48,7 +59,38 @@ def adjust_to_end(
     if _KILLED in reason and not any(finding.severity.is_alarm for finding in text):
         evidence = Evidence(reason, step=state.step)
         return [KILLED.finding(Case(onset=state.step), evidence), *text]
-    return list(text)
+    if state.has_ended or state.state == "stalled":
+        return list(text)
+    return soften_ray(text)
+
+
+def soften_ray(
+    text: Iterable[Finding], why: str = "Ray may recover: the run has not failed."
+) -> list[Finding]:
+    """Make what Ray reports a warning, for a run that has not failed.
+
+    Ray restarts workers and repeats connections, so its messages do not show that the run fails. A
+    traceback of the program does.
+    """
+    return [_softened(finding, why) if _is_report_of_ray(finding) else finding for finding in text]
+
+
+def _is_report_of_ray(finding: Finding) -> bool:
+    is_severe = finding.severity in (Severity.CRITICAL, Severity.ERROR)
+    has_frames = len(finding.evidence) > 1
+    return finding.category == _RAY and is_severe and not has_frames
+
+
+def _softened(finding: Finding, why: str) -> Finding:
+    return replace(finding, severity=Severity.WARNING, cause=f"{finding.cause} {why}")
+
+
+def _without_interruptions(findings: Iterable[Finding]) -> list[Finding]:
+    return [
+        replace(finding, followed_by=tuple(_without_interruptions(finding.followed_by)))
+        for finding in findings
+        if finding.category != _INTERRUPTED
+    ]
 
 
 def offer_fixes(findings: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:

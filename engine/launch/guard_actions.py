@@ -1,4 +1,4 @@
-"""Diagnose a run repeatedly, and act once on every alert."""
+"""Diagnose a run repeatedly, and act on every new alert."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.base.addresses import cleartext_complaint
 from engine.base.masking import mask_text
 from engine.doctor.already_known import KnownFindings
 from engine.doctor.live import RunFollower
-from engine.findings.finding import Finding
+from engine.findings.finding import Finding, Severity
 from engine.findings.guard_settings import GuardSettings, fires
 from engine.runs.events import ask_stop, log_event
 from engine.runs.rundir import RunDir, RunDirGuard
@@ -24,13 +24,14 @@ from engine.runs.state import RunState
 
 
 class Guard:
-    """Acts once on every alert of an attempt."""
+    """Acts once on every alert of an attempt, and again when an alert has become more severe."""
 
     def __init__(self, run: RunDir, settings: GuardSettings, attempt: int) -> None:
         self._run, self._settings, self._attempt = run, settings, attempt
         self._guard, self._doctor = RunDirGuard(run), RunFollower(run, since_attempt=attempt)
         self._reported_before = KnownFindings(run, attempt)
-        self._acted_on: set[str] = set()
+        self._acted_on: dict[str, int] = {}
+        """The rank of the severity at which it acted, by finding ID."""
 
     def watch(self) -> None:
         """Diagnose until the attempt has ended, another one has begun, or the run is gone."""
@@ -46,9 +47,10 @@ class Guard:
 
     def _act_on(self, findings: list[Finding], state: RunState) -> None:
         for finding in findings:
-            is_new = finding.severity.is_alarm and finding.id not in self._acted_on
+            rank = finding.severity.rank
+            is_new = rank < self._acted_on.get(finding.id, Severity.INFO.rank)
             if is_new and not self._reported_before.has(finding):
-                self._acted_on.add(finding.id)
+                self._acted_on[finding.id] = rank
                 self._act(finding, state)
 
     def _act(self, finding: Finding, state: RunState) -> None:

@@ -149,3 +149,13 @@ def test_a_file_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(OSError, match="night"):
         doctor.diagnose()
+
+
+def test_what_ray_may_recover_from_is_a_warning_while_the_log_grows(tmp_path: Path) -> None:
+    path = tmp_path / "night.log"
+    slow = "[2026-01-01 00:00:00,000 E 1 1] (raylet) worker_pool.cc:586: Some workers of the worker"
+    path.write_text(f"{slow} process(7) have not registered within the timeout.\n")
+    [growing] = LogDoctor(source_of(path)).diagnose()
+    [ended] = diagnose_file(path)
+    assert growing.id == ended.id == "ray_start_or_worker_died.slow"
+    assert (growing.severity, ended.severity) == ("warning", "critical")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.doctor.run_end import adjust_to_end, offer_fixes
-from engine.findings.finding import Finding, Severity
+from engine.findings.finding import Evidence, Finding, Severity
 from engine.runs.state import RunState, write_state
 from tests.engine.checkpoints.checkpoint_files import save
 from tests.engine.reports.runs import make_run
@@ -16,16 +17,53 @@ from tests.engine.reports.runs import make_run
 INTERRUPTED = Finding("job_cancelled_or_interrupted.keyboard", Severity.ERROR, "stopped", "Ctrl-C")
 
 
-def test_a_stop_that_was_asked_for_is_no_alarm() -> None:
-    [one] = adjust_to_end(
-        [INTERRUPTED], RunState("finished", reason="stopped by user at step 3 of 9")
-    )
-    assert one.severity is Severity.INFO
+SLOW_WORKER = Finding(
+    "ray_start_or_worker_died.slow", Severity.CRITICAL, "slow", "60 s", (Evidence("timeout"),)
+)
 
 
-def test_nor_is_it_while_the_run_still_stops() -> None:
-    [one] = adjust_to_end([INTERRUPTED], RunState("running"), stop_is_asked=True)
-    assert one.severity is Severity.INFO
+@pytest.mark.parametrize("who", ["user", "the guard"])
+def test_the_signals_of_a_requested_stop_are_no_finding(who: str) -> None:
+    state = RunState("finished", reason=f"stopped by {who} at step 3 of 9")
+    judge = Finding("judge_auth", Severity.ERROR, "refused", "no key", followed_by=(INTERRUPTED,))
+    assert adjust_to_end([INTERRUPTED], state) == []
+    [finding] = adjust_to_end([judge], state)
+    assert (finding.severity, finding.followed_by) == ("error", ())
+
+
+def test_nor_are_they_while_the_run_still_stops() -> None:
+    assert adjust_to_end([INTERRUPTED], RunState("stopping"), stop_is_asked=True) == []
+
+
+def test_a_stop_from_outside_is_information() -> None:
+    state = RunState("finished", reason="stopped by SIGTERM to its supervisor at step 3")
+    [finding] = adjust_to_end([INTERRUPTED], state)
+    assert finding.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    ("state", "severity"),
+    [
+        (RunState("starting", waiting_for="rollout server"), "warning"),
+        (RunState("running"), "warning"),
+        (RunState("stalled"), "critical"),
+        (RunState("failed", reason="exit code 1"), "critical"),
+        (RunState("lost"), "critical"),
+        (RunState("finished", reason="stopped by user before the first step"), "warning"),
+        (RunState("finished"), "info"),
+    ],
+    ids=lambda value: getattr(value, "word", value),
+)
+def test_what_ray_may_recover_from_is_a_warning_until_the_run_has_failed(
+    state: RunState, severity: str
+) -> None:
+    [finding] = adjust_to_end([SLOW_WORKER], state)
+    assert finding.severity == severity
+
+
+def test_a_traceback_below_ray_stays_critical() -> None:
+    raised = replace(SLOW_WORKER, evidence=(Evidence("RayError"), Evidence("raised in main.py:3")))
+    assert adjust_to_end([raised], RunState("starting")) == [raised]
 
 
 def test_a_run_that_was_interrupted_before_the_stop_it_was_asked_for_is_one() -> None:

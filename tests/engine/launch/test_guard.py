@@ -23,13 +23,13 @@ from engine.doctor.already_known import KnownFindings
 from engine.findings.finding import Finding, Severity
 from engine.findings.guard_settings import GuardSettings, fires
 from engine.launch.guard import LOCK
-from engine.launch.guard_actions import message, notify
+from engine.launch.guard_actions import Guard, message, notify
 from engine.launch.launcher import start_supervisor
 from engine.recipe.recipe import load_recipe
 from engine.runs.events import clear_requests, pending_stop
 from engine.runs.processes import end_members, send
 from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state
+from engine.runs.state import RunState, observed_state
 from tests.engine.checkpoints.checkpoint_files import save
 from tests.engine.doctor.test_live import log_steps, make_run
 from tests.engine.supervise.faults.stage import Stage, events, logged, supervisor_of
@@ -249,6 +249,18 @@ def test_another_finding_is_noted_once_and_changes_nothing(stage: Stage) -> None
 
 
 @pytest.mark.waits
+def test_a_finding_that_becomes_more_severe_is_acted_on_again(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    guard = Guard(run, GuardSettings(stop_on=("critical",), stop_at_once=True), 1)
+    for severity in (Severity.WARNING, Severity.WARNING):
+        guard._act_on([finding(severity=severity)], RunState("running"))
+    assert pending_stop(run) is None
+    guard._act_on([finding(severity=Severity.CRITICAL)], RunState("running"))
+    assert pending_stop(run) is not None
+    noted = [event["severity"] for event in jsonl.read(run.events) if event["event"] == "finding"]
+    assert noted == ["warning", "critical"]
+
+
 def test_a_guard_command_runs_without_a_shell_and_gets_the_finding(
     stage: Stage, tmp_path: Path
 ) -> None:

@@ -47,6 +47,13 @@ def test_out_of_memory_on_one_rank_explains_the_time_out_of_the_others() -> None
     assert [consequence.category for consequence in root.followed_by] == ["nccl_timeout_or_error"]
 
 
+def test_a_worker_that_started_slowly_does_not_explain_a_later_error() -> None:
+    slow = "(raylet) worker_pool.cc:5: Some workers have not registered within the timeout.\n"
+    frames = '  File "/w/mine/train.py", line 90, in main\n    raise error\n'
+    assert ids(slow, HEADER, frames, OOM)[0] == "cuda_oom_training.oom"
+    assert ids(slow) == ["ray_start_or_worker_died.slow"]
+
+
 def test_a_judge_that_refuses_many_lines_apart_is_named_once() -> None:
     refused = "judge: rate_limit (attempt 2/2, giving up): Error code: 429 - refused: call {}\n"
     frames = '  File "/app/trainer/replay_buffer.py", line 90, in sample\n    raise error\n'
