@@ -54,33 +54,44 @@ class SystemSampler:
 
 
 class ProportionalMemory:
-    """Memory of many processes with shared pages counted once (PSS).
+    """Memory of many processes with shared pages counted once (PSS), without pages of files.
 
     A run's workers share Ray's object store and, on a CPU, the pages of the process they were
-    forked from, so the sum of their resident sizes is far too large. The kernel walks every page
-    for this, so it is measured rarely, and more rarely if measuring is slow.
+    forked from, so the sum of their resident sizes is far too large. Pages of files, such as
+    libraries, are not counted: the machine's ``mem_used`` does not count them either, because the
+    kernel can drop them.
+
+    The kernel walks every page for this, so it is measured rarely, and more rarely if measuring is
+    slow.
     """
 
     def __init__(self) -> None:
         self._due = 0.0
-        self._last = 0
+        self._sizes: dict[int, int] = {}
 
     def bytes(self, pids: Iterable[int]) -> int:
-        """The last measured sum."""
+        """The last measured sum, of the processes that have not ended since."""
+        pids = list(pids)
         started = time.monotonic()
         if started >= self._due:
-            self._last = sum(_pss(pid) for pid in pids)
+            self._sizes = {pid: _pss(pid) for pid in pids}
             took = time.monotonic() - started
             self._due = started + max(_PSS_PERIOD_S, 100 * took)
-        return self._last
+        return sum(self._sizes.get(pid, 0) for pid in pids)
 
 
 def _pss(pid: int) -> int:
     try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
     except OSError:
         return 0
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    sizes = {
+        name: int(size.split()[0]) * 1024
+        for name, _, size in (line.partition(":") for line in text.splitlines())
+        if name.startswith("Pss")
+    }
+    total = sizes.get("Pss", 0)  # Linux before 5.9 does not say what part is of files.
+    return max(0, total - sizes.get("Pss_File", 0))
 
 
 class Gpu:
