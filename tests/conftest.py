@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from engine.preflight import environment
+from engine.preflight import environment, machine
 from engine.preflight.testsuite import environment_of_tests
 from tests.paths import ROOT
 
@@ -42,6 +42,14 @@ def _state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     """The key that vouches for the runs of the tests is not the one of who runs them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_runs_of_other_tests() -> Iterator[None]:
+    """The check ``machine`` warns of every run on this machine, also of the tests beside this."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine, "marked", lambda: iter(()))
         yield
 
 

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 
 import psutil
 
+from engine.base.jsonl import line
 from engine.host.gpus import ALL
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
+from engine.runs.processes import marked
 from engine.runs.registry import ActiveRuns
-from engine.runs.state import RunState, this_host
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, observed_state, this_host
 
 _MACHINE = "machine"
 
@@ -19,29 +22,54 @@ _MACHINE = "machine"
 def check_machine(subject: Subject) -> Check:
     """Name the active runs on this host that this one would not wait for.
 
-    Two runs on one GPU are short of memory; two on one CPU are each half as fast.
+    Two runs on one GPU are short of memory; two on one CPU are each half as fast. Runs of other
+    runs directories are found by their processes; a queue does not wait for them.
     """
     if subject.uses_cluster:
         return ok(_MACHINE, f"the cluster at {subject.env['RAY_ADDRESS']} runs the training")
-    others = {
+    neighbors = {
         name: state
         for name, state in ActiveRuns(subject.runs).read().items()
         if name not in subject.ahead
         and state.state != "queued"
         and state.host in (None, this_host())
     }
-    if not others:
-        return ok(_MACHINE, "no other active run on this host")
-    if subject.waits:
-        return ok(_MACHINE, f"active; this run is queued until they end: {', '.join(others)}")
-    messages = []
-    for name, state in others.items():
-        total = f" of {state.total_steps}" if state.total_steps else ""
-        step = f" at step {state.step or 0}{total}" if state.step or state.total_steps else ""
-        shared = _shared_devices(state, subject)
-        messages.append(f"run '{name}' is {state.state}{step} and shares {shared}")
-    fix = f"grubrics-tui launch {subject.recipe.path} --queue"
+    elsewhere = _runs_of_other_directories(subject)
+    if not neighbors and not elsewhere:
+        return ok(_MACHINE, "no other active run of yours on this host")
+    if subject.waits and not elsewhere:
+        return ok(_MACHINE, f"active; this run is queued until they end: {', '.join(neighbors)}")
+    messages = [
+        _describe_run(f"'{name}'", state, subject)
+        for name, state in ({} if subject.waits else neighbors).items()
+    ]
+    for run, state in elsewhere.items():
+        folder = line(str(run.path.parent))
+        messages.append(_describe_run(f"'{run.id}' of {folder}", state, subject))
+    if elsewhere:
+        messages.append("--queue does not wait for runs of another runs directory")
+    can_wait = neighbors and not subject.waits
+    fix = f"grubrics-tui launch {subject.recipe.path} --queue" if can_wait else None
     return warn(_MACHINE, "; ".join(messages), fix)
+
+
+def _runs_of_other_directories(subject: Subject) -> dict[RunDir, RunState]:
+    """Active runs of this user on this host that are not below ``subject.runs``."""
+    here = subject.runs.resolve()
+    directories = {mark.directory for _, mark in marked() if mark.directory.parent != here}
+    runs = [RunDir(directory) for directory in sorted(directories)]
+    states = {run: observed_state(run) for run in runs if run.manifest.exists()}
+    return {
+        run: state
+        for run, state in states.items()
+        if not state.has_ended and state.state != "queued"
+    }
+
+
+def _describe_run(name: str, state: RunState, subject: Subject) -> str:
+    total = f" of {state.total_steps}" if state.total_steps else ""
+    step = f" at step {state.step or 0}{total}" if state.step or state.total_steps else ""
+    return f"run {name} is {state.state}{step} and shares {_shared_devices(state, subject)}"
 
 
 def _shared_devices(state: RunState, subject: Subject) -> str:

@@ -69,8 +69,9 @@ def logged_step(run: RunDir, step: int) -> dict[str, float]:
 def test_from_checklist_to_log_entry(
     project: Project, cockpit: Terminal, size: tuple[int, int]
 ) -> None:
-    cockpit.wait_for(r"ok, 0 warnings, 0 failed, \d+ skipped")
-    cockpit.wait_for(r"All checks passed")
+    # Another run on this machine is a warning.
+    cockpit.wait_for(r"ok, \d+ warnings?, 0 failed, \d+ skipped")
+    cockpit.wait_for(r"Press l to")
 
     cockpit.press("l")
     cockpit.wait_for(r"engine\.train\.grpo")

@@ -287,7 +287,7 @@ async def launch(driver: Driver, world: World) -> None:
     planned = LaunchScreen.Planned([made], step_plan(recipe))
     screen.post_message(planned)
     needed = replace(estimate(recipe, {}, RUNS), host_bytes=16 << 30)
-    needs = Needs(needed, 120 << 30, ok("machine", "no other active run on this host"))
+    needs = Needs(needed, 120 << 30, ok("machine", "no other active run of yours on this host"))
     screen.post_message(LaunchScreen.Estimated(planned, needs))
     await settled(driver)
 

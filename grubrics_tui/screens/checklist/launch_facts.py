@@ -109,7 +109,8 @@ def need_facts(needs: Needs, runs: int) -> Iterator[Fact]:
         yield "judge", _format_judge(estimate.judge, runs)
     if needs.machine.status == "warn":
         yield "machine", Content.styled(needs.machine.message, "bold $warning")
-        yield "", "w queues this run; enter starts it alongside the others"
+        queue = "w queues this run; " if needs.machine.fix else ""
+        yield "", f"{queue}enter starts it alongside the others"
     else:
         yield "machine", needs.machine.message
 

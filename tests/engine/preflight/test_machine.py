@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from engine.base import jsonl
 from engine.preflight import machine
 from engine.preflight.check import Check, Subject
-from engine.runs.processes import identify
-from engine.runs.rundir import RunDir
+from engine.runs.processes import identify, marked
+from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE, RunDir
 from engine.runs.state import RunState, StateName, this_host, write_state
 from tests.engine.preflight.project import Project
 
 
 def active(
-    project: Project, name: str = "other", state: StateName = "running", **more: str
-) -> None:
-    run = RunDir(project.root / "runs" / name)
+    project: Project,
+    name: str = "other",
+    state: StateName = "running",
+    folder: str = "runs",
+    **more: str,
+) -> RunDir:
+    run = RunDir(project.root / folder / name)
     run.path.mkdir(parents=True)
     known: dict[str, Any] = {"host": this_host(), **more}
     mine = identify(os.getpid())
     write_state(run, RunState(state, supervisor=mine, step=3, total_steps=40, **known))
+    return run
+
+
+@pytest.fixture
+def elsewhere(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunDir]:
+    """A run of another runs directory, with a live process."""
+    run = active(project, "night", folder="elsewhere")
+    jsonl.write_json(run.manifest, {"v": 1})
+    mark = {ATTEMPT_DIR_VARIABLE: str(run.attempt(1).path), RUN_ID_VARIABLE: run.id}
+    process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, env={**os.environ, **mark})
+    identity = identify(process.pid)
+    of_test = [(found, mark) for found, mark in marked() if found == identity]
+    monkeypatch.setattr(machine, "marked", lambda: iter(of_test))
+    yield run
+    process.communicate()
 
 
 def answer(project: Project, *overrides: str, waits: bool = False, **env: str) -> Check:
@@ -67,7 +89,30 @@ def test_a_run_that_waits_for_its_turn_is_not_warned(project: Project) -> None:
 @pytest.mark.parametrize("state", ["queued", "finished"])
 def test_queued_and_ended_runs_use_nothing(project: Project, state: StateName) -> None:
     active(project, state=state)
-    assert answer(project).message == "no other active run on this host"
+    assert answer(project).message == "no other active run of yours on this host"
+
+
+def test_a_run_of_another_runs_directory_is_named_with_it(
+    project: Project, elsewhere: RunDir
+) -> None:
+    result = answer(project)
+    folder = elsewhere.path.parent
+    assert result.status == "warn" and result.fix is None
+    assert f"run 'night' of {folder} is running at step 3 of 40" in result.message
+
+
+def test_a_queue_does_not_wait_for_it(project: Project, elsewhere: RunDir) -> None:
+    active(project)
+    assert "'other'" in answer(project).message
+    waiting = answer(project, waits=True)
+    assert (waiting.status, waiting.fix, "'other'" in waiting.message) == ("warn", None, False)
+
+
+def test_an_ended_run_of_another_directory_uses_nothing(
+    project: Project, elsewhere: RunDir
+) -> None:
+    write_state(elsewhere, RunState("finished"))
+    assert answer(project).status == "ok"
 
 
 def test_a_run_on_another_machine_shares_nothing(project: Project) -> None:
