@@ -168,7 +168,7 @@ def _verdict(estimate: Estimate, sizes: Sizes) -> str:
     peak = sizes.memory.peak
     text = f"peak: {size(peak.total)} in '{peak.name}'"
     if estimate.device == "cpu":
-        return f"{text} of {size(estimate.host_bytes)} host memory (CPU run)"
+        return f"{text} + Python and Ray, of {size(estimate.host_bytes)} host memory (CPU run)"
     if estimate.gpu_bytes is None:
         return f"{text} without vLLM's memory; set --gpu-memory, because no GPU was found"
     text = f"{text} of {size(estimate.gpu_bytes)}"

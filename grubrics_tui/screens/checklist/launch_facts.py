@@ -129,7 +129,7 @@ def _format_memory(estimate: Estimate) -> str:
     peak = estimate.sizes.memory.peak
     text = f"{memory(peak.total)} at its peak ({peak.name})"
     if estimate.device == "cpu":
-        return f"{text} of {memory(estimate.host_bytes)} of this host"
+        return f"{text} + Python and Ray, of {memory(estimate.host_bytes)} of this host"
     if estimate.gpu_bytes is None:
         return f"{text} on each GPU, without vLLM's share: no GPU is visible here"
     return f"{text} of {memory(estimate.gpu_bytes)} on each GPU: {estimate.room}"

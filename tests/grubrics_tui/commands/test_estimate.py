@@ -14,13 +14,16 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from engine.base import jsonl
+from engine.estimate.report import estimate as estimated
 from engine.launch.launcher import manifest, plan
+from engine.preflight.check import ok
 from engine.recipe.frozen import pinned_recipe
 from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from grubrics_tui.cli import app
 from grubrics_tui.commands.estimate import lowering
+from grubrics_tui.screens.checklist.launch_facts import Needs, need_facts
 from tests.paths import CONFIGS
 
 Call = Callable[..., tuple[int, str]]
@@ -41,6 +44,18 @@ def test_the_peak_is_shown_with_its_phase_and_the_verdict() -> None:
     assert done.exit_code == 0
     assert "peak: 58.2 GiB in 'rollout' of 80.0 GiB: fits" in done.output
     assert "duration: unknown" in done.output
+
+
+def test_the_peak_of_a_cpu_run_names_what_it_leaves_out(tmp_path: Path) -> None:
+    shape = {"num_hidden_layers": 2, "hidden_size": 8, "intermediate_size": 16, "vocab_size": 100}
+    heads = {"model_type": "qwen2", "num_attention_heads": 2, "num_key_value_heads": 2}
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps({**shape, **heads}))
+    override = f"actor_rollout_ref.model.path={tmp_path / 'model'}"
+    assert "+ Python and Ray, of" in estimate("grpo_tiny", override).output
+    recipe = load_recipe("grpo_tiny", [override])
+    needs = Needs(estimated(recipe, {}, tmp_path), 0, ok("machine", "alone"))
+    assert "+ Python and Ray, of" in str(dict(need_facts(needs, 1))["memory"])
 
 
 def test_what_does_not_fit_is_exit_code_1() -> None:
