@@ -40,6 +40,7 @@ from engine.evaluation.summary import (
     TargetRows,
     compare_targets,
     find_results,
+    settle_scale,
 )
 from engine.evaluation.targets import TEXTS, Target
 from engine.evaluation.texts import baseline_text
@@ -179,7 +180,9 @@ def summarize(
         target.name: TargetRows.read(target.name, evaluation.folder.find(target))
         for target in evaluation.targets
     }
-    metrics = metrics_of(evaluation.setup.scoring)
+    metrics = [
+        settle_scale(metric, rows.values()) for metric in metrics_of(evaluation.setup.scoring)
+    ]
     results = [
         result
         for target in evaluation.targets

@@ -5,24 +5,31 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from engine.evaluation.folder import LOSS, ScoreRow
+from engine.own_reward.function import TASK_LABEL
 from engine.reward.formula import RewardParts, RewardSettings, total_reward
 from engine.reward.scorer import ScoredRollout
 from engine.rubrics.rubric import parse_rubric
+from engine.tasks.registry import tasks
+
+Scale = Literal["rate", "undeclared", "graded"]
+"""What the scores of a metric can be: ``rate`` is 0 (wrong) or 1 (right). ``undeclared`` are those
+of a function that may be a rate: the scores of all targets together decide."""
 
 
 @dataclass(frozen=True)
 class Metric:
     """``worst``: the value of a completely wrong answer; None if there is none.
 
-    ``may_be_rate``: its scores are those of a function, and can all be 0 (wrong) or 1 (right).
+    ``bounds``: the smallest and largest possible value, where they are known.
     """
 
     name: str
     worst: float | None
-    may_be_rate: bool = False
+    scale: Scale = "graded"
+    bounds: tuple[float, float] | None = None
     lower_is_better: bool = False
 
     def value(self, row: ScoreRow) -> float | None:
@@ -37,16 +44,25 @@ def metrics_of(scoring: Mapping[str, Any]) -> tuple[Metric, ...]:
     if LOSS in scoring:
         return (Metric(LOSS, None, lower_is_better=True),)
     if "function" in scoring:
-        return (Metric("reward", 0.0, may_be_rate=True),)
+        return (Metric("reward", 0.0, _scale_of(scoring)),)
     settings = RewardSettings(**scoring["reward"])
     worst = total_reward(RewardParts(-1.0, 0.0, 0.0, 1.0), settings)
     return (
         Metric("reward", worst),
-        Metric("alignment", -1.0),
-        Metric("discrimination", 0.0),
-        Metric("format_validity", 0.0),
-        Metric("info_value", 0.0),
+        Metric("alignment", -1.0, bounds=(-1.0, 1.0)),
+        Metric("discrimination", 0.0, bounds=(0.0, 0.5)),
+        Metric("format_validity", 0.0, bounds=(0.0, 1.0)),
+        Metric("info_value", 0.0, bounds=(0.0, 1.0)),
     )
+
+
+def _scale_of(scoring: Mapping[str, Any]) -> Scale:
+    """What a task declares of its scores; another function declares nothing."""
+    label = str(scoring["function"])
+    task = tasks().get(label.removeprefix(TASK_LABEL)) if label.startswith(TASK_LABEL) else None
+    if task is None:
+        return "undeclared"
+    return "rate" if task.is_rate(scoring["kwargs"]) else "graded"
 
 
 def measure(scored: ScoredRollout, text: str) -> dict[str, float]:

@@ -115,12 +115,23 @@ class TargetComparison:
 
 def find_results(target: TargetRows, metrics: Sequence[Metric], samples: int = 1) -> list[Result]:
     """The metrics of a target with ``samples`` answers per item. The samples of an item are one
-    cluster; with several, also best of ``samples`` and, where all scores are 0 or 1, pass@k. A loss
+    cluster; with several, also best of ``samples`` and, for a rate, pass@k. A loss
     also has the mean over all tokens, as trainers log it."""
     results = [_result(target, metric) for metric in metrics]
     if metrics[0].name == LOSS:
         results.append(_token_mean(target, metrics[0]))
     return [*results, *_at_k(target, metrics[0], samples)]
+
+
+def settle_scale(metric: Metric, targets: Iterable[TargetRows]) -> Metric:
+    """Decide whether undeclared scores are a rate: if 0 and 1 both occur, and nothing else does.
+
+    Scores that are all equal show no range, so they are no rate.
+    """
+    if metric.scale != "undeclared":
+        return metric
+    scores = {value for target in targets for value in target.values(metric).values()}
+    return replace(metric, scale="rate" if scores == {0.0, 1.0} else "graded")
 
 
 def compare_targets(
@@ -169,19 +180,27 @@ def _result(target: TargetRows, metric: Metric) -> Result:
 def _estimate(target: TargetRows, values: Mapping[Key, float], metric: Metric) -> Estimate:
     """The mean of values by item and sample; the values of one prompt are one cluster.
 
-    Scores of 0 and 1, one per prompt, are a rate: even if all are equal its interval has a width.
-    If several per prompt are all equal, each prompt counts once.
+    A rate with one score per prompt has Wilson's interval, which has a width even if all scores are
+    equal. If several per prompt are all equal, each prompt counts once. Other intervals end at the
+    bounds of the metric.
     """
     numbers = [*values.values()]
     estimate = estimate_clustered_mean(numbers, target.clusters(uid for uid, _ in values))
-    if not metric.may_be_rate or not all(number in (0.0, 1.0) for number in numbers):
-        return estimate
+    if metric.scale != "rate" or not all(number in (0.0, 1.0) for number in numbers):
+        return _bounded(estimate, metric)
     if estimate.units == len(numbers):
         return estimate_rate(round(sum(numbers)), len(numbers))
     if len(set(numbers)) == 1:
         rate = estimate_rate(round(numbers[0]) * estimate.units, estimate.units)
         return replace(rate, n=len(numbers))
     return estimate
+
+
+def _bounded(estimate: Estimate, metric: Metric) -> Estimate:
+    if metric.bounds is None or estimate.low is None or estimate.high is None:
+        return estimate
+    least, most = metric.bounds
+    return replace(estimate, low=max(least, estimate.low), high=min(most, estimate.high))
 
 
 def _token_mean(target: TargetRows, metric: Metric) -> Result:
@@ -227,7 +246,8 @@ def _at_k(target: TargetRows, metric: Metric, k: int) -> Iterator[Result]:
         return Result(target.name, f"{name}@{k}", estimate, unscored, None, None, left_out)
 
     yield result("best", {uid: best_of_k(scores, k) for uid, scores in complete.items()})
-    if complete and all(score in (0.0, 1.0) for scores in complete.values() for score in scores):
+    scored = {score for scores in complete.values() for score in scores}
+    if metric.scale == "rate" and complete and scored <= {0.0, 1.0}:
         passed = {uid: pass_at_k(len(s), round(sum(s)), k) for uid, s in complete.items()}
         yield result("pass", passed)
 

@@ -26,6 +26,7 @@ PACKAGE = "pkg://"
 FILE = "file://"
 PLUGIN = "plugin://"
 TASK = "task://"
+TASK_LABEL = "task "
 GROUP = "grubrics.rewards"
 
 
@@ -82,7 +83,7 @@ class RewardFunction:
     def label(self) -> str:
         """``gsm8k.py:compute_score``, or ``task questions``."""
         if self.task is not None:
-            return f"task {self.task}"
+            return f"{TASK_LABEL}{self.task}"
         return f"{self.module or Path(self.path).name}:{self.name}"
 
     def find_file(self) -> Path | None:

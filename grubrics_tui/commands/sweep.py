@@ -199,7 +199,7 @@ def _best_line(best: Result | None, results: Sequence[Result]) -> str:
     ]
     ties = f", and with the same mean {', '.join(equal)}" if equal else ""
     return (
-        f"best: {best.target}, {best.metric} {mean:+.3f}{ties}. The best of several looks better "
+        f"best: {best.target}, {best.metric} {mean:.3f}{ties}. The best of several looks better "
         "than it is; confirm it on other items"
     )
 

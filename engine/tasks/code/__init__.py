@@ -102,4 +102,5 @@ CODE = Task(
     extra=("tests",),
     right_answer=lambda truth, _: f"```python\n{truth}\n```",
     find_limit=_find_limit,
+    is_rate=lambda arguments: not arguments.get("partial_credit"),
 )

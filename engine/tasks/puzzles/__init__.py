@@ -41,4 +41,5 @@ PUZZLES = Task(
     make_records=_make_records,
     extra=("puzzle", "entry"),
     right_answer=lambda truth, _: f"<answer>{truth}</answer>",
+    is_rate=lambda arguments: arguments.get("partial_credit", 1.0) == 0,
 )

@@ -94,4 +94,5 @@ QUESTIONS = Task(
     extra=("kind",),
     right_answer=lambda truth, _: f"\\boxed{{{truth}}}",
     find_limit=_find_limit,
+    is_rate=lambda arguments: not arguments.get("marked_score"),
 )

@@ -122,6 +122,7 @@ TOOL_CALLS = Task(
     read=_read_tool_calls,
     extra=("tools",),
     right_answer=_right_calls,
+    is_rate=lambda arguments: not arguments.get("partial_credit"),
 )
 
 JSON = Task(
@@ -138,4 +139,5 @@ JSON = Task(
     read=_read_json_answer,
     extra=("schema",),
     right_answer=lambda truth, _: truth,
+    is_rate=lambda arguments: not arguments.get("partial_credit"),
 )

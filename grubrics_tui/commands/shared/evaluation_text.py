@@ -6,6 +6,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from math import isclose
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +144,7 @@ def _format_mean(result: Result) -> str:
     estimate = result.estimate
     if estimate is None:
         return "no scores"
-    return f"{estimate.mean:+.3f}  {format_interval(estimate)}"
+    return format_estimate(estimate)
 
 
 def _remarks(result: Result) -> str:
@@ -151,7 +152,7 @@ def _remarks(result: Result) -> str:
     if result.unscored:
         remarks.append(f"{result.unscored} unscored")
         if result.if_wrong is not None and result.estimate is not None:
-            bound = f"{result.if_wrong.mean:+.3f} {format_interval(result.if_wrong)}"
+            bound = f"{result.if_wrong.mean:.3f} {_format_interval(result.if_wrong)}"
             remarks.append(f"if all are wrong: {bound}")
     if result.left_out:
         remarks.append(f"{count_of(result.left_out, 'item')} left out")
@@ -160,7 +161,7 @@ def _remarks(result: Result) -> str:
 
 def _format_difference(pair: TargetComparison) -> str:
     estimate = pair.comparison.difference
-    return f"{estimate.mean:+.3f}  {format_interval(estimate)}"
+    return f"{estimate.mean:+.3f}  {_format_interval(estimate, '+')}"
 
 
 def _verdict(pair: TargetComparison) -> str:
@@ -179,8 +180,19 @@ def _format_use(use: JudgeUse) -> str:
     return text if use.usd is None else f"{text}, {use.usd:.2f} USD"
 
 
-def format_interval(estimate: Estimate) -> str:
-    """The limits of an estimate in parentheses."""
-    if estimate.low is None or estimate.high is None:
+def format_estimate(estimate: Estimate) -> str:
+    """A mean and its interval. Only differences have a plus sign."""
+    return f"{estimate.mean: .3f}  {_format_interval(estimate)}"
+
+
+def _format_interval(estimate: Estimate, sign: str = "") -> str:
+    """The limits of an estimate in parentheses.
+
+    Equal values have no spread, so the data does not say how far others may be.
+    """
+    low, high = estimate.low, estimate.high
+    if low is None or high is None:
         return "(no interval)"
-    return f"({estimate.low:+.3f} to {estimate.high:+.3f})"
+    if estimate.is_constant and isclose(low, high, abs_tol=1e-9):
+        return f"(all {estimate.n:,} equal)"
+    return f"({low:{sign}.3f} to {high:{sign}.3f})"

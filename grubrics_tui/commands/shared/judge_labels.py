@@ -12,7 +12,7 @@ from engine.base.errors import UsageError
 from grubrics_tui.commands.shared.evaluation_text import (
     FOLDER,
     count_reporter,
-    format_interval,
+    format_estimate,
     wrapped,
 )
 from grubrics_tui.commands.shared.output import answer, judge_log_hidden
@@ -75,7 +75,7 @@ def _lines(agreement: Agreement, settings: JudgeSettings, head: str, folder: Pat
 
 
 def _format(estimate: Estimate | None) -> str:
-    return "-" if estimate is None else f"{estimate.mean:+.3f}  {format_interval(estimate)}"
+    return "-" if estimate is None else format_estimate(estimate)
 
 
 def _json(agreement: Agreement) -> dict[str, Any]:

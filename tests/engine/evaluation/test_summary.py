@@ -10,11 +10,11 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.evaluation.folder import ScoreRow
-from engine.evaluation.measures import Metric
-from engine.evaluation.summary import TargetRows, compare_targets, find_results
+from engine.evaluation.measures import Metric, metrics_of
+from engine.evaluation.summary import TargetRows, compare_targets, find_results, settle_scale
 from tests.engine.evaluation.evaluation_rows import make_rows
 
-REWARD = Metric("reward", worst=0.0, may_be_rate=True)
+REWARD = Metric("reward", worst=0.0, scale="rate")
 
 
 def result_of(target: TargetRows, metric: str = "reward", samples: int = 2) -> dict[str, object]:
@@ -121,6 +121,34 @@ def test_scores_of_0_and_1_have_the_interval_of_a_rate() -> None:
     assert result_of(make_rows("run", [[1.0]] * 20))["ci"] == wilson
     of_samples = make_rows("run", [[1.0, 1.0]] * 20)
     assert [result_of(of_samples, name)["ci"] for name in ("reward", "pass@2")] == [wilson] * 2
+
+
+def scale_of(*rewards: Sequence[float]) -> str:
+    """The scale of a function that declares nothing, with the scores of several targets."""
+    targets = [make_rows(f"run-{n}", [[one] for one in each]) for n, each in enumerate(rewards)]
+    return settle_scale(Metric("reward", 0.0, "undeclared"), targets).scale
+
+
+def test_undeclared_scores_are_a_rate_if_both_0_and_1_occur() -> None:
+    assert scale_of([0.0, 1.0], [0.0, 0.0]) == "rate"
+    assert scale_of([0.0] * 40) == scale_of([1.0] * 40) == "graded"
+    assert scale_of([0.0, 1.0], [1.2]) == "graded"
+
+
+def test_a_task_declares_whether_its_scores_are_a_rate() -> None:
+    def scale(function: str, **arguments: float) -> str:
+        return metrics_of({"function": function, "files": {}, "kwargs": arguments})[0].scale
+
+    assert scale("task questions") == scale("task puzzles", partial_credit=0.0) == "rate"
+    assert scale("task questions", marked_score=0.1) == scale("task puzzles") == "graded"
+    assert scale("task code", partial_credit=0.5) == scale("task workflows") == "graded"
+    assert scale("rewards.py:compute_score") == "undeclared"
+
+
+def test_an_interval_ends_at_the_bounds_of_its_metric() -> None:
+    target = make_rows("run", [[1.0]] * 9 + [[0.9]])
+    [result] = find_results(target, [Metric("reward", 0.0, bounds=(0.0, 1.0))])
+    assert result.to_json()["ci"] == pytest.approx([0.9674, 1.0], abs=1e-4)
 
 
 def test_correlations_of_0_and_1_are_no_rate() -> None:

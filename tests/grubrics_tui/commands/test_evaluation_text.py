@@ -35,7 +35,7 @@ def test_no_line_is_wider_than_the_terminal(
     text = "\n".join(lines)
     assert "…" in text
     assert "global_step_2000" in text
-    assert "1 unscored; if all are wrong: +0.100 (" in text
+    assert "1 unscored; if all are wrong: 0.100 (" in text
     assert "1 item left out" in text
 
 
@@ -45,6 +45,5 @@ def test_short_names_keep_each_result_on_one_line(tmp_path: Path) -> None:
     results, _ = summarize(evaluation, [])
     result = replace(results[0], unscored=3, if_wrong=results[0].estimate)
     assert [line for line in evaluation_lines(evaluation, [result], []) if "golden" in line] == [
-        "  golden  +1.300  (+1.300 to +1.300)  "
-        "3 unscored; if all are wrong: +1.300 (+1.300 to +1.300)"
+        "  golden   1.300  (all 2 equal)  3 unscored; if all are wrong: 1.300 (all 2 equal)"
     ]

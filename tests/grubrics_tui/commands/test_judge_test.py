@@ -175,7 +175,7 @@ def labels_file(*labels: bool) -> str:
 def test_a_judge_is_validated_against_labels() -> None:
     done = judge_test("grpo_tiny", "--labels", labels_file(True, True, True, False))
     assert done.exit_code == 0
-    assert "accuracy  +0.750  (+0.301 to +0.954)" in done.stdout
+    assert "accuracy   0.750  (0.301 to 0.954)" in done.stdout
     assert "label: fail            1            0" in done.stdout
     as_json = json.loads(judge_test("grpo_tiny", "--labels", "labels.jsonl", "--json").stdout)
     assert (as_json["n"], as_json["accuracy"]["value"], as_json["unscored"]) == (4, 0.75, 0)
