@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any
 
 from engine.audit.answers import CONSTANTS, OF_ROWS, STYLES, Row, Write, writer_of, writer_of_task
+from engine.base.counts import count_of
 from engine.base.stats import percentile
 from engine.own_reward.function import RewardFunction
 from engine.own_reward.processes import START_LIMIT_S, RewardProcesses, source_of
@@ -184,16 +185,27 @@ class Audit:
             )
 
     def _pays(self, group: Scores) -> bool:
-        reference = max(self.constants, key=lambda c: c.mean, default=self.other)
+        reference = self._reference
         spread = math.hypot(reference.error, group.error)
         return group.mean > reference.mean + _ERRORS_BOUND * spread + _SMALL
 
+    @property
+    def _reference(self) -> Scores:
+        """The right answer that scores most when it is given to every question."""
+        return max(self.constants, key=lambda c: c.mean, default=self.other)
+
     def _pay_problem(self, group: Scores) -> str:
-        constant = max((c.mean for c in self.constants), default=0.0)
+        """Both means with their numbers of rows: another sample of the file has other means."""
+        best = self._reference
+        name = f"{best.answer} given to every question" if self.constants else best.answer
         return (
-            f"{group.answer} scores {group.mean:.3g}, and the best right answer that is given to "
-            f"every question {constant:.3g}"
+            f"{group.answer} scores {group.mean:.3g} (mean of {_format_rows(group)}), more than "
+            f"{name}: {best.mean:.3g} ({_format_rows(best)})"
         )
+
+
+def _format_rows(group: Scores) -> str:
+    return count_of(len(group.scores), "row")
 
 
 async def run_audit(

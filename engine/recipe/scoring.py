@@ -20,10 +20,12 @@ def reward_function(recipe: Recipe) -> RewardFunction | None:
 
 
 def scorer(recipe: Recipe) -> str:
-    """What gives the rewards where no judge does, in words."""
+    """What gives the rewards, in words."""
     function = reward_function(recipe)
     if function is not None:
         return f"rewards come from {function.label}"
+    if asks_judge(recipe):
+        return "rewards come from a judge that grades with rubrics"
     return "rewards come from a reward model"
 
 

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from engine.audit.audit import Audit, Scores
 
 
+_ANSWER = "ANSWER"
+_AS_IT_IS = "written as the file has them"
+
+
 def audit(
     source: SourceArgument,
     overrides: OverridesArgument = None,
@@ -103,8 +107,7 @@ def _format_audit(audit: Audit, file: str, model: float | None) -> Iterator[str]
 
     yield f"{audit.label} on {audit.rows} rows of {file}"
     yield ""
-    style = (audit.style or "").replace("{}", "X")
-    written = f", written as {style}" if style and not audit.is_task else ""
+    written = _format_style(audit.style) if audit.style and not audit.is_task else ""
     if audit.right.scores:
         count = len(audit.right.scores)
         full = f"{count - len(audit.below)} of {count} get the full score, {audit.full:.3g}"
@@ -122,11 +125,15 @@ def _format_audit(audit: Audit, file: str, model: float | None) -> Iterator[str]
     if not audit.is_complete:
         yield "not all answers were tried: too many of them hang"
     if audit.style is None and not audit.is_task and not audit.right.mean:
-        styles = ", ".join(STYLES).replace("{}", "X")
-        yield f"right answers were written as {styles}; write yours with --right"
+        styles = ", ".join(style.replace("{}", _ANSWER) for style in STYLES if style != "{}")
+        yield f"right answers were {_AS_IT_IS}, or as {styles}; write yours with --right"
     problems = audit.problems()
     yield "no problem found" if not problems else "problems:"
     yield from (f"  - {problem}" for problem in problems)
+
+
+def _format_style(style: str) -> str:
+    return f", {_AS_IT_IS}" if style == "{}" else f", written as {style.replace('{}', _ANSWER)}"
 
 
 def _format_hostile(groups: Sequence[Scores]) -> Iterator[str]:

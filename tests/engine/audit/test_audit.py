@@ -81,7 +81,9 @@ def test_a_constant_that_pays_more_than_guessing_is_caught(tmp_path: Path) -> No
     body = "return float(solution_str in (ground_truth, '0'))"
     result = audit(tmp_path, body, ["heads", "tails"] * 20)
     [problem] = result.problems()
-    assert problem.startswith("'0' scores 1, and the best right answer")
+    assert problem == (
+        "'0' scores 1 (mean of 40 rows), more than 'heads' given to every question: 0.5 (40 rows)"
+    )
     assert result.best_constant is not None
     assert (result.best_constant.answer, result.best_constant.mean) == ("'0'", 1)
 

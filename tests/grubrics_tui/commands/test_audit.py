@@ -36,7 +36,10 @@ def write(test: str) -> None:
 def test_a_sound_reward_passes(call: Call) -> None:
     code, text = call("audit", "grpo", PATH)
     assert (code, text.splitlines()[-1]) == (0, "no problem found"), text
-    assert "1.000  the right answer (20 of 20 get the full score, 1, written as X)" in text
+    assert (
+        "1.000  the right answer (20 of 20 get the full score, 1, written as the file has them)"
+        in text
+    )
     assert "0.250  the best constant answer: '0' to every question" in text
 
 
@@ -45,7 +48,18 @@ def test_a_reward_with_a_gap_is_a_negative_result(call: Call) -> None:
     code, text = call("audit", "grpo", PATH, "--json")
     value = json.loads(text)
     assert code == 1
-    assert any("two answers in one scores 1" in problem for problem in value["problems"])
+    assert (
+        "two answers in one scores 1 (mean of 20 rows), more than '0' given to every question: "
+        "0.25 (20 rows)"
+    ) in value["problems"]
+
+
+def test_the_way_in_which_right_answers_are_written_is_shown(call: Call) -> None:
+    write("solution_str == f'#### {ground_truth}'")
+    assert "written as #### ANSWER)" in call("audit", "grpo", PATH)[1]
+    write("0")
+    said = call("audit", "grpo", PATH)[1]
+    assert "written as the file has them, or as \\boxed{ANSWER}, #### ANSWER, " in said
 
 
 def test_the_score_of_a_runs_model_is_printed_beside_it(
@@ -65,7 +79,7 @@ def test_the_score_of_a_runs_model_is_printed_beside_it(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("grpo",), "has no task or reward function to audit: rewards come from a"),
+        (("grpo",), "has no task or reward function to audit: rewards come from a judge"),
         (("sft",), "SFT has none"),
         (("grpo", PATH, "--rows", "1"), "--rows 1: must be at least 2"),
         (("grpo", PATH, "--limit", "0"), "--limit 0: must be above 0"),
