@@ -32,8 +32,10 @@ from engine.runs.trust import is_neighbor
 _ACTIVE_FIELDS = ("trainer", "supervisor", "heartbeat", "beat", "host")
 """Fields of a state that an ended run does not need."""
 _LONGEST = 200
-"""Characters of a name or an override in the list."""
-_MOST_CHANGES = 20
+"""Characters of a name in the list."""
+_LONGEST_CHANGE = 2000
+"""Characters of an override."""
+_MOST_CHANGES = 100
 _NO_NOTES = Notes()
 
 
@@ -86,7 +88,7 @@ def _row(run: RunDir) -> Row:
         value = manifest.get(key)
         row[key] = value[:_LONGEST] if isinstance(value, str) else value
     if changed := format_changes(manifest):
-        row["changed"] = [text[:_LONGEST] for text in changed[:_MOST_CHANGES]]
+        row["changed"] = [_cut(text) for text in changed[:_MOST_CHANGES]]
     if manifest.get("kind") == COMMAND and "adopted" in run.read_manifest("adopted"):
         row["kind"] = ADOPTED
     row |= _figures(run)
@@ -99,6 +101,10 @@ def _row(run: RunDir) -> Row:
         dropped = _ACTIVE_FIELDS if state.has_ended else ()
         row["state"] = {k: v for k, v in fields.items() if v is not None and k not in dropped}
     return row
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_CHANGE else f"{text[: _LONGEST_CHANGE - 1]}…"
 
 
 def _figures(run: RunDir) -> Row:

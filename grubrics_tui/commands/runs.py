@@ -15,7 +15,7 @@ from engine.runs.columns import RunInfo
 from engine.runs.rundir import archive_root, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import cut_lines, print_json, say
+from grubrics_tui.commands.shared.output import cut_lines, print_json, say, terminal_width
 from grubrics_tui.commands.shared.run_table import format_runs
 from grubrics_tui.commands.shared.run_text import health_json
 from grubrics_tui.settings.list_view import ListViewFile
@@ -113,7 +113,7 @@ def _print_runs(
         print_json({"runs": [row | health_json(health[info.id]) for row, info in rows]})
         return
     if listed:
-        lines = clean_texts(format_runs(listed, table))
+        lines = clean_texts(format_runs(listed, table, whole=terminal_width() is None))
         print("".join(f"{row}\n" for row in cut_lines(lines)), end="")
     if unchecked := sum(health[info.id] is UNKNOWN for info in listed):
         count = "1 finished run" if unchecked == 1 else f"{unchecked} finished runs"

@@ -151,6 +151,20 @@ def test_chosen_columns_are_printed_under_their_heads(scored: Path) -> None:
     assert rows[1].split() == ["high", "▃", "0.900", "lr=0.9", "–"]
 
 
+def test_a_pipe_gets_every_value_completely(scored: Path) -> None:
+    run = RunDir(scored / "low")
+    long = "x" * 300
+    changes = [
+        {"key": f"{'y' * 30}{number}", "before": "", "after": long, "origin": "cli"}
+        for number in range(25)
+    ]
+    jsonl.write_json(run.manifest, {"v": 1, "kind": "grpo", "changes": changes})
+    write_state(run, RunState("failed", started=1e9, ended=1e9, step=123_456, total_steps=200_000))
+    for options in ((), ("--columns", "id,changed,step")):
+        (row,) = (line for line in lines(scored, *options) if line.startswith("low"))
+        assert row.count(long) == 25 and "123456/200000" in row and "…" not in row
+
+
 def test_the_table_leaves_out_columns_of_which_no_run_has_a_value(scored: Path) -> None:
     head = lines(scored)[0].split()
     assert head == ["id", "step", "reward", "changed", "took", "age", "state"]
