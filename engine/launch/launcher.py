@@ -33,7 +33,7 @@ from engine.recipe.frozen import (
     training_fingerprint,
 )
 from engine.recipe.places import checkpoint_dir, data_files, local_folder, model_name
-from engine.recipe.recipe import Recipe
+from engine.recipe.recipe import Recipe, short_keys
 from engine.recipe.scoring import reward_function
 from engine.recipe.steps import step_plan
 from engine.runs.events import log_event
@@ -350,8 +350,16 @@ def _base_model(recipe: Recipe, ticket: Ticket | None) -> list[Path]:
 
 
 def _changes(recipe: Recipe) -> list[dict[str, Any]]:
+    """The overrides; ``end`` is a shorter name of the key, for lists."""
+    ends = short_keys(recipe)
     return [
-        {"key": c.key, "before": c.before, "after": c.after, "origin": c.origin}
+        {
+            "key": c.key,
+            "end": ends[c.key],
+            "before": c.before,
+            "after": c.after,
+            "origin": c.origin,
+        }
         for c in recipe.changes
     ]
 

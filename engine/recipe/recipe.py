@@ -22,6 +22,7 @@ from engine.base import files
 from engine.base.errors import UsageError
 from engine.recipe import allowed
 from engine.recipe.config_files import find_config
+from engine.recipe.key_ends import ending_with, meant_by, shortest_end
 from engine.recipe.keys import (
     flatten,
     is_open,
@@ -191,16 +192,25 @@ def with_whole_key(override: str, chosen: Container[str], defaults: Mapping[str,
     known = dict(flatten(defaults))
     if not equals or not end or end in known or end in ALIASES or is_open(end, known):
         return override
-    endings = [key for key in known if key.endswith(f".{end}") and not key.endswith("._target_")]
-    if not endings or any(key.startswith(f"{end}.") for key in known):
+    endings = ending_with(end, known)
+    if not endings:
         return override
-    matches = [key for key in endings if key in chosen] or [
-        key for key in endings if not key.startswith("critic.")
-    ]
+    matches = meant_by(endings, chosen)
     if len(matches) != 1:
         names = ", ".join(sorted(matches or endings)[:_MOST_NAMED])
         raise UsageError(f"CLI override: '{end}' is the end of several keys: {names}")
     return f"{matches[0]}={value}"
+
+
+def short_keys(recipe: Recipe) -> dict[str, str]:
+    """Return the end of every overridden key that ``with_whole_key`` takes for it, by the key."""
+    known = dict(flatten(defaults_of(recipe.kind)))
+    in_file = {key for key, origin in recipe.origins.items() if origin == "file"}
+    if not recipe.values.get(PRESET):
+        in_file |= {c.key for c in recipe.changes if c.before != known.get(c.key)}
+    # Other overridden keys may be in the file too, with the value of the default.
+    choices = (in_file, in_file | {change.key for change in recipe.changes})
+    return {c.key: shortest_end(c.key, known, choices) for c in recipe.changes}
 
 
 def _merge(path: Path, kind: Kind, overrides: tuple[str, ...], layers: Layers) -> Recipe:

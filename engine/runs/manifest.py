@@ -48,13 +48,19 @@ def changed_values(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def format_changes(manifest: Mapping[str, Any]) -> list[str]:
-    """``changed_values`` as ``lr=3e-05``: of each key the end that tells it from the others."""
+    """``changed_values`` as ``lr=3e-05``: of each key the recorded end, which a launch accepts.
+
+    Earlier versions recorded none: then the end that tells it from the other overrides.
+    """
     changes = changed_values(manifest)
     keys = [change["key"] for change in changes]
-    return [f"{_end_of(c['key'], keys)}={_format_value(c['after'])}" for c in changes]
+    return [
+        f"{c.get('end') or _distinct_end(c['key'], keys)}={_format_value(c['after'])}"
+        for c in changes
+    ]
 
 
-def _end_of(key: str, keys: Sequence[str]) -> str:
+def _distinct_end(key: str, keys: Sequence[str]) -> str:
     parts = key.split(".")
     ends = (".".join(parts[-length:]) for length in range(1, len(parts) + 1))
     return next(end for end in ends if sum(f".{k}".endswith(f".{end}") for k in keys) == 1)
@@ -143,11 +149,18 @@ def _config(value: Any) -> dict[str, dict[str, Any]] | None:
 def _changes(value: Any) -> list[dict[str, Any]] | None:
     if not isinstance(value, list):
         return None
+    fields = ("key", "before", "after", "origin")
     return [
-        {key: _shown(change.get(key)) for key in ("key", "before", "after", "origin")}
+        {key: _shown(change.get(key)) for key in fields} | _end_of(change)
         for change in value
         if isinstance(change, dict) and jsonl.line(change.get("key"))
     ]
+
+
+def _end_of(change: Mapping[str, Any]) -> dict[str, str]:
+    """The recorded end of the key, if it is one."""
+    key, end = jsonl.line(change.get("key")) or "", jsonl.line(change.get("end"))
+    return {"end": end} if end and f".{key}".endswith(f".{end}") else {}
 
 
 def _files(value: Any) -> dict[str, dict[str, Any]] | None:

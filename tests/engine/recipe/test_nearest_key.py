@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engine.base.errors import UsageError
-from engine.recipe.recipe import load_recipe
+from engine.recipe.keys import flatten
+from engine.recipe.recipe import Change, config_keys, load_recipe, short_keys, with_whole_key
 from tests.paths import CONFIGS
 
 
@@ -46,6 +49,38 @@ def test_the_end_of_a_key_is_enough_where_it_names_one_key(typed: str, key: str)
 def test_the_end_of_several_keys_is_refused_with_their_names() -> None:
     with pytest.raises(UsageError, match=r"'seed' is the end of several keys: .*, grubrics\.seed"):
         load_recipe(str(CONFIGS / "grpo_tiny.yaml"), ["seed=1"], {})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "end"),
+    [
+        ("actor_rollout_ref.actor.optim.lr", "1e-4", "lr"),
+        # The file sets this one of several.
+        ("trainer.total_training_steps", "6", "total_training_steps"),
+        ("trainer.nnodes", "2", "trainer.nnodes"),
+        ("reward.num_workers", "4", "reward.num_workers"),
+        ("grubrics.seed", "5", "grubrics.seed"),
+        ("critic.optim.lr", "1e-4", "critic.optim.lr"),
+    ],
+)
+def test_an_override_is_listed_by_an_end_that_a_launch_accepts(
+    key: str, value: str, end: str
+) -> None:
+    config = str(CONFIGS / "grpo_tiny.yaml")
+    recipe = load_recipe(config, [f"{key}={value}"], {})
+    [change] = recipe.changes
+    assert short_keys(recipe) == {key: end}
+    assert load_recipe(config, [f"{end}={value}"], {}).changes == (change,)
+
+
+def test_every_override_is_listed_by_an_end_that_means_it() -> None:
+    config = str(CONFIGS / "grpo_tiny.yaml")
+    chosen, defaults = config_keys(config)
+    recipe = load_recipe(config, [], {})
+    changes = tuple(Change(key, value, 1, "cli") for key, value in flatten(defaults))
+    for change in changes:
+        [(key, end)] = short_keys(replace(recipe, changes=(change,))).items()
+        assert with_whole_key(f"{end}=1", chosen, defaults) == f"{key}=1"
 
 
 def test_an_unknown_key_is_blamed_on_the_command_line_without_a_text_value() -> None:

@@ -18,7 +18,7 @@ from engine.checkpoints.disposal import own_checkpoints
 from engine.launch.resume import starting_point
 from engine.reports.entry import draft_entry, render
 from engine.runs.index import Index
-from engine.runs.manifest import checked
+from engine.runs.manifest import checked, format_changes
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
@@ -102,6 +102,14 @@ def test_files_have_a_path_and_a_hash(value: Any) -> None:
     result = checked({"data": value, "recipe_file": {"b": {"sha256": "x"}}})
     assert not result.get("data")
     assert result["recipe_file"] == {"b": {"sha256": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("end", "shown"), [("optim.lr", "optim.lr=2"), ("other", "lr=2"), (None, "lr=2"), (3, "lr=2")]
+)
+def test_an_override_is_shown_by_its_recorded_end(end: Any, shown: str) -> None:
+    change = {"key": "actor.optim.lr", "end": end, "before": 1, "after": 2, "origin": "cli"}
+    assert format_changes(checked({"changes": [change]})) == [shown]
 
 
 def test_values_nested_too_deeply_are_dropped() -> None:
