@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import Any
 from engine.base.errors import UsageError
 from engine.base.masking import mask_words
 from engine.base.secret_shapes import MASK
+from engine.base.shell import format_command
 from engine.formats.detect import find_format
 from engine.formats.pattern import PatternFormat, is_pattern
 from engine.host.gpus import ALL, Shortage, choose, read_devices, visible
@@ -140,8 +140,8 @@ def plan_command_again(
         argv = argv[argv.index("--") + 1 :]
     if any(MASK in word for word in argv):
         raise UsageError(
-            f"the command of run '{run.id}' holds a secret, which is not kept: {shlex.join(argv)}. "
-            "Give the whole command: grubrics-tui run -- COMMAND"
+            f"the command of run '{run.id}' holds a secret, which no file keeps. Give the whole "
+            f"command: grubrics-tui run -- {format_command(argv)}"
         )
     chose_gpus = bool(manifest.get("variables") or manifest.get("queue"))
     settings: dict[str, dict[str, Any]] = manifest.get("config") or {}

@@ -125,7 +125,7 @@ def launch_rerun(rerun: Rerun) -> RunDir:
 
 def recipe_of(run: RunDir) -> Recipe:
     """The recipe that the run was launched with, under its own name."""
-    require_config(run.read_manifest("kind"), run.id)
+    require_config(run)
     if not run.recipe.is_file():
         raise UsageError(
             f"{run.recipe}: the run's config is missing, so the run cannot be launched again"

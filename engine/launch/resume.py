@@ -109,7 +109,7 @@ def _complete_manifest(run: RunDir) -> dict[str, Any]:
     if manifest.get("kind") == COMMAND:
         raise UsageError(
             f"run '{run.id}' executes a command: only its program can resume it. Start a new run "
-            "with the program's own option: grubrics-tui run -- COMMAND"
+            f"with the program's own option: grubrics-tui run --from {run.id} -- OPTION"
         )
     attempts = manifest.get("attempts")
     if manifest.get("id") not in (None, run.id):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.base.masking import mask_data
+from engine.base.shell import format_command
 from engine.base.values import format_config_value
 from engine.formats.external_run import ExternalRun
 from engine.recipe.keys import flatten
@@ -104,7 +105,7 @@ def _of_command(manifest: Mapping[str, Any]) -> RunConfig:
     """What decides the run of a command: the command itself, and what it was given."""
     argv = manifest.get("argv", ())
     facts = {
-        "command": shlex.join(argv),
+        "command": format_command(argv),
         "folder": manifest.get("cwd", ""),
         "environment": " ".join(manifest.get("variables", ())),
         "metrics": manifest.get("metrics") or "known formats in what the program prints",

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from engine.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from engine.runs.rundir import RunDir
 
 T = TypeVar("T")
 
@@ -150,12 +153,12 @@ ADOPTED = "adopted"
 """What lists, JSON and filters call a ``command`` that was launched elsewhere."""
 
 
-def require_config(manifest: Mapping[str, Any], run_id: str) -> None:
-    """Raise UsageError for a run that executes a command."""
-    if manifest.get("kind") == COMMAND:
+def require_config(run: RunDir) -> None:
+    """Raise UsageError for a run that executes a command; it says how to run that again."""
+    if run.is_command:
         raise UsageError(
-            f"run '{run_id}' executes a command, which has no config. To run it again: "
-            "grubrics-tui run -- COMMAND"
+            f"run '{run.id}' executes a command, which has no config. To run it again: "
+            f"grubrics-tui run --from {run.id}"
         )
 
 

@@ -23,8 +23,8 @@ def checked(raw: Mapping[str, Any]) -> dict[str, Any]:
 
     Null values and values of the wrong type count as missing. ``attempts`` is always a list of
     dicts with an integer ``number``, and ``config`` a dict of dicts with ``value`` and ``origin``.
-    Texts for display are safe to display. The values of ``config``, the commands of ``attempts``
-    and paths stay as they were written, because they are used.
+    Texts for display are safe to display. The values of ``config``, commands and paths stay as they
+    were written, because they are used.
     """
     if not raw:
         return {}
@@ -125,15 +125,11 @@ def _shown_mapping(value: Any) -> dict[str, Any] | None:
 
 
 def _words(value: Any) -> list[str] | None:
-    """A command that can be executed."""
+    """A command as it was written: it can be executed, and is not safe to show."""
     if not isinstance(value, list) or not value:
         return None
     words = [word for word in value if isinstance(word, str) and "\0" not in word]
     return words if len(words) == len(value) else None
-
-
-def _shown_words(value: Any) -> list[str] | None:
-    return None if (words := _words(value)) is None else [jsonl.line(word) or "" for word in words]
 
 
 def _config(value: Any) -> dict[str, dict[str, Any]] | None:
@@ -247,7 +243,7 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "kind": jsonl.line,
     "variables": _variables,
     "description": jsonl.line,
-    "argv": _shown_words,
+    "argv": _words,
     "cwd": jsonl.location,
     "created": jsonl.moment,
     "config": _config,

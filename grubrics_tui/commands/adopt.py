@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from engine.base.shell import format_command
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import DryRunOption, JsonOption, RunsOption
@@ -74,7 +74,9 @@ def adopt(
 def _describe(value: dict[str, object]) -> str:
     argv, logs = value["argv"], value["logs"]
     assert isinstance(argv, list) and isinstance(logs, list)
-    lines = [f"process {value['pid']}: {shlex.join(argv)}" if value["pid"] else str(value["path"])]
+    lines = [
+        f"process {value['pid']}: {format_command(argv)}" if value["pid"] else str(value["path"])
+    ]
     lines += [f"log {path}" for path in logs]
     return "; ".join(lines)
 

@@ -171,7 +171,7 @@ def _launched(run: RunDir) -> Recipe:
     from engine.recipe.recipe import load_recipe
 
     manifest = run.read_manifest()
-    require_config(manifest, run.id)
+    require_config(run)
     recorded = manifest.get("config", {})
     if not recorded:
         raise UsageError(f"{run.manifest} has no config values")

@@ -44,7 +44,7 @@ def fix(
     from engine.launch.rerun import check_rerun, launch_rerun
 
     original = find_run(runs_root(runs), run)
-    require_config(original.read_manifest("kind"), original.id)
+    require_config(original)
     require_run_code_trust(original, trust)
     chosen = _chosen(original, number)
     if chosen is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.errors import UsageError
+from engine.base.shell import format_command
 from engine.base.values import format_config_value
 from engine.recipe.config_files import config_names
 from engine.runs.rundir import RunDir, find_run, run_ids, runs_root
@@ -169,7 +169,7 @@ def _environment(cluster: Cluster | None) -> dict[str, str] | None:
 
 def _format_plan(plan: LaunchPlan) -> Iterator[str]:
     """Yield the command, the overrides, and why the run has another checkpoint folder."""
-    yield f"$ {shlex.join(plan.argv)}"
+    yield f"$ {format_command(plan.argv)}"
     for change in plan.recipe.changes:
         before, after = format_config_value(change.before), format_config_value(change.after)
         yield f"  {change.key}: {before} -> {after} ({change.origin})"

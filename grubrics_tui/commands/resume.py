@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Annotated
 
 import typer
 
+from engine.base.shell import format_command
 from engine.runs.rundir import find_run, runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
@@ -51,7 +51,7 @@ def resume(
     warnings = list(resumed.warnings)
     if argv is not None:
         text = (
-            f"$ {shlex.join(argv)}\nattempt {resumed.attempt} of {chosen.id} from step "
+            f"$ {format_command(argv)}\nattempt {resumed.attempt} of {chosen.id} from step "
             f"{resumed.step}\ndry run: nothing was resumed"
         )
         answer({**value, "argv": argv, "state": None, "warnings": warnings}, text, as_json)

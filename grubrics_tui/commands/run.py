@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 
 from engine.base.errors import UsageError
+from engine.base.shell import format_command
 from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.completions import complete_run
@@ -138,7 +138,7 @@ def run(
             settings=read_settings(guard, settings or ()),
         )
     if not as_json:
-        say(f"$ {shlex.join(plan.shown_argv)}")
+        say(f"$ {format_command(plan.shown_argv)}")
     value = {"run": plan.directory.name, "dir": str(plan.directory), "argv": plan.shown_argv}
     if dry_run:
         answer({**value, "state": None}, "dry run: nothing was launched", as_json)

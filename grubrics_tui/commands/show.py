@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from engine.base import jsonl
+from engine.base.shell import format_command
 from engine.base.values import format_config_value
 from engine.runs.columns import format_step
 from engine.runs.rundir import find_run, runs_root
@@ -65,7 +65,7 @@ def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if summary["tags"]:
         yield "tags", " ".join(f"#{tag}" for tag in summary["tags"])
     yield from _present(summary, ("note",))
-    yield "command", shlex.join(summary["argv"] or ())
+    yield "command", format_command(summary["argv"] or ())
     yield "dir", f"{summary['dir']}  {memory(summary['bytes'])}"
     yield from _present(summary, ("manifest", "console", "checkpoints"))
 

@@ -86,7 +86,7 @@ def sweep(
         raise UsageError(f"--when {when}: must be now or idle")
     root = runs_root(runs)
     swept = find_run(root, run)
-    require_config(swept.read_manifest("kind"), swept.id)
+    require_config(swept)
     recipe, _ = trusted_source(str(swept.recipe), [], root, trust)
     path = data or validation_file(recipe)
     items = read_data(path, limit, recipe)

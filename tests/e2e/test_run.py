@@ -232,7 +232,7 @@ def test_a_command_is_run_again_in_its_folder_with_its_options_and_words_at_its_
     ("arguments", "message"),
     [
         (("--gpus", "1"), "error: --gpus cannot be changed with --from."),
-        ((), "error: the command of run 'x' holds a secret, which is not kept: true --api-key "),
+        ((), "error: the command of run 'x' holds a secret, which no file keeps."),
     ],
 )
 def test_a_command_that_cannot_be_run_again_is_refused_in_one_line(

@@ -3,7 +3,6 @@ command, launched again; and launch it."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from textual.screen import Screen
 
 from engine.base.errors import UsageError
+from engine.base.shell import format_command
 from engine.findings.finding import Finding, Remedy
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
@@ -81,7 +81,7 @@ def _command_question(title: str, run: RunDir) -> Question[CommandPlan]:
         plan = plan_command_again(run, run.path.parent)
     except UsageError as error:
         return Question(title, clean_text(str(error)))
-    text = f"{shlex.join(plan.shown_argv)}\n\nin {plan.cwd}, as {plan.directory.name}"
+    text = f"{format_command(plan.shown_argv)}\n\nin {plan.cwd}, as {plan.directory.name}"
     return Question(title, clean_text(text), [Answer(YES, "run it", plan, "in the background")])
 
 

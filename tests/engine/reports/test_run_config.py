@@ -56,14 +56,14 @@ def test_a_run_of_a_command_has_its_command_folder_and_metrics(tmp_path: Path) -
     config = read(
         tmp_path,
         kind="command",
-        argv=["sh", "-c", "exit 1"],
+        argv=["sh", "-c", "if a\nthen\n  b"],
         cwd="/tmp",
         variables={"CUDA_VISIBLE_DEVICES": "0"},
         metrics="out/*.jsonl",
     )
     assert config.is_command
     assert {value.key: value.text for value in config.values} == {
-        "command": "sh -c 'exit 1'",
+        "command": r"sh -c $'if a\nthen\n \040b'",
         "folder": "/tmp",
         "environment": "CUDA_VISIBLE_DEVICES",
         "metrics": "out/*.jsonl",

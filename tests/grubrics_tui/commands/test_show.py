@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import time
 from pathlib import Path
 
@@ -42,6 +43,15 @@ def test_an_override_that_says_what_the_file_says_is_no_change(run: SampleRun, r
     vouch(run.run)
     text = told("show", "grpo-night", runs=runs)
     assert re.findall(r"(?m)^override +(.*)$", text) == ["judge.model: a -> b (cli)"]
+
+
+def test_a_command_of_several_lines_can_be_copied(run: SampleRun, runs: Path) -> None:
+    argv = ["sh", "-c", "for x in 1 2\ndo\n    echo  $x\ndone"]
+    jsonl.write_json(run.run.manifest, {**run.run.read_manifest(), "argv": argv})
+    vouch(run.run)
+    (line,) = re.findall(r"(?m)^command +(.*)$", told("show", "grpo-night", runs=runs))
+    assert subprocess.run(["bash", "-c", line], capture_output=True).stdout == b"1\n2\n"
+    assert json.loads(told("show", "grpo-night", "--json", runs=runs))["argv"] == argv
 
 
 def test_a_resumed_run_began_when_its_first_attempt_did(run: SampleRun, runs: Path) -> None:
