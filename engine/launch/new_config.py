@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from engine.base.errors import UsageError
 from engine.base.parquet import pa, pq
 from engine.data.contract import read_facts
 from engine.data.conversations import holds_conversations
+from engine.data.records import SUFFIXES
 from engine.host.environment import gpus
 from engine.own_reward.files import find_function
 from engine.own_reward.function import TASK, RewardFunction
@@ -24,6 +27,8 @@ from engine.recipe.config_files import CONFIG_DIR
 from engine.tasks.registry import find_task
 
 DEFAULT_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
+_QUESTIONS = "questions"
+"""The task of ``prepare`` without ``--task``."""
 _GRPO_COLUMNS = ("prompt", "data_source", "reward_model", "extra_info")
 
 _SFT = """\
@@ -161,9 +166,6 @@ def write_config(
     if not data.is_file():
         raise UsageError(f"{data} is not a file; give a .jsonl or .parquet file")
     name = _config_name(data, name)
-    path = CONFIG_DIR / f"{name}.yaml"
-    if path.exists():
-        raise UsageError(f"{path} exists; choose another name with --name")
     template, scoring, written = _SFT, "", None
     if task is not None or reward is not None:
         template, scoring = _GRPO, _named_scoring(data, task, reward)
@@ -176,6 +178,9 @@ def write_config(
     else:
         written = Path("rewards", f"{name}.py")
         template, scoring = _GRPO, _SCORED.format(path=_quote(written))
+    path = CONFIG_DIR / f"{name}.yaml"
+    if path.exists():
+        raise UsageError(f"{path} exists; choose another name with --name")
     on_gpu, validation = bool(gpus()), _find_validation(data)
     config = template.format(
         data=_quote(data),
@@ -212,9 +217,10 @@ def _named_scoring(data: Path, task: str | None, reward: str | None) -> str:
     if task is not None and reward is not None:
         raise UsageError("--task and --reward both score the answers; give one of them")
     if data.suffix != ".parquet":
+        option = f"--task {task}" if reward is None else f"--reward {shlex.quote(reward)}"
         raise UsageError(
             f"{data}: a reward scores the answers to a parquet file; "
-            f"write one with grubrics-tui prepare {data}"
+            f"write one: {_preparing(data, option)}"
         )
     _read_has_gold(data)
     if task is not None:
@@ -247,13 +253,38 @@ def _plain(data: Path) -> str:
 
 
 def _check_messages(data: Path) -> None:
+    """UsageError unless the file has conversations; it says what the file may be good for."""
+    if data.suffix.lower() in SUFFIXES and data.suffix != ".jsonl":
+        raise UsageError(
+            f"{data}: SFT reads JSONL or parquet with 'messages' (docs/data.md)"
+            f"{_for_questions(data)}"
+        )
     with files.open_regular(data) as handle:
         record = jsonl.parse_line(handle.readline())
     if record is None:
         raise UsageError(f"{data}: line 1 is not a JSON object; SFT reads JSONL (docs/data.md)")
     if "messages" not in record:
         keys = ", ".join(sorted(record)[:8]) or "no keys"
-        raise UsageError(f"{data}: line 1 has {keys}; SFT needs 'messages' (docs/data.md)")
+        advice = _for_questions(data) if _holds_questions(record) else ""
+        raise UsageError(f"{data}: line 1 has {keys}; SFT needs 'messages' (docs/data.md){advice}")
+
+
+def _holds_questions(columns: Collection[str]) -> bool:
+    """Whether records with these columns are questions with answers."""
+    required = [column for column in find_task(_QUESTIONS).columns.values() if column.is_required]
+    return all(any(name in columns for name in column.names) for column in required)
+
+
+def _for_questions(data: Path) -> str:
+    return f". For GRPO on questions and answers: {_preparing(data, f'--task {_QUESTIONS}')}"
+
+
+def _preparing(data: Path, scoring: str) -> str:
+    """The commands that make a config of a file of records; ``scoring`` is an option of init."""
+    chosen = scoring if scoring.startswith("--task ") and not scoring.endswith(_QUESTIONS) else ""
+    prepare = f"grubrics-tui prepare {shlex.quote(str(data))} {chosen}".rstrip()
+    train = shlex.quote(str(Path("data", data.stem, "train.parquet")))
+    return f"{prepare}, then grubrics-tui init {train} {scoring}"
 
 
 def _holds_conversations(data: Path) -> bool:
@@ -275,7 +306,7 @@ def _read_has_gold(data: Path) -> bool:
     if missing:
         raise UsageError(
             f"{data}: no column {', '.join(missing)}; GRPO needs {', '.join(_GRPO_COLUMNS)} "
-            "(docs/rewards.md)"
+            f"(docs/rewards.md){_for_questions(data) if _holds_questions(schema.names) else ''}"
         )
     extra_info = schema.field("extra_info").type
     return bool(pa.types.is_struct(extra_info)) and extra_info.get_field_index("gold_scores") >= 0

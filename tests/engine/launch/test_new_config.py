@@ -204,6 +204,31 @@ def test_a_name_that_is_taken_is_refused() -> None:
     assert write_config(sums_file(), name="again").path == Path("configs/again.yaml")
 
 
+QUESTIONS = {"question": "2 + 3?", "answer": 5}
+
+
+def test_a_file_of_questions_is_refused_with_the_commands_that_train_on_it() -> None:
+    pq.write_table(pa.table({name: [str(value)] for name, value in QUESTIONS.items()}), "q.parquet")
+    Path("q.csv").write_text("question,answer\n2 + 3?,5\n")
+    jsonl_file("q.jsonl", QUESTIONS)
+    then = "then grubrics-tui init data/q/train.parquet --task questions"
+    for name in ("q.jsonl", "q.csv", "q.parquet"):
+        with pytest.raises(UsageError, match=f"grubrics-tui prepare {name}, {then}"):
+            write_config(Path(name))
+    with pytest.raises(UsageError, match=f"grubrics-tui prepare q.jsonl, {then}"):
+        write_config(Path("q.jsonl"), task="questions")
+    with pytest.raises(UsageError, match=r"prepare q.jsonl, then .* --reward my\.py:f"):
+        write_config(Path("q.jsonl"), reward="my.py:f")
+    with pytest.raises(UsageError, match=r"prepare q.jsonl --task json, then .* --task json"):
+        write_config(Path("q.jsonl"), task="json")
+
+
+def test_a_file_that_cannot_be_trained_on_is_named_before_a_config_that_exists() -> None:
+    write_config(sums_file("q.parquet"))
+    with pytest.raises(UsageError, match="has answer, question; SFT needs 'messages'"):
+        write_config(jsonl_file("q.jsonl", QUESTIONS))
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
