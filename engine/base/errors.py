@@ -17,6 +17,7 @@ from engine.base.masking import mask_text
 
 _LONGEST_NAME = 200
 """Characters of an unknown name in an error."""
+_MOST_NAMED = 8
 _LONGEST_WORD = 500
 _LONGEST_LINE = 4000
 
@@ -59,14 +60,36 @@ def shorten(text: str, limit: int = 80) -> str:
     return f"{text[: limit - tail - 1]}…{text[-tail:]}"
 
 
-def unknown_name(kind: str, name: str, options: Iterable[str]) -> UsageError:
-    """An error for a name that is not among ``options``, with the nearest one that is."""
+def unknown_name(
+    kind: str, name: str, options: Iterable[str], *, first: Iterable[str] = (), all_by: str = ""
+) -> UsageError:
+    """An error for a name that is not among ``options``, with the nearest one that is.
+
+    If none is near, it lists those that contain the name, those of ``first``, and others, up to
+    eight. ``all_by`` is the command that lists all.
+    """
     names = list(options)
     problem = f"{kind} '{shorten(name, _LONGEST_NAME)}' does not exist"
+    listing = f". All: {all_by}" if all_by else ""
     if (close := nearest(name, names)) is not None:
-        return UsageError(f"{problem}; did you mean '{close}'?")
-    shown = ", ".join(sorted(names)[:8]) or "none"
+        question = f"{problem}; did you mean '{close}'?"
+        return UsageError(with_advice(question, listing.removeprefix(". ")))
+    known, part = set(names), name.lower()
+    alike = sorted(option for option in known if part and part in option.lower())
+    usual = [option for option in first if option in known]
+    ordered = [*dict.fromkeys([*alike, *usual, *sorted(known)])]
+    shown = ", ".join(ordered[:_MOST_NAMED]) or "none"
+    if (hidden := len(ordered) - _MOST_NAMED) > 0:
+        shown += f" and {hidden} more{listing}"
     return UsageError(f"{problem}; known: {shown}")
+
+
+def with_advice(problem: object, advice: str) -> str:
+    """Two sentences; ``problem`` may be a question or have its full stop."""
+    text = str(problem)
+    if not advice:
+        return text
+    return f"{text} {advice}" if text.endswith((".", "?", "!")) else f"{text}. {advice}"
 
 
 def guarded(main: Callable[[], int]) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from engine.base.errors import UsageError
+from engine.base.errors import UsageError, with_advice
 from engine.base.files import content_hash
 from engine.base.parquet import pa, pq
 from engine.data.contract import METADATA_KEY, FileFacts, Row
@@ -147,7 +147,8 @@ def _read(task: Task, record: Record, columns: Mapping[str, str]) -> Example:
 
 def _note_unusable(problem: str, options: PrepareOptions, prepared: Prepared) -> None:
     if not options.skip_unusable:
-        raise UsageError(f"{problem}. Correct it, or leave out such records with --skip-unusable")
+        advice = "Correct it, or leave out such records with --skip-unusable"
+        raise UsageError(with_advice(problem, advice))
     prepared.unusable += 1
     if len(prepared.problems) < _MOST_PROBLEMS:
         prepared.problems.append(problem)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError, unknown_name
 from engine.formats.external_run import require_steps
-from engine.history.metrics import SIBLINGS, canonical
+from engine.history.metrics import MOST_USED, SIBLINGS, canonical
 from engine.runs.rundir import RunDir, find_run
 
 if TYPE_CHECKING:  # numpy: ``is_external`` does without.
@@ -58,8 +59,11 @@ def names(columns: Columns) -> list[str]:
     return [name for name in columns.names if len(columns.get(name))]
 
 
-def series(columns: Columns, metric: str) -> Series:
-    """``(step, value)`` of one metric, None for NaN; UsageError when no step has it."""
+def series(columns: Columns, metric: str, source: str = "RUN") -> Series:
+    """``(step, value)`` of one metric, None for NaN; UsageError when no step has it.
+
+    ``source`` is the run or path of ``columns``, for the error.
+    """
     for name in _meanings(metric):
         if len(column := columns.get(name)):
             steps, values = column.steps.tolist(), column.values.tolist()
@@ -67,7 +71,13 @@ def series(columns: Columns, metric: str) -> Series:
                 (int(step), None if value != value else value)
                 for step, value in zip(steps, values, strict=True)
             ]
-    raise unknown_name("metric", metric, names(columns))
+    raise unknown_metric(metric, names(columns), source)
+
+
+def unknown_metric(metric: str, known: Sequence[str], source: str) -> UsageError:
+    """An error for a metric that ``source``, a run or a path, has not logged."""
+    listing = f"grubrics-tui metrics {shlex.quote(source)}"
+    return unknown_name("metric", metric, known, first=MOST_USED, all_by=listing)
 
 
 def _meanings(metric: str) -> tuple[str, ...]:

@@ -39,6 +39,20 @@ TOKENS = ("perf/total_num_tokens", "train/global_tokens")
 TRAIN_LOSS = "train/loss"
 VALIDATION_LOSS = "val/loss"
 
+MOST_USED = (
+    REWARD_MEAN,
+    REWARD_STD,
+    VALIDATION_REWARD,
+    TRAIN_LOSS,
+    VALIDATION_LOSS,
+    "actor/kl_loss",
+    "actor/entropy",
+    "response_length/mean",
+    JUDGE_LATENCY,
+    STEP_TIME,
+)
+"""The metrics that a message names first."""
+
 # The phases of a GRPO step, in the order they happen; their sum is about STEP_TIME.
 STEP_PHASES = (
     "timing_s/gen",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.base.errors import UsageError
+from engine.base.errors import UsageError, with_advice
 from engine.launch.launcher import LaunchPlan, Parent, choose_directory, launch, plan, trainer_argv
 from engine.launch.queueing import ticket
 from engine.launch.rerun import recipe_of, require_launch_folder
@@ -110,7 +110,7 @@ def launch_all(plans: Sequence[LaunchPlan]) -> list[RunDir]:
             if not started:
                 raise
             names = ", ".join(run.id for run in started)
-            raise UsageError(f"{error}. Launched before: {names}") from error
+            raise UsageError(with_advice(error, f"Launched before: {names}")) from error
     return started
 
 

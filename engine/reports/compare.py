@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from engine.base.counts import count_of
-from engine.base.errors import UsageError, unknown_name
+from engine.base.errors import UsageError
 from engine.doctor.health import Health
 from engine.doctor.metrics.ablation import ablation_findings
 from engine.findings.finding import Finding
+from engine.formats.series import unknown_metric
 from engine.history.metrics import canonical
 from engine.reports.differences import (
     Difference,
@@ -257,7 +258,7 @@ def at_equal_steps(records: Sequence[RunRecord], metric: str) -> dict[str, Any]:
     """
     name, names = canonical(metric), metric_names(records)
     if name not in names:
-        raise unknown_name("metric", metric, names)
+        raise unknown_metric(metric, names, records[0].id)
     columns = [record.columns.get(name) for record in records]
     steps = np.unique(np.concatenate([column.steps for column in columns]))
     values = {

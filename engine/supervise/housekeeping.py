@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import files, jsonl
-from engine.base.errors import UsageError, unknown_name
+from engine.base.errors import UsageError, unknown_name, with_advice
 from engine.checkpoints.disposal import (
     OwnCheckpoints,
     bytes_of,
@@ -63,7 +63,7 @@ def exact_run(root: Path, run_id: str) -> RunDir:
     run = RunDir(root / check_id(run_id))
     if not run.manifest.exists() and not run.state.exists():
         error = unknown_name("run", run_id, run_ids(root))
-        raise UsageError(f"{error}. A full run ID is needed here, not a prefix")
+        raise UsageError(with_advice(error, "A full run ID is needed here, not a prefix"))
     return run
 
 

@@ -52,7 +52,7 @@ def metrics(
             source.read_columns(path, runs_root(runs), metric_names, as_format) for path in paths
         ]
     answers = {
-        label: {name: source.series(columns, name) for name in metric_names}
+        label: {name: source.series(columns, name, label) for name in metric_names}
         if metric_names
         else source.names(columns)
         for label, columns in zip(given, tables, strict=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.base.errors import UsageError
+from engine.base.errors import UsageError, with_advice
 from engine.history.live import RunWatch
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
@@ -185,10 +185,11 @@ def _open_external(path: Path, as_format: str | None) -> ExternalRun:
         if as_format is not None or not path.is_file() or not path.stat().st_size:
             raise
         name = shlex.quote(str(path))
-        raise UsageError(
-            f"{error}. Open it as text: grubrics-tui watch --log {name}, or diagnose it: "
+        advice = (
+            f"Open it as text: grubrics-tui watch --log {name}, or diagnose it: "
             f"grubrics-tui diagnose {name}"
-        ) from error
+        )
+        raise UsageError(with_advice(error, advice)) from error
 
 
 def _show_log(path: Path, root: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.base import files
-from engine.base.errors import UsageError, guarded
+from engine.base.errors import UsageError, guarded, unknown_name, with_advice
 
 PROGRAM = """
 from engine.base.errors import UsageError, guarded
@@ -64,3 +64,24 @@ def test_a_broken_package_of_the_environment_is_one_line(
 def test_a_missing_module_of_the_program_is_a_fault_of_the_program() -> None:
     with pytest.raises(ModuleNotFoundError):
         guarded(lambda: bool(import_module("engine.no_such_module")))
+
+
+def test_an_unknown_name_is_answered_with_alike_and_usual_ones_and_how_many_more() -> None:
+    options = [*(f"actor/{letter}" for letter in "abcdefghijkl"), "reward/mean", "x/kl_min"]
+    error = unknown_name("metric", "KL", options, first=["reward/mean", "val"], all_by="list RUN")
+    assert str(error) == (
+        "metric 'KL' does not exist; known: x/kl_min, reward/mean, actor/a, actor/b, actor/c, "
+        "actor/d, actor/e, actor/f and 6 more. All: list RUN"
+    )
+    near = unknown_name("metric", "reward/men", options, all_by="list RUN")
+    assert str(near).endswith("; did you mean 'reward/mean'? All: list RUN")
+    few = unknown_name("metric", "zzz", options[:8], all_by="list RUN")
+    assert str(few).endswith(", actor/h")
+    assert str(unknown_name("metric", "zzz", [])).endswith("known: none")
+
+
+@pytest.mark.parametrize(
+    ("problem", "text"), [("a", "a. B"), ("a?", "a? B"), ("a.", "a. B"), (UsageError("a"), "a. B")]
+)
+def test_advice_is_a_sentence_of_its_own(problem: object, text: str) -> None:
+    assert with_advice(problem, "B") == text

@@ -193,3 +193,10 @@ def test_a_log_without_a_step_says_so(tmp_path: Path) -> None:
         read_columns(str(path), tmp_path)
     with pytest.raises(UsageError, match="no such file or folder"):
         read_columns(f"{tmp_path}/nope", tmp_path)
+
+
+def test_an_unknown_metric_is_answered_with_the_most_used_ones(tmp_path: Path) -> None:
+    metrics = {"critic/score/mean": 0.5, **{f"a/{letter}": 1.0 for letter in "bcdefghijklm"}}
+    columns = read_columns(str(write(tmp_path / "run.log", verl_line(1, metrics))), tmp_path)
+    with pytest.raises(UsageError, match=r"known: reward/mean, a/b, .* more\. All: .* metrics my"):
+        series(columns, "nosuch", "my.log")

@@ -232,3 +232,9 @@ def test_a_run_that_was_resumed_in_the_archive_is_not_moved(root: Path) -> None:
     with pytest.raises(UsageError, match="has not ended"):
         unarchive(kept)
     assert kept.manifest.exists()
+
+
+def test_a_mistyped_run_is_answered_with_whole_sentences(tmp_path: Path) -> None:
+    make_run(tmp_path, "lower-lr")
+    with pytest.raises(UsageError, match=r"mean 'lower-lr'\? A full run ID is needed"):
+        exact_run(tmp_path, "lower-l")
