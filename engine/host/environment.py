@@ -57,6 +57,10 @@ _PREFIXES = (
 )
 _NAMES = frozenset({"USE_CONTRASTIVE", "OMP_NUM_THREADS", "CONDA_DEFAULT_ENV", "VIRTUAL_ENV"})
 _CHECKOUT = Path(__file__).resolve().parents[2]
+_GPU_CONSTRAINTS = tuple(
+    folder / "constraints-gpu.txt" for folder in (_CHECKOUT, _CHECKOUT / "engine")
+)
+"""In a checkout, or as ``setup.py`` packages it."""
 _READ_WHOLE = 64 << 20
 """Bytes of a file of a model."""
 _GIT_PATIENCE_S = 5.0
@@ -98,14 +102,16 @@ def install_command(extra: str) -> str:
 
     pip reads the extras of an installed copy, also of an editable one, from its metadata. A
     checkout that is not installed is named by its folder: the package index may have another
-    package of that name.
+    package of that name. The extra ``gpu`` is installed as the set that was tested.
     """
     own_pip = Path(sys.executable).with_name("pip")
     is_on_path = shutil.which("pip") == str(own_pip)
     pip = "pip" if is_on_path else f"{shlex.quote(sys.executable)} -m pip"
+    files = [path for path in _GPU_CONSTRAINTS if extra == "gpu" and path.is_file()]
+    pins = f" -c {shlex.quote(str(files[0]))}" if files else ""
     if package_version("grubrics-tui") is None:
-        return f"{pip} install -e {shlex.quote(f'{_CHECKOUT}[{extra}]')}"
-    return f"{pip} install 'grubrics-tui[{extra}]'"
+        return f"{pip} install{pins} -e {shlex.quote(f'{_CHECKOUT}[{extra}]')}"
+    return f"{pip} install{pins} 'grubrics-tui[{extra}]'"
 
 
 def git_snapshot(cwd: Path) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ import pytest
 
 from engine.host import environment
 from engine.host.environment import install_command
+from tests.paths import ROOT
 
 
 @pytest.fixture
@@ -41,4 +42,14 @@ def test_the_pip_of_another_environment_is_not_used(
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin")
     python = pip.with_name("python")
-    assert install_command("gpu") == f"{python} -m pip install 'grubrics-tui[gpu]'"
+    assert install_command("train") == f"{python} -m pip install 'grubrics-tui[train]'"
+
+
+@pytest.mark.usefixtures("pip")
+def test_vllm_is_installed_with_the_tested_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the README says, from any folder."""
+    pins = ROOT / "constraints-gpu.txt"
+    assert "`pip install -c constraints-gpu.txt '.[gpu]'`" in (ROOT / "README.md").read_text()
+    assert install_command("gpu") == f"pip install -c {pins} 'grubrics-tui[gpu]'"
+    monkeypatch.setattr(environment, "package_version", lambda name: None)
+    assert install_command("gpu") == f"pip install -c {pins} -e '{ROOT}[gpu]'"

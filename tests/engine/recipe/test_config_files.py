@@ -74,7 +74,8 @@ def test_an_installed_copy_finds_the_packaged_configs_in_any_folder(tmp_path: Pa
     source, unpacked, empty = tmp_path / "source", tmp_path / "unpacked", tmp_path / "empty"
     empty.mkdir()
     source.mkdir()
-    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
+    files = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
+    for name in (*files, "constraints-gpu.txt"):
         shutil.copy(ROOT / name, source)
     for name in ("engine", "grubrics_tui", "configs"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -86,6 +87,7 @@ def test_an_installed_copy_finds_the_packaged_configs_in_any_folder(tmp_path: Pa
         archive.extractall(unpacked)
     packaged = {path.name for path in (unpacked / "engine" / "configs").iterdir()}
     assert packaged == {path.name for path in (ROOT / "configs").glob("*.yaml")}
+    assert (unpacked / "engine" / "constraints-gpu.txt").is_file(), "install_command names it"
     assert (unpacked / "engine" / "py.typed").is_file()
     assert (unpacked / "grubrics_tui" / "py.typed").is_file()
 
