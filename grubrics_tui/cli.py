@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from contextlib import suppress
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -171,7 +172,8 @@ def open_tui(
     """Open the TUI; without a terminal, launch the config and print its progress."""
     if (command := context.invoked_subcommand) is not None:
         if runs is not None:
-            raise UsageError(f"write --runs after the command: grubrics-tui {command} --runs DIR")
+            _require_runs_option(command)
+            context.default_map = {command: {"runs": runs}}
         if config is not None or read_only:
             raise UsageError("--config and --read-only apply only without a command")
         return
@@ -190,6 +192,13 @@ def open_tui(
     from grubrics_tui.commands.launch import launch
 
     launch(config or _DEMO_CONFIG, wait=True, runs=runs)
+
+
+def _require_runs_option(name: str) -> None:
+    """Raise UsageError for a command that reads no runs."""
+    command = find_command(name)
+    if command is not None and "runs" not in signature(command.function).parameters:
+        raise UsageError(f"--runs: grubrics-tui {name} reads no runs; leave it out")
 
 
 def main() -> None:

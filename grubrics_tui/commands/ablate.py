@@ -98,7 +98,7 @@ def ablate(
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train variants of a config with several seeds, and compare them.
+    """Train and compare variants of a config with several seeds.
 
     The runs train in the background, one after the other. The same command prints the table, and
     continues an ablation that was interrupted. With --wait, exits with 1 if a run does not finish.
@@ -248,4 +248,4 @@ def _steps(recipe: Recipe) -> int:
     return planned.total
 
 
-COMMAND = Command(ablate, Task.RUN)
+COMMAND = Command(ablate, Task.MEASURE)

@@ -50,7 +50,7 @@ def adopt(
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Follow a run that was launched elsewhere, as a run in the list.
+    """List and follow a run that was launched elsewhere.
 
     Its files are only read. A process can be stopped like a run, after a question.
     """

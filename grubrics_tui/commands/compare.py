@@ -234,4 +234,4 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
         yield f"  {'  '.join(cells)}".rstrip()
 
 
-COMMAND = Command(compare, Task.INSPECT)
+COMMAND = Command(compare, Task.MEASURE)

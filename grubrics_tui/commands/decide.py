@@ -45,4 +45,4 @@ def decide(
     answer(value, f"appended {number} to {file}", as_json)
 
 
-COMMAND = Command(decide, Task.KEEP)
+COMMAND = Command(decide, Task.MEASURE)

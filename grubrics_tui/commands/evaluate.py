@@ -108,4 +108,4 @@ def _run_of(targets: Sequence[str], root: Path) -> str:
     raise UsageError("no target is a run: name the config that scores the answers with --config")
 
 
-COMMAND = Command(evaluate, Task.PREPARE)
+COMMAND = Command(evaluate, Task.MEASURE)

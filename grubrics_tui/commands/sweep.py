@@ -204,4 +204,4 @@ def _best_line(best: Result | None, results: Sequence[Result]) -> str:
     )
 
 
-COMMAND = Command(sweep, Task.PREPARE)
+COMMAND = Command(sweep, Task.MEASURE)

@@ -24,6 +24,7 @@ class Task(StrEnum):
     RUN = "Run"
     INSPECT = "Inspect"
     DIAGNOSE = "Diagnose"
+    MEASURE = "Measure"
     KEEP = "Keep"
 
 

@@ -11,7 +11,8 @@ import typer
 from typer.testing import CliRunner
 
 from grubrics_tui.cli import app
-from grubrics_tui.commands.shared.command import Task
+from grubrics_tui.commands.shared.command import Task, commands
+from tests.paths import ROOT as ROOT_FOLDER
 
 ROOT: Any = typer.main.get_command(app)
 COMMANDS: dict[str, Any] = {
@@ -36,7 +37,8 @@ def printed(command: str) -> str:
 
 @functools.cache
 def printed_lines(command: str) -> str:
-    done = CliRunner().invoke(app, [*command.split(), "--help"], terminal_width=80)
+    """As a terminal of 80 columns shows it."""
+    done = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "80"})
     return done.stdout
 
 
@@ -74,6 +76,16 @@ def test_every_command_has_a_summary_that_fits_in_one_line(name: str) -> None:
     assert summary.endswith(".") and "\n" not in summary
     listed = next(line for line in printed_lines("").splitlines() if line.startswith(f"  {name} "))
     assert listed.endswith(summary)
+
+
+def test_the_groups_are_those_of_the_readme() -> None:
+    """A command that the README names in several groups is listed in one of them."""
+    text = (ROOT_FOLDER / "README.md").read_text().split("## Commands")[1].split("\n## ")[0]
+    groups = re.split(r"(?m)^    # ", text)[1:]
+    assert [group.partition("\n")[0] for group in groups] == [task.lower() for task in Task]
+    for name, command in commands().items():
+        uses = [group for group in groups if f"grubrics-tui {name} " in group]
+        assert not uses or any(group.startswith(command.task.lower()) for group in uses), name
 
 
 def test_commands_are_listed_by_task() -> None:

@@ -117,3 +117,16 @@ def test_a_name_with_escape_sequences_is_inert(runs: Path, name: str) -> None:
 
 def test_the_version_is_printed() -> None:
     assert CliRunner().invoke(app, ["--version"]).output.startswith("grubrics-tui ")
+
+
+def test_the_directory_of_runs_can_be_named_before_the_command(
+    run: SampleRun, runs: Path, tmp_path: Path
+) -> None:
+    for words in (["show", "grpo-night"], ["series", "grpo-night"], ["reap"], ["queue"]):
+        before = CliRunner().invoke(app, ["--runs", str(runs), *words])
+        after = CliRunner().invoke(app, [*words, "--runs", str(runs)])
+        assert (before.exit_code, before.output) == (0, after.output)
+    both = CliRunner().invoke(
+        app, ["--runs", str(tmp_path), "show", "grpo-night", "--runs", str(runs)]
+    )
+    assert both.exit_code == 0, "the option of the command comes first"

@@ -104,7 +104,7 @@ def test_too_many_or_too_few_arguments(command: str, refused: Refused) -> None:
         (["--runs"], "--runs needs a value"),
         (["--runs", "--help"], "--runs needs a value: --runs DIR, not the option --help"),
         (["--config", "--read-only"], "--config needs a value"),
-        (["--runs", "x", "runs"], "grubrics-tui runs --runs DIR"),
+        (["--runs", "x", "settings"], "--runs: grubrics-tui settings reads no runs"),
         (["--config", "x", "queue"], "--config"),
         (["--read-only", "queue"], "--read-only"),
         (["--read-only=1"], "--read-only takes no value"),
