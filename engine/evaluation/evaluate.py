@@ -66,6 +66,12 @@ class Progress:
 
     total: int
     answers: int
+    scored: int | None = None
+    """How many of them have a score; None where none is given."""
+    target: str = ""
+    """The first target that lacks answers; empty if none does."""
+    is_last: bool = False
+    """Whether no report follows."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +233,13 @@ async def _run(
     lock: int,
 ) -> None:
     queue = _Unscored(folders)
+    wanted = {t.name: evaluation.samples_of(t) * len(evaluation.items) for t in evaluation.distinct}
+
+    def tell(is_last: bool = False) -> None:
+        scored = None if evaluation.setup.sampling is None else queue.scored
+        target = queue.first_below(wanted)
+        report(Progress(evaluation.total, queue.answered, scored, target, is_last))
+
     # Missing credentials show before a model is loaded.
     is_generated = bool(generation["targets"])
     is_scored = is_generated and evaluation.setup.sampling is not None
@@ -240,9 +253,10 @@ async def _run(
             answers = queue.poll()
             if answers:
                 scorer = scorer or make_scorer(evaluation.recipe, env)
-                await _score(scorer, evaluation.items, answers)
-            report(Progress(evaluation.total, queue.answered))
-            if not running and not answers:
+                await _score(scorer, evaluation.items, queue, answers, tell)
+            is_last = not running and not answers
+            tell(is_last)
+            if is_last:
                 break
             await asyncio.sleep(0 if answers else _POLL_S)
     finally:
@@ -267,8 +281,8 @@ async def _ask_judge(
         if target.form == "judge" and missing:
             numbers = iter(range(1, len(missing) + 1))
 
-            def done(numbers: Iterator[int] = numbers) -> None:
-                report(Progress(evaluation.total, next(numbers)))
+            def done(numbers: Iterator[int] = numbers, name: str = target.name) -> None:
+                report(Progress(evaluation.total, next(numbers), target=name))
 
             await write_answers(evaluation.recipe, env, folders[target.name], missing, done)
 
@@ -278,13 +292,19 @@ class _Unscored:
 
     def __init__(self, folders: Mapping[str, TargetDir]) -> None:
         self._scored = {name: _scored_keys(folder) for name, folder in folders.items()}
+        self.scored = sum(map(len, self._scored.values()))
+        """Answers with a score, and those that could not be scored."""
         self._folders = dict(folders)
         self._tails = {name: Tail(folder.answers) for name, folder in folders.items()}
-        self._seen: set[tuple[str, Key]] = set()
+        self._seen = {name: set[Key]() for name in folders}
 
     @property
     def answered(self) -> int:
-        return len(self._seen)
+        return sum(map(len, self._seen.values()))
+
+    def first_below(self, wanted: Mapping[str, int]) -> str:
+        """The first target with fewer answers than it is to have; empty if none."""
+        return next((name for name, seen in self._seen.items() if len(seen) < wanted[name]), "")
 
     def poll(self) -> list[tuple[TargetDir, AnswerRow]]:
         """The answers that came since the last poll and have no score."""
@@ -299,7 +319,7 @@ class _Unscored:
     def _new(self, name: str, tail: Tail) -> list[AnswerRow]:
         lines = (jsonl.parse_line(line) for line in tail.lines())
         answers = [answer for line in lines if line and (answer := AnswerRow.from_json(line))]
-        self._seen.update((name, answer.key) for answer in answers)
+        self._seen[name].update(answer.key for answer in answers)
         return answers
 
 
@@ -313,9 +333,13 @@ def _scored_keys(folder: TargetDir) -> set[Key]:
 
 
 async def _score(
-    scorer: Scorer, items: Sequence[Item], answers: Sequence[tuple[TargetDir, AnswerRow]]
+    scorer: Scorer,
+    items: Sequence[Item],
+    queue: _Unscored,
+    answers: Sequence[tuple[TargetDir, AnswerRow]],
+    tell: Callable[[], None],
 ) -> None:
-    """Append a line per answer as soon as it is scored."""
+    """Append a line per answer as soon as it is scored, and ``tell`` so."""
     rows = {item.uid: item.row for item in items}
     known = [(folder, answer) for folder, answer in answers if answer.uid in rows]
     rollouts = [Rollout.of_row(answer.answer or "", rows[answer.uid]) for _, answer in known]
@@ -334,6 +358,8 @@ async def _score(
             score.tokens.output if score.tokens else 0,
         )
         jsonl.append(folder.scores, asdict(row))
+        queue.scored += 1
+        tell()
 
     await scorer.score_all(rollouts, write)
 

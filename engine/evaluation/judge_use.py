@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.base import jsonl
@@ -20,6 +20,8 @@ class JudgeUse:
     tokens_in: int | None
     tokens_out: int | None
     usd: float | None
+    without_call: int = 0
+    """Answers with a score that took no call: an empty rubric is not sent to the judge."""
 
 
 def find_writing(folder: TargetDir, prices: Mapping[str, Any]) -> JudgeUse:
@@ -35,7 +37,9 @@ def find_grading(folders: Iterable[TargetDir], prices: Mapping[str, Any]) -> Jud
     """What the scores of all targets took, with those that were tried again."""
     lines = (line for folder in folders for line in jsonl.read(folder.scores))
     rows = [row for line in lines if (row := ScoreRow.from_json(line))]
-    return _sum(rows, sum(row.is_scored for row in rows), prices)
+    scored = [row for row in rows if row.is_scored]
+    use = _sum(rows, len(scored), prices)
+    return replace(use, without_call=sum(not row.calls for row in scored) if use.calls else 0)
 
 
 def _sum(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from math import isclose
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from engine.base.counts import count_of
-from grubrics_tui.commands.shared.output import on_terminal, terminal_width
+from grubrics_tui.commands.shared.output import terminal_width
+from grubrics_tui.text.formats import duration
+from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
     from engine.evaluation.evaluate import Evaluation, Progress
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 FOLDER = Path("evaluations")
 """Where evaluations are kept, below the working directory."""
 
+_QUIET_S = 30.0
+"""Seconds between two lines of progress in a file or pipe."""
 _NARROWEST, _WIDEST = 60, 100
 _NUMBERS = 30
 """Columns of a row beside the name: two margins, a mean and its interval."""
@@ -77,8 +82,10 @@ def evaluation_lines(
     if (use := evaluation.writing) is not None:
         yield from wrapped(f"judge: {count_of(use.answers, 'answer')} by {_format_use(use)}", width)
     if (use := evaluation.grading) is not None and use.calls:
+        empty = count_of(use.without_call, "empty answer")
+        remark = f"; no call for {empty}" if use.without_call else ""
         yield from wrapped(
-            f"graded: {count_of(use.answers, 'answer')} by {_format_use(use)}", width
+            f"graded: {count_of(use.answers, 'answer')} by {_format_use(use)}{remark}", width
         )
     yield from wrapped(f"95% intervals; answers and scores: {evaluation.folder.path}", width)
 
@@ -113,23 +120,62 @@ def _row(head: str, remarks: str, width: int) -> list[str]:
     return [line] if len(line) <= width else [head, f"      {remarks}"]
 
 
+class ProgressLine:
+    """Progress on stderr. A terminal gets one line, written again when it changes; a file or pipe
+    gets a line when the subject changes and every 30 s."""
+
+    def __init__(self, to: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._to, self._clock, self._is_terminal = to, clock, to.isatty()
+        self._started = self._printed = clock()
+        self._text, self._subject, self._ended = "", "", False
+
+    def show(self, text: str, subject: str = "", *, ended: bool = False) -> None:
+        """``ended``: the line is complete, and what comes next begins another one."""
+        text = clean_text(f"{text}, {subject}" if subject else text)
+        if self._is_terminal:
+            self._rewrite(text, ended)
+        elif self._is_due(text, subject, ended):
+            elapsed = self._clock() - self._started
+            print(f"{text} ({duration(elapsed)})", file=self._to, flush=True)
+            self._printed = self._clock()
+        else:
+            return
+        self._text, self._subject, self._ended = text, subject, ended
+
+    def _rewrite(self, text: str, ended: bool) -> None:
+        if text == self._text and ended == self._ended:
+            return
+        shown = text.ljust(len(self._text))
+        self._to.write(f"\r{shown}\n" if ended else f"\r{shown}")
+        self._to.flush()
+
+    def _is_due(self, text: str, subject: str, ended: bool) -> bool:
+        if not self._text or self._clock() - self._printed >= _QUIET_S:
+            return True
+        return subject != self._subject or (ended and not self._ended)
+
+
 def progress_reporter(as_json: bool) -> Callable[[Progress], None]:
-    """Report progress on a terminal, on one line of stderr."""
-    count = count_reporter(as_json)
-    return lambda progress: count(progress.answers, progress.total)
+    """Report the answers and scores of an evaluation, and the target that is answering."""
+    if as_json:
+        return lambda progress: None
+    line = ProgressLine(sys.stderr)
+
+    def report(progress: Progress) -> None:
+        text = f"{progress.answers}/{progress.total} answers"
+        if progress.scored is not None:
+            text += f", {progress.scored} scored"
+        line.show(text, progress.target, ended=progress.is_last)
+
+    return report
 
 
 def count_reporter(as_json: bool) -> Callable[[int, int], None]:
     """Report how many answers of how many are there, as `progress_reporter` does."""
-    if as_json or not on_terminal():
+    if as_json:
         return lambda answers, total: None
-
-    def report(answers: int, total: int) -> None:
-        end = "\n" if answers >= total else ""
-        sys.stderr.write(f"\r{answers}/{total} answers{end}")
-        sys.stderr.flush()
-
-    return report
+    line = ProgressLine(sys.stderr)
+    return lambda answers, total: line.show(f"{answers}/{total} answers", ended=answers >= total)
 
 
 def _format_sampling(sampling: SamplingSettings | None) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
-from engine.evaluation.evaluate import evaluate, summarize
+from engine.base import jsonl
+from engine.evaluation.evaluate import Progress, evaluate, summarize
 from engine.evaluation.measures import Metric
 from engine.evaluation.summary import compare_targets, find_results
 from grubrics_tui.commands.shared import evaluation_text
-from grubrics_tui.commands.shared.evaluation_text import evaluation_lines
+from grubrics_tui.commands.shared.evaluation_text import ProgressLine, evaluation_lines
 from tests.engine.evaluation.evaluation_rows import make_rows
 from tests.engine.evaluation.evaluations import make_data, make_evaluation
 
@@ -47,3 +50,63 @@ def test_short_names_keep_each_result_on_one_line(tmp_path: Path) -> None:
     assert [line for line in evaluation_lines(evaluation, [result], []) if "golden" in line] == [
         "  golden   1.300  (all 2 equal)  3 unscored; if all are wrong: 1.300 (all 2 equal)"
     ]
+
+
+class Stream(StringIO):
+    """What stderr got, as a terminal or a pipe."""
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+def test_a_terminal_gets_progress_only_when_it_changes() -> None:
+    stream = Stream(is_terminal=True)
+    line = ProgressLine(stream)
+    for _ in range(3):
+        line.show("1/2 answers", "base")
+    line.show("2/2 answers")
+    for _ in range(3):
+        line.show("2/2 answers", ended=True)
+    shorter = "2/2 answers".ljust(len("1/2 answers, base"))
+    assert stream.getvalue() == f"\r1/2 answers, base\r{shorter}\r2/2 answers\n"
+
+
+def test_a_pipe_gets_progress_when_the_target_changes_and_every_half_minute() -> None:
+    stream, seconds = Stream(is_terminal=False), iter(range(0, 10_000, 5))
+    now = 0.0
+    line = ProgressLine(stream, lambda: now)
+    for now in seconds:
+        answers = min(now // 10, 8)
+        line.show(f"{answers}/8 answers", "base" if now < 35 else "run", ended=answers == 8)
+        if answers == 8:
+            break
+    assert stream.getvalue().splitlines() == [
+        "0/8 answers, base (0:00)",
+        "3/8 answers, base (0:30)",
+        "3/8 answers, run (0:35)",
+        "6/8 answers, run (1:05)",
+        "8/8 answers, run (1:20)",
+    ]
+
+
+def test_an_evaluation_reports_answers_scores_and_its_end_once(tmp_path: Path) -> None:
+    evaluation = make_evaluation(make_data(tmp_path / "val.parquet", ["a", "b"]), "golden")
+    told: list[Progress] = []
+    evaluate(evaluation, {}, told.append)
+    assert told[-1] == Progress(2, 2, 2, "", is_last=True)
+    assert [progress.is_last for progress in told].count(True) == 1
+    assert {progress.scored for progress in told} >= {1, 2}
+
+
+def test_answers_without_a_call_are_named(tmp_path: Path) -> None:
+    evaluation = make_evaluation(make_data(tmp_path / "val.parquet", ["a", "b"]), "golden")
+    evaluate(evaluation, {})
+    scores = evaluation.folder.find(evaluation.targets[0]).scores
+    rows = [{**row, "calls": calls} for row, calls in zip(jsonl.read(scores), (0, 1), strict=True)]
+    scores.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    text = "\n".join(evaluation_lines(evaluation, *summarize(evaluation, [])))
+    assert "graded: 2 answers by 1 call; no call for 1 empty answer" in text
