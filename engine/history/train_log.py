@@ -44,7 +44,7 @@ class Step:
             "v": 1,
             "step": self.step,
             "attempt": self.attempt,
-            "t": self.time,
+            "t": self.time or None,  # 0: not known
             **mark,
             "metrics": dict(self.metrics),
         }

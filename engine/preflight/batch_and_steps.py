@@ -167,9 +167,10 @@ def violations(sizes: BatchSizes) -> Iterator[str]:
         ("log_prob", sizes.rollouts_per_replica, "rollouts of a step"),
         ("ref_log_prob", sizes.rollouts_per_replica, "rollouts of a step"),
     )
+    where = " on each GPU" if sizes.replicas > 1 else ""
     for name, rollouts, noun in micro_batches:
         if values[name] is not None and rollouts % values[name]:
-            yield f"{_setting(sizes, name)} does not divide the {rollouts} {noun} on each GPU"
+            yield f"{_setting(sizes, name)} does not divide the {rollouts} {noun}{where}"
 
 
 def repaired(sizes: BatchSizes) -> BatchSizes:

@@ -212,10 +212,10 @@ def _override(change: Change) -> str:
 _WHY = {
     "batch": "a step must hold whole mini batches on every GPU",
     "mini": "a mini batch must divide the batch of a step",
-    "micro": "a micro batch must divide the rollouts of a mini batch on each GPU",
+    "micro": "a micro batch must divide the rollouts of a mini batch",
     "n": "a group needs two rollouts, and all rollouts together must spread over the GPUs",
-    "log_prob": "a micro batch must divide the rollouts of a step on each GPU",
-    "ref_log_prob": "a micro batch must divide the rollouts of a step on each GPU",
+    "log_prob": "a micro batch must divide the rollouts of a step",
+    "ref_log_prob": "a micro batch must divide the rollouts of a step",
     "sequence_parallel": "it must divide the number of GPUs",
     "rollout_parallel": "it must divide the number of GPUs",
 }

@@ -19,7 +19,7 @@ from engine.recipe.keys import flatten, verl_defaults
 Manifest = Mapping[str, Any]
 
 _NAMES = {
-    "recipe_file": "recipe file",
+    "recipe_file": "config file",
     "environment": "software",
     "data": "data files",
     "code": "reward function",
@@ -54,7 +54,7 @@ class Difference:
 
     @property
     def name(self) -> str:
-        """Section and key: ``optim.lr`` of a config, ``recipe file: sft.yaml sha256`` of what a
+        """Section and key: ``optim.lr`` of a config, ``config file: sft.yaml sha256`` of what a
         run ran on."""
         return ("." if self.of_config else ": ").join(filter(None, (self.section, self.key)))
 
@@ -97,7 +97,7 @@ def trained_values(manifests: Sequence[Manifest]) -> list[dict[str, Any]]:
 
 
 def environment_differences(manifests: Sequence[Manifest]) -> list[Difference]:
-    """Packages, variables, git, hardware, recipe file and data that differ; ``SHELL`` comes last.
+    """Packages, variables, git, hardware, config file and data that differ; ``SHELL`` comes last.
 
     If a fact changed between attempts of a run, its value reads ``before → after``.
     """
@@ -187,7 +187,7 @@ SHELL = "shell"
 
 _SECTIONS = (
     "git",
-    "recipe file",
+    "config file",
     "data files",
     "reward function",
     "reward inputs",

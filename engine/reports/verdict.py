@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.ablations.plan import BASE, Arm, find_kept
+from engine.ablations.plan import BASE, AblationPlan, Arm, find_kept
 from engine.ablations.report import AblationReport
 from engine.ablations.table import ArmRow
 from engine.base import jsonl, times
@@ -63,7 +63,7 @@ def render_verdict(report: AblationReport, root: Path, number: str) -> str:
         ("Measure", f"{report.measure}, paired by seed at equal steps"),
     )
     lines = [format_field(label, text) for label, text in fields if text]
-    not_tested = format_field("Not tested", ", ".join(_not_tested(report)))
+    not_tested = format_field("Not tested", f"{', '.join(_not_tested(plan))}.{_resolution(report)}")
     heading = f"### [{number}] Ablation of {one_line(plan.name)}: {_summary(report.rows)}"
     table = _table(plan.arms, report.rows)
     return mask_text("\n".join([heading, "", *lines, "", *table, "", not_tested]) + "\n")
@@ -142,12 +142,15 @@ def _cell(text: str) -> str:
     return (jsonl.line(text) or "").replace("|", "\\|")
 
 
-def _not_tested(report: AblationReport) -> Iterator[str]:
+def _not_tested(plan: AblationPlan) -> Iterator[str]:
     """What the table leaves open."""
-    plan = report.plan
     yield f"more than {plan.steps} steps"
     yield f"seeds other than {', '.join(map(str, plan.seeds))}"
     yield "combinations and values other than these"
+
+
+def _resolution(report: AblationReport) -> str:
+    """A sentence on how small a difference the undecided arms could have shown; else empty."""
     halves = [
         (row.comparison.difference.high - row.comparison.difference.low) / 2
         for row in report.rows
@@ -156,5 +159,9 @@ def _not_tested(report: AblationReport) -> Iterator[str]:
         and row.comparison.difference.low is not None
         and row.verdict == "undecided"
     ]
-    if halves:
-        yield f"differences below {max(halves):.2g}, the widest half of an undecided interval"
+    if not halves:
+        return ""
+    return (
+        f" The smallest difference that the undecided arms could have shown is about "
+        f"{max(halves):.2g}: half the width of the widest interval."
+    )

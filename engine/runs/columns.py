@@ -232,7 +232,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="changed", about="overrides that differ from the config file, e.g. changed:lr=",
            kind="text", value=lambda run: run.changed, key="changed",
            to_json=lambda run: list(run.changed), cell=Cell(rank=5, least=14)),
-    Column(name="recipe", about="name of the recipe", kind="text",
+    Column(name="recipe", about="name of the config", kind="text",
            value=lambda run: (run.recipe,), key="recipe", to_json=lambda run: run.recipe),
     Column(name="kind", about="grpo, sft, command or adopted", kind="text",
            value=lambda run: (run.kind,), key="kind", to_json=lambda run: run.kind),

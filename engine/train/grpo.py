@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
 def read_recipe(kind: Kind, arguments: Sequence[str]) -> Recipe:
     """Parse ``--config FILE key=value ...``. Raises UsageError, also for another kind's recipe."""
     parser = argparse.ArgumentParser(prog=f"python -m {kind.trainer}")
-    parser.add_argument("--config", required=True, help="a recipe file or its bare name")
+    parser.add_argument("--config", required=True, help="a config file or its bare name")
     parser.add_argument("overrides", nargs="*", metavar="key=value")
     parser.add_argument("--no-env", action="store_true", help="variables set no values")
     args = parser.parse_intermixed_args(list(arguments))

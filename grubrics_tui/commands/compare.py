@@ -12,7 +12,7 @@ from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import on_terminal, print_json, say
+from grubrics_tui.commands.shared.output import on_terminal, print_json, say, terminal_width
 from grubrics_tui.commands.shared.sources import open_comparison, open_source
 from grubrics_tui.commands.shared.standard_input import standard_input_read
 
@@ -149,7 +149,8 @@ def _notes(comparison: Comparison) -> Iterable[str]:
 def _summary(comparison: Comparison) -> Iterable[str]:
     until = comparison.until
     ends = "each run at its last step" if until is None else f"up to step {until}"
-    yield f"Results ({ends}; deltas to {comparison.names[comparison.baseline]})"
+    baseline = comparison.names[comparison.baseline]
+    yield f"Results ({ends}; deltas to {baseline} in parentheses)"
     rows = [["", *comparison.names]]
     rows += [[row.name, *_results(row, comparison.baseline)] for row in comparison.summary]
     yield from _aligned(rows)
@@ -172,7 +173,8 @@ def _results(row: Measure, baseline: int) -> Iterator[str]:
         parts = [value + star]
         if difference is not None and index != baseline:
             estimate = difference.difference
-            parts.append(format_delta(estimate.mean, row.unit) + format_half(estimate, row.unit))
+            delta = format_delta(estimate.mean, row.unit) + format_half(estimate, row.unit)
+            parts.append(f"({delta})")
         if entry.step is not None:
             parts.append(f"at {entry.step}")
         yield "  ".join(parts)
@@ -211,8 +213,9 @@ def _cells(difference: Difference) -> Iterable[str]:
         if cell is None:
             yield "–"
         else:
-            text = short_text(cell.value)
-            shown = text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+            shown = text = short_text(cell.value)
+            if len(text) > _WIDEST and terminal_width() is not None:
+                shown = f"{text[: _WIDEST - 1]}…"
             yield f"{shown}  ({cell.origin})" if cell.origin else shown
 
 

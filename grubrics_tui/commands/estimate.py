@@ -10,6 +10,7 @@ import typer
 
 from engine.base.counts import count_of
 from engine.base.errors import UsageError
+from engine.base.shell import format_command
 from engine.base.times import seconds
 from engine.launch.source import recipe_of_source
 from engine.runs.kinds import ByKind
@@ -103,7 +104,7 @@ def _lines(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
         yield from _parts("checkpoint", sizes.checkpoint)
         yield f"kept at the end: {sizes.kept}, {size(sizes.kept * sizes.checkpoint.total)} on disk"
     yield from _judge(estimate, recipe)
-    yield from _duration(estimate)
+    yield from _duration(estimate, recipe)
 
 
 def _memory(estimate: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
@@ -228,17 +229,24 @@ def _judge(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
     yield f"  {price(use)}"
 
 
-def _duration(estimate: Estimate) -> Iterator[str]:
+def _duration(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
     from grubrics_tui.text.formats import duration
 
     expected = estimate.duration
-    if expected.seconds is None or expected.steps is None or expected.basis is None:
-        yield "\nduration: unknown; no earlier run of this config or size was found"
+    if expected.steps is None:
+        yield "\nduration: unknown, because the number of steps is: its data cannot be read"
+    elif expected.seconds is None or expected.basis is None:
+        few = f"{recipe.kind.steps_key}={_MEASURED_STEPS}"
+        launch = ["grubrics-tui", "launch", str(recipe.path), *recipe.overrides, few]
+        yield "\nduration: unknown, because no earlier run of this config or size was found"
+        yield f"  measure it with {_MEASURED_STEPS} steps: {format_command(launch)}"
     else:
         elapsed = duration(expected.seconds)
         yield f"\nduration: {count_of(expected.steps, 'step')} in {elapsed}, from {expected.basis}"
 
 
+_MEASURED_STEPS = 5
+"""Steps of a run from which a duration is estimated; three are the fewest."""
 _ACTOR = "actor_rollout_ref.actor"
 _FSDP = f"{_ACTOR}.fsdp_config"
 _ROLLOUT = "actor_rollout_ref.rollout"

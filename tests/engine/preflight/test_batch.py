@@ -52,6 +52,12 @@ def test_each_relation_that_is_broken_is_named(change: dict[str, int], complaint
     assert any(complaint in text for text in result), result
 
 
+def test_several_gpus_are_named_only_where_there_are_several() -> None:
+    one, four = (list(violations(replace(FINE, micro=5, gpus=gpus))) for gpus in (1, 4))
+    assert [text.endswith("rollouts of a mini batch") for text in one] == [True]
+    assert any(text.endswith("rollouts of a mini batch on each GPU") for text in four)
+
+
 def test_sizes_by_tokens_are_not_held_to_micro_batches() -> None:
     by_tokens = replace(FINE, batch=16, micro=None, log_prob=None)
     assert not list(violations(by_tokens))

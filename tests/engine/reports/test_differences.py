@@ -72,7 +72,7 @@ def test_differences_of_the_environment_are_listed_by_section() -> None:
 def test_a_file_is_named_apart_from_what_it_belongs_to() -> None:
     runs = [{"recipe_file": {"sft.yaml": {"sha256": digest}}} for digest in ("aa", "bb")]
     (result,) = environment_differences(runs)
-    assert result.name == "recipe file: sft.yaml sha256"
+    assert result.name == "config file: sft.yaml sha256"
     (result,) = config_differences([manifest(optim__lr=1), manifest(optim__lr=2)])
     assert result.name == "optim.lr"
 

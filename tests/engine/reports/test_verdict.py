@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,6 +64,8 @@ def test_the_entry_has_base_knobs_seeds_cost_verdicts_and_what_is_open(
     file = tmp_path / "log.md"
     assert append_verdict(file, report, tmp_path) == "EXP-001"
     text = file.read_text().removeprefix("# Experiment log\n\n")
+    low, high = map(float, re.findall(r"\| A2 \|.*?\| (\S+) to (\S+) \|", text)[0])
+    half = (high - low) / 2
     for part in (
         "A2 undecided; A1 worse",
         "commit abcdef012345, with uncommitted changes, configuration ffffffffffff",
@@ -70,6 +73,8 @@ def test_the_entry_has_base_knobs_seeds_cost_verdicts_and_what_is_open(
         "| A2 | reward_config.lambda_info=0 | 0.5033 | +0.003333 |",
         "| A1 | reward_config.use_contrastive=false | 0.11 |",
         "**Not tested:** more than 20 steps",
+        "other than these. The smallest difference that the undecided arms could have shown is "
+        f"about {half:.2g}: half the width of the widest interval.\n",
     ):
         assert part in text
     assert len(text.splitlines()) <= 15

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -138,6 +139,30 @@ def test_the_arithmetic_of_the_judge_adds_up() -> None:
     jsonl.append(run.train_log, {"v": 1, "step": 1, "attempt": 1, "t": 1.0, "metrics": metrics})
     text = estimate("verl_grpo", "judge.max_concurrent=12", *offline).output
     assert "4 rounds x 27.2 µs = 0.109 ms per step at least (run 'night')" in text
+
+
+def test_an_unknown_duration_comes_with_the_launch_that_measures_it() -> None:
+    """A run of this command is one of the same size, with enough steps."""
+    Path("data/processed").mkdir(parents=True)
+    for part in ("train", "val"):
+        rows = [{"question": str(number)} for number in range(64)]
+        pq.write_table(pa.Table.from_pylist(rows), f"data/processed/{part}.parquet")
+    files = [f"data.{part}_files=data/processed/{part}.parquet" for part in ("train", "val")]
+    changed = ["data.train_batch_size=8", *files]
+    text = estimate("verl_grpo", *changed).output
+    (line,) = re.findall(r"measure it with \d steps: (.*)", text)
+    words = shlex.split(line)
+    assert words[:2] == ["grubrics-tui", "launch"]
+    recipe = load_recipe(words[2], words[3:], {})
+    assert recipe.get("data.train_batch_size") == 8
+    run = RunDir(Path("runs/short"))
+    run.path.mkdir(parents=True)
+    run.manifest.write_text(json.dumps(manifest(plan(recipe, "other", Path("runs")))))
+    write_state(run, RunState("finished", started=1.0, ended=2.0))
+    for step in range(1, recipe.get("trainer.total_training_steps") + 1):
+        line = {"v": 1, "step": step, "attempt": 1, "t": step, "metrics": {"timing_s/step": 2.0}}
+        jsonl.append(run.train_log, line)
+    assert "from 5 measured steps of run 'short'" in estimate("verl_grpo", *changed).output
 
 
 def test_one_gpu_is_called_one() -> None:

@@ -77,6 +77,7 @@ def test_several_logs_are_printed_with_their_names(tmp_path: Path) -> None:
         ("a.log", 2),
         ("b.csv", 1),
     ]
+    assert [json.loads(line)["t"] for line in printed] == [None] * 3, "no log has times"
     assert pipe("", "metrics", str(log), str(table), "loss").stdout.splitlines()[-1] == (
         f"{table}\tloss\t1\t0.125"
     )

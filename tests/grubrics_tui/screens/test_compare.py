@@ -381,7 +381,9 @@ def test_labels_leave_out_what_all_names_begin_with() -> None:
 
 def test_the_command_prints_what_the_screen_shows(three: dict[str, SampleRun], runs: Path) -> None:
     text = cli_output(runs, "compare", "long", "short")
-    assert "deltas to long" in text
+    assert "deltas to long in parentheses" in text
+    row = next(line for line in text.splitlines() if "steps done" in line)
+    assert row.split() == ["steps", "done", "30", "5", "(-25)"]
     assert "3e-5  (cli)" in text
     command = ("compare", "long", "short", "--baseline", "short", "--json")
     comparison = json.loads(cli_output(runs, *command))
