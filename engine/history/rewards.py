@@ -41,7 +41,14 @@ def reward_metrics(records: Sequence[Record]) -> dict[str, float | None]:
         metrics.REWARD_DURATION: _wall(records),
         metrics.REWARD_WAIT: _wait(records),
         **_judge_metrics([record for record in records if not is_own(record)]),
+        **_blocked_share(records),
     }
+
+
+def _blocked_share(records: Sequence[Record]) -> dict[str, float | None]:
+    """Empty if the run has no blocklist."""
+    found = [record["blocked"] for record in records if isinstance(record.get("blocked"), list)]
+    return {metrics.BLOCKED_SHARE: _mean([float(bool(texts)) for texts in found])} if found else {}
 
 
 def _own_metrics(records: Sequence[Record]) -> dict[str, float | None]:

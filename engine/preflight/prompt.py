@@ -13,6 +13,7 @@ from pathlib import Path
 
 from jinja2 import TemplateError
 
+from engine.base.counts import count_of
 from engine.preflight.chat_template import (
     ChatTemplate,
     Encode,
@@ -35,6 +36,7 @@ from engine.preflight.samples import (
 )
 from engine.recipe.places import is_hub_name, local_folder, model_name
 from engine.recipe.recipe import Recipe
+from engine.reward.blocklist import Blocklist
 from engine.runs.kinds import GRPO, SFT, ByKind
 
 ID = "prompt"
@@ -50,7 +52,8 @@ class Row:
     """A rendered row.
 
     ``visible`` is the beginning of a rendered text that lacks its question. ``is_empty``: the row
-    has no question. ``learned_from`` and ``differs``: see ``Rendered``.
+    has no question. ``learned_from`` and ``differs``: see ``Rendered``. ``blocked`` is a text of
+    ``grubrics.blocklist`` in the prompt.
     """
 
     file: Path
@@ -61,9 +64,10 @@ class Row:
     differs: str | None
     is_empty: bool
     lacks_system: bool
+    blocked: str | None
 
     @classmethod
-    def of(cls, sample: Sample, rendered: Rendered) -> Row:
+    def of(cls, sample: Sample, rendered: Rendered, blocklist: Blocklist | None = None) -> Row:
         question = sample.essential.strip()
         beginning = " ".join(rendered.text[:400].split())[:80]
         return cls(
@@ -78,6 +82,7 @@ class Row:
                 message["role"] == "system" and str(message["content"]).strip() not in rendered.text
                 for message in sample.messages
             ),
+            blocked=next(iter(blocklist.find(rendered.text)), None) if blocklist else None,
         )
 
     @property
@@ -142,6 +147,7 @@ def _render_rows(
     """Render the chosen rows. A note of RefusedError names the row that the template refuses."""
     sft_renderer = SftRenderer(template, encode) if recipe.kind == SFT else None
     options = recipe.section("data").get("apply_chat_template_kwargs") or {}
+    blocklist = Blocklist.of_section(recipe.section("grubrics")) if recipe.kind == GRPO else None
     samples = read_samples(masks, _prompt_key(recipe))
     while batch := list(islice(samples, _BATCH)):
         conversations = [sample.messages for sample in batch]
@@ -154,7 +160,9 @@ def _render_rows(
             sample = batch[error.index or 0]
             error.add_note(f"{sample.file.name} {row_label(sample.file, sample.row)}")
             raise
-        yield from map(Row.of, batch, rendered)
+        yield from (
+            Row.of(sample, text, blocklist) for sample, text in zip(batch, rendered, strict=True)
+        )
 
 
 def _check_rows(
@@ -164,6 +172,7 @@ def _check_rows(
     problems = [
         *_missing_parts(recipe, folder, rows),
         *_LONG[recipe.kind](recipe, measurement),
+        *_blocked(rows),
     ]
     # A thinking model spends the response on thoughts, before any rubric.
     key = "data.apply_chat_template_kwargs.enable_thinking"
@@ -206,6 +215,18 @@ def _missing_parts(recipe: Recipe, folder: Path, rows: Sequence[Row]) -> Iterato
     if empty := [row for row in rows if row.is_empty]:
         names = _format_rows(empty)
         yield fail(ID, f"{names}: the last message is empty, so the prompt has no question")
+
+
+def _blocked(rows: Sequence[Row]) -> Iterator[Check]:
+    """A response often repeats a text of its prompt."""
+    if blocked := [row for row in rows if row.blocked is not None]:
+        verb = "contains" if len(blocked) == 1 else "contain"
+        names = _format_rows(blocked, [f" ({row.blocked!r})" for row in blocked])
+        yield warn(
+            ID,
+            f"{count_of(len(blocked), 'prompt')} {verb} a text of grubrics.blocklist: {names}",
+            "remove the text from the list, or the rows from the data",
+        )
 
 
 def _long_grpo(recipe: Recipe, measurement: Measurement) -> Iterator[Check]:

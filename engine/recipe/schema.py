@@ -52,6 +52,10 @@ class ProjectSection(Section):
     no reward."""
     reward_check_s: float = Field(default=10.0, ge=0)
     """Seconds in which the checklist loads that function and scores sample rows; 0: it does not."""
+    blocklist: list[Annotated[str, Field(min_length=1)]] = []
+    """Texts that a response must not contain, in any case; responses with one are counted."""
+    blocked_reward: float | None = None
+    """The reward of a response with a text of the blocklist; null: the reward that it gets."""
     exposed: bool = False
     """Whether the run may listen where other hosts reach it, as it must on a cluster of several."""
 

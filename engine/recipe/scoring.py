@@ -42,6 +42,14 @@ def make_scorer(recipe: Recipe, env: Mapping[str, str]) -> Scorer:
     ``env`` holds the judge's credentials; what a reward function prints is dropped. UsageError
     without credentials, for a function that cannot be loaded, and where a reward model scores.
     """
+    from engine.reward.blocklist import BlockingScorer, Blocklist
+
+    scorer = _make_scorer(recipe, env)
+    blocklist = Blocklist.of_section(recipe.section("grubrics"))
+    return scorer if blocklist is None else BlockingScorer(scorer, blocklist)
+
+
+def _make_scorer(recipe: Recipe, env: Mapping[str, str]) -> Scorer:
     # Commands that only ask what scores need neither a judge nor processes.
     from engine.judge.settings import JudgeSettings, make_judge
     from engine.own_reward.processes import RewardProcesses, source_of

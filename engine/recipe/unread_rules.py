@@ -495,6 +495,7 @@ ENGINES = (
 )
 
 REWARD = (
+    Rule("grubrics.blocked_reward", when=unset("grubrics.blocklist", "[TEXT]")),
     Rule(
         f"{CUSTOM_REWARD}.* grubrics.reward_timeout_s grubrics.reward_check_s",
         "no reward function is set",
@@ -648,7 +649,11 @@ SFT_RULES: tuple[Rule, ...] = (
     Rule("lora.*", "full fine-tuning (no LoRA): lora.r is 0", when=unset("lora.r", "64")),
     Rule("training.logging_steps", "verl logs every step"),
     Rule(
-        below("grubrics", "max_failed_share max_refill_batches reward_timeout_s reward_check_s"),
+        below(
+            "grubrics",
+            "max_failed_share max_refill_batches reward_timeout_s reward_check_s blocklist "
+            "blocked_reward",
+        ),
         "SFT has no rewards",
     ),
     Rule("grubrics.seed", "SFT reads training.seed", "training.seed"),

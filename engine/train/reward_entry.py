@@ -22,9 +22,16 @@ from engine.judge.interface import ScoringError
 from engine.judge.settings import JudgeSettings, make_judge
 from engine.own_reward.function import RewardFunction
 from engine.own_reward.processes import RewardProcesses, source_of
+from engine.reward.blocklist import Blocklist
 from engine.reward.formula import RewardSettings
 from engine.reward.record import Position, append_record, split_of
-from engine.reward.scorer import FunctionScorer, Rollout, RubricScorer, Scorer
+from engine.reward.scorer import (
+    FunctionScorer,
+    Rollout,
+    RubricScorer,
+    ScoredRollout,
+    Scorer,
+)
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RunDir
 from engine.train.agent_loop import SPLIT
 
@@ -88,6 +95,7 @@ class RecordingRewardManager(RewardManagerBase):
         attempt = os.environ.get(ATTEMPT_DIR_VARIABLE)
         self.attempt = Path(attempt) if attempt else None
         self.overlong = Overlong.of(_section(config.reward, "reward_kwargs"))
+        self.blocklist = Blocklist.of_section(_section(config, "grubrics"))
         self.scorer = self._make_scorer(compute_score)
 
     async def run_single(self, data: DataProto) -> dict[str, Any]:
@@ -101,13 +109,16 @@ class RecordingRewardManager(RewardManagerBase):
         scored = await self.scorer.score(rollout)
         score, record = scored.score, scored.record
         # verl's managers give a bare number the name "acc".
-        numbers = scored.numbers or {"acc": score.reward or 0.0}
+        numbers: Mapping[str, float] = scored.numbers or {"acc": score.reward or 0.0}
         if self.overlong is not None and score.reward is not None:
             reward, taken = self.overlong.shape(score.reward, length)
             score = replace(score, reward=reward)
             numbers = {**numbers, **self.overlong.numbers(taken)}
             parts = {**(record["parts"] or {}), OVERLONG: taken}
             record = {**record, "reward": reward, "parts": parts}
+        if self.blocklist is not None:
+            scored = self.blocklist.apply(ScoredRollout(score, numbers, record))
+            score, numbers, record = scored.score, scored.numbers, scored.record
         if self.attempt is not None:
             append_record(self.attempt / "reward.jsonl", _position(row, rollout), record)
         if score.reward is None:

@@ -63,3 +63,9 @@ def test_an_own_function_has_series_of_its_numbers_and_none_of_a_judge() -> None
     assert (values["reward/timeouts"], values["reward/errors"]) == (1.0, 2.0)
     assert (values["reward/mean"], values["reward/failed_share"]) == (0.5, 0.5)
     assert not [name for name in values if "judge" in name or "semaphore" in name]
+
+
+def test_the_share_of_blocked_responses_is_a_series_of_runs_with_a_blocklist() -> None:
+    records = [{"reward": 1.0, "blocked": texts} for texts in (["a", "b"], [], [], [])]
+    assert reward_metrics(records)["reward/blocked"] == 0.25
+    assert "reward/blocked" not in reward_metrics([{"reward": 1.0}])

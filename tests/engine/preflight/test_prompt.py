@@ -141,6 +141,14 @@ def test_prompts_that_would_all_be_dropped_are_refused(project: Project) -> None
 LONG = "What helps? " + "Explain each step. " * 100
 
 
+def test_a_prompt_with_a_text_of_the_blocklist_is_a_warning(project: Project) -> None:
+    write_long(project, "data/train.parquet", at=2, count=5)
+    check = answer(
+        project, "data.max_prompt_length=500", f"grubrics.blocklist=[nowhere, '{LONG[:9].upper()}']"
+    )
+    assert "1 prompt contains a text of grubrics.blocklist: train.parquet row 2" in check.message
+
+
 def write_long(project: Project, path: str, at: int, count: int = 128) -> None:
     """A file of ``count`` rows of which the row ``at`` has some 400 tokens."""
     rows = [row(number) for number in range(count)]

@@ -14,6 +14,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.judge.offline import OfflineKeywordJudge
 from engine.recipe.scoring import make_scorer
+from engine.reward.blocklist import BlockingScorer, Blocklist
 from engine.reward.formula import RewardSettings
 from engine.reward.record import Position, append_record, split_of
 from engine.reward.scorer import FunctionScorer, Rollout, RubricScorer, ScoredRollout, Scorer
@@ -67,6 +68,24 @@ def test_a_function_is_called_in_order_and_its_resources_are_freed() -> None:
     assert (calls, ended) == (["one", "three"], [True])
 
 
+@pytest.mark.parametrize(("reward", "expected"), [(None, 1.3), (0.0, 0.0)])
+def test_a_blocked_text_is_recorded_in_any_case_and_may_cost_the_reward(
+    reward: float | None, expected: float
+) -> None:
+    blocklist = Blocklist(("straße", "ADVISES"), reward)
+    scorer = BlockingScorer(RubricScorer(OfflineKeywordJudge(), RewardSettings()), blocklist)
+    (result,) = scored(scorer, RUBRIC)
+    assert result.score.reward == result.record["reward"] == pytest.approx(expected)
+    assert result.record["blocked"] == ["ADVISES"] and result.numbers["blocked"] == 1.0
+
+
+def test_a_response_that_cannot_be_scored_gets_no_reward_from_the_blocklist() -> None:
+    unscored = RubricScorer(OfflineKeywordJudge(), RewardSettings())
+    scorer = BlockingScorer(unscored, Blocklist(("rest",), 0.0))
+    (result,) = scored(scorer, RUBRIC, row={"data_source": "tiny"})
+    assert result.score.reward is None and result.record["blocked"] == ["rest"]
+
+
 def test_a_config_names_its_scorer(project: Project) -> None:
     (result,) = scored(make_scorer(project.recipe(), {}), RUBRIC)
     assert result.score.reward == pytest.approx(1.3)
@@ -74,6 +93,12 @@ def test_a_config_names_its_scorer(project: Project) -> None:
     own = project.recipe("grpo", "reward.custom_reward_function.path=own.py")
     (result,) = scored(make_scorer(own, {}), "any")
     assert result.score.reward == 0.25
+
+
+def test_a_config_with_a_blocklist_scores_with_it_outside_of_the_trainer(project: Project) -> None:
+    recipe = project.recipe("grpo", "grubrics.blocklist=[rest]", "grubrics.blocked_reward=-1")
+    (result,) = scored(make_scorer(recipe, {}), RUBRIC)
+    assert result.score.reward == -1.0
 
 
 def test_a_scorer_without_credentials_is_refused(project: Project) -> None:

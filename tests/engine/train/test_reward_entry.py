@@ -38,13 +38,19 @@ OVERLONG = {
 }
 
 
-def manager(world: SmallWorld, compute_score: Any = None, **kwargs: Any) -> RecordingRewardManager:
+def manager(
+    world: SmallWorld,
+    compute_score: Any = None,
+    grubrics: Any = None,
+    **kwargs: Any,
+) -> RecordingRewardManager:
     path = "scores.py" if compute_score else None
     config = OmegaConf.create(
         {
             "reward": {"custom_reward_function": {"path": path}, "reward_kwargs": kwargs},
             "judge": {"provider": "offline"},
             "reward_config": {"lambda_info": 0.3},
+            "grubrics": grubrics or {},
         }
     )
     return RecordingRewardManager(config, AutoTokenizer.from_pretrained(world.model), compute_score)
@@ -176,6 +182,16 @@ async def test_the_overlong_penalty_is_recorded(world: SmallWorld, attempt: Path
     assert line["reward"] == pytest.approx(0.0) and line["parts"] == {
         "overlong_reward": pytest.approx(-0.7)
     }
+
+
+async def test_a_blocked_text_costs_the_reward_whatever_the_length(
+    world: SmallWorld, attempt: Path
+) -> None:
+    blocklist: dict[str, Any] = {"blocklist": ["POINTS"], "blocked_reward": 0.25}
+    blocking = manager(world, one, blocklist, **OVERLONG)
+    result = await blocking.run_single(sample(world, "Points " * 40))
+    assert result["reward_score"] == 0.25 and result["reward_extra_info"]["blocked"] == 1.0
+    assert (record(attempt)["reward"], record(attempt)["blocked"]) == (0.25, ["POINTS"])
 
 
 async def test_without_a_buffer_the_length_costs_nothing(world: SmallWorld, attempt: Path) -> None:
