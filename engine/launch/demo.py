@@ -60,5 +60,5 @@ def launch_demo(runs: Path) -> tuple[RunDir, ...]:
     first = launch(plan(sft, None, runs))
     queued = ticket(grpo, runs, after=first.id, turn=False)
     assert queued is not None
-    require_launchable(grpo, runs, ahead=ahead(queued, runs), waits=True)
+    require_launchable(grpo, runs, ahead=ahead(queued, runs))
     return first, launch(plan(grpo, None, runs, queued))

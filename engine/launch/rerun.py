@@ -104,9 +104,8 @@ def check_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
     if planned.ray:
         env["RAY_ADDRESS"] = planned.ray
     earlier = ahead(waiting, root) if waiting else ()
-    warnings = require_launchable(
-        planned.recipe, root, ahead=earlier, waits=waiting is not None, env=env
-    )
+    turn = waiting is not None and waiting.turn
+    warnings = require_launchable(planned.recipe, root, ahead=earlier, waits=turn, env=env)
     if complaint := edited_complaint(run.id, run.read_manifest()):
         warnings = [*warnings, warn("edited", complaint)]
     return replace(rerun, warnings=tuple(warnings), before=tuple(_made_before(run, planned)))

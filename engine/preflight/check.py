@@ -35,7 +35,8 @@ class Subject:
     ahead: frozenset[str] = frozenset()
     """Runs that will have ended when this one starts."""
     waits: bool = False
-    """Whether the run is queued, and so checked again when its turn comes."""
+    """Whether the run waits in the queue until no other run is in its way; one that only waits for
+    another run may meet others."""
 
     @property
     def uses_cluster(self) -> bool:

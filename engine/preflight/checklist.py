@@ -110,8 +110,7 @@ def require_launchable(
     """Return the warnings. Raises UsageError, in one line, if a check fails.
 
     ``ahead`` are runs that will have ended when this one starts: the files that they write will
-    exist, and their folders will be free. A run that ``waits`` is checked again when its turn
-    comes, so what another run does until then is only a warning.
+    exist, and their folders will be free. ``waits``: the run waits for its turn in the queue.
     """
     checks = list(run_checks(recipe, env=env, runs=runs, ahead=ahead, waits=waits))
     failures = blocking(checks)

@@ -159,7 +159,8 @@ def _checked(plan: LaunchPlan, root: Path, cluster: Cluster | None) -> list[Chec
 
     queued, env = plan.ticket, _environment(cluster)
     before = ahead(queued, root) if queued else ()
-    return require_launchable(plan.recipe, root, ahead=before, waits=queued is not None, env=env)
+    turn = queued is not None and queued.turn
+    return require_launchable(plan.recipe, root, ahead=before, waits=turn, env=env)
 
 
 def _environment(cluster: Cluster | None) -> dict[str, str] | None:

@@ -59,6 +59,19 @@ def test_a_waiting_run_is_shown_with_what_it_waits_for(project: Project, busy: R
     assert reason == "not started: run 'next' was stopped by user before it started"
 
 
+def test_a_run_that_waits_for_another_one_only_may_share_the_machine(
+    project: Project, busy: RunDir
+) -> None:
+    day = RunDir(project.path / "runs" / "day")
+    day.path.mkdir(parents=True)
+    jsonl.write_json(day.manifest, {"id": "day", "kind": "sft"})
+    write_state(day, RunState("finished", ended=time.time()))
+    launch = ("launch", "grpo_tiny", MODEL, "--dry-run")
+    shares = "machine: run 'busy' is"
+    assert shares in " ".join(project.json(*launch, "--after", "day")["warnings"])
+    assert shares not in " ".join(project.json(*launch, "--queue")["warnings"])
+
+
 def test_a_run_beside_one_that_writes_its_folder_gets_a_folder_of_its_own(
     project: Project, busy: RunDir
 ) -> None:

@@ -263,7 +263,8 @@ def _require_launchable(plan: LaunchPlan, runs: Path) -> None:
     from engine.preflight.checklist import require_launchable
 
     before = ahead(plan.ticket, runs) if plan.ticket else ()
-    require_launchable(plan.recipe, runs, ahead=before, waits=plan.ticket is not None)
+    turn = plan.ticket is not None and plan.ticket.turn
+    require_launchable(plan.recipe, runs, ahead=before, waits=turn)
 
 
 def _parse_name(text: str) -> str:
