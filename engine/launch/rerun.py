@@ -26,7 +26,7 @@ from engine.recipe.frozen import Config, config_of, is_chosen
 from engine.recipe.places import checkpoint_dir
 from engine.recipe.recipe import ENVIRONMENT_KEYS, Recipe, load_recipe
 from engine.runs.events import ask_stop
-from engine.runs.kinds import KINDS, require_config
+from engine.runs.kinds import KINDS
 from engine.runs.rundir import RunDir, folder_names
 from engine.runs.state import observed_state
 from engine.runs.trust import require
@@ -124,7 +124,7 @@ def launch_rerun(rerun: Rerun) -> RunDir:
 
 def recipe_of(run: RunDir) -> Recipe:
     """The recipe that the run was launched with, under its own name."""
-    require_config(run)
+    run.require_config()
     if not run.recipe.is_file():
         raise UsageError(
             f"{run.recipe}: the run's config is missing, so the run cannot be launched again"

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from engine.base.errors import UsageError
-
-if TYPE_CHECKING:
-    from engine.runs.rundir import RunDir
 
 T = TypeVar("T")
 
@@ -151,15 +148,6 @@ of ``KINDS``."""
 
 ADOPTED = "adopted"
 """What lists, JSON and filters call a ``command`` that was launched elsewhere."""
-
-
-def require_config(run: RunDir) -> None:
-    """Raise UsageError for a run that executes a command; it says how to run that again."""
-    if run.is_command:
-        raise UsageError(
-            f"run '{run.id}' executes a command, which has no config. To run it again: "
-            f"grubrics-tui run --from {run.id}"
-        )
 
 
 def kind_names() -> str:

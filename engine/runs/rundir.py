@@ -104,6 +104,14 @@ class RunDir:
         """Whether it executes a command, and has no config."""
         return self.read_manifest("kind").get("kind") == COMMAND
 
+    def require_config(self) -> None:
+        """Raise UsageError for a run that executes a command; it says how to run that again."""
+        if self.is_command:
+            raise UsageError(
+                f"run '{self.id}' executes a command, which has no config. To run it again: "
+                f"grubrics-tui run --from {self.id}"
+            )
+
     def read_manifest(self, *fields: str) -> dict[str, Any]:
         """The manifest with valid fields only (see ``checked``); empty if there is none.
 

@@ -10,7 +10,7 @@ import typer
 
 from engine.base.errors import UsageError, unknown_name
 from engine.base.values import format_config_value
-from engine.runs.kinds import find_kind, require_config
+from engine.runs.kinds import find_kind
 from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import (
@@ -171,7 +171,7 @@ def _launched(run: RunDir) -> Recipe:
     from engine.recipe.recipe import load_recipe
 
     manifest = run.read_manifest()
-    require_config(run)
+    run.require_config()
     recorded = manifest.get("config", {})
     if not recorded:
         raise UsageError(f"{run.manifest} has no config values")

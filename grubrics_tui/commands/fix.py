@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.errors import UsageError
-from engine.runs.kinds import require_config
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
@@ -44,7 +43,7 @@ def fix(
     from engine.launch.rerun import check_rerun, launch_rerun
 
     original = find_run(runs_root(runs), run)
-    require_config(original)
+    original.require_config()
     require_run_code_trust(original, trust)
     chosen = _chosen(original, number)
     if chosen is None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError
-from engine.runs.kinds import require_config
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
@@ -86,7 +85,7 @@ def sweep(
         raise UsageError(f"--when {when}: must be now or idle")
     root = runs_root(runs)
     swept = find_run(root, run)
-    require_config(swept)
+    swept.require_config()
     recipe, _ = trusted_source(str(swept.recipe), [], root, trust)
     path = data or validation_file(recipe)
     items = read_data(path, limit, recipe)

@@ -16,6 +16,7 @@ from engine.runs.processes import identify, marked
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE, RunDir
 from engine.runs.state import RunState, StateName, this_host, write_state
 from tests.engine.preflight.project import Project
+from tests.waiting import wait_for
 
 
 def active(
@@ -41,7 +42,8 @@ def elsewhere(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run
     mark = {ATTEMPT_DIR_VARIABLE: str(run.attempt(1).path), RUN_ID_VARIABLE: run.id}
     process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, env={**os.environ, **mark})
     identity = identify(process.pid)
-    of_test = [(found, mark) for found, mark in marked() if found == identity]
+    # A process that has just begun may not show its environment yet.
+    of_test = wait_for(lambda: [found for found in marked() if found[0] == identity])
     monkeypatch.setattr(machine, "marked", lambda: iter(of_test))
     yield run
     process.communicate()

@@ -23,7 +23,7 @@ from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.scoring import asks_judge
 from engine.recipe.steps import step_plan
 from engine.recipe.unread import unread
-from engine.runs.kinds import GRPO, KINDS, SFT, Kind, find_kind, read_kind, require_config
+from engine.runs.kinds import GRPO, KINDS, SFT, Kind, find_kind, read_kind
 from engine.runs.rundir import RunDir
 from grubrics_tui.model.run_source import kind_of, layout_of
 from grubrics_tui.settings.layout import UNKNOWN, default_panels, first_layout
@@ -162,4 +162,4 @@ def test_no_code_compares_a_kind_with_a_name() -> None:
 
 def test_a_run_without_a_config_names_the_command_that_runs_it_again(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="To run it again: grubrics-tui run --from one"):
-        require_config(run_of(tmp_path, "command"))
+        run_of(tmp_path, "command").require_config()
