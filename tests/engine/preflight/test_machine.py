@@ -12,7 +12,8 @@ import pytest
 from engine.base import jsonl
 from engine.preflight import machine
 from engine.preflight.check import Check, Subject
-from engine.runs.processes import identify, marked
+from engine.runs.marks import Mark
+from engine.runs.processes import Identity, identify, marked
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE, RunDir
 from engine.runs.state import RunState, StateName, this_host, write_state
 from tests.engine.preflight.project import Project
@@ -43,10 +44,15 @@ def elsewhere(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run
     process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, env={**os.environ, **mark})
     identity = identify(process.pid)
     # A process that has just begun may not show its environment yet.
-    of_test = wait_for(lambda: [found for found in marked() if found[0] == identity])
-    monkeypatch.setattr(machine, "marked", lambda: iter(of_test))
+    wait_for(lambda: _marked_as(identity))
+    monkeypatch.setattr(machine, "marked", lambda: iter(_marked_as(identity)))
     yield run
     process.communicate()
+
+
+def _marked_as(identity: Identity | None) -> list[tuple[Identity, Mark]]:
+    """The process of a test alone: other runs may be active on this machine."""
+    return [(found, mark) for found, mark in marked() if found == identity]
 
 
 def answer(project: Project, *overrides: str, waits: bool = False, **env: str) -> Check:
