@@ -155,7 +155,9 @@ class ChecklistScreen(CockpitScreen):
         self._show_detail()
         if self._opens_launch and not checks.unanswered:
             self._opens_launch = False
-            if self.is_current and self._obstacle() is None and not checks.warnings:
+            # The launch screen shows what else runs on the machine.
+            to_read = [check for check in checks.warnings if check.id != "machine"]
+            if self.is_current and self._obstacle() is None and not to_read:
                 self._open_launch()
 
     @on(CheckList.OptionHighlighted)

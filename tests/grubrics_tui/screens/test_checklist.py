@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -101,20 +101,19 @@ async def test_enter_opens_the_launch_screen_while_no_line_is_highlighted(
 
 
 @pytest.mark.parametrize(
-    ("disk", "shown"),
-    [(ok, "enter launch"), (warn, "1 warning. Press l to launch anyway.")],
-    ids=["all pass", "one warns"],
+    ("warned", "shown"),
+    [
+        ("", "enter launch"),
+        ("machine", "enter launch"),
+        ("disk", "1 warning. Press l to launch anyway."),
+    ],
 )
-async def test_a_launch_with_changes_is_reviewed_once_all_checks_pass(
-    project: Path,
-    runs: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    disk: Callable[[str, str], Check],
-    shown: str,
+async def test_a_launch_with_changes_is_reviewed_once_no_check_has_to_be_read(
+    project: Path, runs: Path, monkeypatch: pytest.MonkeyPatch, warned: str, shown: str
 ) -> None:
     def run_checks(*_: object, **__: object) -> Iterator[Check]:
         ids = [*(item.id for item in ITEMS), "tests"]
-        return (disk(id, "fine") if id == "disk" else ok(id, "fine") for id in ids)
+        return (warn(id, "look") if id == warned else ok(id, "fine") for id in ids)
 
     monkeypatch.setattr(checklist, "run_checks", run_checks)
     async with running(runs, config="small") as driver:
