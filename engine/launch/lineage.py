@@ -42,8 +42,10 @@ class Lineage:
         """
         if not self._phrase:
             return ""
-        if self._doctor is None or self._parent is None or not self._parent.manifest.is_file():
+        if self._parent is None or not self._parent.manifest.is_file():
             return f"{self._phrase}, which no longer exists"
+        if self._doctor is None:
+            return self._phrase
         parent_state, parent_findings = self._doctor.diagnose(stopped)
         if self._relation != "reproduction":
             effect = _effect_of_fix(state, findings, parent_state, parent_findings)

@@ -27,16 +27,19 @@ def check_machine(subject: Subject) -> Check:
     """
     if subject.uses_cluster:
         return ok(_MACHINE, f"the cluster at {subject.env['RAY_ADDRESS']} runs the training")
+    active = ActiveRuns(subject.runs).read()
     neighbors = {
         name: state
-        for name, state in ActiveRuns(subject.runs).read().items()
+        for name, state in active.items()
         if name not in subject.ahead
         and state.state != "queued"
         and state.host in (None, this_host())
     }
     elsewhere = _runs_of_other_directories(subject)
     if not neighbors and not elsewhere:
-        return ok(_MACHINE, "no other active run of yours on this host")
+        waited = ", ".join(sorted(subject.ahead & active.keys()))
+        others = f"no other active run of yours on this host{' than ' if waited else ''}{waited}"
+        return ok(_MACHINE, f"{others}, for which this one waits" if waited else others)
     if subject.waits and not elsewhere:
         return ok(_MACHINE, f"active; this run is queued until they end: {', '.join(neighbors)}")
     messages = [

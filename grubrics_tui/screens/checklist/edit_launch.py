@@ -70,7 +70,11 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            yield Input(shlex.join(self._overrides), placeholder="key=value key=value ...")
+            yield Input(
+                shlex.join(self._overrides),
+                placeholder="key=value key=value ...",
+                select_on_focus=False,
+            )
             yield Static(_HINT, id="problem", markup=False)
             yield KeyList()
             yield Facts("", id="about")
@@ -117,8 +121,9 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
         """Complete the key that is being typed; its value is typed after it."""
         if self._keys:
             field = self.query_one(Input)
-            before = field.value[: len(field.value) - len(_last_word(field.value))]
-            field.value = f"{before}{self._keys[self._selected]}="
+            before, blank, setting = field.value.rpartition(" ")
+            value = setting.partition("=")[2]
+            field.value = f"{before}{blank}{self._keys[self._selected]}={value}"
             field.cursor_position = len(field.value)
 
     @on(Input.Submitted)

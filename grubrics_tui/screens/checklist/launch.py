@@ -213,7 +213,8 @@ class LaunchScreen(ScrolledScreen):
         if self._planned is not None and not self._started:
             self._started = True
             names = ", ".join(plan.run_id for plan in self._planned.plans)
-            verb = "Checking and starting" if self._is_edited else "Starting"
+            verb = "Starting" if self._planned.plans[0].ticket is None else "Queuing"
+            verb = f"Checking and {verb.lower()}" if self._is_edited else verb
             self.notify(f"{verb} {names} ...", markup=False)
             self._launch(self._planned.plans, checks=self._is_edited)
 

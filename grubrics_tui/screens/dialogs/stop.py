@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from textual.screen import Screen
 
@@ -12,6 +13,7 @@ from engine.runs.events import ask_stop
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from engine.supervise.adopted import find_running, require_process
+from engine.supervise.queue import line_up
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
 from grubrics_tui.screens.dialogs.trust import when_trusted
 
@@ -35,7 +37,9 @@ def confirm_stop(screen: Screen[None], runs: Sequence[tuple[RunDir, RunState]]) 
         screen.notify(f"Stop requested: {names}, {moment}.", markup=False)
 
     def ask() -> None:
-        screen.app.push_screen(Confirm(stop_question(runs)), stop)
+        question = stop_question(runs)
+        dialog = Confirm(question, lambda: with_waiting_runs(question, [run for run, _ in runs]))
+        screen.app.push_screen(dialog, stop)
 
     when_trusted(screen, [run for run, _ in runs], ask)
 
@@ -58,6 +62,20 @@ def stop_question(runs: Sequence[tuple[RunDir, RunState]]) -> Question[bool]:
         Answer("a", "stop after the next checkpoint", True, "loses no steps"),
     )[: 1 if is_stalled or any(are_commands) else 2]
     return Question(title, "\n".join(_format_run(run, state) for run, state in runs), answers)
+
+
+def with_waiting_runs(question: Question[bool], runs: Sequence[RunDir]) -> Question[bool]:
+    """Add the queued runs that wait for one of these to finish, also by way of another one: a stop
+    makes them fail."""
+    after = {queued.id: queued.ticket.after for queued in line_up(runs[0].path.parent).runs}
+    failed = {run.id for run in runs}
+    while found := {name for name, first in after.items() if first in failed} - failed:
+        failed |= found
+    lost = sorted(failed - {run.id for run in runs})
+    if not lost:
+        return question
+    verb = "waits for it to finish, and fails" if len(lost) == 1 else "wait for it, and fail"
+    return replace(question, text=f"{question.text}\n\n{', '.join(lost)} {verb} if it is stopped.")
 
 
 def _format_run(run: RunDir, state: RunState) -> str:

@@ -296,7 +296,9 @@ class LiveScreen(ChartScreen):
         tabs, names = self.query_one(PanelTabs), self.panels.names
         tabs.display = not message.all_visible
         titles = [panel.TITLE for panel in self.query_one(PanelGrid).ordered]
-        tabs.show(titles, self.panels.index, [names.index(name) for name in message.in_sight])
+        # Another panel may have been hidden since.
+        in_sight = [names.index(name) for name in message.in_sight if name in names]
+        tabs.show(titles, self.panels.index, in_sight)
         self._refresh_offers()
 
     @on(PanelTabs.Chosen)

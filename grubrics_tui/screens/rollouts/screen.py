@@ -334,7 +334,8 @@ class RolloutsScreen(CockpitScreen):
         )
 
     def action_back(self) -> None:
-        """Close the innermost of: input, search, followed prompt, full text, screen."""
+        """Close the innermost of: input, search, followed prompt, full text, diff, filter; else
+        the screen."""
         if self._asking:
             self._close_question()
         elif self.search.stop_other_steps():
@@ -347,6 +348,11 @@ class RolloutsScreen(CockpitScreen):
             self.show(keep_scroll=True)
         elif self.has_class("-reading"):
             self.action_read()
+        elif self._shows_diff and self.view.rival is not None:
+            self.action_show_diff()
+        elif self.view.only.text:
+            self.view = replace(self.view, only=Filter.parse(""), rollout=None)
+            self._show_group()
         else:
             self.app.pop_screen()
 

@@ -147,7 +147,7 @@ class RunsScreen(CockpitScreen):
         self._listed_runs |= {run.id: run for run in listing.runs}
         if not listing.filter:
             self._listed_runs = {run.id: run for run in listing.runs}
-            self.marks.keep(self._listed_runs)
+        self.marks.keep(run for run in self.marks.ids if RunDir(self._root / run).manifest.exists())
         self._list(listing)
         self.query_one(FilterBar).show_remark(listing.remark or "", "warning")
         if self.marks:

@@ -75,6 +75,12 @@ def test_a_repro_that_fails_as_its_run_did_accuses_the_infrastructure(tmp_path: 
     assert text.startswith("repro of sick: ") and "infrastructure" in text
 
 
+def test_a_run_that_was_launched_again_names_the_first_one_without_a_verdict(
+    tmp_path: Path,
+) -> None:
+    assert described(child(tmp_path, relation="relaunch")) == "relaunch of sick"
+
+
 def test_a_parent_that_was_deleted_is_named(tmp_path: Path) -> None:
     run = child(tmp_path)
     lineage, looked = Lineage(run), RunFollower(run).diagnose()

@@ -55,9 +55,11 @@ def _marked_as(identity: Identity | None) -> list[tuple[Identity, Mark]]:
     return [(found, mark) for found, mark in marked() if found == identity]
 
 
-def answer(project: Project, *overrides: str, waits: bool = False, **env: str) -> Check:
-    recipe = project.recipe("grpo", *overrides)
-    return machine.check_machine(Subject(recipe, env, project.root / "runs", waits=waits))
+def answer(
+    project: Project, *overrides: str, ahead: str = "", waits: bool = False, **env: str
+) -> Check:
+    recipe, before = project.recipe("grpo", *overrides), frozenset(ahead.split())
+    return machine.check_machine(Subject(recipe, env, project.root / "runs", before, waits))
 
 
 def test_an_active_run_is_named_with_its_step_and_the_queue(project: Project) -> None:
@@ -92,6 +94,13 @@ def test_a_run_that_waits_for_its_turn_is_not_warned(project: Project) -> None:
     active(project)
     result = answer(project, waits=True)
     assert (result.status, "other" in result.message) == ("ok", True)
+
+
+def test_a_run_that_ends_before_is_named_and_shares_nothing(project: Project) -> None:
+    active(project)
+    result = answer(project, ahead="other earlier")
+    assert result.status == "ok"
+    assert result.message.endswith("on this host than other, for which this one waits")
 
 
 @pytest.mark.parametrize("state", ["queued", "finished"])

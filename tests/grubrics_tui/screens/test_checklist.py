@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from textual.widgets import Input
 
 from engine.preflight import checklist
 from engine.preflight.check import Check, ok, warn
@@ -170,6 +171,17 @@ async def test_a_recipe_in_the_folder_of_the_command_can_be_chosen_too(
         await driver.press("j", "enter")
         await driver.message(ChecklistScreen.Loaded)
         assert driver.app.config == "mine.yaml"
+
+
+async def test_overrides_are_continued_at_their_end_and_a_key_is_completed_before_its_value(
+    project: Path, runs: Path
+) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.app.push_screen(OverridesScreen("small", ("training.max_steps=7",), runs))
+        await driver.message(OverridesScreen.Loaded)
+        await driver.press(*" learning_r=1e-4", "tab")
+        field = driver.app.screen.query_one(Input)
+        assert field.value == "training.max_steps=7 training.learning_rate=1e-4"
 
 
 async def test_an_override_is_checked_before_it_is_taken(project: Path, runs: Path) -> None:

@@ -106,6 +106,13 @@ async def test_zoom_shows_one_panel_and_goes_back(run: SampleRun, runs: Path) ->
         await driver.shows("mean ± in-group std", "time per call")
 
 
+async def test_panels_are_hidden_as_fast_as_the_key_repeats(run: SampleRun, runs: Path) -> None:
+    async with running(runs, LARGE) as driver:
+        await driver.shows("6 log")
+        await driver.press(*"ddd")
+        await driver.shows("1 policy", "4 validation")
+
+
 async def test_a_starting_run_says_what_it_waits_for(runs: Path) -> None:
     sample = SampleRun.create(runs, "fresh")
     sample.say("starting", waiting_for="rollout server")

@@ -298,6 +298,8 @@ async def test_the_difference_to_the_best_answer_is_shown(run: SampleRun, runs: 
         await driver.shows("drink warm water")
         await driver.press("j", "d")
         await driver.shows("drink warm cold water", "diff against rollout 0")
+        await driver.press("escape")
+        assert "diff against" not in await driver.shows("drink cold water")
 
 
 async def test_enter_shows_the_whole_prompt(answered: SampleRun, runs: Path) -> None:

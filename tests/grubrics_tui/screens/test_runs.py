@@ -241,6 +241,22 @@ async def test_archiving_asks_first_and_says_how_to_undo_it(runs: Path) -> None:
     assert [info.id for info in list_runs(archive_root(runs))] == ["old"]
 
 
+async def test_selected_runs_that_are_gone_are_no_longer_selected(runs: Path) -> None:
+    for name in ("old-a", "old-b", "new"):
+        ended(runs, name)
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("3 runs")
+        await driver.press("slash", *"old", "enter")
+        await driver.shows("2 of 3 runs")
+        await driver.press("space", "space")
+        await driver.shows("2 selected")
+        await driver.press("d")
+        await driver.shows("Archive or delete ")
+        await driver.press("a")
+        assert "selected" not in await driver.shows("0 of 1 runs")
+
+
 async def test_checkpoints_are_freed_after_a_question_that_names_what_stays(runs: Path) -> None:
     run, folder = make_trained(runs)
     async with running(runs) as driver:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from engine.base import jsonl
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
-from grubrics_tui.screens.dialogs.stop import stop_question
+from engine.runs.state import RunState, write_state
+from grubrics_tui.screens.dialogs.stop import stop_question, with_waiting_runs
 
 
 @pytest.mark.parametrize(("kind", "offered"), [("grpo", [False, True]), ("command", [False])])
@@ -26,3 +27,21 @@ def test_a_command_has_no_checkpoints_to_lose_steps_after(tmp_path: Path) -> Non
     question = stop_question([(RunDir(tmp_path), RunState("running", step=7))])
     assert question.text.endswith("is running, step 7.")
     assert [answer.consequence for answer in question.answers] == ["ends all of its processes"]
+
+
+def test_runs_that_wait_for_a_stopped_one_are_named(tmp_path: Path) -> None:
+    write_state(active(tmp_path, "day"), RunState("running", heartbeat=time.time()))
+    for name, after in (("night", "day"), ("later", "night"), ("other", None)):
+        queue = {"after": after, "turn": after is None}
+        run = active(tmp_path, name, queue=queue)
+        write_state(run, RunState("queued", heartbeat=time.time()))
+    day = RunDir(tmp_path / "day")
+    question = with_waiting_runs(stop_question([(day, RunState("running"))]), [day])
+    assert question.text.endswith("\n\nlater, night wait for it, and fail if it is stopped.")
+
+
+def active(root: Path, name: str, **manifest: object) -> RunDir:
+    run = RunDir(root / name)
+    run.path.mkdir()
+    jsonl.write_json(run.manifest, {"v": 1, "id": name, "kind": "grpo", **manifest})
+    return run
