@@ -50,6 +50,9 @@ def table(plot: Plot, cursor: float | None, width: int, height: int) -> list[Row
     if heads[0] == "step" and heads[1:2] == ["time"] and _fitting(widths, width) < len(heads):
         del heads[1], body[1]  # The step also locates a row; a value has no substitute.
         widths = _widths(heads, body)
+    if _fitting(widths, width) == 1 < len(heads):
+        # A small chart has room for a value if the step takes no more than it needs.
+        widths[0] = max(map(len, [heads[0], *body[0]])) - _GAP
     fit = _fitting(widths, width)
     hidden = len(heads) - fit
     head = _line(heads[:fit], widths, "quiet")

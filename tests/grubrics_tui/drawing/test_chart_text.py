@@ -129,3 +129,9 @@ def test_the_cursor_walks_over_the_rows_of_all_columns() -> None:
 
 def test_a_flag_far_from_the_cursor_is_not_read_out() -> None:
     assert "saved" not in said(View(cursor=4.0, window=Range(1.0, 5.0)))
+
+
+def test_a_table_of_a_small_chart_has_a_value_beside_each_step() -> None:
+    values = Line(STEPS, STEPS * -0.01234, "loss", write=lambda value: f"{value:.5f}")
+    rows = plain(table(Plot((values,), clock=clock()), None, 16, 3)).split("\n")
+    assert rows == ["step      loss", "   4  -0.04936", "   5  -0.06170"]
