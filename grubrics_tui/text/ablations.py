@@ -68,9 +68,9 @@ def format_seeds(seeds: int) -> str | None:
     if seeds == 1:
         return "1 seed: differences without an interval, and no verdict"
     if seeds == 2:
-        return "2 seeds: an interval reaches 9 standard deviations to each side; plan 3 or more"
+        return "2 seeds show only differences of 9 times the spread between seeds; plan 3 or more"
     if seeds == 3:
-        return "3 seeds show a difference of 4 standard deviations in 91% of cases, one of 2 in 47%"
+        return "3 seeds: 4 times the spread between seeds is found in 91% of cases, 2 times in 47%"
     return None
 
 
