@@ -185,7 +185,9 @@ def open_tui(
         loaded = load_settings(read_only=read_only)
         # In a project with other configs, the user chooses one of them.
         first = _DEMO_CONFIG if Path("configs", f"{_DEMO_CONFIG}.yaml").is_file() else ""
-        GrubricsApp(runs_root(runs), config or first, checks=bool(config), loaded=loaded).run()
+        GrubricsApp(
+            runs_root(runs), config or first, checks=bool(config), loaded=loaded
+        ).run_to_end()
         return
     if read_only:
         raise UsageError("--read-only needs a terminal")

@@ -80,6 +80,13 @@ class Frame(App[None]):
     }
     """
 
+    def run_to_end(self, *, headless: bool = False) -> None:
+        """Run until the user leaves. After a crash, whose traceback is printed, the process exits
+        with 1."""
+        self.run(headless=headless)
+        if self.return_code:
+            sys.exit(self.return_code)
+
     def __init__(self, loaded: Loaded) -> None:
         super().__init__()
         self.loaded, self.settings = loaded, loaded.settings

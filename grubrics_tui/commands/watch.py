@@ -202,7 +202,7 @@ def _open_screen(root: Path, *, watched: Watched | None = None, log: Path | None
     from grubrics_tui.app.app import GrubricsApp
     from grubrics_tui.settings.settings import load_settings
 
-    GrubricsApp(root, "grpo_tiny", watched=watched, log=log, loaded=load_settings()).run()
+    GrubricsApp(root, "grpo_tiny", watched=watched, log=log, loaded=load_settings()).run_to_end()
 
 
 def _print_external(path: Path, as_format: str | None, follow: bool) -> None:

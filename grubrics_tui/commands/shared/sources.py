@@ -31,4 +31,4 @@ def open_comparison(root: Path, runs: Sequence[Watched], grouping: Grouping | No
     from grubrics_tui.settings.settings import load_settings
 
     opened = OpenCompare(runs, ComparisonMarks(), grouping)
-    GrubricsApp(root, "grpo_tiny", compared=opened, loaded=load_settings()).run()
+    GrubricsApp(root, "grpo_tiny", compared=opened, loaded=load_settings()).run_to_end()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.screens.navigation import OpenLogEntry, OpenRun
 from grubrics_tui.settings.actions import ACTIONS, Action, actions_of, bindings
 from grubrics_tui.settings.themes import THEMES
@@ -84,6 +85,18 @@ async def test_the_footer_of_a_finished_run_fits_80_columns(run: SampleRun, runs
     async with running(runs, SMALL) as driver:
         driver.app.post_message(OpenRun(run.run))
         await driver.shows("v summary", "e log entry", "f findings", "? help", "q quit")
+
+
+def test_a_crash_is_the_exit_code_of_the_process(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def crash(_: GrubricsApp) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(GrubricsApp, "on_mount", crash)
+    with pytest.raises(SystemExit) as caught:
+        GrubricsApp(runs, "").run_to_end(headless=True)
+    assert caught.value.code == 1 and "broken" in capsys.readouterr().err
 
 
 async def test_every_theme_draws_the_live_screen(run: SampleRun, runs: Path) -> None:
