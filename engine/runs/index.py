@@ -21,7 +21,7 @@ from engine.base import files
 Row = dict[str, Any]
 
 # Part of the file name: programs of different versions do not share a file.
-_VERSION = 7
+_VERSION = 8
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _SCHEMA = """
 create table if not exists run (

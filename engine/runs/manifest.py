@@ -11,9 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine.base import jsonl
+from engine.runs.kinds import KINDS
 
 _DEEPEST = 32
 """No written field is nested deeper; readers use recursion."""
+
+_CHECKPOINT_KEYS = frozenset(kind.checkpoint_key for kind in KINDS.values())
 
 _RELATIONS = {"remedy": "fix", "reproduction": "repro", "relaunch": "relaunch"}
 
@@ -50,14 +53,25 @@ def changed_values(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
 def format_changes(manifest: Mapping[str, Any]) -> list[str]:
     """``changed_values`` as ``lr=3e-05``: of each key the recorded end, which a launch accepts.
 
-    Earlier versions recorded none: then the end that tells it from the other overrides.
+    Earlier versions recorded none: then the end that tells it from the other overrides. The
+    checkpoint folder that a launch gives a run is left out: it follows from the name of the run.
     """
-    changes = changed_values(manifest)
+    changes = [c for c in changed_values(manifest) if not _is_own_folder(c, manifest.get("id"))]
     keys = [change["key"] for change in changes]
     return [
         f"{c.get('end') or _distinct_end(c['key'], keys)}={_format_value(c['after'])}"
         for c in changes
     ]
+
+
+def _is_own_folder(change: Mapping[str, Any], run_id: str | None) -> bool:
+    """Whether the override is a checkpoint folder with the name of the run, or with its end: the
+    folder of ``RUN-repro`` is ``repro``, that of an ablation's ``ABLATION-ARM-s1`` is ``ARM-s1``.
+    """
+    if change["key"] not in _CHECKPOINT_KEYS or not run_id:
+        return False
+    folder = str(change["after"]).rstrip("/").rpartition("/")[2]
+    return bool(folder) and f"-{run_id}".endswith(f"-{folder}")
 
 
 def _distinct_end(key: str, keys: Sequence[str]) -> str:

@@ -82,7 +82,7 @@ def _notes_stamp(file: str) -> str:
 def _row(run: RunDir) -> Row:
     """The row of the index: only what the list needs."""
     shown = ("recipe", "kind", "created")
-    manifest, state = run.read_manifest(*shown, "attempts", "changes"), recorded_state(run)
+    manifest, state = run.read_manifest("id", *shown, "attempts", "changes"), recorded_state(run)
     row: Row = {}
     for key in shown:
         value = manifest.get(key)

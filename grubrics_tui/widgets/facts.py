@@ -69,16 +69,20 @@ class Facts(Static):
 
 
 _LONGEST_NOTE = 120
+_LONGEST_CHANGES = 150
 
 
 def run_facts(info: RunInfo, health: Health | None = None) -> list[Fact]:
-    """ID, step, times, and why the run waits; the state is last, because its reason may be long."""
+    """ID, step, times, overrides, and why the run waits; the state is last, because its reason may
+    be long."""
     state = info.state
     reason = Content(f"  {state.reason}" if state.reason else "")
     facts: list[Fact] = [
         ("run", Content.styled(info.id, "bold") + Content(f"   {info.recipe}")),
         ("step", f"{format_step(state.step, state.total_steps)}   {_times(state)}"),
     ]
+    if info.changed:
+        facts.append(("changed", _cut("  ".join(info.changed), _LONGEST_CHANGES)))
     if info.notes:
         facts.append(("notes", _notes(info.notes)))
     if state.waiting_for and not state.has_ended:
@@ -97,8 +101,11 @@ def _notes(notes: Notes) -> Content:
     """Tags and note in one line, so that the state stays visible."""
     tags = "".join(f"#{tag} " for tag in notes.tags)
     text = " ".join(notes.text.split())
-    shown = text if len(text) <= _LONGEST_NOTE else f"{text[: _LONGEST_NOTE - 1]}…"
-    return Content.styled(tags, "$accent") + Content(shown)
+    return Content.styled(tags, "$accent") + Content(_cut(text, _LONGEST_NOTE))
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _times(state: RunState) -> str:

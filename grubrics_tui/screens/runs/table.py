@@ -16,6 +16,8 @@ LEAD = 3
 _STATE = 11
 _DETAIL = len("unhealthy")
 """Cells that the columns leave to tags, health and reason."""
+_ROOMY_DETAIL = 36
+"""Cells that they leave to these before a column grows beyond its usual width."""
 _WIDE = 100
 _LONGEST_ID, _SHORTEST_ID, _SHORTEST_WIDE_ID = 42, 12, 26
 _ROOM_OF_ALL = 88
@@ -35,22 +37,31 @@ class Widths:
     id: int = 0
     cells: Mapping[Column, int] = field(default_factory=dict)
     """The columns to show, in order; those of which no run has a value are left out."""
+    whole: Mapping[Column, int] = field(default_factory=dict)
+    """The widths that cut no text, where these are larger."""
 
     @classmethod
     def of(cls, runs: Sequence[RunInfo], chosen: Sequence[Column] | None = None) -> Widths:
         """``chosen`` are the columns between the ID and the tags; None: those that have a cell."""
         shown = columns.listed_columns(runs) if chosen is None else chosen
         widest = max((len(info.id) for info in runs), default=0)
-        return cls(widest, {c: _width(c, runs) for c in shown if c.name not in ALWAYS_SHOWN})
+        whole = {c: _whole_width(c, runs) for c in shown if c.name not in ALWAYS_SHOWN}
+        cells = {column: min(width, _most(column)) for column, width in whole.items()}
+        return cls(widest, cells, {c: width for c, width in whole.items() if width > cells[c]})
 
 
-def _width(column: Column, runs: Sequence[RunInfo]) -> int:
-    """The width of a column, with room for the sign of the order in its head."""
+def _whole_width(column: Column, runs: Sequence[RunInfo]) -> int:
+    """The width that cuts no text, with room for the sign of the order in the head."""
     cell = column.cell
     if cell is not None and cell.width is not None:
         return cell.width
     widest = max((len(column.text(info)) for info in runs), default=0)
-    return max(len(column.head) + 2, min(widest, cell.most if cell else _ANY_WIDTH))
+    return max(len(column.head) + 2, widest)
+
+
+def _most(column: Column) -> int:
+    """The usual width, which a column exceeds only where there is free room."""
+    return max(len(column.head) + 2, column.cell.most if column.cell else _ANY_WIDTH)
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,8 @@ class Table:
         room = width - LEAD - _STATE - id_width - 2 - _DETAIL
         shown = _fit_cells(widths.cells, room)
         left = width - LEAD - _STATE - 2 - sum(shown.values()) - 2 * len(shown)
-        return cls(width, max(_SHORTEST_ID, min(id_width, left)), shown)
+        id_width = max(_SHORTEST_ID, min(id_width, left))
+        return cls(width, id_width, _grown(shown, widths, left - id_width - _ROOMY_DETAIL))
 
     def draw_head(self, order: str) -> Row:
         """The heads; ``order`` is the column that sorts the runs, with ``-`` if reversed."""
@@ -146,6 +158,17 @@ def _fit_cells(cells: Mapping[Column, int], room: int) -> dict[Column, int]:
     for column in filter(shown.__contains__, by_rank[::-1]):
         shown[column] += max(0, min(-excess(), cells[column] - shown[column]))
     return shown
+
+
+def _grown(cells: Mapping[Column, int], widths: Widths, room: int) -> dict[Column, int]:
+    """The widths, with free ``room`` for the texts that are cut: the most important come first."""
+    grown = dict(cells)
+    for column in sorted(cells, key=_rank):
+        if column in widths.whole and cells[column] == widths.cells[column]:
+            more = max(0, min(room, widths.whole[column] - cells[column]))
+            grown[column] += more
+            room -= more
+    return grown
 
 
 def _rank(column: Column) -> int:

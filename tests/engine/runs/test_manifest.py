@@ -125,3 +125,20 @@ def test_chosen_fields_are_read_without_the_others(tmp_path: Path) -> None:
     assert run.read_manifest("recipe", "kind", "created")["recipe"] == "night"
     assert run.read_manifest("recipe", "kind")["config"] == {}
     assert "kind" not in run.read_manifest("recipe", "kind")
+
+
+@pytest.mark.parametrize(
+    ("run", "folder", "shown"),
+    [
+        ("lr-low", "checkpoints/lr-low", []),
+        ("lr-low-repro", "checkpoints/repro", []),
+        ("ab-warm-s1", "checkpoints/ablations/ab/warm-s1", []),
+        ("lr-low", "/disk2/other", ["default_local_dir=/disk2/other"]),
+        ("lr-low", "/disk2/ow", ["default_local_dir=/disk2/ow"]),
+    ],
+)
+def test_a_checkpoint_folder_that_the_launch_chose_is_no_changed_value(
+    run: str, folder: str, shown: list[str]
+) -> None:
+    change = {"key": "trainer.default_local_dir", "before": "checkpoints/a", "after": folder}
+    assert format_changes(checked({"id": run, "changes": [change]})) == shown

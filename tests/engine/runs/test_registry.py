@@ -318,7 +318,7 @@ def test_a_row_with_other_fields_needs_a_new_version_of_the_index(tmp_path: Path
         [(text,)] = connection.execute("select row from run")
     row = json.loads(text)
     assert (index_module._VERSION, sorted(row), sorted(row["state"])) == (
-        7,
+        8,
         ["changed", "created", "curve", "kind", "recipe", "reward", "state", "validation"],
         [
             "attempt",

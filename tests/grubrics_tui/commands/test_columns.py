@@ -212,3 +212,15 @@ class TestColumnsOfANarrowScreen:
         wide, narrow = (Table.fit(widths, width) for width in (140, 100))
         assert set(narrow.names) <= set(wide.names)
         assert sum(wide.columns.values()) > sum(narrow.columns.values())
+
+    def test_a_column_grows_into_free_room_and_leaves_the_rest_to_the_details(self) -> None:
+        changed = ("total_training_steps=25", "lr=3e-05", "train_batch_size=128")
+        run = RunInfo("a", RunState("finished"), "r", "grpo", 0.0, changed=changed)
+        widths = Widths.of([run])
+        wide, narrow = (
+            "".join(span.text for span in Table.fit(widths, width).draw_row(run, None))
+            for width in (200, 100)
+        )
+        assert " ".join(changed) in wide
+        assert " ".join(changed) not in narrow
+        assert Table.fit(widths, 100).columns == widths.cells

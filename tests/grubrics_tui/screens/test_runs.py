@@ -549,3 +549,13 @@ async def test_a_saved_filter_is_deleted(run: SampleRun, runs: Path) -> None:
         await driver.press("r", "b", "d")
         await driver.shows("none yet")
         assert ListViewFile().load().filters == {}
+
+
+async def test_the_details_have_the_overrides_of_the_run(run: SampleRun, runs: Path) -> None:
+    manifest = jsonl.read_json(run.run.manifest)
+    assert manifest is not None
+    change = {"key": "optim.lr", "before": 1e-6, "after": 3e-5, "origin": "cli"}
+    jsonl.write_json(run.run.manifest, {**manifest, "changes": [change]})
+    async with running(runs, SMALL) as driver:
+        await driver.press("r")
+        await driver.shows("changed  lr=3e-05")
