@@ -20,6 +20,7 @@ from grubrics_tui.drawing.wrap import clipped
 from grubrics_tui.text.formats import MISSING, duration, seconds
 
 _NARROWEST, _WIDEST, _LABEL, _GAP = 13, 34, 30, 2
+_CURSOR = "› "
 _ROUNDING = 1e-9
 """An interval that is narrower, relative to its mean, comes from rounding."""
 
@@ -43,7 +44,8 @@ class TableLine:
 class Grid:
     """Widths of the columns, and the runs that are shown, from ``first`` on.
 
-    Of values that are wider than a column, the first ``shift`` cells are scrolled out.
+    Of values that are wider than a column, the first ``shift`` cells are scrolled out. The labels
+    include the cursor.
     """
 
     label: int
@@ -57,7 +59,8 @@ class Grid:
         cls, lines: Sequence[TableLine], runs: int, width: int, first: int = 0, shift: int = 0
     ) -> Grid:
         """Make columns as wide as their values or as fit; show runs from ``first`` on."""
-        longest = max((cell_len(line.label) for line in lines), default=0) + _GAP
+        labels = (cell_len(line.label) for line in lines if not line.is_heading)
+        longest = len(_CURSOR) + max(labels, default=0) + _GAP
         widest = max(_WIDEST, widest_value(lines) + _GAP)
         label = min(longest, max(_LABEL, width - runs * widest), width // 2)
         column = min(widest, max(_NARROWEST, (width - label) // max(1, runs)))
@@ -122,13 +125,17 @@ def head(heads: Sequence[tuple[str, str]], keys: Sequence[str], grid: Grid) -> R
     return row
 
 
-def line(table_line: TableLine, grid: Grid, *, chosen: bool = False) -> Row:
-    """Draw a row; of a cell that does not fit, the first parts."""
-    paper = "panel" if chosen else ""
+def line(table_line: TableLine, grid: Grid, width: int, *, chosen: bool = False) -> Row:
+    """Draw a row of ``width`` cells; of a cell that does not fit, the first parts."""
+    paper = "line" if chosen else ""
     if table_line.is_heading:
-        return [Span(table_line.label, table_line.ink, bold=True)]
-    label = set_cell_size(clipped(table_line.label, grid.label - 1), grid.label)
-    row: Row = [Span(label, "primary" if chosen else "quiet", paper)]
+        return [Span(clipped(table_line.label, width), table_line.ink, bold=True)]
+    room = grid.label - len(_CURSOR)
+    label = set_cell_size(clipped(table_line.label, room - 1), room)
+    row: Row = [
+        Span(_CURSOR if chosen else " " * len(_CURSOR), "primary", paper, bold=True),
+        Span(label, "primary" if chosen else "quiet", paper, bold=chosen),
+    ]
     for index in grid.places:
         parts = table_line.cells[index]
         if isinstance(table_line.source, Difference):

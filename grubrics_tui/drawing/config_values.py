@@ -55,7 +55,7 @@ def config_rows(
 
 
 def _row(line: ConfigLine, label: int, width: int, *, chosen: bool) -> Row:
-    value, paper = line.value, "panel" if chosen else ""
+    value, paper = line.value, "line" if chosen else ""
     if value is None:
         return [Span(clipped(line.label, width), "primary", bold=True)]
     is_set = value.is_changed or value.origin not in ("default", "implied")

@@ -27,7 +27,7 @@ _MARKS = ".,;:()'\""
 
 def list_row(finding: Finding, width: int, *, chosen: bool) -> Row:
     """Draw a finding of the list: severity, title, consequences, onset."""
-    paper = "panel" if chosen else ""
+    paper = "line" if chosen else ""
     shape, ink = LOOKS[finding.severity]
     since = f" {finding.onset}" if finding.onset else ""
     folded = f" +{len(finding.followed_by)}" if finding.followed_by else ""

@@ -81,7 +81,7 @@ def strips_of(
     text: ConsoleText, row: Row, marks: Marks, format: RowFormat, style_of: StyleOf
 ) -> list[Strip]:
     """The lines of one row, each ``looks.width`` cells wide."""
-    paper = "panel" if marks.cursor else ""
+    paper = "line" if marks.cursor else ""
     line_strip = _strip(text, format, lambda span: style_of(_on(span, paper)))
     room = format.width - 1
     times = "x" if format.ascii_only else "×"

@@ -18,6 +18,7 @@ from grubrics_tui.drawing.axis import format_place
 from grubrics_tui.drawing.chart_data import Band, Line, Plot, Values, View
 from grubrics_tui.drawing.plot import glyph_of, x_range
 from grubrics_tui.drawing.spans import Row, Span
+from grubrics_tui.drawing.wrap import clipped
 from grubrics_tui.text.formats import MISSING
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.chart_panels import (
@@ -102,7 +103,8 @@ class SmallChart(Chart):
     def head(self, plot: Plot, view: View, width: int) -> list[Row]:
         if self.is_alone:
             return super().head(plot, view, width)
-        row: Row = [Span(f"{self.metric}  ", "primary" if self.is_chosen else "quiet", bold=True)]
+        name = clipped(self.metric, width - 3)
+        row: Row = [Span(f"{name}  ", "primary" if self.is_chosen else "quiet", bold=True)]
         in_shapes = self._legend_style.drawn_in_ascii(len(plot.lines))
         for number, line in enumerate(plot.lines):
             newest = float(line.x[-1]) if line.x.size else None
@@ -114,10 +116,22 @@ class SmallChart(Chart):
         x = x_range(plot, view)
         if view.cursor is not None and x is not None:
             row.append(Span(f" at {format_place(view.cursor, view.axis, x.size)}", "cursor"))
-        return [row]
+        return [_fitting(row, width)]
 
     def on_click(self, event: events.Click) -> None:
         self.post_message(self.Clicked(self.metric))
+
+
+def _fitting(row: Row, width: int) -> Row:
+    """The spans that fit, then ``…``: a number that is cut would be another number."""
+    fitting, room = Row(), width
+    for index, span in enumerate(row):
+        is_last = index == len(row) - 1
+        if (len(span.text.rstrip()) if is_last else len(span.text) + len("…")) > room:
+            return [*fitting, Span("…", "quiet")]
+        fitting.append(span)
+        room -= len(span.text)
+    return fitting
 
 
 class CompareCharts(Container):

@@ -101,7 +101,7 @@ class CompareTable(SpanWidget):
         shown = list(enumerate(self._lines))[self._top : self._top + height - 1]
         rows = [head(self._heads, keys, grid)]
         for number, row in shown:
-            spans = line(row, grid, chosen=number == self._cursor)
+            spans = line(row, grid, width, chosen=number == self._cursor)
             # The background of the cursor extends to the end of the line.
             end = Span(" " * max(0, width - width_of(spans)), "", spans[-1].paper)
             rows.append([*spans, end])

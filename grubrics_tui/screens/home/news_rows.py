@@ -94,7 +94,7 @@ def _draw_run(
 ) -> Iterator[Row]:
     """One row, and a second one for what does not fit beside it."""
     glyph, ink = look_of(run.state.word, health)
-    paper = "panel" if chosen else ""
+    paper = "line" if chosen else ""
     row = [
         Span("› " if chosen else "  ", "primary", paper, bold=True),
         Span(f"{glyph} {run.state.word}".ljust(_STATE), ink, paper, bold=True),

@@ -170,7 +170,7 @@ class RunList(ScrollView, can_focus=True):
             return Strip.blank(width, base)
         chosen = index == self._index
         if chosen:
-            base += Style(bgcolor=self.app.theme_variables.get("panel"))
+            base += Style(bgcolor=self.app.theme_variables.get("line"))
         info = self.runs[index]
         row = [*self._lead(info, chosen), *self._table.draw_row(info, self._health_of(info))]
         return self._strip(row, width, base)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from engine.base import jsonl
+from engine.reports.differences import Difference
 from engine.runs.trust import vouch
 from grubrics_tui.cli import app
+from grubrics_tui.drawing.chart_data import Line, Plot
+from grubrics_tui.drawing.comparison import Grid, TableLine, line
+from grubrics_tui.drawing.spans import Span, plain
 from grubrics_tui.screens.compare.charts import SmallChart
 from grubrics_tui.screens.compare.screen import CompareScreen, labels
 from grubrics_tui.screens.compare.table import CompareTable
@@ -500,3 +505,34 @@ async def test_a_click_puts_the_cursor_on_a_row_of_the_table(
         await driver.until(lambda: table.selected is not None)
         assert table.selected is not None
         assert table.selected.label == "steps done"
+
+
+async def test_the_head_of_a_small_chart_never_cuts_a_number(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    async with running(runs) as driver:
+        screen = await compare(driver)
+        chart = screen.query_one(SmallChart)
+        chart.metric = "actor/pg_loss"
+        values = (-0.0563, -0.00392, -0.0123)
+        lines = tuple(Line(np.ones(1), np.array([value]), "run") for value in values)
+        view = chart.view
+        heads = [plain(chart.head(Plot(lines), view, width)) for width in range(1, 60)]
+        assert all(len(head) <= width for width, head in enumerate(heads, 1))
+        numbers = {word for head in heads for word in head.split() if word[0] == "-"}
+        assert numbers == {f"{value:.3g}" for value in values}
+        assert heads[34] == "actor/pg_loss  -0.0563 -0.00392 …"
+
+
+def test_a_warning_that_does_not_fit_ends_with_an_ellipsis() -> None:
+    warning = TableLine("! rewards are not on the same scale: lambda_defense, reward_model")
+    row = line(warning, Grid.of([warning], 2, 40), 40)
+    assert plain([row]) == "! rewards are not on the same scale: la…"
+
+
+def test_the_cursor_of_the_table_is_seen_without_colors() -> None:
+    source = Difference("optim", "lr", ())
+    shown = TableLine("lr", ((Span("3e-05"),),), source)
+    grid = Grid.of([shown], 1, 40)
+    chosen, other = (plain([line(shown, grid, 40, chosen=chosen)]) for chosen in (True, False))
+    assert chosen == other.replace("  lr", "› lr", 1) != other
