@@ -71,6 +71,13 @@ class LogPicture(Widget):
         """The byte at which the row under the cursor begins."""
         return self.window.cursor if self.window else 0
 
+    @property
+    def shows_all(self) -> bool:
+        """Whether the whole file is visible."""
+        if self.file is None or not self._shown:
+            return False
+        return self._shown[0].start == 0 and self._shown[-1].end >= self.file.size
+
     def row_under_cursor(self) -> Row | None:
         rows = self.window.rows.forward(self.cursor, 1) if self.window else []
         return rows[0] if rows else None
@@ -130,9 +137,12 @@ class LogPicture(Widget):
         )
         if len(self._texts) > _CACHED_TEXTS:
             self._texts.clear()
+        before = self.cursor
         self._shown = self.window.visible(
             height, lambda row: height_of(self._text(row), row_format)
         )
+        if self.cursor != before:  # It follows the end.
+            self.post_message(self.Changed())
         lines = [
             strip
             for row in self._shown

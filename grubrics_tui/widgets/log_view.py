@@ -252,6 +252,18 @@ class LogView(LogPicture):
         hits = self.search.hits if self.search else None
         return hits is not None and self._go_to_next(hits.at_or_after, hits.before, way)
 
+    def go_around_to_hit(self, way: Way) -> bool:
+        """Go to the first hit, or with ``way`` -1 to the last one; False if there is no other hit
+        than the current line, or not all of them are known."""
+        row, search, file = self.row_under_cursor(), self.search, self.file
+        if row is None or search is None or search.running or file is None:
+            return False
+        offset = search.hits.at_or_after(0) if way > 0 else search.hits.before(file.size)
+        if offset is None or row.start <= offset < row.end:
+            return False
+        self.go_to_offset(offset)
+        return True
+
     def _go_to_next(
         self, below: Callable[[int], int | None], above: Callable[[int], int | None], way: Way
     ) -> bool:

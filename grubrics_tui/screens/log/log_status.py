@@ -30,7 +30,8 @@ def format_position(view: LogView) -> str:
     if view.file is None:
         return ""
     survey, offset = view.survey, view.cursor
-    parts = ["following" if view.following else f"{round(100 * offset / max(1, view.file.size))}%"]
+    share = "all" if view.shows_all else f"{round(100 * offset / max(1, view.file.size))}%"
+    parts = ["following" if view.following else share]
     if (line := survey.line_number(view.file, offset)) is not None:
         parts.append(f"line {line:,}")
     if (step := survey.step_at(offset)) is not None:

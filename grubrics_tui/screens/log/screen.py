@@ -229,10 +229,19 @@ class LogScreen(CockpitScreen):
         self.view.follow()
 
     def action_hit(self, way: Way) -> None:
-        if not self.view.go_to_hit(way):
-            search = self.view.search
-            yet = " yet" if search is not None and search.running else ""
-            self._notify(f"No hit {_side(way)}{yet}" if search else "No active search; press /")
+        """The next hit; after the last one, the first."""
+        if self.view.go_to_hit(way):
+            return
+        search = self.view.search
+        if search is None:
+            self._notify("No active search; press /")
+        elif self.view.go_around_to_hit(way):
+            at, end = ("top", "last") if way > 0 else ("bottom", "first")
+            self._notify(f"That was the {end} hit; the search continues at the {at}")
+        elif search.running:
+            self._notify(f"No hit {_side(way)} yet")
+        else:
+            self._notify("No other hit" if len(search.hits) else "No hit")
 
     def action_error(self, way: Way) -> None:
         if not self.view.go_to_error(way):

@@ -96,11 +96,44 @@ async def test_a_search_goes_to_the_nearest_hit_and_n_goes_on(log: Path, runs: P
         await driver.press("N")
         await driver.shows("rank 100", "1 of 2 lines")
         await driver.press("N")
-        await driver.shows("No hit above")
+        await driver.shows("2 of 2 lines", "first hit; the search continues at the bottom")
+        await driver.press("n")
+        await driver.shows("1 of 2 lines", "last hit; the search continues at the top")
         await driver.press("n")
         await driver.shows("rank 200")
         await driver.press("escape")
         await driver.until(lambda: "outofmemory.*rank" not in driver.screen)
+
+
+async def test_a_search_with_one_hit_says_that_there_is_no_other(log: Path, runs: Path) -> None:
+    async with running(runs, SMALL, log=log) as driver:
+        await driver.shows("step:300", "1,202 lines")
+        await ask(driver, "slash", "rank 100")
+        await driver.shows("1 of 1 line")
+        await driver.press("n")
+        await driver.shows("No other hit")
+
+
+async def test_the_frame_names_the_last_line_after_going_to_the_start_and_back(
+    log: Path, runs: Path
+) -> None:
+    async with running(runs, LARGE, log=log) as driver:
+        await driver.shows("line 1,202")
+        await driver.press("g")
+        await driver.shows("0%   line 1 ")
+        await driver.press("G")
+        await driver.shows("following   line 1,202")
+
+
+async def test_a_log_that_is_visible_as_a_whole_shows_no_percentage(
+    tmp_path: Path, runs: Path
+) -> None:
+    path = tmp_path / "short.log"
+    append(path, *(b"line of text" for _ in range(3)), b"the end", b"after it")
+    async with running(runs, LARGE, log=path) as driver:
+        await driver.shows("following   line 5")
+        await driver.press("k")
+        await driver.shows("all   line 4")
 
 
 async def test_what_is_written_after_the_search_is_found_too(log: Path, runs: Path) -> None:
