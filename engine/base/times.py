@@ -9,6 +9,8 @@ MISSING = "–"
 _UNITS = ((3600.0, "h", 10_000.0), (1.0, "s", 0.1), (1e-3, "ms", 1e-4), (1e-6, "µs", 1e-7))
 """Seconds of a unit, its name, and the seconds from which it is used."""
 
+_HOURS_AS_DAYS = 48
+
 
 def seconds(value: float) -> str:
     """Three digits in the unit that fits: ``27.2 µs``, ``12.3 ms``, ``6.4 s``, ``310 s``, ``3 h``.
@@ -28,11 +30,13 @@ def seconds(value: float) -> str:
 
 
 def duration(value: float | None) -> str:
-    """``4:07`` or ``1:04:07``."""
+    """``4:07``, ``1:04:07`` or, from two days on, ``2d 7h``."""
     if value is None:
         return MISSING
     minutes, second = divmod(max(0, round(value)), 60)
     hours, minutes = divmod(minutes, 60)
+    if hours >= _HOURS_AS_DAYS:
+        return f"{hours // 24}d {hours % 24}h"
     return f"{hours}:{minutes:02}:{second:02}" if hours else f"{minutes}:{second:02}"
 
 

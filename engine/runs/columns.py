@@ -151,6 +151,13 @@ def sort_runs(runs: Iterable[RunInfo], order: str) -> list[RunInfo]:
     return [*sorted(known, key=column.value, reverse=is_reversed), *unknown]
 
 
+def is_ascending(order: str) -> bool:
+    """Whether the values that a column shows rise downwards in this order of ``sort_runs``."""
+    (column,) = find_columns([order.removeprefix("-")])
+    # The newest run comes first, which has the lowest age.
+    return (column.kind in ("text", "age")) is not order.startswith("-")
+
+
 def runs_to_json(runs: Iterable[RunInfo]) -> list[dict[str, Any]]:
     readers = [(column.key, column.to_json or column.value) for column in COLUMNS if column.key]
     return [{key: read(run) for key, read in readers} for run in runs]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from engine.base.counts import count_of
 from grubrics_tui.text.formats import memory
 
 if TYPE_CHECKING:
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def format_pruning(pruning: Pruning) -> str:
-    """``grpo-night   frees 3 checkpoints, 1.2 GiB: steps 10, 20, 30; keeps 40 (best), 60 (last)``.
+    """``grpo-night   frees steps 10, 20, 30 (1.2 GiB), keeps steps 40 (best), 60 (last)``.
 
     Steps that are kept for one reason are named together.
     """
@@ -24,9 +23,14 @@ def format_pruning(pruning: Pruning) -> str:
     kept = ", ".join(
         f"{', '.join(str(step) for step, _ in items)} ({reason})" for reason, items in reasons
     )
-    keeps = f"keeps {kept}" if kept else "keeps none"
+    keeps = f"keeps {_steps_word(len(pruning.kept))} {kept}" if kept else "keeps none"
     if not pruning.entries:
-        return f"{run} {keeps}"
-    steps = ", ".join(map(str, pruning.steps)) or "remains of a deletion"
-    count = count_of(len(pruning.entries), "checkpoint")
-    return f"{run} frees {count}, {memory(pruning.bytes)}: {steps}; {keeps}"
+        return f"{run} nothing to free, {keeps}"
+    count = len(pruning.steps)
+    steps = ", ".join(map(str, pruning.steps))
+    freed = f"{_steps_word(count)} {steps}" if count else "remains of a deletion"
+    return f"{run} frees {freed} ({memory(pruning.bytes)}), {keeps}"
+
+
+def _steps_word(count: int) -> str:
+    return "step" if count == 1 else "steps"

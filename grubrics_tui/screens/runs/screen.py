@@ -57,6 +57,8 @@ _KEYS = "   / filter   space select   x compare   n notes"
 _EXAMPLES = "words  sick  state:failed  tag:best  step>100  reward>0.5  lr=3e-5  age<2d"
 """Shown in the empty filter."""
 _TICK_S = 1.0
+_MOST_NAMED = 6
+"""Runs that a notice names."""
 _FOR_ENDED = ("verdict", "log_entry")
 _ON_TARGETS = ("stop", "resume", "remove", "prune")
 _FOR_ANY = (
@@ -449,11 +451,15 @@ class RunsScreen(CockpitScreen):
 
     @work(thread=True, group="changes", exit_on_error=False)
     def _remove(self, runs: Sequence[RunDir], removal: Removal) -> None:
+        removed, freed = list[str](), 0
         for run in runs:
             try:
-                self.app.post_message(ShowNotice(_apply_removal(run, self._root, removal)))
+                freed += _apply_removal(run, self._root, removal)
+                removed.append(run.id)
             except (UsageError, OSError) as error:
                 self.app.post_message(ShowNotice(str(error), failed=True))
+        if removed:
+            self.app.post_message(ShowNotice(_format_removal(removed, removal, freed)))
         self._feed.refresh()
 
     def action_back(self) -> None:
@@ -500,12 +506,26 @@ def _allows(action: str, info: RunInfo) -> bool:
     return info.state.has_ended == (action != "stop")
 
 
-def _apply_removal(run: RunDir, root: Path, removal: Removal) -> str:
-    """Archive or delete a run; returns the message to show."""
+def _apply_removal(run: RunDir, root: Path, removal: Removal) -> int:
+    """Archive or delete a run; returns how many bytes that freed."""
     if removal == "archive":
         archive(run)
-        return f"Archived {run.id}.\nRestore it: grubrics-tui archive --undo {run.id}"
+        return 0
     finish_deletions(root)
     plan = plan_deletion(run, root)
-    freed = delete(plan, checkpoints=removal == "delete_all" and bool(plan.checkpoints.entries))
-    return f"Deleted {run.id}: {memory(freed)} freed."
+    return delete(plan, checkpoints=removal == "delete_all" and bool(plan.checkpoints.entries))
+
+
+def _format_removal(runs: Sequence[str], removal: Removal, freed: int) -> str:
+    """The message about all removed runs; a long list of names is cut."""
+    more = len(runs) - _MOST_NAMED
+    names = ", ".join(runs[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    if removal != "archive":
+        return f"Deleted {names}: {memory(freed)} freed."
+    if more > 0:
+        return (
+            f"Archived {names}.\nList them: grubrics-tui runs --archived. "
+            "Restore them: grubrics-tui archive --undo RUN..."
+        )
+    it = "it" if len(runs) == 1 else "them"
+    return f"Archived {names}.\nRestore {it}: grubrics-tui archive --undo {' '.join(runs)}"

@@ -85,9 +85,9 @@ class Table:
         return cls(width, id_width, _grown(shown, widths, left - id_width - _ROOMY_DETAIL))
 
     def draw_head(self, order: str) -> Row:
-        """The heads; ``order`` is the column that sorts the runs, with ``-`` if reversed."""
+        """The heads; ``order`` is the column that sorts the runs, with ``-`` if reversed, or empty."""
         name = order.removeprefix("-")
-        sign = "▲" if order.startswith("-") else "▼"
+        sign = "▲" if order and columns.is_ascending(order) else "▼"
         return [
             Span(" " * LEAD),
             *(

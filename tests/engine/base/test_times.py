@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.base.times import seconds
+from engine.base.times import duration, seconds
 
 UNITS = {"h": 3600.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6}
 
@@ -68,3 +68,17 @@ def test_a_formatted_duration_is_short_and_has_no_exponent(value: float) -> None
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_missing_time_is_a_dash(value: float) -> None:
     assert seconds(value) == "– s"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (247, "4:07"),
+        (3847, "1:04:07"),
+        (48 * 3600 - 1, "47:59:59"),
+        (48 * 3600, "2d 0h"),
+        (288 * 3600 + 1, "12d 0h"),
+    ],
+)
+def test_a_duration_of_two_days_and_more_is_shown_in_days(value: float, shown: str) -> None:
+    assert duration(value) == shown

@@ -28,7 +28,7 @@ def test_without_a_terminal_nothing_is_deleted_unless_told(root: Path) -> None:
     _, folder = make_trained(root)
     result = prune(root)
     assert result.exit_code == 1
-    assert "frees 2 checkpoints" in result.output and "add --yes" in result.output
+    assert "frees steps 10, 30" in result.output and "add --yes" in result.output
     assert list(complete_steps(folder)) == list(STEPS)
 
 
@@ -44,6 +44,12 @@ def test_a_dry_run_deletes_nothing(root: Path) -> None:
     result = prune(root, "old", "--dry-run", "--yes")
     assert result.exit_code == 0
     assert list(complete_steps(folder)) == list(STEPS)
+
+
+def test_a_run_that_keeps_its_only_step_has_nothing_to_free(root: Path) -> None:
+    make_trained(root)
+    prune(root, "old", "--keep", "last", "--yes")
+    assert "nothing to free, keeps step 40 (last)" in prune(root, "old", "--keep", "last").output
 
 
 def test_runs_that_ended_lately_are_left_out(root: Path) -> None:

@@ -12,13 +12,16 @@ import pytest
 from engine.base import jsonl
 from engine.checkpoints.ownership import STAMP, Stamp
 from engine.checkpoints.step_folders import complete_steps
+from engine.runs.columns import find_columns
 from engine.runs.events import pending_stop
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir, archive_root
 from engine.runs.trust import vouch
+from grubrics_tui.drawing.spans import plain
 from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
 from grubrics_tui.screens.runs.run_list import RunList
 from grubrics_tui.screens.runs.screen import RunsScreen
+from grubrics_tui.screens.runs.table import Table, Widths
 from grubrics_tui.settings.list_view import ListViewFile
 from grubrics_tui.widgets import facts
 from tests.engine.checkpoints.checkpoint_files import save
@@ -263,7 +266,9 @@ async def test_checkpoints_are_freed_after_a_question_that_names_what_stays(runs
         await driver.press("r")
         await driver.shows("1 run ")
         await driver.press("F")
-        await driver.shows("frees 2 checkpoints", "20 (best), 40 (last)", "keep only the last")
+        await driver.shows(
+            "frees steps 10, 30", "20 (best)", "40 (last)", "keep only the last"
+        )
         await driver.press("y")
         await driver.shows("Checkpoints of 1 run:")
     assert list(complete_steps(folder)) == [20, 40]
@@ -394,7 +399,8 @@ async def test_marked_runs_that_a_filter_hides_are_named_before_they_are_archive
         await driver.press("d")
         await driver.shows("Archive or delete 2 runs?", "hidden")
         await driver.press("a")
-        await driver.shows("No runs match the filter")
+        await driver.shows("No runs match the filter", "Archived shown, hidden.")
+        await driver.shows("Restore them: grubrics-tui archive --undo shown hidden")
     assert {info.id for info in list_runs(archive_root(runs))} == {"hidden", "shown"}
 
 
@@ -491,6 +497,29 @@ async def test_keys_sort_the_runs_by_a_column_and_reverse_the_order(
         await driver.until(lambda: drawn_order(driver.screen, "best", "worst") == ["worst", "best"])
         await driver.press(*["<"] * 4)
         await driver.until(lambda: "reward ▲" not in driver.screen)
+
+
+@pytest.mark.parametrize(
+    ("order", "sign"),
+    [("id", "▲"), ("-id", "▼"), ("step", "▼"), ("-step", "▲"), ("age", "▲"), ("-age", "▼")],
+)
+def test_the_sign_of_the_order_points_up_where_values_rise(order: str, sign: str) -> None:
+    widths = Widths(8, dict.fromkeys(find_columns(["step", "age"]), 8))
+    [head] = plain([Table.fit(widths, 80).draw_head(order)]).splitlines()
+    assert [word for word in head.split() if word in "▲▼"] == [sign]
+
+
+async def test_ctrl_d_and_ctrl_u_move_by_pages(runs: Path) -> None:
+    for number in range(40):
+        ended(runs, f"run-{number}")
+    async with running(runs, SMALL) as driver:
+        await driver.press("r")
+        await driver.shows("40 runs")
+        listed = driver.app.screen.query_one(RunList)
+        await driver.press("ctrl+d")
+        assert listed.selected not in listed.runs[:2]
+        await driver.press("ctrl+u")
+        assert listed.selected == listed.runs[0]
 
 
 async def test_a_click_on_a_head_sorts_and_a_second_one_reverses(
