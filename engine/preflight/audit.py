@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 
 from engine.audit.audit import Audit, AuditOptions, run_audit
 from engine.audit.rows import read_audit_rows
@@ -48,7 +49,7 @@ def check(subject: Subject) -> Check:
         pace_s=_PACE_S,
         start_limit_s=budget_s,
     )
-    command = f"grubrics-tui audit {recipe.name}"
+    command = f"grubrics-tui audit {shlex.join([recipe.name, *recipe.overrides])}"
     try:
         rows = read_audit_rows(data_files(recipe)[0].expanduser(), _ROWS)
         audit = asyncio.run(run_audit(function, rows, options, subject.env))

@@ -64,7 +64,9 @@ def parse_fix(text: str | None, recipe: Recipe) -> Fix | None:
     command = ""
     for part in _PART.split(text or ""):
         for alternative in part.split(", or "):
-            changes, found = _find_overrides(alternative, recipe), _find_command(alternative)
+            found = _find_command(alternative)
+            # The overrides of a command belong to it.
+            changes = _find_overrides(alternative.removesuffix(found), recipe)
             if changes or found:
                 overrides += changes
                 command = command or found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -52,7 +53,8 @@ def check_machine(subject: Subject) -> Check:
     if elsewhere:
         messages.append("--queue does not wait for runs of another runs directory")
     can_wait = neighbors and not subject.waits
-    fix = f"grubrics-tui launch {subject.recipe.path} --queue" if can_wait else None
+    config = shlex.join([str(subject.recipe.path), *subject.recipe.overrides])
+    fix = f"grubrics-tui launch {config} --queue" if can_wait else None
     return warn(_MACHINE, "; ".join(messages), fix)
 
 

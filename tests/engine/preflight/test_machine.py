@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from engine.base import jsonl
 from engine.preflight import machine
 from engine.preflight.check import Check, Subject
+from engine.preflight.fix import parse_fix
 from engine.runs.marks import Mark
 from engine.runs.processes import Identity, identify, marked
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE, RunDir
@@ -70,6 +72,16 @@ def test_an_active_run_is_named_with_its_step_and_the_queue(project: Project) ->
         "run 'other' is running at step 3 of 40 and shares the CPU and the memory"
     )
     assert result.fix is not None and result.fix.endswith("--queue")
+
+
+def test_the_command_that_queues_the_launch_has_its_overrides(project: Project) -> None:
+    active(project)
+    overrides = ("trainer.total_training_steps=7", "data.train_files=[a.parquet, b.parquet]")
+    fix = answer(project, *overrides).fix
+    assert fix is not None
+    assert shlex.split(fix)[3:] == [*overrides, "--queue"]
+    parsed = parse_fix(fix, project.recipe("grpo", *overrides))
+    assert parsed is not None and parsed.queues and not parsed.overrides
 
 
 @pytest.mark.parametrize(
