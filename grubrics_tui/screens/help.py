@@ -14,7 +14,8 @@ from textual.widgets import Static
 from grubrics_tui.settings.actions import Action, actions_of, bindings, remapped
 from grubrics_tui.settings.keys import format_keys
 
-_WIDTH, _FRAME, _GROUP = 96, 4, 10
+_WIDTH, _FRAME, _GROUP = 96, 5, 10
+"""Cells of the whole, of border, padding and scroll bar, and of the name of a group."""
 _GAP = "   "
 _ORDER = ("Actions", "Panels", "Chart", "Table", "Log", "Move", "Global")
 _UNAVAILABLE, _CLI = "Inactive", "CLI"
@@ -121,9 +122,10 @@ def _join(keys: list[str]) -> str:
 
 
 def _lines(name: str, entries: Iterable[Content], room: int) -> Iterator[Content]:
-    """A row of entries, continued below itself; nothing for an empty one."""
+    """A row of entries, continued below itself; nothing for an empty one. An entry is broken only
+    if it alone does not fit."""
     label, line = name, Content("")
-    for entry in entries:
+    for entry in (part for whole in entries for part in whole.wrap(max(1, room))):
         if line and line.cell_length + len(_GAP) + entry.cell_length > room:
             yield Content.styled(label.ljust(_GROUP), "bold") + line
             label, line = "", Content("")

@@ -283,6 +283,12 @@ class CompareScreen(ChartScreen):
         else:
             self.query_one(CompareTable).move(rows)
 
+    def action_table_end(self) -> None:
+        if self.view.table and self.current == "curves":
+            self.action_chart_end(True)
+        else:
+            self.query_one(CompareTable).move_to_end()
+
     def action_table_runs(self, runs: int) -> None:
         self.query_one(CompareTable).sideways(runs)
 

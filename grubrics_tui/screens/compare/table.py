@@ -80,6 +80,9 @@ class CompareTable(SpanWidget):
                 break
         self._changed()
 
+    def move_to_end(self) -> None:
+        self.move(len(self._lines))
+
     def sideways(self, runs: int) -> None:
         count = len(self._comparison.groups) if self._comparison else 0
         shown = self._grid(self.size.width).shown

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList
@@ -18,6 +20,11 @@ from grubrics_tui.widgets.facts import inert
 
 class Choices(OptionList):
     """One line per option, cut rather than wrapped; texts are never read as markup."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+d", "page_down", show=False),
+        Binding("ctrl+u", "page_up", show=False),
+    ]
 
     DEFAULT_CSS = """
     Choices {

@@ -67,6 +67,10 @@ class NewsList(ScrollText):
             self.scroll_to_region(region, animate=False, immediate=True)
         self.post_message(self.Highlighted())
 
+    def go(self, index: int) -> None:
+        """Select by the index from the start, or a negative one from the end."""
+        self.select(index if index >= 0 else len(self._shown) + index)
+
     def move(self, rows: int) -> None:
         self.select(self._index + rows)
 

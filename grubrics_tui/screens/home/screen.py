@@ -183,6 +183,10 @@ class HomeScreen(CockpitScreen):
     def action_run(self, count: int) -> None:
         self.query_one(NewsList).move(count)
 
+    def action_select(self, index: int) -> None:
+        """The first run, or with -1 the last one."""
+        self.query_one(NewsList).go(index)
+
     def action_back(self) -> None:
         from grubrics_tui.screens.dialogs.quit import ask_to_quit  # Start-up time.
 

@@ -85,7 +85,7 @@ class Table:
         return cls(width, id_width, _grown(shown, widths, left - id_width - _ROOMY_DETAIL))
 
     def draw_head(self, order: str) -> Row:
-        """The heads; ``order`` is the column that sorts the runs, with ``-`` if reversed, or empty."""
+        """The heads; ``order`` is the column that sorts the runs, with ``-`` if reversed, or ""."""
         name = order.removeprefix("-")
         sign = "▲" if order and columns.is_ascending(order) else "▼"
         return [

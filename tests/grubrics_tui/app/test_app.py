@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.widgets import Static
 
 from grubrics_tui.app.app import GrubricsApp
+from grubrics_tui.screens.help import HelpScreen
 from grubrics_tui.screens.navigation import OpenLogEntry, OpenRun
 from grubrics_tui.settings.actions import ACTIONS, Action, actions_of, bindings
 from grubrics_tui.settings.themes import THEMES
@@ -149,3 +151,16 @@ async def test_an_unreadable_folder_of_runs_still_opens_the_checklist(tmp_path: 
     not_a_folder.write_text("")
     async with running(not_a_folder) as driver:
         await driver.shows("Run to launch")
+
+
+async def test_the_help_of_a_small_terminal_breaks_no_entry(run: SampleRun, runs: Path) -> None:
+    async with running(runs, (60, 15)) as driver:
+        await driver.shows("step 12/40")
+        await driver.press("question_mark")
+        await driver.until(lambda: isinstance(driver.app.screen, HelpScreen))
+        text = driver.app.screen.query_one(Static)
+        await driver.until(lambda: text.size.height > 15)
+        lines = [text.render_line(y).text for y in range(text.size.height)]
+        heads = {line[:10].strip() for line in lines}
+        assert heads <= {"", "Actions", "Panels", "Chart", "Table", "Log", "Move", "Global",
+                         "Inactive", "CLI"}  # fmt: skip

@@ -536,3 +536,13 @@ def test_the_cursor_of_the_table_is_seen_without_colors() -> None:
     grid = Grid.of([shown], 1, 40)
     chosen, other = (plain([line(shown, grid, 40, chosen=chosen)]) for chosen in (True, False))
     assert chosen == other.replace("  lr", "› lr", 1) != other
+
+
+async def test_shift_g_goes_to_the_last_row_of_the_table(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    async with running(runs) as driver:
+        screen = await compare(driver)
+        rows = len([row for row in screen.query_one(CompareTable)._lines if not row.is_heading])
+        await driver.press("tab", "G")
+        await driver.shows(f"row {rows} of {rows}")

@@ -10,6 +10,7 @@ import pytest
 from engine.base import jsonl
 from grubrics_tui.model.machine import GpuNow, Machine
 from grubrics_tui.screens.checklist.screen import ChecklistScreen
+from grubrics_tui.screens.home.news_list import NewsList
 from grubrics_tui.screens.home.screen import HomeScreen, machine_facts
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.settings.settings import Loaded, Settings
@@ -159,3 +160,16 @@ def test_gpus_are_listed_with_load_and_memory() -> None:
         ("disk", "5.0 GiB free, checkpoints take 2.0 GiB"),
         ("GPUs", "0: 87%, 61.0 of 80.0 GiB   1: –, 0.5 of 80.0 GiB"),
     ]
+
+
+async def test_g_and_shift_g_go_to_both_ends(run: SampleRun, runs: Path) -> None:
+    for name in ("one", "two"):
+        ended(runs, name, "finished", HOUR)
+    async with running(runs, home=True) as driver:
+        await driver.shows("3 runs")
+        listed = driver.app.screen.query_one(NewsList)
+        first = listed.selected
+        await driver.press("G")
+        last = listed.selected
+        await driver.press("g")
+        assert listed.selected == first != last

@@ -266,9 +266,7 @@ async def test_checkpoints_are_freed_after_a_question_that_names_what_stays(runs
         await driver.press("r")
         await driver.shows("1 run ")
         await driver.press("F")
-        await driver.shows(
-            "frees steps 10, 30", "20 (best)", "40 (last)", "keep only the last"
-        )
+        await driver.shows("frees steps 10, 30", "20 (best)", "40 (last)", "keep only the last")
         await driver.press("y")
         await driver.shows("Checkpoints of 1 run:")
     assert list(complete_steps(folder)) == [20, 40]
