@@ -24,6 +24,7 @@ from engine.ablations.plan import list_plans
 from engine.doctor.diagnose import diagnose_run
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
+from engine.runs.trust import vouch
 from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.navigation import (
@@ -281,6 +282,8 @@ async def main(project: Path, names: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as nobody:
         os.environ.update(XDG_CONFIG_HOME=nobody, XDG_STATE_HOME=nobody)
+        for info in list_runs(RUNS):  # Whom this user trusts is part of the state.
+            vouch(RunDir(RUNS / info.id))
         runs = Runs.of(RUNS)
         for name in names or PICTURES:
             svg = await take(PICTURES[name], runs)
