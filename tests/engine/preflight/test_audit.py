@@ -36,7 +36,8 @@ def test_a_gap_is_a_warning_that_names_the_command(project: Project) -> None:
     found = check(project, "return float(bool(solution_str))")
     assert found.status == "warn"
     assert found.message.startswith("the right answer scores 1, no more than that of another row")
-    assert found.message.endswith("(grubrics-tui audit grpo)")
+    command = "grubrics-tui audit grpo reward.custom_reward_function.path=rw.py"
+    assert found.message.endswith(f"({command})")
 
 
 @pytest.mark.parametrize(
