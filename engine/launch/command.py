@@ -133,11 +133,13 @@ def plan_command_again(
         raise UsageError(
             f"run '{run.id}' has a config. To launch it again: grubrics-tui launch --from {run.id}"
         )
-    if "adopted" in manifest or not argv:
+    if "adopted" in manifest:
         raise UsageError(f"run '{run.id}' was launched elsewhere, and is launched again there")
-    slurm = manifest.get("slurm") or ()
-    if slurm:  # The follower of the job comes first.
+    slurm, cwd = manifest.get("slurm") or (), manifest.get("cwd")
+    if slurm and "--" in argv:  # The follower of the job comes first.
         argv = argv[argv.index("--") + 1 :]
+    if not argv or cwd is None:
+        raise UsageError(f"{run.manifest}: the command or its folder is missing")
     if any(MASK in word for word in argv):
         raise UsageError(
             f"the command of run '{run.id}' holds a secret, which no file keeps. Give the whole "
@@ -149,7 +151,7 @@ def plan_command_again(
         [*argv, *added],
         runs,
         name=name,
-        cwd=Path(manifest["cwd"]),
+        cwd=Path(cwd),
         after=after,
         queue=queue,
         gpus=manifest.get("gpus") if chose_gpus else None,

@@ -243,6 +243,17 @@ def test_a_command_that_cannot_be_run_again_is_refused_in_one_line(
     assert (done.returncode, done.stderr[: len(message)]) == (2, message)
 
 
+def test_a_damaged_manifest_is_one_line(project: Project) -> None:
+    run = loop(project, "x", 1)
+    ended(run)
+    raw = json.loads(run.manifest.read_text())
+    del raw["cwd"]
+    run.manifest.write_text(json.dumps(raw))
+    done = project.run("run", "--from", "x", "--trust")
+    assert done.returncode == 2
+    assert done.stderr.endswith("the command or its folder is missing\n")
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [
