@@ -157,7 +157,8 @@ def test_a_job_that_slurm_no_longer_knows_is_lost(
     tmp_path: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slurm_follower, "UNKNOWN_S", 0.2)
-    script = f"rm {cluster}/*; kill -9 $PPID"
+    is_running = f"grep -q RUNNING {cluster}/17.state"
+    script = f"until {is_running}; do sleep 0.05; done; rm {cluster}/*; kill -9 $PPID"
     Follower(tmp_path, SlurmJob("x", ("partition=gpu",)), ["sh", "-c", script]).follow()
     report = json.loads((tmp_path / "follower.json").read_text())
     assert (report["outcome"], report["reason"]) == (
