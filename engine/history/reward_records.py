@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from engine.base import files, jsonl
 from engine.base.follow import RESTARTS, Cancelled, FileFollower
+from engine.reward import conversation
+from engine.reward.conversation import Conversation
 
 Split = Literal["train", "val"]
 Key = tuple[str, int | None]
@@ -147,6 +149,11 @@ def own_parts(record: dict[str, Any]) -> dict[str, float]:
     return {name: value for name, value in numbers.items() if value is not None}
 
 
+def conversation_of(record: dict[str, Any]) -> Conversation | None:
+    """The turns and calls of a rollout of an agent loop with tools; None for another rollout."""
+    return Conversation.read(record.get(conversation.FIELD))
+
+
 def parts_of(record: dict[str, Any]) -> dict[str, float] | None:
     """The reward components where a record has all of them, and the penalty for its length."""
     fields = {name: jsonl.number(record.get(name)) for name in (*PARTS, OVERLONG)}
@@ -167,13 +174,20 @@ def _parse(raw: bytes, line: LineRange) -> RewardRecord | None:
         key=(str(record.get("group")), jsonl.integer(record.get("rollout"))),
         question_id=jsonl.line(record.get("question_id")) or "",
         reward=jsonl.number(record.get("reward")),
-        parts=(own_parts(record) or None) if is_own(record) else terms,
+        parts=(_own_numbers(record) or None) if is_own(record) else terms,
         judge=_numbers(record.get("judge_scores")),
         gold=_numbers(record.get("gold_scores")),
         length=len(text) if length is None else length,
         error=_failure(record.get("error")),
         line=line,
     )
+
+
+def _own_numbers(record: dict[str, Any]) -> dict[str, float]:
+    """What a filter finds: the function's numbers, and those of turns and calls that are not 0."""
+    turns = conversation_of(record)
+    counts = turns.numbers() if turns is not None else {}
+    return {**own_parts(record), **{name: value for name, value in counts.items() if value}}
 
 
 def _numbers(values: Any) -> tuple[float | None, ...]:

@@ -11,7 +11,8 @@ from typing import Any
 from engine.base import jsonl
 from engine.base.stats import percentile
 from engine.history import metrics
-from engine.history.reward_records import is_own, own_parts
+from engine.history.reward_records import conversation_of, is_own, own_parts
+from engine.reward.conversation import OUTCOMES
 
 Record = dict[str, Any]
 
@@ -42,6 +43,7 @@ def reward_metrics(records: Sequence[Record]) -> dict[str, float | None]:
         metrics.REWARD_WAIT: _wait(records),
         **_judge_metrics([record for record in records if not is_own(record)]),
         **_blocked_share(records),
+        **_tool_metrics(records),
     }
 
 
@@ -49,6 +51,25 @@ def _blocked_share(records: Sequence[Record]) -> dict[str, float | None]:
     """Empty if the run has no blocklist."""
     found = [record["blocked"] for record in records if isinstance(record.get("blocked"), list)]
     return {metrics.BLOCKED_SHARE: _mean([float(bool(texts)) for texts in found])} if found else {}
+
+
+def _tool_metrics(records: Sequence[Record]) -> dict[str, float | None]:
+    """Means over the rollouts of their turns and calls; of the calls, the share of each outcome.
+
+    Empty if the run has no tools.
+    """
+    read = [found for record in records if (found := conversation_of(record)) is not None]
+    if not read:
+        return {}
+    numbers = [conversation.numbers() for conversation in read]
+    calls = math.fsum(counts["calls"] for counts in numbers)
+    shares = {
+        f"tools/{name}": math.fsum(counts[f"calls_{name}"] for counts in numbers) / calls
+        for name in OUTCOMES
+        if calls
+    }
+    means = {f"tools/{name}": _mean([n[name] for n in numbers]) for name in ("turns", "calls")}
+    return {**means, **shares}
 
 
 def _own_metrics(records: Sequence[Record]) -> dict[str, float | None]:

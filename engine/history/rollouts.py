@@ -24,6 +24,7 @@ from engine.history.reward_records import (
     RewardRecord,
     RewardRecords,
     Split,
+    conversation_of,
 )
 from engine.history.rollout_dump import (
     DumpRow,
@@ -33,6 +34,7 @@ from engine.history.rollout_dump import (
     read_rows,
     read_rows_of,
 )
+from engine.reward.conversation import FIELD, Conversation
 from engine.runs.kinds import find_kind
 from engine.runs.rundir import RunDir
 
@@ -59,6 +61,8 @@ class Rollout:
     gold: tuple[float | None, ...] = ()
     error: Failure | None = None
     lines: tuple[LineRange, ...] = ()
+    record: LineRange | None = None
+    """The line of our record."""
 
     @property
     def failed(self) -> bool:
@@ -67,6 +71,10 @@ class Rollout:
     def text(self) -> str:
         """Read the response from the files; the outputs of several turns follow each other."""
         return "\n\n".join(output_of(line.read()) for line in self.lines)
+
+    def conversation(self) -> Conversation | None:
+        """Read turns and calls from the files; None without tools."""
+        return conversation_of(self.record.read()) if self.record else None
 
     def ground_truth(self) -> str:
         """Read the reference answer of the row from the files; empty where there is none."""
@@ -82,8 +90,12 @@ class Rollout:
             "parts": dict(self.parts) if self.parts else None,
             "judge_scores": list(self.judge), "gold_scores": list(self.gold),
             "error": vars(self.error) if self.error else None, "text": self.text(),
-            "ground_truth": self.ground_truth() or None,
+            "ground_truth": self.ground_truth() or None, **self._turns(),
         }  # fmt: skip
+
+    def _turns(self) -> dict[str, Any]:
+        conversation = self.conversation()
+        return {FIELD: conversation.to_json()} if conversation is not None else {}
 
 
 @dataclass(frozen=True)
@@ -376,6 +388,7 @@ def _with_record(rollout: Rollout, record: RewardRecord) -> Rollout:
         judge=record.judge,
         gold=record.gold,
         error=record.error,
+        record=record.line,
     )
 
 

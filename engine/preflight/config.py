@@ -11,6 +11,7 @@ from engine.base.counts import count_of
 from engine.base.errors import nearest
 from engine.judge.providers import asks_server
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
+from engine.recipe.compose import OWN_LOOPS
 from engine.recipe.executed import code_objection
 from engine.recipe.exposure import exposure_complaint
 from engine.recipe.keys import verl_choices
@@ -186,7 +187,7 @@ def _actor(recipe: Recipe) -> Iterator[Check]:
 def _names(recipe: Recipe) -> Iterator[Check]:
     """Check names that verl looks up, and that only the installed code knows."""
     loop = f"{_ROLLOUT}.agent.default_agent_loop"
-    own_loops = recipe.get(f"{_ROLLOUT}.agent.agent_loop_config_path")
+    own_loops = recipe.is_chosen(OWN_LOOPS) and recipe.get(OWN_LOOPS)
     if recipe.get(loop) not in _AGENT_LOOPS and not own_loops:
         yield _unknown(recipe, loop, _AGENT_LOOPS)
     optimizer = f"{_ACTOR}.optim.optimizer"

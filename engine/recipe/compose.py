@@ -33,6 +33,9 @@ SAMPLER_KWARGS = (
 RECORDING_MANAGER = "RecordingRewardManager"
 VERL_MANAGERS = ("naive", "dapo")
 
+OWN_LOOPS = f"{ROLLOUT}.agent.agent_loop_config_path"
+_AGENT_LOOPS = Path(__file__).parents[1] / "train" / "agent_loops.yaml"
+
 # verl's resource pools ask for this many CPUs per worker process, whatever the machine has.
 CPUS_PER_WORKER = 3
 # Every other actor (rollout server, agent loop, reward, queue) asks for one or fewer.
@@ -68,7 +71,7 @@ def consequences(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
 
 
 def recording(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
-    """Return the values that record rollouts and select our sampler.
+    """Return the values that record rollouts and select our agent loops and our sampler.
 
     verl's V1 trainer switches its TransferQueue on by itself.
     """
@@ -79,6 +82,7 @@ def recording(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
         f"{ROLLOUT}.agent.agent_loop_manager_class": (
             "engine.train.agent_loop.RecordingAgentLoopManager"
         ),
+        OWN_LOOPS: str(_AGENT_LOOPS),
         **sampling(recipe),
     }
 

@@ -52,6 +52,8 @@ class ProjectSection(Section):
     no reward."""
     reward_check_s: float = Field(default=10.0, ge=0)
     """Seconds in which the checklist loads that function and scores sample rows; 0: it does not."""
+    tool_timeout_s: float = Field(default=30.0, gt=0)
+    """A call of a tool is given up after so many seconds; the model reads that it had no reply."""
     blocklist: list[Annotated[str, Field(min_length=1)]] = []
     """Texts that a response must not contain, in any case; responses with one are counted."""
     blocked_reward: float | None = None

@@ -13,6 +13,7 @@ from engine.recipe.compose import (
     FILTER,
     MANAGER,
     OVERLONG_BUFFER,
+    OWN_LOOPS,
     OWN_SAMPLER,
     RECORDING_MANAGER,
     SAMPLER,
@@ -79,7 +80,7 @@ def _no_table_logger(recipe: Recipe) -> bool:
 
 def _single_turn(recipe: Recipe) -> bool:
     """Whether the agent loop is verl's plain one; a loop from the user's file may read any key."""
-    custom = recipe.get(f"{ROLLOUT}.agent.agent_loop_config_path")
+    custom = recipe.is_chosen(OWN_LOOPS) and recipe.get(OWN_LOOPS)
     return not custom and recipe.get(f"{ROLLOUT}.agent.default_agent_loop") == "single_turn_agent"
 
 
@@ -580,10 +581,11 @@ GRPO_RULES: tuple[Rule, ...] = (
         differs(f"{ACTOR}.optim.warmup_style", None),
     ),
     Rule(
-        below(
+        "grubrics.tool_timeout_s "
+        + below(
             f"{ROLLOUT}.multi_turn",
             "max_assistant_turns max_user_turns max_parallel_calls max_tool_response_length "
-            "tool_response_truncate_side format",
+            "tool_response_truncate_side format function_tool_path tool_config_path",
         ),
         "the agent loop single_turn_agent makes one turn and calls no tools",
         f"{ROLLOUT}.agent.default_agent_loop=tool_agent",
@@ -652,7 +654,7 @@ SFT_RULES: tuple[Rule, ...] = (
         below(
             "grubrics",
             "max_failed_share max_refill_batches reward_timeout_s reward_check_s blocklist "
-            "blocked_reward",
+            "blocked_reward tool_timeout_s",
         ),
         "SFT has no rewards",
     ),

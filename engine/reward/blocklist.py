@@ -30,11 +30,14 @@ class Blocklist:
         folded = text.casefold()
         return [blocked for blocked in self.texts if blocked.casefold() in folded]
 
-    def apply(self, scored: ScoredRollout) -> ScoredRollout:
-        """Record what was found. If something was, the reward is replaced, if there is one: a
-        rollout without a score stays without."""
+    def apply(self, scored: ScoredRollout, generated: str | None = None) -> ScoredRollout:
+        """Record what was found in the scored text, or in all that the model wrote.
+
+        If something was, the reward is replaced, if there is one: a rollout without a score stays
+        without.
+        """
         score, record = scored.score, dict(scored.record)
-        record[BLOCKED] = found = self.find(score.rubric)
+        record[BLOCKED] = found = self.find(score.rubric if generated is None else generated)
         if found and self.reward is not None and score.reward is not None:
             score = replace(score, reward=self.reward)
             record["reward"] = self.reward

@@ -365,6 +365,21 @@ def _agent_loop_moved() -> str | None:
     return None
 
 
+def _tool_loop_moved() -> str | None:
+    from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop
+
+    source = inspect.getsource(ToolAgentLoop)
+    wanted = (
+        "self._call_tool(tool_call, agent_data.tools_kwargs, agent_data)",
+        "agent_data._active_tools = ",
+        "agent_data.tool_calls[: self.max_parallel_calls]",
+        "self.tool_parser.extract_tool_calls(",
+    )
+    if missing := [text for text in wanted if text not in source]:
+        return f"verl's tool agent loop has no {missing[0]!r} any more"
+    return None
+
+
 def _reward_function_moved() -> str | None:
     from verl.trainer.ppo import reward
 
@@ -492,6 +507,15 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "to the batches of AgentLoopManagerTQ.generate_sequences",
         "verl does not tell its reward manager whether a rollout validates",
         _agent_loop_moved,
+    ),
+    Deviation(
+        "tool agent loop",
+        "private name",
+        "ToolAgentLoop._call_tool overridden, and AgentData._active_tools read, in "
+        "engine/train/tool_loop.py, which verl loads by rollout.agent.agent_loop_config_path",
+        "verl drops calls that it cannot read, waits for tools without a limit, and does not say "
+        "what became of a call",
+        _tool_loop_moved,
     ),
     Deviation(
         "reward function",

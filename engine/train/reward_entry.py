@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
 from engine.judge.interface import ScoringError
 from engine.judge.settings import JudgeSettings, make_judge
-from engine.own_reward.function import RewardFunction
+from engine.own_reward.function import TASK, RewardFunction
 from engine.own_reward.processes import RewardProcesses, source_of
 from engine.reward.blocklist import Blocklist
+from engine.reward.conversation import FIELD, Conversation
 from engine.reward.formula import RewardSettings
 from engine.reward.record import Position, append_record, split_of
 from engine.reward.scorer import (
@@ -83,6 +85,17 @@ class Overlong:
         return {OVERLONG: taken, "overlong": float(taken < 0)} if self.log else {}
 
 
+@dataclass(frozen=True)
+class _Sample:
+    """A rollout to score. ``length`` counts its tokens, as a tensor; ``generated`` is all that the
+    model wrote."""
+
+    rollout: Rollout
+    length: Any
+    generated: str
+    conversation: Conversation | None = None
+
+
 class RecordingRewardManager(RewardManagerBase):
     """Scores with GRubrics, or with ``reward.custom_reward_function`` where a config names one.
 
@@ -97,34 +110,48 @@ class RecordingRewardManager(RewardManagerBase):
         self.overlong = Overlong.of(_section(config.reward, "reward_kwargs"))
         self.blocklist = Blocklist.of_section(_section(config, "grubrics"))
         self.scorer = self._make_scorer(compute_score)
+        function = str(config.reward.custom_reward_function.path or TASK)
+        self.scores_all_turns = not function.startswith(TASK)
 
     async def run_single(self, data: DataProto) -> dict[str, Any]:
         """``reward_score`` and numbers for verl's validation metrics. Raises NoRewardError."""
-        item = data[-1:][0]  # of a multi-turn rollout verl scores the last output
-        row = item.non_tensor_batch
-        tokens = item.batch["responses"]
-        length = item.batch["attention_mask"][-tokens.shape[-1] :].sum()
-        text = self.tokenizer.decode(tokens[:length], skip_special_tokens=True)
-        rollout = Rollout.of_row(text, row)
-        scored = await self.scorer.score(rollout)
-        score, record = scored.score, scored.record
-        # verl's managers give a bare number the name "acc".
-        numbers: Mapping[str, float] = scored.numbers or {"acc": score.reward or 0.0}
-        if self.overlong is not None and score.reward is not None:
-            reward, taken = self.overlong.shape(score.reward, length)
-            score = replace(score, reward=reward)
-            numbers = {**numbers, **self.overlong.numbers(taken)}
-            parts = {**(record["parts"] or {}), OVERLONG: taken}
-            record = {**record, "reward": reward, "parts": parts}
+        item = data[-1:][0]  # of a rollout with several outputs verl scores the last one
+        row, sample = item.non_tensor_batch, self._sample(item)
+        scored = await self.scorer.score(sample.rollout)
+        if not scored.numbers:  # verl's managers give a bare number the name "acc".
+            scored = replace(scored, numbers={"acc": scored.score.reward or 0.0})
+        if self.overlong is not None:
+            scored = _shaped(scored, self.overlong, sample.length)
         if self.blocklist is not None:
-            scored = self.blocklist.apply(ScoredRollout(score, numbers, record))
-            score, numbers, record = scored.score, scored.numbers, scored.record
+            scored = self.blocklist.apply(scored, sample.generated)
+        if sample.conversation is not None:
+            scored = _with_turns(scored, sample.conversation)
         if self.attempt is not None:
-            append_record(self.attempt / "reward.jsonl", _position(row, rollout), record)
+            position = _position(row, sample.rollout)
+            append_record(self.attempt / "reward.jsonl", position, scored.record)
+        score = scored.score
         if score.reward is None:
             error = score.error or ScoringError("other", "the reward function returned no number")
             raise NoRewardError(f"{error.kind}: {error.message} (question '{score.question_id}')")
-        return {"reward_score": score.reward, "reward_extra_info": dict(numbers)}
+        return {"reward_score": score.reward, "reward_extra_info": dict(scored.numbers)}
+
+    def _sample(self, item: Any) -> _Sample:
+        """Decode the response. Of a conversation, tasks and judges score the model's last turn; a
+        function of the user gets the whole response, and verl's extra fields, as from verl."""
+        row, tokens = item.non_tensor_batch, item.batch["responses"]
+        length = item.batch["attention_mask"][-tokens.shape[-1] :].sum()
+        tokens = tokens[:length]
+        decode = partial(self.tokenizer.decode, skip_special_tokens=True)
+        extra = row.get("tool_extra_fields") or {}
+        conversation = Conversation.read(extra.get(FIELD))
+        if conversation is None:
+            text = decode(tokens)
+            return _Sample(Rollout.of_row(text, row), length, text)
+        info = {**(row.get("extra_info") or {}), **extra, "num_turns": row.get("__num_turns__")}
+        scored = tokens if self.scores_all_turns else tokens[conversation.last_answer()]
+        rollout = Rollout.of_row(decode(scored), {**row, "extra_info": info})
+        generated = "".join(turn.text for turn in conversation.turns if turn.trained)
+        return _Sample(rollout, length, generated, conversation)
 
     def _make_scorer(self, compute_score: Any) -> Scorer:
         if self.config.reward.custom_reward_function.path:
@@ -135,6 +162,28 @@ class RecordingRewardManager(RewardManagerBase):
         return RubricScorer(
             judge, RewardSettings.model_validate(_section(self.config, "reward_config"))
         )
+
+
+def _shaped(scored: ScoredRollout, overlong: Overlong, length: Any) -> ScoredRollout:
+    """A rollout without a score stays without."""
+    if scored.score.reward is None:
+        return scored
+    reward, taken = overlong.shape(scored.score.reward, length)
+    parts = {**(scored.record["parts"] or {}), OVERLONG: taken}
+    return ScoredRollout(
+        replace(scored.score, reward=reward),
+        {**scored.numbers, **overlong.numbers(taken)},
+        {**scored.record, "reward": reward, "parts": parts},
+    )
+
+
+def _with_turns(scored: ScoredRollout, conversation: Conversation) -> ScoredRollout:
+    """Record the turns, and give verl the numbers of turns and calls."""
+    return ScoredRollout(
+        scored.score,
+        {**scored.numbers, **conversation.numbers()},
+        {**scored.record, FIELD: conversation.to_json()},
+    )
 
 
 def reward_processes(config: Any) -> RewardProcesses | None:

@@ -1,0 +1,118 @@
+"""The turns of a rollout that may call tools, and what became of each call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from engine.base import jsonl
+
+FIELD = "conversation"
+"""The field of a reward record, and of what the agent loop hands to the reward."""
+
+Outcome = Literal[
+    "ok", "malformed", "unknown_tool", "bad_arguments", "failed", "timed_out", "cut", "not_run"
+]
+"""What became of a call.
+
+``malformed``: it could not be read. ``bad_arguments``: they do not fit the tool's schema.
+``failed``: the tool raised an error. ``cut``: the reply was longer than
+``multi_turn.max_tool_response_length``. ``not_run``: the response was full, the last turn was
+reached, or the turn had more calls than ``multi_turn.max_parallel_calls``.
+"""
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+End = Literal["answer", "malformed", "turn_limit", "length"]
+"""Why a conversation ended: with a turn without a call, with a call that could not be read, at
+``multi_turn.max_assistant_turns`` or ``max_user_turns``, or at ``data.max_response_length``."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Tokens that follow each other. ``trained``: the model generated them, so that they count in
+    the loss; otherwise they are the reply of tools, with the template's text around it."""
+
+    text: str
+    tokens: int
+    trained: bool
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of the ``turn``-th turn of the model, from 1. ``arguments`` are as the model wrote
+    them; ``reply`` is what the model reads, empty if nothing was sent."""
+
+    turn: int
+    tool: str
+    arguments: str
+    outcome: Outcome
+    reply: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A response of one or more turns."""
+
+    turns: tuple[Turn, ...]
+    calls: tuple[Call, ...]
+    end: End
+
+    @classmethod
+    def read(cls, value: Any) -> Conversation | None:
+        """Read the value of ``to_json``; None for any other."""
+        if not isinstance(value, Mapping) or value.get("end") not in get_args(End):
+            return None
+        turns = [_read_turn(turn) for turn in _mappings(value.get("turns"))]
+        calls = [_read_call(call) for call in _mappings(value.get("calls"))]
+        return cls(tuple(turns), tuple(calls), value["end"])
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def numbers(self) -> dict[str, float]:
+        """The numbers of turns and calls, and of calls by outcome; the same names for all."""
+        counts = Counter(call.outcome for call in self.calls)
+        return {
+            "turns": float(sum(turn.trained for turn in self.turns)),
+            "calls": float(len(self.calls)),
+            **{f"calls_{outcome}": float(counts[outcome]) for outcome in OUTCOMES},
+        }
+
+    def last_answer(self) -> slice:
+        """Where the model's last turn is among the tokens of the response."""
+        end = sum(turn.tokens for turn in self.turns)
+        for turn in reversed(self.turns):
+            if turn.trained:
+                return slice(end - turn.tokens, end)
+            end -= turn.tokens
+        return slice(0, 0)
+
+
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    items = value if isinstance(value, list | tuple) else ()
+    return [item for item in items if isinstance(item, Mapping)]
+
+
+def _read_turn(value: Mapping[str, Any]) -> Turn:
+    tokens = jsonl.integer(value.get("tokens")) or 0
+    return Turn(_text(value, "text"), tokens, value.get("trained") is True)
+
+
+def _read_call(value: Mapping[str, Any]) -> Call:
+    outcome = value.get("outcome")
+    return Call(
+        jsonl.integer(value.get("turn")) or 0,
+        _text(value, "tool"),
+        _text(value, "arguments"),
+        outcome if outcome in OUTCOMES else "failed",
+        _text(value, "reply"),
+        jsonl.number(value.get("seconds")) or 0.0,
+    )
+
+
+def _text(value: Mapping[str, Any], name: str) -> str:
+    text = value.get(name)
+    return text if isinstance(text, str) else ""

@@ -1,0 +1,233 @@
+"""verl's tool agent loop, which also records the turns and what became of each call.
+
+verl drops a call that it cannot read, and one beyond ``max_parallel_calls``, and waits for a tool
+without a limit. The model reads the same replies as with verl's loop, except for arguments that
+do not fit the tool's schema: they are refused before the tool runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
+from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop
+from verl.experimental.agent_loop.tool_parser import ToolParser
+from verl.tools.function_tool import FunctionTool, normalize_function_tool_return
+from verl.tools.schemas import ToolResponse
+
+from engine.reward.conversation import FIELD, Call, Conversation, End, Outcome, Turn
+from engine.tasks.tool_calls.schemas import find_problem
+
+_START_TAGS = ("tool_call_start_token", "tool_call_begin_token")
+"""Where verl's parsers keep the text that begins a call; the one of gpt-oss has none."""
+
+
+class ToolLoop(ToolAgentLoop):
+    """One rollout: verl makes an instance for each."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._watched = _WatchedParser(getattr(self, "tool_parser"))  # noqa: B009 - untyped in verl
+        self.tool_parser = self._watched
+        self._limit_s = float(self.config.grubrics.tool_timeout_s)
+        self._calls: list[Call] = []
+
+    async def run(
+        self, sampling_params: dict[str, Any], priority: int = 0, **kwargs: Any
+    ) -> AgentLoopOutput:
+        output = await super().run(sampling_params, priority, **kwargs)
+        turns = split_turns(self.tokenizer.decode, output.response_ids, output.response_mask)
+        is_full = len(output.response_ids) >= self.response_length
+        calls = [*self._calls, *self._not_executed(turns)]
+        conversation = Conversation(tuple(turns), tuple(calls), self._end(turns, is_full=is_full))
+        output.extra_fields[FIELD] = conversation.to_json()
+        return output
+
+    async def _call_tool(
+        self, tool_call: Any, tools_kwargs: dict[str, Any], agent_data: Any
+    ) -> tuple[ToolResponse, float, dict[str, Any]]:
+        started = time.perf_counter()
+        tools: Mapping[str, Any] = getattr(agent_data, "_active_tools", None) or self.tools
+        reply = _refused(tool_call.name, tool_call.arguments, tools)
+        if reply is None:
+            tool, arguments = tools[tool_call.name], json.loads(tool_call.arguments)
+            work = _execute(tool, arguments, tools_kwargs.get(tool_call.name, {}), agent_data)
+            reply = self._shortened(await _limited(tool_call.name, work, self._limit_s))
+        self._calls.append(
+            Call(
+                turn=len(self._watched.counts),
+                tool=tool_call.name,
+                arguments=tool_call.arguments,
+                outcome=reply.outcome,
+                reply=reply.response.text or "",
+                seconds=time.perf_counter() - started,
+            )
+        )
+        return reply.response, reply.reward, reply.numbers
+
+    def _shortened(self, reply: _Reply) -> _Reply:
+        """Cut a long reply as verl does."""
+        text, most = reply.response.text or "", self.max_tool_response_length
+        if len(text) <= most:
+            return reply
+        if self.tool_response_truncate_side == "left":
+            text = "(truncated)..." + text[-most:]
+        elif self.tool_response_truncate_side == "right":
+            text = text[:most] + "...(truncated)"
+        else:
+            text = text[: most // 2] + "...(truncated)..." + text[-(most // 2) :]
+        reply.response.text = text
+        outcome: Outcome = "cut" if reply.outcome == "ok" else reply.outcome
+        return _Reply(outcome, reply.response, reply.reward, reply.numbers)
+
+    def _not_executed(self, turns: Sequence[Turn]) -> list[Call]:
+        """The calls that verl did not execute, without a word to the model."""
+        calls = []
+        written = [turn.text.count(self._watched.tag) for turn in turns if turn.trained]
+        for number, count in enumerate(written, 1):
+            if not self._watched.tag:
+                continue
+            was_read = number <= len(self._watched.counts)
+            readable = self._watched.counts[number - 1] if was_read else 0
+            missing: Outcome = "malformed" if was_read else "not_run"
+            surplus = max(0, readable - self.max_parallel_calls)
+            calls += [Call(number, "", "", missing)] * (count - readable)
+            calls += [Call(number, "", "", "not_run")] * surplus
+        return calls
+
+    def _end(self, turns: Sequence[Turn], *, is_full: bool) -> End:
+        counts = self._watched.counts
+        if is_full or (counts and counts[-1] > 0 and len(counts) == _trained(turns)):
+            return "length"  # The reply to the last call did not fit.
+        if len(counts) < _trained(turns):
+            return "turn_limit"
+        written = [turn.text for turn in turns if turn.trained][-1:]
+        has_call = bool(self._watched.tag) and any(self._watched.tag in text for text in written)
+        return "malformed" if has_call else "answer"
+
+
+class _WatchedParser(ToolParser):
+    """A parser that keeps how many calls each turn had. ``tag`` begins a call."""
+
+    def __init__(self, parser: ToolParser) -> None:
+        super().__init__(parser.tokenizer)
+        self._parser = parser
+        self.tag: str = next((getattr(parser, name, "") for name in _START_TAGS), "")
+        self.counts: list[int] = []
+
+    @property
+    def stop_token_ids(self) -> list[int]:
+        return list(self._parser.stop_token_ids)
+
+    async def extract_tool_calls(
+        self, responses_ids: list[int], tools: Any = None
+    ) -> tuple[str, list[Any]]:
+        content, calls = await self._parser.extract_tool_calls(responses_ids, tools)
+        self.counts.append(len(calls))
+        return content, calls
+
+
+@dataclass(frozen=True)
+class _Reply:
+    """What the model reads after a call, and verl's reward and numbers of a tool."""
+
+    outcome: Outcome
+    response: ToolResponse
+    reward: float = 0.0
+    numbers: Any = None
+
+
+def _refused(name: str, arguments: str, tools: Mapping[str, Any]) -> _Reply | None:
+    """Why a call cannot be executed; None if it can."""
+    if name not in tools:
+        text = f"Unknown function '{name}'. Available tools: {list(tools)}"
+        return _Reply("unknown_tool", ToolResponse(text=text), 0.0, {})
+    schema = tools[name].tool_schema.model_dump(exclude_unset=True, exclude_none=True)
+    parameters = json.dumps(schema["function"].get("parameters", {"type": "object"}))
+    try:
+        values = json.loads(arguments)
+        problem = None if isinstance(values, dict) else "expected an object"
+        problem = problem or find_problem(parameters, values)
+    except ValueError as error:
+        problem = str(error)
+    if problem is None:
+        return None
+    text = f"Invalid arguments for '{name}': {problem}"
+    return _Reply("bad_arguments", ToolResponse(text=text), 0.0, {})
+
+
+async def _execute(
+    tool: Any, arguments: dict[str, Any], options: Mapping[str, Any], agent_data: Any
+) -> tuple[ToolResponse, float, dict[str, Any]]:
+    """Call a function, or a tool of verl's class with its life cycle."""
+    if isinstance(tool, FunctionTool):
+        work = tool.fn(**arguments) if tool.is_async else _in_thread(tool.fn, arguments)
+        response, reward, numbers = normalize_function_tool_return(await work)
+        return response, reward, numbers
+    instance, _ = await tool.create(create_kwargs=options.get("create_kwargs", {}))
+    try:
+        response, reward, numbers = await tool.execute(instance, arguments, agent_data=agent_data)
+    finally:
+        await tool.release(instance)
+    return response, reward, numbers
+
+
+async def _limited(name: str, work: Any, limit_s: float) -> _Reply:
+    """The reply of a tool, or the error that the model reads instead."""
+    task = asyncio.ensure_future(work)
+    done, _ = await asyncio.wait({task}, timeout=limit_s)
+    if not done:
+        task.cancel()
+        text = f"Error executing tool '{name}': no reply within {limit_s:g} s"
+        return _Reply("timed_out", ToolResponse(text=text), 0.0, {})
+    if (error := task.exception()) is not None:
+        text = f"Error executing tool '{name}': {error}"
+        return _Reply("failed", ToolResponse(text=text), 0.0, {})
+    response, reward, numbers = task.result()
+    return _Reply("ok", response, reward, numbers)
+
+
+def _in_thread(function: Callable[..., Any], arguments: Mapping[str, Any]) -> asyncio.Future[Any]:
+    """Call a function in a thread of its own.
+
+    A call that hangs keeps its thread until the process ends; in asyncio's pool, which has few
+    threads and also renders prompts, some of them would stop the run.
+    """
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[Any] = loop.create_future()
+
+    def settle(settler: Callable[[Any], None], value: Any) -> None:
+        if not result.done():
+            settler(value)
+
+    def call() -> None:
+        try:
+            value, settler = function(**arguments), result.set_result
+        except Exception as error:
+            value, settler = error, result.set_exception
+        loop.call_soon_threadsafe(settle, settler, value)
+
+    threading.Thread(target=call, name="tool", daemon=True).start()
+    return result
+
+
+def split_turns(
+    decode: Callable[[list[int]], str], tokens: Sequence[int], mask: Sequence[int]
+) -> list[Turn]:
+    """The turns of a response: ``tokens`` and ``mask``, 1 for generated ones, both ``[length]``."""
+    turns = []
+    for trained, run in groupby(zip(tokens, mask, strict=True), key=lambda pair: bool(pair[1])):
+        ids = [int(token) for token, _ in run]
+        turns.append(Turn(decode(ids), len(ids), trained))
+    return turns
+
+
+def _trained(turns: Sequence[Turn]) -> int:
+    return sum(turn.trained for turn in turns)
