@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from engine.base.errors import UsageError
+from engine.preflight.token_view import TokenView, calls_tools, read_token_view, tools_files
+from engine.recipe.executed import code_objection
 from engine.recipe.recipe import Recipe
 
 Status = Literal["ok", "warn", "fail", "skip"]
@@ -37,6 +41,21 @@ class Subject:
     waits: bool = False
     """Whether the run waits in the queue until no other run is in its way; one that only waits for
     another run may meet others."""
+
+    @cached_property
+    def tool_view(self) -> TokenView | UsageError | None:
+        """A row with a tool call as the trainer renders it, or why it cannot be rendered.
+
+        None for a config without tools, and where somebody else could have written them: rendering
+        loads their code.
+        """
+        has_tools = calls_tools(self.recipe) and tools_files(self.recipe)
+        if not has_tools or code_objection(self.recipe) is not None:
+            return None
+        try:
+            return read_token_view(self.recipe)
+        except UsageError as error:
+            return error
 
     @property
     def uses_cluster(self) -> bool:

@@ -24,6 +24,7 @@ from engine.preflight import (
     prompt,
     reward,
     testsuite,
+    tools,
     trainer,
     values,
 )
@@ -57,6 +58,13 @@ ITEMS = (
     Item("prompt", prompt.check, needs=("parquet",)),
     Item("holdout", holdout.check, needs=("parquet",)),
     Item("reward", reward.check),
+    Item(
+        "tools",
+        tools.check,
+        needs=("config", "parquet"),
+        skip_reason=tools.skip_reason,
+        kinds=(GRPO,),
+    ),
     Item("audit", audit.check, needs=("parquet", "reward"), skip_reason=audit.skip_reason),
     Item("checkpoint", checkpoint.check),
     Item("batch", batch_and_steps.check_batch),

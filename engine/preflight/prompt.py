@@ -34,6 +34,7 @@ from engine.preflight.samples import (
     row_label,
     split_files,
 )
+from engine.preflight.token_view import TokenView
 from engine.recipe.places import is_hub_name, local_folder, model_name
 from engine.recipe.recipe import Recipe
 from engine.reward.blocklist import Blocklist
@@ -128,7 +129,7 @@ def check(subject: Subject) -> Check:
     masks, total = choose_rows(list(dict.fromkeys(files)), _prompt_key(recipe))
     encode = read_encoder(folder)
     try:
-        rows = list(_render_rows(recipe, template, encode or _encode_characters, masks))
+        rows = list(_render_rows(subject, template, encode or _encode_characters, masks))
     except RefusedError as error:
         if labels := getattr(error, "__notes__", []):
             message = f"the chat template of {folder} refuses {labels[0]}: {error}"
@@ -142,11 +143,14 @@ def check(subject: Subject) -> Check:
 
 
 def _render_rows(
-    recipe: Recipe, template: ChatTemplate, encode: Encode, masks: Mapping[Path, Mask]
+    subject: Subject, template: ChatTemplate, encode: Encode, masks: Mapping[Path, Mask]
 ) -> Iterator[Row]:
     """Render the chosen rows. A note of RefusedError names the row that the template refuses."""
+    recipe = subject.recipe
     sft_renderer = SftRenderer(template, encode) if recipe.kind == SFT else None
-    options = recipe.section("data").get("apply_chat_template_kwargs") or {}
+    options = dict(recipe.section("data").get("apply_chat_template_kwargs") or {})
+    if isinstance(view := subject.tool_view, TokenView) and view.tools is not None:
+        options["tools"] = list(view.tools.schemas)
     blocklist = Blocklist.of_section(recipe.section("grubrics")) if recipe.kind == GRPO else None
     samples = read_samples(masks, _prompt_key(recipe))
     while batch := list(islice(samples, _BATCH)):

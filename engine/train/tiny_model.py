@@ -23,8 +23,15 @@ VOCABULARY = 1024
 MAX_POSITIONS = 1024
 END = "<|im_end|>"
 CHAT_TEMPLATE = (
+    "{% if tools %}<|im_start|>system\nTools:\n"
+    "{% for tool in tools %}{{ tool['function'] | tojson }}\n{% endfor %}"
+    'Call one by <tool_call>{"name": NAME, "arguments": {...}}</tool_call>.<|im_end|>\n'
+    "{% endif %}"
     "{% for message in messages %}"
-    "<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
+    "<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
+    "{% for call in message['tool_calls'] or [] %}"
+    "<tool_call>{{ call['function'] | tojson }}</tool_call>"
+    "{% endfor %}<|im_end|>\n"
     "{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )

@@ -1,0 +1,133 @@
+"""What the trainer makes of a row: its tokens, those that are trained, and what a tool call does.
+
+verl renders the row, in a process of its own (``engine.train.token_view``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.base.errors import UsageError
+from engine.host.programs import own_module
+from engine.preflight.samples import Split
+from engine.recipe.compose import ROLLOUT
+from engine.recipe.recipe import Recipe
+from engine.reward.conversation import Outcome
+
+TIME_LIMIT_S = 300.0
+"""Importing verl takes seconds, on a busy machine a minute."""
+
+Role = Literal["prompt", "model", "tools"]
+"""``model``: what the model would generate. ``tools``: their reply, and the template around it."""
+
+
+@dataclass(frozen=True)
+class Token:
+    id: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """Tokens that follow each other and are all trained or all masked."""
+
+    role: Role
+    trained: bool
+    tokens: tuple[Token, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """The tools as the chat template gets them, and a call of the first one.
+
+    ``written``: whether the template writes tool calls; otherwise the call is in the form of
+    Hermes. ``listed``: whether the prompt names all tools. ``outcome``: what the parser and the
+    tool's schema make of the call, None if it is not read. ``answered``: whether the model sees
+    the reply.
+    """
+
+    schemas: tuple[dict[str, Any], ...]
+    written: bool
+    listed: bool
+    outcome: Outcome | None
+    answered: bool
+
+    @property
+    def names(self) -> list[str]:
+        return [str(schema["function"]["name"]) for schema in self.schemas]
+
+
+@dataclass(frozen=True)
+class TokenView:
+    """A row as the trainer sees it, with its right answer in place of a response.
+
+    Of a conversation for SFT, the parts that are trained have the role ``model``.
+    """
+
+    file: str
+    row: int
+    parts: tuple[Part, ...]
+    tools: ToolUse | None = None
+
+    def count(self, *, trained: bool) -> int:
+        return sum(len(part.tokens) for part in self.parts if part.trained == trained)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TokenView:
+        parts = [
+            Part(**{**part, "tokens": tuple(Token(**token) for token in part["tokens"])})
+            for part in value["parts"]
+        ]
+        tools = value["tools"]
+        return cls(
+            value["file"],
+            value["row"],
+            tuple(parts),
+            tools and ToolUse(**{**tools, "schemas": tuple(tools["schemas"])}),
+        )
+
+
+def read_token_view(
+    recipe: Recipe, row: int = 0, split: Split = "train", limit_s: float = TIME_LIMIT_S
+) -> TokenView:
+    """Let verl render a row. UsageError, with the reason, if it cannot. No tool is called."""
+    try:
+        done = subprocess.run(
+            own_module("engine.train.token_view", str(row), split),
+            input=pickle.dumps(recipe),
+            capture_output=True,
+            timeout=limit_s,
+            env={**os.environ, "HF_HUB_OFFLINE": "1"},
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UsageError(f"rendering row {row} took longer than {limit_s:g} s") from error
+    if done.returncode != 0:
+        text = done.stderr.decode(errors="replace")
+        lines = [line for line in text.splitlines() if line.strip()]
+        reason = lines[-1].removeprefix("error: ") if lines else f"exit code {done.returncode}"
+        raise UsageError(reason)
+    return TokenView.from_json(json.loads(done.stdout.splitlines()[-1]))
+
+
+def calls_tools(recipe: Recipe) -> bool:
+    """Whether the agent loop may call tools."""
+    return str(recipe.get(f"{ROLLOUT}.agent.default_agent_loop")) == "tool_agent"
+
+
+def tools_files(recipe: Recipe) -> list[Path]:
+    """The files that declare the tools of a recipe."""
+    keys = ("function_tool_path", "tool_config_path")
+    values = (recipe.get(f"{ROLLOUT}.multi_turn.{key}") for key in keys)
+    return [Path(value) for value in values if value]

@@ -1,0 +1,292 @@
+"""Render a row with verl's own code: ``python -m engine.train.token_view ROW SPLIT``.
+
+Reads a pickled ``Recipe`` from its input, and prints ``TokenView`` as a line of JSON. For GRPO, the
+agent loop of the recipe runs with a model that gives the right answer, and before it calls the
+first tool once. No tool is executed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import pickle
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.base.errors import UsageError
+from engine.base.parquet import pq
+from engine.preflight.samples import Split, split_files
+from engine.preflight.token_view import Part, Role, Token, TokenView, ToolUse
+from engine.recipe.compose import ROLLOUT, verl_config
+from engine.recipe.places import local_folder, model_name
+from engine.recipe.recipe import Recipe
+from engine.recipe.scoring import reward_function
+from engine.reward.conversation import FIELD, Conversation
+from engine.runs.kinds import GRPO
+from engine.tasks.registry import find_task
+from engine.train import environment
+
+_LOOPS = ("single_turn_agent", "tool_agent")
+_SAMPLES: Mapping[str, Any] = {
+    "integer": 1,
+    "number": 1.5,
+    "boolean": True,
+    "array": [],
+    "object": {},
+}
+"""A value of each type of JSON Schema but text."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="engine.train.token_view")
+    parser.add_argument("row", type=int)
+    parser.add_argument("split", choices=("train", "val"))
+    args = parser.parse_args(arguments)
+    recipe = pickle.load(sys.stdin.buffer)
+    try:
+        environment.prepare(os.environ, recipe.get("grubrics.device"))
+        view = render(recipe, args.row, args.split)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(json.dumps(view.to_json()))
+    return 0
+
+
+def render(recipe: Recipe, row: int, split: Split) -> TokenView:
+    """UsageError for a row, model or agent loop that cannot be rendered."""
+    folder = local_folder(model_name(recipe), os.environ)
+    if folder is None:
+        raise UsageError(f"{model_name(recipe)} is not on this disk")
+    if recipe.kind == GRPO:
+        file, values = _read_row(recipe, row, split)
+        return _render_rollout(recipe, folder, file, row, values)
+    return _render_conversation(recipe, folder, row, split)
+
+
+def _read_row(recipe: Recipe, row: int, split: Split) -> tuple[Path, dict[str, Any]]:
+    """The ``row``-th row of the first file."""
+    files = split_files(recipe, split)
+    if not files or not files[0].is_file():
+        raise UsageError(f"{files[0] if files else f'data.{split}_files'} does not exist")
+    rows = pq.read_table(files[0]).slice(max(row, 0), 1).to_pylist()
+    if row < 0 or not rows:
+        last = pq.read_metadata(files[0]).num_rows - 1
+        raise UsageError(f"{files[0]} has no row {row}; its rows are 0 to {last}")
+    return files[0], rows[0]
+
+
+def _render_rollout(
+    recipe: Recipe, folder: Path, file: Path, row: int, values: Mapping[str, Any]
+) -> TokenView:
+    if (name := recipe.get(f"{ROLLOUT}.agent.default_agent_loop")) not in _LOOPS:
+        raise UsageError(f"the agent loop {name} is not one of {', '.join(_LOOPS)}")
+    from omegaconf import OmegaConf
+
+    config = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
+    tokenizer = _load_tokenizer(recipe, folder)
+    loop = _ScriptedLoop(config, tokenizer, folder, name)
+    output, tools = asyncio.run(loop.run(list(values["prompt"]), _right_answer(recipe, values)))
+    mask = [0] * len(output.prompt_ids) + list(output.response_mask)
+    parts = _parts(tokenizer, [*output.prompt_ids, *output.response_ids], mask)
+    return TokenView(str(file), row, parts, tools)
+
+
+class _ScriptedLoop:
+    """An agent loop with a model that says what it is told."""
+
+    def __init__(self, config: Any, tokenizer: Any, folder: Path, name: str) -> None:
+        self._config, self._tokenizer, self._name = config, tokenizer, name
+        self._folder = folder
+        self._turns: list[str] = []
+        self._tools: list[Any] = []
+
+    async def run(self, prompt: list[Any], answer: str) -> tuple[Any, ToolUse | None]:
+        """verl's output for a prompt, and what became of the call."""
+        from transformers import AutoConfig
+        from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
+        from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
+        from verl.utils.dataset.rl_dataset import RLHFDataset
+
+        from engine.train.tool_loop import ToolLoop
+
+        has_tools = self._name == "tool_agent"
+        self._tools = _declared_tools(self._config) if has_tools else []
+        call = _first_call(self._tokenizer, prompt, self._tools) if self._tools else None
+        self._turns = [call.text, answer] if call else [answer]
+        make = ToolLoop if has_tools else SingleTurnAgentLoop
+        loop = make(
+            trainer_config=DictConfigWrap(self._config),
+            server_manager=self,
+            tokenizer=self._tokenizer,
+            processor=None,
+            dataset_cls=RLHFDataset,
+            data_config=DictConfigWrap(self._config.data),
+            hf_model_type=AutoConfig.from_pretrained(self._folder).model_type,
+            tools=ToolListWrap(self._tools),
+        )
+        output = await loop.run({}, raw_prompt=prompt)
+        return output, self._tool_use(output, call) if call else None
+
+    async def generate(self, **_: Any) -> Any:
+        """The next turn, as verl's server gives it."""
+        from verl.workers.rollout.replica import TokenOutput
+
+        text = self._turns.pop(0) + (self._tokenizer.eos_token or "")
+        ids = self._tokenizer.encode(text, add_special_tokens=False)
+        return TokenOutput(token_ids=ids, extra_fields={"global_steps": 0})
+
+    def _tool_use(self, output: Any, call: _Call) -> ToolUse:
+        conversation = Conversation.read(output.extra_fields[FIELD])
+        assert conversation is not None
+        replies = "".join(turn.text for turn in conversation.turns if not turn.trained)
+        calls = conversation.calls
+        return ToolUse(
+            schemas=tuple(_schemas(self._tools)),
+            written=call.written,
+            listed=call.listed,
+            outcome=calls[0].outcome if calls else None,
+            answered=bool(calls) and bool(calls[0].reply) and calls[0].reply in replies,
+        )
+
+
+def _declared_tools(config: Any) -> list[Any]:
+    """The tools that the recipe declares, with a function that only says that it was called."""
+    from verl.tools.function_tool import FunctionTool
+    from verl.tools.tool_registry import load_all_tools
+
+    multi_turn = config.actor_rollout_ref.rollout.multi_turn
+    try:
+        tools = load_all_tools(multi_turn.tool_config_path, multi_turn.function_tool_path)
+    except Exception as error:
+        raise UsageError(f"the tools cannot be loaded: {type(error).__name__}: {error}") from error
+
+    def stand_in(name: str) -> Any:
+        return lambda **_: f"(reply of {name})"
+
+    return [FunctionTool(tool.name, stand_in(tool.name), tool.tool_schema) for tool in tools]
+
+
+def _schemas(tools: Sequence[Any]) -> list[dict[str, Any]]:
+    """The tools as the chat template gets them."""
+    schemas = (tool.tool_schema for tool in tools)
+    return [schema.model_dump(exclude_unset=True, exclude_none=True) for schema in schemas]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """The text of a call. ``written`` and ``listed`` are those of ``ToolUse``."""
+
+    text: str
+    written: bool
+    listed: bool
+
+
+def _first_call(tokenizer: Any, prompt: list[Any], tools: Sequence[Any]) -> _Call:
+    """A call of the first tool with arguments of the right types."""
+    declared = _schemas(tools)
+    function = declared[0]["function"]
+    properties = function.get("parameters", {}).get("properties", {})
+    arguments = {name: _sample(schema) for name, schema in properties.items()}
+    call = {"type": "function", "function": {"name": function["name"], "arguments": arguments}}
+    message = {"role": "assistant", "content": "", "tool_calls": [call]}
+    try:
+        before, after = (
+            tokenizer.apply_chat_template(messages, tools=declared, tokenize=False, **options)
+            for messages, options in (
+                (prompt, {"add_generation_prompt": True}),
+                ([*prompt, message], {}),
+            )
+        )
+    except Exception:  # A template may refuse tools or calls.
+        before, after = "", ""
+    listed = all(tool.name in before for tool in tools)
+    text = after.removeprefix(before).split(tokenizer.eos_token or "\0")[0]
+    if before and after.startswith(before) and function["name"] in text:
+        return _Call(text.strip(), written=True, listed=listed)
+    body = json.dumps({"name": function["name"], "arguments": arguments}, ensure_ascii=False)
+    return _Call(f"<tool_call>\n{body}\n</tool_call>", written=False, listed=listed)
+
+
+def _sample(schema: Mapping[str, Any]) -> Any:
+    kind = schema.get("type")
+    kind = kind[0] if isinstance(kind, list) and kind else kind
+    return schema["enum"][0] if schema.get("enum") else _SAMPLES.get(str(kind), "text")
+
+
+def _right_answer(recipe: Recipe, values: Mapping[str, Any]) -> str:
+    """A response that gets the full score, as far as the row says."""
+    truth = str((values.get("reward_model") or {}).get("ground_truth") or "")
+    extra = values.get("extra_info") or {}
+    function = reward_function(recipe)
+    if function is not None and function.task is not None:
+        return find_task(function.task).right_answer(truth, extra)
+    return truth or str(extra.get("golden_rubric") or "")
+
+
+def _render_conversation(recipe: Recipe, folder: Path, row: int, split: Split) -> TokenView:
+    """Tokens and mask of verl's data set for SFT."""
+    import tempfile
+
+    from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
+
+    from engine.data.conversations import read_conversations
+    from engine.train.sft_inputs import write_parquet
+
+    file = next(iter(split_files(recipe, split)), None)
+    if file is None:
+        raise UsageError(f"data.{split}_file is not set")
+    conversations = read_conversations(file)
+    if not 0 <= row < len(conversations):
+        raise UsageError(f"{file} has no row {row}; its rows are 0 to {len(conversations) - 1}")
+    tokenizer = _load_tokenizer(recipe, folder)
+    settings = {
+        "pad_mode": "no_padding",
+        "truncation": "right",
+        "max_length": recipe.get("data.max_seq_length"),
+        "ignore_input_ids_mismatch": recipe.get("data.ignore_input_ids_mismatch"),
+    }
+    with tempfile.TemporaryDirectory() as scratch:
+        parquet = write_parquet([conversations[row]], Path(scratch) / "row.parquet")
+        try:
+            encoded = MultiTurnSFTDataset(str(parquet), tokenizer, settings)[0]
+        except AssertionError as error:
+            raise UsageError(
+                "the chat template renders the turns one by one differently from the whole "
+                "conversation; set data.ignore_input_ids_mismatch=true"
+            ) from error
+    parts = _parts(tokenizer, encoded["input_ids"].tolist(), encoded["loss_mask"].tolist())
+    return TokenView(str(file), row, parts)
+
+
+def _load_tokenizer(recipe: Recipe, folder: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    if template := recipe.get(recipe.kind.template_key):
+        tokenizer.chat_template = template
+    if not tokenizer.chat_template:
+        raise UsageError(f"{folder} has no chat template; set {recipe.kind.template_key}")
+    return tokenizer
+
+
+def _parts(tokenizer: Any, ids: Sequence[int], mask: Sequence[int]) -> tuple[Part, ...]:
+    from engine.train.tool_loop import split_turns
+
+    parts, start = list[Part](), 0
+    for turn in split_turns(tokenizer.decode, ids, mask):
+        tokens = ids[start : start + turn.tokens]
+        role: Role = "model" if turn.trained else "tools" if parts else "prompt"
+        texts = (Token(int(token), tokenizer.decode([token])) for token in tokens)
+        parts.append(Part(role, turn.trained, tuple(texts), turn.text))
+        start += turn.tokens
+    return tuple(parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""``grubrics-tui tokens``: which tokens of a row are trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.base.counts import count_of
+from engine.base.errors import UsageError
+from engine.runs.rundir import runs_root
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import (
+    JsonOption,
+    OverridesArgument,
+    RunsOption,
+    SourceArgument,
+    TrustOption,
+)
+from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared.trust import trusted_source
+from grubrics_tui.text.terminal_text import clean_text
+
+if TYPE_CHECKING:
+    from engine.preflight.token_view import Part, TokenView
+
+
+_MARKS = {True: "+", False: " "}
+_LONGEST_ID = 6
+
+
+def tokens(
+    source: SourceArgument,
+    overrides: OverridesArgument = None,
+    row: Annotated[int, typer.Option(metavar="N", help="Row of the file, from 0")] = 0,
+    validation: Annotated[
+        bool, typer.Option("--validation", help="Read the validation file")
+    ] = False,
+    each: Annotated[bool, typer.Option("--each", help="Print every token with its ID")] = False,
+    trust: TrustOption = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print a row as the trainer sees it; lines with + are trained, all others are masked.
+
+    In place of a response it has the right answer, and with tools first a call of one of them. No
+    model is loaded and no tool is called.
+    """
+    from engine.preflight.token_view import read_token_view
+
+    if row < 0:
+        raise UsageError(f"--row {row}: must be at least 0")
+    recipe, _ = trusted_source(source, overrides or [], runs_root(runs), trust)
+    view = read_token_view(recipe, row, "val" if validation else "train")
+    lines = list(_format_view(view, each=each))
+    answer({"config": recipe.name, **view.to_json()}, "\n".join(lines), as_json)
+
+
+def _format_view(view: TokenView, *, each: bool) -> Iterator[str]:
+    trained, masked = view.count(trained=True), view.count(trained=False)
+    tokens = f"{count_of(trained + masked, 'token')}, {trained} trained"
+    yield f"row {view.row} of {view.file}: {tokens}"
+    if view.tools is not None:
+        yield f"tools: {', '.join(view.tools.names) or 'none'}"
+    for part in view.parts:
+        yield ""
+        state = "trained" if part.trained else "masked"
+        yield f"{part.role}, {count_of(len(part.tokens), 'token')}, {state}"
+        yield from _format_tokens(part) if each else _format_text(part)
+
+
+def _format_text(part: Part) -> Iterator[str]:
+    for line in part.text.removesuffix("\n").split("\n"):
+        yield f"{_MARKS[part.trained]} {clean_text(line)}".rstrip()
+
+
+def _format_tokens(part: Part) -> Iterator[str]:
+    for token in part.tokens:
+        yield f"{_MARKS[part.trained]} {token.id:>{_LONGEST_ID}} {token.text!r}"
+
+
+COMMAND = Command(tokens, Task.PREPARE)

@@ -1,0 +1,212 @@
+"""The agent loop with tools: which tokens are trained, and what became of each call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+from transformers import AutoTokenizer
+from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
+from verl.tools.function_tool import FunctionTool
+from verl.tools.schemas import OpenAIFunctionToolSchema
+from verl.utils.dataset.rl_dataset import RLHFDataset
+from verl.workers.rollout.replica import TokenOutput
+
+from engine.recipe.compose import verl_config
+from engine.recipe.recipe import load_recipe
+from engine.reward.conversation import FIELD, Conversation
+from engine.train.tool_loop import ToolLoop
+from tests.engine.train.conftest import SmallWorld
+from tests.paths import CONFIGS
+
+MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
+QUESTION = [{"role": "user", "content": "What is 1 + 2?"}]
+
+
+def price(item: str) -> str:
+    return {"apple": "7 coins", "pear": "9 coins"}[item]
+
+
+def hang(item: str) -> str:
+    threading.Event().wait()
+    return item
+
+
+def call(name: str, arguments: Any) -> str:
+    return f"<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
+
+
+def tool(function: Callable[..., Any]) -> FunctionTool:
+    parameters = {"type": "object", "properties": {"item": {"type": "string"}}}
+    declared = {
+        "name": function.__name__,
+        "description": "Look up an item",
+        "parameters": {**parameters, "required": ["item"]},
+    }
+    schema = OpenAIFunctionToolSchema.model_validate({"type": "function", "function": declared})
+    return FunctionTool(function.__name__, function, schema)
+
+
+class ScriptedServer:
+    """Generates the given turns, each with its end token."""
+
+    def __init__(self, tokenizer: Any, turns: tuple[str, ...]) -> None:
+        self._tokenizer, self._turns = tokenizer, iter(turns)
+        self.prompts: list[list[int]] = []
+
+    async def generate(self, prompt_ids: list[int], **_: Any) -> TokenOutput:
+        self.prompts.append(list(prompt_ids))
+        ids = self._tokenizer.encode(next(self._turns) + "<|im_end|>", add_special_tokens=False)
+        fields = {"global_steps": 1}
+        return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids), extra_fields=fields)
+
+
+class Rollout:
+    """A rollout of the loop whose model says ``turns``."""
+
+    def __init__(self, world: SmallWorld, *turns: str, overrides: tuple[str, ...] = ()) -> None:
+        self.tokenizer = AutoTokenizer.from_pretrained(world.model)
+        defaults = (
+            "actor_rollout_ref.rollout.agent.default_agent_loop=tool_agent",
+            "data.max_response_length=400",
+            f"{MULTI_TURN}.max_assistant_turns=3",
+        )
+        recipe = load_recipe(str(CONFIGS / "grpo_tiny.yaml"), (*defaults, *overrides), {})
+        config = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
+        self.server = ScriptedServer(self.tokenizer, turns)
+        self.output = asyncio.run(self._run(config))
+        conversation = Conversation.read(self.output.extra_fields[FIELD])
+        assert conversation is not None
+        self.conversation = conversation
+
+    async def _run(self, config: Any) -> Any:
+        loop = ToolLoop(
+            trainer_config=DictConfigWrap(config),
+            server_manager=self.server,
+            tokenizer=self.tokenizer,
+            processor=None,
+            dataset_cls=RLHFDataset,
+            data_config=DictConfigWrap(config.data),
+            hf_model_type="qwen2",
+            tools=ToolListWrap([tool(price), tool(hang)]),
+        )
+        return await loop.run({}, raw_prompt=QUESTION)
+
+    @property
+    def outcomes(self) -> list[str]:
+        return [each.outcome for each in self.conversation.calls]
+
+    def text(self, *, trained: bool) -> str:
+        pairs = zip(self.output.response_ids, self.output.response_mask, strict=True)
+        return str(self.tokenizer.decode([token for token, mask in pairs if mask == trained]))
+
+
+def test_every_token_of_the_model_is_trained_and_none_of_a_tool(world: SmallWorld) -> None:
+    first, second = call("price", {"item": "apple"}), "It costs 7 coins."
+    rollout = Rollout(world, first, second)
+    assert rollout.text(trained=True) == f"{first}<|im_end|>{second}<|im_end|>"
+    reply = "\n<|im_start|>tool\n7 coins<|im_end|>\n<|im_start|>assistant\n"
+    assert rollout.text(trained=False) == reply
+
+
+def test_the_model_continues_from_exactly_the_tokens_that_are_trained(world: SmallWorld) -> None:
+    rollout = Rollout(world, call("price", {"item": "apple"}), "7")
+    before, after = rollout.server.prompts
+    generated = [*rollout.output.prompt_ids, *rollout.output.response_ids]
+    assert rollout.output.prompt_ids == before
+    assert generated[: len(after)] == after
+
+
+def test_log_probabilities_are_beside_their_tokens(world: SmallWorld) -> None:
+    output = Rollout(world, call("price", {"item": "apple"}), "7").output
+    assert output.response_logprobs == [-0.5 if mask else 0.0 for mask in output.response_mask]
+
+
+def test_the_turns_are_recorded_with_their_tokens(world: SmallWorld) -> None:
+    rollout = Rollout(world, call("price", {"item": "pear"}), "9")
+    turns = rollout.conversation.turns
+    assert [turn.trained for turn in turns] == [True, False, True]
+    assert sum(turn.tokens for turn in turns) == len(rollout.output.response_ids)
+    ids = rollout.output.response_ids[rollout.conversation.last_answer()]
+    assert rollout.tokenizer.decode(ids, skip_special_tokens=True) == "9"
+
+
+@pytest.mark.parametrize(
+    ("first", "outcome", "reply"),
+    [
+        (call("price", {"item": "apple"}), "ok", "7 coins"),
+        (call("prise", {"item": "apple"}), "unknown_tool", "Unknown function 'prise'."),
+        (call("price", {"thing": "apple"}), "bad_arguments", "'item' is a required property"),
+        (call("price", {"item": 3}), "bad_arguments", "3 is not of type 'string'"),
+        (call("price", "apple"), "bad_arguments", "expected an object"),
+        (call("price", {"item": "fig"}), "failed", "Error executing tool 'price': 'fig'"),
+        (call("hang", {"item": "fig"}), "timed_out", "no reply within 0.05 s"),
+    ],
+)
+def test_a_call_has_an_outcome_and_a_reply(
+    world: SmallWorld, first: str, outcome: str, reply: str
+) -> None:
+    rollout = Rollout(world, first, "done", overrides=("grubrics.tool_timeout_s=0.05",))
+    assert (rollout.outcomes, rollout.conversation.end) == ([outcome], "answer")
+    assert reply in rollout.conversation.calls[0].reply
+    assert reply in rollout.text(trained=False)
+
+
+def test_a_call_that_is_not_json_ends_the_conversation(world: SmallWorld) -> None:
+    rollout = Rollout(world, '<tool_call>{"name": </tool_call>')
+    assert (rollout.outcomes, rollout.conversation.end) == (["malformed"], "malformed")
+
+
+def test_a_call_without_its_end_is_malformed(world: SmallWorld) -> None:
+    assert Rollout(world, '<tool_call>{"name": "price"').outcomes == ["malformed"]
+
+
+def test_of_two_calls_the_one_that_cannot_be_read_is_named(world: SmallWorld) -> None:
+    turn = call("price", {"item": "apple"}) + "<tool_call>price(pear)</tool_call>"
+    assert Rollout(world, turn, "7").outcomes == ["ok", "malformed"]
+
+
+def test_a_long_reply_is_cut(world: SmallWorld) -> None:
+    limits = (f"{MULTI_TURN}.max_tool_response_length=4",)
+    rollout = Rollout(world, call("price", {"item": "apple"}), "7", overrides=limits)
+    assert rollout.outcomes == ["cut"]
+    assert rollout.conversation.calls[0].reply == "7 ...(truncated)...ns"
+
+
+def test_a_call_in_the_last_turn_is_not_run(world: SmallWorld) -> None:
+    limits = (f"{MULTI_TURN}.max_assistant_turns=1",)
+    rollout = Rollout(world, call("price", {"item": "apple"}), overrides=limits)
+    assert (rollout.outcomes, rollout.conversation.end) == (["not_run"], "turn_limit")
+
+
+def test_a_call_beyond_the_parallel_ones_is_not_run(world: SmallWorld) -> None:
+    both = call("price", {"item": "apple"}) + call("price", {"item": "pear"})
+    limits = (f"{MULTI_TURN}.max_parallel_calls=1",)
+    assert Rollout(world, both, "7", overrides=limits).outcomes == ["ok", "not_run"]
+
+
+def test_a_reply_that_does_not_fit_ends_the_conversation(world: SmallWorld) -> None:
+    first = call("price", {"item": "apple"})
+    fits = len(Rollout(world, first, "7").output.response_ids)
+    limits = (f"data.max_response_length={fits - 10}",)
+    rollout = Rollout(world, first, "7", overrides=limits)
+    assert (rollout.outcomes, rollout.conversation.end) == (["ok"], "length")
+    assert all(rollout.output.response_mask)
+
+
+def test_numbers_have_the_same_names_for_every_rollout(world: SmallWorld) -> None:
+    numbers = [
+        Rollout(world, first, "7").conversation.numbers()
+        for first in ("3", call("price", {"item": "apple"}))
+    ]
+    assert [*numbers[0]] == [*numbers[1]]
+    assert [(each["turns"], each["calls"], each["calls_ok"]) for each in numbers] == [
+        (1, 0, 0),
+        (2, 1, 1),
+    ]
