@@ -191,7 +191,21 @@ def _group_lines(
         if with_texts:
             if truth := rollout.ground_truth():
                 yield f"       ground truth  {clean_text(truth)}"
-            yield from ("", clean_text(rollout.text()), "")
+            yield from ("", *_format_response(rollout), "")
+
+
+def _format_response(rollout: Rollout) -> Iterator[str]:
+    """The text; that of several turns with a heading for each, and + before what is trained."""
+    from grubrics_tui.text.turns import describe_turns
+
+    conversation = rollout.conversation()
+    if conversation is None or not conversation.calls:
+        yield clean_text(rollout.text())
+        return
+    for heading, turn in describe_turns(conversation):
+        yield clean_text(f"       {heading}")
+        for line in turn.text.strip("\n").split("\n"):
+            yield f"{'+' if turn.trained else ' '} {clean_text(line)}".rstrip()
 
 
 def _format_rollout(rollout: Rollout, *, best: bool) -> str:

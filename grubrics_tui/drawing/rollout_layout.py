@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.history.rollouts import Group, Rollout
+from engine.reward.conversation import Conversation
 from grubrics_tui.drawing.rollouts import (
     diff_spans,
     judge_rows,
+    marked,
     parts_row,
     score_row,
     text_spans,
@@ -17,6 +19,7 @@ from grubrics_tui.drawing.rollouts import (
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.drawing.wrap import wrapped
 from grubrics_tui.text.terminal_text import clean_text
+from grubrics_tui.text.turns import describe_turns
 from grubrics_tui.text.word_diff import Piece
 
 MOST_CHARACTERS = 60_000
@@ -35,6 +38,7 @@ class Shown:
     text: str | None
     prompt: str = ""
     truth: str = ""
+    conversation: Conversation | None = None
     whole: bool = False
     pieces: tuple[Piece, ...] | None = None
     weights: Mapping[str, float] | None = None
@@ -99,7 +103,18 @@ def _text(shown: Shown, width: int) -> list[Row]:
     if shown.pieces is not None and len(shown.text) <= MOST_CHARACTERS:
         signs = shown.colorless or shown.ascii_only
         return wrapped(diff_spans(shown.pieces, shown.query, signs), width)
+    if shown.conversation is not None and len(shown.text) <= MOST_CHARACTERS:
+        return list(_turns(shown.conversation, shown.query, width))
     return wrapped(text_spans(_cut(shown.text), shown.query), width)
+
+
+def _turns(conversation: Conversation, query: str, width: int) -> Iterator[Row]:
+    """Draw what the tokens say: those of the model as text, those that are masked in grey."""
+    for heading, turn in describe_turns(conversation):
+        yield from wrapped([Span(clean_text(heading), "axis")], width)
+        ink = "foreground" if turn.trained else "quiet"
+        text = clean_text(turn.text.strip("\n"))
+        yield from wrapped(marked([Span(text, ink)], query), width)
 
 
 def _cut(text: str) -> str:

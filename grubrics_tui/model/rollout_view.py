@@ -9,6 +9,7 @@ from engine.base.follow import Cancelled
 from engine.history.reward_records import Split
 from engine.history.rollout_query import EVERYTHING, SORTS, Filter, chosen
 from engine.history.rollouts import Group, Rollout, StepRollouts, Visit
+from engine.reward.conversation import Conversation
 from grubrics_tui.text.terminal_text import clean_text, may_show
 from grubrics_tui.text.word_diff import Piece
 
@@ -64,6 +65,8 @@ class GroupTexts:
     prompt: str = ""
     texts: Mapping[int, str] = field(default_factory=dict)
     truth: str = ""
+    conversations: Mapping[int, Conversation] = field(default_factory=dict)
+    """Of the rollouts that called tools."""
     diffs: Mapping[Pair, tuple[Piece, ...]] = field(default_factory=dict)
 
 

@@ -54,6 +54,7 @@ class Scene:
             text=texts.texts.get(rollout.number, "") if texts else None,
             prompt=texts.prompt if texts else "",
             truth=texts.truth if texts else "",
+            conversation=texts.conversations.get(rollout.number) if texts else None,
             whole=self.whole,
             weights=self.weights,
             formula=self.formula,

@@ -14,6 +14,7 @@ from textual.worker import get_current_worker
 from engine.history.reward_records import Split
 from engine.history.rollout_search import StepSearch
 from engine.history.rollouts import Group, RolloutStore, StepRollouts, Visit
+from engine.reward.conversation import Conversation
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.rollouts import common_tail
 from grubrics_tui.model.poller import Pace, Poller
@@ -207,12 +208,16 @@ class RolloutReader:
 
     def _read_texts(self, group: Group, key: GroupKey) -> None:
         worker, texts = get_current_worker(), dict[int, str]()
+        conversations = dict[int, Conversation]()
         for rollout in group.rollouts:
             if worker.is_cancelled:
                 return
             texts[rollout.number] = rollout.text()
+            if (conversation := rollout.conversation()) is not None and conversation.calls:
+                conversations[rollout.number] = conversation
         truth = group.rollouts[0].ground_truth() if group.rollouts else ""
-        self._screen.post_message(TextsRead(GroupTexts(key, group.prompt(), texts, truth)))
+        read = GroupTexts(key, group.prompt(), texts, truth, conversations)
+        self._screen.post_message(TextsRead(read))
 
     def _diff(self, texts: GroupTexts, pair: Pair) -> None:
         worker = get_current_worker()
