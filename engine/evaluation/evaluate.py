@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.follow import Tail, last_lines
@@ -44,8 +46,10 @@ from engine.evaluation.summary import (
 )
 from engine.evaluation.targets import TEXTS, Target
 from engine.evaluation.texts import baseline_text
+from engine.recipe.compose import verl_config
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import make_scorer
+from engine.recipe.tools import calls_tools, scores_all_turns
 from engine.reward.scorer import Rollout, ScoredRollout, Scorer
 
 BATCH = 32
@@ -434,7 +438,19 @@ def _generation(evaluation: Evaluation) -> dict[str, Any]:
         loss = setup.scoring[LOSS]
         return {**machine, "loss": loss, "chat_template": loss["chat_template"]}
     vllm = None if on_cpu else _vllm(recipe)
-    return {**machine, **_sampling(setup.sampling), "vllm": vllm}
+    return {**machine, **_sampling(setup.sampling), "vllm": vllm, "tools": _tools(recipe)}
+
+
+def _tools(recipe: Recipe) -> dict[str, Any] | None:
+    """What the agent loop needs to call the config's tools; None for a config without tools."""
+    if not calls_tools(recipe):
+        return None
+    config = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
+    return {
+        "config": OmegaConf.to_container(config, resolve=True),
+        "device": recipe.get("grubrics.device"),
+        "scores_all_turns": scores_all_turns(recipe.get("reward.custom_reward_function.path")),
+    }
 
 
 def _vllm(recipe: Recipe) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from engine.own_reward.files import code_files, input_files
 from engine.own_reward.function import RewardFunction
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge, reward_function
+from engine.recipe.tools import calls_tools, tools_files
 
 
 @dataclass(frozen=True)
@@ -135,14 +136,28 @@ def _rollout(recipe: Recipe, name: str, default: float) -> Any:
 
 
 def scoring_of(recipe: Recipe) -> dict[str, Any]:
-    """What decides a score: the function's files, or the judge and the weights of the reward."""
+    """What decides a score: the function's files, or the judge and the weights of the reward; the
+    tools, if there are any."""
+    tools = _tools_of(recipe)
     function = reward_function(recipe)
     if function is not None:
         files = _function_files(function)
-        return {"function": function.label, "files": files, "kwargs": dict(function.kwargs)}
+        scored = {"function": function.label, "files": files, "kwargs": dict(function.kwargs)}
+        return {**scored, **tools}
     if not asks_judge(recipe):
         raise UsageError(f"{recipe.path}: only the trainer can use a reward model")
-    return {"judge": judge_identity(recipe), "reward": recipe.section("reward_config")}
+    judged = {"judge": judge_identity(recipe), "reward": recipe.section("reward_config")}
+    return {**judged, **tools}
+
+
+def _tools_of(recipe: Recipe) -> dict[str, Any]:
+    """The files that declare tools, by their SHA-256, and the limits of turns and replies."""
+    if not calls_tools(recipe):
+        return {}
+    files = {path.name: content_hash(path) for path in tools_files(recipe)}
+    limits = (recipe.section("actor_rollout_ref").get("rollout") or {}).get("multi_turn") or {}
+    limits = {key: value for key, value in limits.items() if not key.endswith("_path")}
+    return {"tools": {"files": files, **limits}}
 
 
 def _function_files(function: RewardFunction) -> dict[str, str]:

@@ -91,7 +91,7 @@ actor_rollout_ref:
     name: {engine}
     tensor_model_parallel_size: 1
     n: 8 # responses per prompt; their spread is what GRPO learns from
-    log_prob_micro_batch_size_per_gpu: 4
+    log_prob_micro_batch_size_per_gpu: 4{tools}
   ref:
     log_prob_micro_batch_size_per_gpu: 4
 
@@ -108,6 +108,14 @@ trainer:
   save_freq: 50
   logger: [console]
 """
+
+_TOOLS = """
+    agent:
+      default_agent_loop: tool_agent
+    multi_turn:
+      function_tool_path: {tools} # functions with @function_tool
+      format: hermes # how the model writes a call; docs/tools.md lists others
+      max_assistant_turns: 4"""
 
 _JUDGED = """\
 judge:
@@ -155,13 +163,14 @@ def write_config(
     *,
     task: str | None = None,
     reward: str | None = None,
+    tools: Path | None = None,
 ) -> NewConfig:
     """Write ``configs/NAME.yaml`` for ``data``; ``name`` is by default the file's stem, or of
     ``train.parquet`` its folder's name.
 
     The ``task``, or the ``reward`` as ``FILE`` or ``FILE:FUNCTION``, scores the answers of a
-    parquet file. UsageError if the file cannot be trained on as it is, if it has no such function,
-    or if a config of that name exists.
+    parquet file; the model may call the functions of ``tools``. UsageError if the file cannot be
+    trained on as it is, if it has no such function, or if a config of that name exists.
     """
     if not data.is_file():
         raise UsageError(f"{data} is not a file; give a .jsonl or .parquet file")
@@ -178,6 +187,8 @@ def write_config(
     else:
         written = Path("rewards", f"{name}.py")
         template, scoring = _GRPO, _SCORED.format(path=_quote(written))
+    if tools is not None:
+        _check_tools(tools, template)
     path = CONFIG_DIR / f"{name}.yaml"
     if path.exists():
         raise UsageError(f"{path} exists; choose another name with --name")
@@ -194,12 +205,25 @@ def write_config(
         sft_rate="2.0e-4" if on_gpu else "2.0e-5",
         validation=_quote(validation),
         reward=scoring,
+        tools="" if tools is None else _TOOLS.format(tools=_quote(tools)),
     )
     if written is not None and not written.exists():
         _write(written, _REWARD.format(data=_plain(data)))
     _write(path, config)
     missing = validation if template is _GRPO and not validation.is_file() else None
     return NewConfig(name, path, written, missing)
+
+
+def _check_tools(tools: Path, template: str) -> None:
+    """UsageError for a file that declares no tools, and for SFT, which calls none."""
+    if template is _SFT:
+        raise UsageError("--tools: SFT calls no tools; give it conversations that have the calls")
+    try:
+        text = files.read_regular(tools).decode(errors="replace")
+    except OSError as error:
+        raise UsageError(f"--tools {tools}: {error.strerror or error}") from error
+    if "function_tool" not in text:
+        raise UsageError(f"--tools {tools}: no function has @function_tool (docs/tools.md)")
 
 
 def _config_name(data: Path, name: str | None) -> str:

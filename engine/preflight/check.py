@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.base.errors import UsageError
-from engine.preflight.token_view import TokenView, calls_tools, read_token_view, tools_files
+from engine.preflight.token_view import TokenView, read_token_view
 from engine.recipe.executed import code_objection
 from engine.recipe.recipe import Recipe
+from engine.recipe.tools import calls_tools, tools_files
 
 Status = Literal["ok", "warn", "fail", "skip"]
 

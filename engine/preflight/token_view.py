@@ -11,13 +11,11 @@ import pickle
 import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from engine.base.errors import UsageError
 from engine.host.programs import own_module
 from engine.preflight.samples import Split
-from engine.recipe.compose import ROLLOUT
 from engine.recipe.recipe import Recipe
 from engine.reward.conversation import Outcome
 
@@ -119,15 +117,3 @@ def read_token_view(
         reason = lines[-1].removeprefix("error: ") if lines else f"exit code {done.returncode}"
         raise UsageError(reason)
     return TokenView.from_json(json.loads(done.stdout.splitlines()[-1]))
-
-
-def calls_tools(recipe: Recipe) -> bool:
-    """Whether the agent loop may call tools."""
-    return str(recipe.get(f"{ROLLOUT}.agent.default_agent_loop")) == "tool_agent"
-
-
-def tools_files(recipe: Recipe) -> list[Path]:
-    """The files that declare the tools of a recipe."""
-    keys = ("function_tool_path", "tool_config_path")
-    values = (recipe.get(f"{ROLLOUT}.multi_turn.{key}") for key in keys)
-    return [Path(value) for value in values if value]

@@ -7,28 +7,26 @@ from collections.abc import Iterator
 from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
-from engine.preflight.token_view import ToolUse, calls_tools, tools_files
-from engine.recipe.compose import ROLLOUT
+from engine.preflight.token_view import ToolUse
 from engine.recipe.recipe import Recipe
+from engine.recipe.tools import AGENT_LOOP, MULTI_TURN, calls_tools, tools_files
 
 ID = "tools"
-_LOOP = f"{ROLLOUT}.agent.default_agent_loop"
-_TURNS = f"{ROLLOUT}.multi_turn"
 
 
 def skip_reason(recipe: Recipe) -> str | None:
     """Why there are no tools to check; None if there are."""
     if calls_tools(recipe):
         return None
-    return f"{_LOOP}={recipe.get(_LOOP)} calls no tools"
+    return f"{AGENT_LOOP}={recipe.get(AGENT_LOOP)} calls no tools"
 
 
 def check(subject: Subject) -> Check:
     """Let verl render a row in which the first tool is called and replies."""
     recipe = subject.recipe
     if not (files := tools_files(recipe)):
-        fix = f"{_TURNS}.function_tool_path=tools.py"
-        return fail(ID, f"{_LOOP}=tool_agent, but the config declares no tools", fix)
+        fix = f"{MULTI_TURN}.function_tool_path=tools.py"
+        return fail(ID, f"{AGENT_LOOP}=tool_agent, but the config declares no tools", fix)
     names = ", ".join(map(str, files))
     view = subject.tool_view
     if view is None:
@@ -50,23 +48,27 @@ def check(subject: Subject) -> Check:
 def _few_turns(recipe: Recipe) -> Iterator[Check]:
     for name in ("max_assistant_turns", "max_user_turns"):
         least = 2 if name == "max_assistant_turns" else 1
-        turns = recipe.get(f"{_TURNS}.{name}")
+        turns = recipe.get(f"{MULTI_TURN}.{name}")
         if turns is not None and int(turns) < least:
-            message = f"{_TURNS}.{name}={turns}: no tool is ever called"
-            yield fail(ID, message, f"{_TURNS}.{name}={least}")
+            message = f"{MULTI_TURN}.{name}={turns}: no tool is ever called"
+            yield fail(ID, message, f"{MULTI_TURN}.{name}={least}")
 
 
 def _problems(recipe: Recipe, use: ToolUse) -> Iterator[Check]:
     if not use.listed:
         message = "the chat template does not write the tools into the prompt"
         yield warn(ID, f"{message}: the model does not know them", "describe them in the prompts")
-    form = recipe.get(f"{_TURNS}.format")
+    form = recipe.get(f"{MULTI_TURN}.format")
     if use.outcome in (None, "malformed"):
         if not use.written:
-            yield warn(ID, f"the chat template writes no calls: {_TURNS}.format={form} is untested")
+            yield warn(
+                ID, f"the chat template writes no calls: {MULTI_TURN}.format={form} is untested"
+            )
             return
-        message = f"{_TURNS}.format={form} does not read the calls that the chat template writes"
-        yield fail(ID, message, f"set {_TURNS}.format to the model's form")
+        message = (
+            f"{MULTI_TURN}.format={form} does not read the calls that the chat template writes"
+        )
+        yield fail(ID, message, f"set {MULTI_TURN}.format to the model's form")
     elif use.outcome == "not_run":
         message = "a call and its reply do not fit in data.max_response_length"
         yield warn(ID, f"{message}={recipe.get('data.max_response_length')}")

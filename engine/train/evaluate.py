@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from engine.base import jsonl
 from engine.base.errors import UsageError, guarded
+from engine.reward.conversation import FIELD
 from engine.train import vllm_backend
 from engine.train.generation import Generated, Request, Sampling, generate
 from engine.train.hf_server import stop_tokens
@@ -38,6 +39,9 @@ class Backend(Protocol):
     def stops(self) -> list[int]: ...
     @property
     def batch(self) -> int: ...
+    @property
+    def model_type(self) -> str:
+        """``model_type`` of the model's config.json."""
 
     def generate(self, requests: Sequence[Request]) -> list[Generated]: ...
 
@@ -52,6 +56,10 @@ class HfBackend:
     name: str = "transformers"
 
     @property
+    def model_type(self) -> str:
+        return str(self.model.config.model_type)
+
+    @property
     def stops(self) -> list[int]:
         return stop_tokens(self.tokenizer, self.model.generation_config)
 
@@ -64,8 +72,13 @@ class Prompt:
     """One answer to generate, and what its line says beside the answer."""
 
     row: Mapping[str, Any]
+    messages: Sequence[Mapping[str, Any]]
     tokens: list[int]
     seed: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.row['uid']} {self.row['sample']}"
 
 
 def main() -> int:
@@ -146,10 +159,37 @@ def _answers(
     prompts.sort(key=lambda prompt: len(prompt.tokens))
     for start in range(0, len(prompts), backend.batch):
         batch = prompts[start : start + backend.batch]
+        if tools := job.get("tools"):
+            yield _tool_lines(
+                backend, batch, Request([], job["max_answer_tokens"], sampling), tools
+            )
+            continue
         drawn = backend.generate(
             [Request(p.tokens, job["max_answer_tokens"], sampling, p.seed) for p in batch]
         )
         yield [_line(backend, p, made) for p, made in zip(batch, drawn, strict=True)]
+
+
+def _tool_lines(
+    backend: Backend, batch: Sequence[Prompt], request: Request, tools: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """The lines of answers that may call tools. verl is imported, which other answers do not
+    need."""
+    from engine.train.tool_answers import answer_with_tools
+
+    answers = answer_with_tools(backend, batch, request, tools)
+    return [
+        {
+            **prompt.row,
+            "answer": answer.text,
+            "tokens": answer.generated,
+            "stopped": answer.stopped,
+            "error": None,
+            "backend": backend.name,
+            FIELD: answer.conversation.to_json(),
+        }
+        for prompt, answer in zip(batch, answers, strict=True)
+    ]
 
 
 def _losses(target: Mapping[str, Any], job: Mapping[str, Any]) -> Iterator[list[dict[str, Any]]]:
@@ -175,7 +215,8 @@ def _prompt(tokenizer: Any, request: Mapping[str, Any], job: Mapping[str, Any]) 
         if job["filter_long_prompts"]:
             raise UsageError(f"prompt: {len(tokens)} tokens, above data.max_prompt_length={limit}")
         tokens = tokens[-limit:]
-    return Prompt(request["row"], tokens, request_seed(job["seed"], request["row"]))
+    seed = request_seed(job["seed"], request["row"])
+    return Prompt(request["row"], request["messages"], tokens, seed)
 
 
 def request_seed(seed: int, row: Mapping[str, Any]) -> int:

@@ -21,8 +21,9 @@ from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
 from engine.judge.interface import ScoringError
 from engine.judge.settings import JudgeSettings, make_judge
-from engine.own_reward.function import TASK, RewardFunction
+from engine.own_reward.function import RewardFunction
 from engine.own_reward.processes import RewardProcesses, source_of
+from engine.recipe.tools import scores_all_turns
 from engine.reward.blocklist import Blocklist
 from engine.reward.conversation import FIELD, Conversation
 from engine.reward.formula import RewardSettings
@@ -110,8 +111,7 @@ class RecordingRewardManager(RewardManagerBase):
         self.overlong = Overlong.of(_section(config.reward, "reward_kwargs"))
         self.blocklist = Blocklist.of_section(_section(config, "grubrics"))
         self.scorer = self._make_scorer(compute_score)
-        function = str(config.reward.custom_reward_function.path or TASK)
-        self.scores_all_turns = not function.startswith(TASK)
+        self.scores_all_turns = scores_all_turns(config.reward.custom_reward_function.path)
 
     async def run_single(self, data: DataProto) -> dict[str, Any]:
         """``reward_score`` and numbers for verl's validation metrics. Raises NoRewardError."""

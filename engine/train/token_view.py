@@ -22,16 +22,17 @@ from engine.base.errors import UsageError
 from engine.base.parquet import pq
 from engine.preflight.samples import Split, split_files
 from engine.preflight.token_view import Part, Role, Token, TokenView, ToolUse
-from engine.recipe.compose import ROLLOUT, verl_config
+from engine.recipe.compose import verl_config
 from engine.recipe.places import local_folder, model_name
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import reward_function
+from engine.recipe.tools import AGENT_LOOP, TOOL_AGENT
 from engine.reward.conversation import FIELD, Conversation
 from engine.runs.kinds import GRPO
 from engine.tasks.registry import find_task
 from engine.train import environment
 
-_LOOPS = ("single_turn_agent", "tool_agent")
+_LOOPS = ("single_turn_agent", TOOL_AGENT)
 _SAMPLES: Mapping[str, Any] = {
     "integer": 1,
     "number": 1.5,
@@ -84,7 +85,7 @@ def _read_row(recipe: Recipe, row: int, split: Split) -> tuple[Path, dict[str, A
 def _render_rollout(
     recipe: Recipe, folder: Path, file: Path, row: int, values: Mapping[str, Any]
 ) -> TokenView:
-    if (name := recipe.get(f"{ROLLOUT}.agent.default_agent_loop")) not in _LOOPS:
+    if (name := recipe.get(AGENT_LOOP)) not in _LOOPS:
         raise UsageError(f"the agent loop {name} is not one of {', '.join(_LOOPS)}")
     from omegaconf import OmegaConf
 
@@ -115,7 +116,7 @@ class _ScriptedLoop:
 
         from engine.train.tool_loop import ToolLoop
 
-        has_tools = self._name == "tool_agent"
+        has_tools = self._name == TOOL_AGENT
         self._tools = _declared_tools(self._config) if has_tools else []
         call = _first_call(self._tokenizer, prompt, self._tools) if self._tools else None
         self._turns = [call.text, answer] if call else [answer]

@@ -33,6 +33,7 @@ class VllmBackend:
     llm: Any
     tokenizer: Any
     stops: list[int]
+    model_type: str
     batch: int = 512
     """Answers between two writes."""
     name: str = "vllm"
@@ -66,7 +67,7 @@ def opened(form: str, source: str, job: Mapping[str, Any]) -> Iterator[VllmBacke
     vLLM reads Hugging Face folders only, so a checkpoint or an adapter becomes one first, in the
     system's temporary folder.
     """
-    from transformers import GenerationConfig
+    from transformers import AutoConfig, GenerationConfig
     from vllm import LLM
     from vllm.distributed import cleanup_dist_env_and_memory
 
@@ -86,7 +87,8 @@ def opened(form: str, source: str, job: Mapping[str, Any]) -> Iterator[VllmBacke
             **job["vllm"],
         )
         try:
-            yield VllmBackend(llm, tokenizer, stop_tokens(tokenizer, configured))
+            model_type = str(AutoConfig.from_pretrained(source).model_type)
+            yield VllmBackend(llm, tokenizer, stop_tokens(tokenizer, configured), model_type)
         finally:
             del llm
             cleanup_dist_env_and_memory()

@@ -42,6 +42,10 @@ def init(
             help="Your reward function for a parquet file (default function: compute_score)",
         ),
     ] = None,
+    tools: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Python file of tools that the model may call"),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a first config for a data file to configs/.
@@ -52,7 +56,7 @@ def init(
     """
     from engine.launch.new_config import write_config
 
-    new = write_config(data, name, model, task=task, reward=reward)
+    new = write_config(data, name, model, task=task, reward=reward, tools=tools)
     lines = [f"wrote {new.path}"]
     if new.reward is not None:
         lines.append(f"wrote {new.reward}: edit how a response is scored")
