@@ -1,5 +1,7 @@
 """The tiny demo's model: a small Qwen2 with random weights and a tokenizer made for its text.
 
+``--texts FILE`` makes such a model for other conversations.
+
 The tokenizer splits text as Qwen2's does and is trained on the world alone, so the words of a
 rubric line ("Points", " Item") are one token each and a four-item rubric takes about 50.
 """
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.data.contract import read_rows
+from engine.data.conversations import read_conversations
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -47,6 +50,13 @@ def world_texts(world: Path) -> Iterator[str]:
         yield row["extra_info"]["golden_rubric"]
 
 
+def file_texts(file: Path) -> Iterator[str]:
+    """Every message of a file of conversations, with the role names of the template."""
+    yield "system\n user\n assistant\n tool\n"
+    for conversation in read_conversations(file):
+        yield from (message["content"] for message in conversation)
+
+
 def train_tokenizer(texts: Iterator[str]) -> PreTrainedTokenizerBase:
     """A chat tokenizer trained on ``texts``; a turn ends with ``<|im_end|>``."""
     from transformers import Qwen2Tokenizer
@@ -60,12 +70,13 @@ def train_tokenizer(texts: Iterator[str]) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def build_model(world: Path, out: Path, seed: int) -> int:
-    """Write a Hugging Face folder with model and tokenizer; returns the number of weights."""
+def build_model(texts: Iterator[str], out: Path, seed: int) -> int:
+    """Write a Hugging Face folder with a model, and a tokenizer for ``texts``; returns the number
+    of weights."""
     import torch
     from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 
-    tokenizer = train_tokenizer(world_texts(world))
+    tokenizer = train_tokenizer(texts)
     torch.manual_seed(seed)
     ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     config = Qwen2Config(
@@ -91,11 +102,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit 0 when the model is there, 2 when the world's data is missing."""
     parser = argparse.ArgumentParser(prog="engine.train.tiny_model", description=__doc__)
     parser.add_argument("--world", type=Path, default=Path("data/tiny"))
+    parser.add_argument(
+        "--texts",
+        type=Path,
+        metavar="FILE",
+        help="conversations to make the tokenizer for (JSONL), in place of the demo's",
+    )
     parser.add_argument("--out", type=Path, default=Path("data/tiny/model"))
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(argv)
     try:
-        weights = build_model(args.world, args.out, args.seed)
+        texts = world_texts(args.world) if args.texts is None else file_texts(args.texts)
+        weights = build_model(texts, args.out, args.seed)
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

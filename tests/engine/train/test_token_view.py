@@ -1,0 +1,149 @@
+"""A row as the trainer renders it: which tokens are trained, and what a call of a tool becomes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.base.errors import UsageError
+from engine.preflight.token_view import TokenView, read_token_view
+from engine.recipe.recipe import Recipe, load_recipe
+from engine.train.tiny_model import CHAT_TEMPLATE
+from engine.train.token_view import render
+from tests.engine.train.conftest import SmallWorld
+from tests.paths import CONFIGS
+
+MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
+PRICE = '''
+from verl.tools.function_tool import function_tool
+
+
+@function_tool
+def price(item: str, days: int) -> str:
+    """Look up a price.
+
+    Args:
+        item: Name of the item.
+        days: How many days.
+    """
+    raise RuntimeError("called")
+'''
+
+
+def grpo(world: SmallWorld, *overrides: str) -> Recipe:
+    files = (
+        f"data.train_files={world.train}",
+        f"actor_rollout_ref.model.path={world.model}",
+        "data.max_prompt_length=400",
+        "data.max_response_length=200",
+        "reward.custom_reward_function.path=task://questions",
+    )
+    return load_recipe(str(CONFIGS / "grpo_tiny.yaml"), (*files, *overrides), {})
+
+
+def with_tools(world: SmallWorld, tools: Path, *overrides: str) -> Recipe:
+    return grpo(
+        world,
+        "actor_rollout_ref.rollout.agent.default_agent_loop=tool_agent",
+        f"{MULTI_TURN}.function_tool_path={tools}",
+        *overrides,
+    )
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """verl keeps the tools of a process by their name, so that all tests share the file."""
+    file = tmp_path_factory.mktemp("tools") / "tools.py"
+    file.write_text(PRICE)
+    return file
+
+
+def parts(view: TokenView) -> list[tuple[str, bool, str]]:
+    return [(part.role, part.trained, part.text) for part in view.parts]
+
+
+def test_the_right_answer_is_trained_and_the_prompt_is_not(world: SmallWorld) -> None:
+    assert parts(render(grpo(world), 1, "train")) == [
+        (
+            "prompt",
+            False,
+            "<|im_start|>user\nWhat is 0 + 1?<|im_end|>\n<|im_start|>assistant\n",
+        ),
+        ("model", True, "\\boxed{1}<|im_end|>"),
+    ]
+
+
+def test_only_the_answers_of_a_conversation_are_trained(world: SmallWorld) -> None:
+    overrides = (f"data.train_file={world.conversations}", f"model.path={world.model}")
+    recipe = load_recipe(str(CONFIGS / "sft_tiny.yaml"), overrides, {})
+    trained = [part.text for part in render(recipe, 1, "train").parts if part.trained]
+    assert trained == ["1<|im_end|>\n"]
+
+
+def test_a_call_is_written_read_and_answered_without_calling_the_tool(
+    world: SmallWorld, tools: Path
+) -> None:
+    template = f"actor_rollout_ref.model.custom_chat_template={json.dumps(CHAT_TEMPLATE)}"
+    view = render(with_tools(world, tools, template), 0, "train")
+    assert view.tools is not None
+    use = view.tools
+    assert (use.names, use.written, use.listed, use.outcome, use.answered) == (
+        ["price"],
+        True,
+        True,
+        "ok",
+        True,
+    )
+    assert parts(view)[1:] == [
+        (
+            "model",
+            True,
+            '<tool_call>{"name": "price", "arguments": {"item": "text", "days": 1}}</tool_call>'
+            "<|im_end|>",
+        ),
+        (
+            "tools",
+            False,
+            "\n<|im_start|>tool\n(reply of price)<|im_end|>\n<|im_start|>assistant\n",
+        ),
+        ("model", True, "\\boxed{0}<|im_end|>"),
+    ]
+
+
+def test_a_template_that_lists_no_tools_and_writes_no_calls_is_noticed(
+    world: SmallWorld, tools: Path
+) -> None:
+    use = render(with_tools(world, tools), 0, "train").tools
+    assert use is not None
+    assert (use.written, use.listed, use.outcome, use.answered) == (False, False, "ok", True)
+
+
+def test_a_form_that_the_parser_does_not_read_is_noticed(world: SmallWorld, tools: Path) -> None:
+    use = render(with_tools(world, tools, f"{MULTI_TURN}.format=gpt-oss"), 0, "train").tools
+    assert use is not None and use.outcome is None
+
+
+def test_the_tokens_of_a_part_are_its_text(world: SmallWorld) -> None:
+    for part in render(grpo(world), 0, "train").parts:
+        assert "".join(token.text for token in part.tokens) == part.text
+
+
+def test_it_goes_through_a_process_of_its_own(world: SmallWorld) -> None:
+    recipe = grpo(world)
+    assert read_token_view(recipe, 2) == render(recipe, 2, "train")
+
+
+def test_a_row_that_is_not_there_is_refused_with_the_last_one(world: SmallWorld) -> None:
+    with pytest.raises(UsageError, match=r"has no row 12; its rows are 0 to 11"):
+        render(grpo(world), 12, "train")
+
+
+def test_tools_that_do_not_load_are_refused_with_the_reason(
+    world: SmallWorld, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text("import nosuchmodule\n")
+    with pytest.raises(UsageError, match="No module named 'nosuchmodule'"):
+        render(with_tools(world, broken), 0, "train")
