@@ -21,12 +21,14 @@ class RecordError(ValueError):
 class Example:
     """One prompt and the truth that its answer is scored against.
 
-    ``extra`` is for the scorer, in ``extra_info``.
+    ``extra`` is for the scorer, in ``extra_info``. ``id`` names it in its data set; if empty, the
+    prompt identifies it.
     """
 
     prompt: tuple[Message, ...]
     truth: str
     extra: Mapping[str, str] = field(default_factory=dict)
+    id: str = ""
 
 
 @dataclass(frozen=True)
