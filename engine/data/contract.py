@@ -27,7 +27,8 @@ Row = dict[str, Any]
 class FileFacts:
     """What a parquet file was made from; stored in its schema metadata.
 
-    ``sources`` maps input paths to content hashes. ``composition`` counts rows per dataset.
+    ``sources`` maps input paths to content hashes. ``composition`` counts rows per dataset. The
+    task ``preset`` scores the answers to a ``benchmark``, whatever scores those to other files.
     """
 
     preset: str
@@ -37,6 +38,7 @@ class FileFacts:
     seed: int
     composition: Mapping[str, int] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    benchmark: str | None = None
 
 
 @cache

@@ -1,26 +1,24 @@
-"""Write the parquet files that GRPO trains and validates on, from records of a task."""
+"""Write parquet files from records: those that GRPO trains and validates on, and benchmarks."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 from engine.base.errors import UsageError, with_advice
 from engine.base.files import content_hash
-from engine.base.parquet import pa, pq
-from engine.data.contract import METADATA_KEY, FileFacts, Row
+from engine.data.benchmarks import Benchmark
+from engine.data.contract import FileFacts
 from engine.data.records import Record, read_records, require_file
+from engine.data.task_file import TaskFile, prompt_digest
 from engine.tasks.task import Example, RecordError, Task
 
 TRAIN, VALIDATION = "train.parquet", "val.parquet"
-_BATCH = 10_000
 _MOST_PROBLEMS = 3
 
 
@@ -42,8 +40,9 @@ class PrepareOptions:
 
 @dataclass
 class Prepared:
-    """What was written. ``repeats`` counts records whose prompt an earlier one has; ``unusable``
-    those that are no example of the task. ``limits``: what its scorer cannot do here."""
+    """What was written; a benchmark is all ``validation``. ``repeats`` counts records whose prompt
+    an earlier one has; ``unusable`` those that are no example of the task. ``limits``: what its
+    scorer cannot do here."""
 
     train: int = 0
     validation: int = 0
@@ -64,32 +63,78 @@ def prepare_task(
     """
     if not 0 < options.val_share < 1:
         raise UsageError(f"--val-share {options.val_share:g} must be between 0 and 1")
-    given, in_files = (*validation, *data), task.make_records is None
-    if in_files:
-        for path in given:
-            require_file(path)
-    prepared, seen = Prepared(), set[bytes]()
+    reader = _Reader(task, partial(task.match_columns, chosen=options.columns), options)
+    sources = _sources((*validation, *data), in_files=task.make_records is None)
     with ExitStack() as stack:
-        sources = {str(path): (content_hash(path) if in_files else None) or "" for path in given}
         stack.enter_context(_folder(options.folder))
-        files = {
-            split: stack.enter_context(_File(options, split, task, sources))
-            for split in ("train", "val")
-        }
-        for path in validation:
-            for example in _examples(task, path, options, prepared, seen):
-                files["val"].add(example)
-        examples = chain.from_iterable(
-            _examples(task, path, options, prepared, seen) for path in data
+        train, held_out = (
+            stack.enter_context(_task_file(options.folder / name, task, split, options, sources))
+            for name, split in ((TRAIN, "train"), (VALIDATION, "val"))
         )
+        for example in reader.read_all(validation):
+            held_out.add(example)
+        examples = reader.read_all(data)
         chosen = ((e, False) for e in examples) if validation else _split(examples, options)
         for example, is_val in chosen:
-            files["val" if is_val else "train"].add(example)
-        prepared.train, prepared.validation = files["train"].rows, files["val"].rows
+            (held_out if is_val else train).add(example)
+        prepared = reader.prepared
+        prepared.train, prepared.validation = train.rows, held_out.rows
         _require_rows(prepared, data)
-        for file in files.values():
-            file.keep()
+        train.keep()
+        held_out.keep()
     return prepared
+
+
+def prepare_benchmark(
+    benchmark: Benchmark, data: Sequence[Path], options: PrepareOptions
+) -> Prepared:
+    """Write all records to ``NAME.parquet`` in the folder, for ``evaluate``.
+
+    The order is drawn by ``options.seed``, so the first rows are a random sample. UsageError for
+    files of another schema, for records that are no examples, unless they are skipped, and where
+    none is left.
+    """
+    reader = _Reader(benchmark.task, benchmark.match_columns, options)
+    sources = _sources(data, in_files=True)
+    path = options.folder / f"{benchmark.name}.parquet"
+    with _folder(options.folder):
+        examples = sorted(reader.read_all(data), key=lambda each: _place(each, options.seed))
+        if not examples:
+            raise UsageError(f"{', '.join(map(str, data))}: no record is left to evaluate on")
+        with _task_file(path, benchmark.task, "test", options, sources, benchmark.name) as file:
+            for example in examples:
+                file.add(example)
+            file.keep()
+    reader.prepared.validation = len(examples)
+    return reader.prepared
+
+
+def _sources(paths: Sequence[Path], *, in_files: bool) -> dict[str, str]:
+    """The content hash of each input; empty for what is no file."""
+    if in_files:
+        for path in paths:
+            require_file(path)
+    return {str(path): (content_hash(path) if in_files else None) or "" for path in paths}
+
+
+def _task_file(
+    path: Path,
+    task: Task,
+    split: str,
+    options: PrepareOptions,
+    sources: Mapping[str, str],
+    benchmark: str | None = None,
+) -> TaskFile:
+    facts = FileFacts(
+        preset=task.name,
+        split=split,
+        use_contrastive=False,
+        holdout=None,
+        seed=options.seed,
+        sources=sources,
+        benchmark=benchmark,
+    )
+    return TaskFile(path, task, facts, options.system)
 
 
 @contextmanager
@@ -106,52 +151,62 @@ def _folder(path: Path) -> Iterator[None]:
             path.rmdir()
 
 
-def _examples(
-    task: Task, path: Path, options: PrepareOptions, prepared: Prepared, seen: set[bytes]
-) -> Iterator[Example]:
-    """The examples of a file whose prompts have not been seen."""
-    known: dict[tuple[str, ...], dict[str, str]] = {}
-    for number, record in _records(task, path, options.seed):
-        names = tuple(record)
-        if names not in known:
+class _Reader:
+    """Reads examples of files, of equal prompts the first. ``match`` finds the task's columns among
+    those of a file, or raises UsageError."""
+
+    def __init__(
+        self,
+        task: Task,
+        match: Callable[[Iterable[str]], Mapping[str, str]],
+        options: PrepareOptions,
+    ) -> None:
+        self.prepared = Prepared()
+        self._task, self._match, self._options = task, match, options
+        self._columns: dict[tuple[str, ...], Mapping[str, str]] = {}
+        self._seen = set[bytes]()
+
+    def read_all(self, paths: Iterable[Path]) -> Iterator[Example]:
+        return chain.from_iterable(map(self._read_file, paths))
+
+    def _read_file(self, path: Path) -> Iterator[Example]:
+        for number, record in self._records(path):
             try:
-                known[names] = task.match_columns(names, options.columns)
+                example = self._read(record)
+            except RecordError as error:
+                self._note_unusable(f"{path}:{number}: {error}")
+                continue
             except UsageError as error:
                 raise UsageError(f"{path}:{number}: {error}") from error
-        try:
-            example = _read(task, record, known[names])
-        except RecordError as error:
-            _note_unusable(f"{path}:{number}: {error}", options, prepared)
-            continue
-        if (key := _digest(example)) in seen:
-            prepared.repeats += 1
-            continue
-        seen.add(key)
-        limit = task.find_limit(example.extra)
-        if limit is not None and limit not in prepared.limits:
-            prepared.limits.append(limit)
-        yield example
+            if (key := prompt_digest(example)) in self._seen:
+                self.prepared.repeats += 1
+                continue
+            self._seen.add(key)
+            limit = self._task.find_limit(example.extra)
+            if limit is not None and limit not in self.prepared.limits:
+                self.prepared.limits.append(limit)
+            yield example
 
+    def _records(self, path: Path) -> Iterator[tuple[int, Record]]:
+        if self._task.make_records is None:
+            return read_records(path)
+        made = self._task.make_records(str(path), self._options.seed)
+        return ((number, dict(record)) for number, record in enumerate(made))
 
-def _records(task: Task, path: Path, seed: int) -> Iterator[tuple[int, Record]]:
-    if task.make_records is None:
-        return read_records(path)
-    return (
-        (number, dict(record)) for number, record in enumerate(task.make_records(str(path), seed))
-    )
+    def _read(self, record: Record) -> Example:
+        names = tuple(record)
+        if names not in self._columns:
+            self._columns[names] = self._match(names)
+        columns = self._columns[names]
+        return self._task.read({n: record.get(columns.get(n, "")) for n in self._task.columns})
 
-
-def _read(task: Task, record: Record, columns: Mapping[str, str]) -> Example:
-    return task.read({name: record.get(columns.get(name, "")) for name in task.columns})
-
-
-def _note_unusable(problem: str, options: PrepareOptions, prepared: Prepared) -> None:
-    if not options.skip_unusable:
-        advice = "Correct it, or leave out such records with --skip-unusable"
-        raise UsageError(with_advice(problem, advice))
-    prepared.unusable += 1
-    if len(prepared.problems) < _MOST_PROBLEMS:
-        prepared.problems.append(problem)
+    def _note_unusable(self, problem: str) -> None:
+        if not self._options.skip_unusable:
+            advice = "Correct it, or leave out such records with --skip-unusable"
+            raise UsageError(with_advice(problem, advice))
+        self.prepared.unusable += 1
+        if len(self.prepared.problems) < _MOST_PROBLEMS:
+            self.prepared.problems.append(problem)
 
 
 def _split(examples: Iterable[Example], options: PrepareOptions) -> Iterator[tuple[Example, bool]]:
@@ -178,14 +233,8 @@ def _split(examples: Iterable[Example], options: PrepareOptions) -> Iterator[tup
 
 def _place(example: Example, seed: int) -> int:
     """A number below 2**64 that is drawn by the prompt."""
-    digest = hashlib.sha256(f"{seed} ".encode() + _digest(example)).digest()
+    digest = hashlib.sha256(f"{seed} ".encode() + prompt_digest(example)).digest()
     return int.from_bytes(digest[:8], "big")
-
-
-def _digest(example: Example) -> bytes:
-    """Prompts that differ only in case and white space are the same."""
-    text = "\0".join(" ".join(message["content"].split()) for message in example.prompt)
-    return hashlib.sha256(text.casefold().encode()).digest()[:16]
 
 
 def _require_rows(prepared: Prepared, data: Sequence[Path]) -> None:
@@ -194,81 +243,3 @@ def _require_rows(prepared: Prepared, data: Sequence[Path]) -> None:
         raise UsageError(f"{names}: no record is left to train on")
     if not prepared.validation:
         raise UsageError("the validation files have no record")
-
-
-def _schema(task: Task, facts: FileFacts) -> pa.Schema:
-    message = pa.struct([("role", pa.string()), ("content", pa.string())])
-    extra = [("index", pa.int64()), ("split", pa.string()), ("question_id", pa.string())]
-    extra += [("question", pa.string()), *((name, pa.string()) for name in task.extra)]
-    fields = [
-        ("data_source", pa.string()),
-        ("prompt", pa.list_(message)),
-        ("reward_model", pa.struct([("ground_truth", pa.string()), ("style", pa.string())])),
-        ("extra_info", pa.struct(extra)),
-    ]
-    metadata = {METADATA_KEY: json.dumps(asdict(facts), sort_keys=True).encode()}
-    return pa.schema(fields).with_metadata(metadata)
-
-
-class _File:
-    """One of the files, written beside its place in groups of rows until it is kept."""
-
-    def __init__(
-        self, options: PrepareOptions, split: str, task: Task, sources: Mapping[str, str]
-    ) -> None:
-        self._path = options.folder / (TRAIN if split == "train" else VALIDATION)
-        self._part = self._path.with_name(f".{self._path.name}.part")
-        self._options, self._split, self._task = options, split, task
-        facts = FileFacts(
-            preset=task.name,
-            split=split,
-            use_contrastive=False,
-            holdout=None,
-            seed=options.seed,
-            sources=sources,
-        )
-        self._schema = _schema(task, facts)
-        self._batch: list[Row] = []
-        self.rows = 0
-
-    def __enter__(self) -> Self:
-        self._writer = pq.ParquetWriter(self._part, self._schema)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._writer.close()
-        self._part.unlink(missing_ok=True)
-
-    def add(self, example: Example) -> None:
-        self._batch.append(self._row(example))
-        self.rows += 1
-        if len(self._batch) == _BATCH:
-            self._write()
-
-    def keep(self) -> None:
-        """Put the whole file in its place."""
-        self._write()
-        self._writer.close()
-        self._part.replace(self._path)
-
-    def _write(self) -> None:
-        if self._batch:
-            self._writer.write_table(pa.Table.from_pylist(self._batch, schema=self._schema))
-            self._batch = []
-
-    def _row(self, example: Example) -> dict[str, Any]:
-        system = [{"role": "system", "content": self._options.system}]
-        question = example.prompt[-1]["content"]
-        extra = {"index": self.rows, "split": self._split, "question": question}
-        identity = {"question_id": _digest(example).hex()[:12]}
-        return {
-            "data_source": self._task.name,
-            "prompt": [*(system if self._options.system else []), *example.prompt],
-            "reward_model": {"ground_truth": example.truth, "style": "rule"},
-            "extra_info": {**extra, **identity, **example.extra},
-        }

@@ -44,7 +44,7 @@ def metrics_of(scoring: Mapping[str, Any]) -> tuple[Metric, ...]:
     if LOSS in scoring:
         return (Metric(LOSS, None, lower_is_better=True),)
     if "function" in scoring:
-        return (Metric("reward", 0.0, _scale_of(scoring)),)
+        return _metrics_of_function(scoring)
     settings = RewardSettings(**scoring["reward"])
     worst = total_reward(RewardParts(-1.0, 0.0, 0.0, 1.0), settings)
     return (
@@ -56,13 +56,15 @@ def metrics_of(scoring: Mapping[str, Any]) -> tuple[Metric, ...]:
     )
 
 
-def _scale_of(scoring: Mapping[str, Any]) -> Scale:
-    """What a task declares of its scores; another function declares nothing."""
+def _metrics_of_function(scoring: Mapping[str, Any]) -> tuple[Metric, ...]:
+    """The score, and what a task declares of it; another function declares nothing."""
     label = str(scoring["function"])
     task = tasks().get(label.removeprefix(TASK_LABEL)) if label.startswith(TASK_LABEL) else None
     if task is None:
-        return "undeclared"
-    return "rate" if task.is_rate(scoring["kwargs"]) else "graded"
+        return (Metric("reward", 0.0, "undeclared"),)
+    scale: Scale = "rate" if task.is_rate(scoring["kwargs"]) else "graded"
+    others = (Metric(name, 0.0, bounds=(0.0, 1.0)) for name in task.metrics)
+    return (Metric("reward", 0.0, scale), *others)
 
 
 def measure(scored: ScoredRollout, text: str) -> dict[str, float]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
+from engine.data.contract import read_facts
 from engine.evaluation.items import Item, digest, read_conversation_items, read_items
 from engine.evaluation.targets import judge_identity
 from engine.own_reward.files import code_files, input_files
-from engine.own_reward.function import RewardFunction
+from engine.own_reward.function import KEY, TASK, RewardFunction
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge, reward_function
 from engine.recipe.tools import calls_tools, tools_files
@@ -88,6 +89,21 @@ def read_data(path: Path, limit: int | None, recipe: Recipe) -> list[Item]:
     """The items that ``recipe`` can be measured on: prompts, or conversations for SFT."""
     read = read_items if recipe.kind.has_rollouts else read_conversation_items
     return read(path, limit)
+
+
+def scored_as(recipe: Recipe, path: Path) -> Recipe:
+    """The config that scores the answers to a file: for a benchmark its task does, otherwise what
+    the config names. UsageError for a benchmark with a config for SFT."""
+    facts = read_facts(path) if path.suffix == ".parquet" else None
+    if facts is None or facts.benchmark is None:
+        return recipe
+    if not recipe.kind.has_rollouts:
+        raise UsageError(
+            f"{path} is the benchmark {facts.benchmark}, and {recipe.path} is for SFT. "
+            "Name a config with rollouts: --config CONFIG"
+        )
+    others = {key: value for key, value in recipe.values.items() if not key.startswith(f"{KEY}.")}
+    return replace(recipe, values={**others, f"{KEY}.path": f"{TASK}{facts.preset}"})
 
 
 def make_setup(data: Path, items: Sequence[Item], recipe: Recipe, samples: int, seed: int) -> Setup:

@@ -193,13 +193,14 @@ def _estimate(target: TargetRows, values: Mapping[Key, float], metric: Metric) -
     if len(set(numbers)) == 1:
         rate = estimate_rate(round(numbers[0]) * estimate.units, estimate.units)
         return replace(rate, n=len(numbers))
-    return estimate
+    return _bounded(estimate, metric)
 
 
 def _bounded(estimate: Estimate, metric: Metric) -> Estimate:
-    if metric.bounds is None or estimate.low is None or estimate.high is None:
+    bounds = (0.0, 1.0) if metric.scale == "rate" else metric.bounds
+    if bounds is None or estimate.low is None or estimate.high is None:
         return estimate
-    least, most = metric.bounds
+    least, most = bounds
     return replace(estimate, low=max(least, estimate.low), high=min(most, estimate.high))
 
 

@@ -13,12 +13,13 @@ from engine.base.plugins import load
 from engine.tasks.code import CODE
 from engine.tasks.puzzles import PUZZLES
 from engine.tasks.questions import QUESTIONS
+from engine.tasks.reading import READING
 from engine.tasks.task import Task
 from engine.tasks.tool_calls import JSON, TOOL_CALLS
 from engine.tasks.workflows import WORKFLOWS
 
 GROUP = "grubrics.tasks"
-BUILT_IN: tuple[Task, ...] = (QUESTIONS, TOOL_CALLS, JSON, CODE, PUZZLES, WORKFLOWS)
+BUILT_IN: tuple[Task, ...] = (QUESTIONS, READING, TOOL_CALLS, JSON, CODE, PUZZLES, WORKFLOWS)
 
 
 def tasks() -> dict[str, Task]:

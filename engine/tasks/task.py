@@ -21,12 +21,14 @@ class RecordError(ValueError):
 class Example:
     """One prompt and the truth that its answer is scored against.
 
-    ``extra`` is for the scorer, in ``extra_info``.
+    ``extra`` is for the scorer, in ``extra_info``. ``id`` names it in its data set; if empty, the
+    prompt identifies it.
     """
 
     prompt: tuple[Message, ...]
     truth: str
     extra: Mapping[str, str] = field(default_factory=dict)
+    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,9 @@ class Task:
     writes a response that must get the full score, from the truth and the extra values.
     ``find_limit`` says what the scorer cannot do here for a row with these extra values, such as
     without a package that is not installed; None for nothing. ``is_rate`` says whether all scores
-    are 0 (wrong) or 1 (right) with these arguments of the scorer. A task whose records are in no
-    file makes them in ``make_records``, from what stands for a file and a seed.
+    are 0 (wrong) or 1 (right) with these arguments of the scorer. ``metrics`` names the numbers
+    beside the score that an evaluation shows, each from 0 (wrong) to 1. A task whose records are in
+    no file makes them in ``make_records``, from what stands for a file and a seed.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Task:
     right_answer: Callable[[str, Mapping[str, str]], str]
     find_limit: Callable[[Mapping[str, str]], str | None] = lambda extra: None
     is_rate: Callable[[Mapping[str, Any]], bool] = lambda arguments: False
+    metrics: tuple[str, ...] = ()
     make_records: Callable[[str, int], Iterable[Values]] | None = None
 
     @property

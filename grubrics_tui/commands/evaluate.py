@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,11 +17,17 @@ from grubrics_tui.commands.shared.evaluation_text import (
     FOLDER,
     evaluation_json,
     evaluation_lines,
+    overview_lines,
     progress_reporter,
 )
 from grubrics_tui.commands.shared.options import JsonOption, RunsOption, TrustOption
 from grubrics_tui.commands.shared.output import answer, judge_log_hidden
 from grubrics_tui.commands.shared.trust import trusted_source
+
+if TYPE_CHECKING:
+    from engine.evaluation.evaluate import Evaluation
+    from engine.evaluation.targets import Target
+    from engine.recipe.recipe import Recipe
 
 
 def evaluate(
@@ -33,9 +39,11 @@ def evaluate(
         ),
     ],
     data: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
-            metavar="FILE", help="Items (default: data.val_files; for SFT, data.val_file)"
+            metavar="FILE",
+            help="Items; may be given several times (default: data.val_files; for SFT, "
+            "data.val_file)",
         ),
     ] = None,
     baseline: Annotated[
@@ -64,35 +72,59 @@ def evaluate(
 ) -> None:
     """Measure checkpoints on held-out items, with intervals.
 
-    Started again, it adds only the answers and scores that are missing.
+    Started again, it adds only the answers and scores that are missing. The answers to a benchmark
+    of grubrics-tui prepare are scored by its task.
     """
-    from engine.evaluation.evaluate import Evaluation, summarize
     from engine.evaluation.evaluate import evaluate as run_evaluation
-    from engine.evaluation.folder import EvaluationDir
+    from engine.evaluation.evaluate import summarize
     from engine.evaluation.other import find_other
-    from engine.evaluation.setup import make_setup, read_data, validation_file
+    from engine.evaluation.setup import validation_file
     from engine.evaluation.targets import find_baseline, find_target
 
     root = runs_root(runs)
     names = dict.fromkeys(name.strip() for name in baseline.split(","))
     recipe, _ = trusted_source(config or _run_of(targets, root), [], root, trust)
-    path = data or validation_file(recipe)
-    items = read_data(path, limit, recipe)
-    setup = make_setup(path, items, recipe, samples, seed)
+    files = dict.fromkeys(data or [validation_file(recipe)])
     baselines = [find_other(name) or find_baseline(name, recipe, root) for name in names if name]
     own = [find_target(text, root) for text in targets]
     chosen = list({target.name: target for target in (*baselines, *own)}.values())
-    evaluation = Evaluation(EvaluationDir(FOLDER / setup.id), setup, items, chosen, recipe)
-    with judge_log_hidden():
-        run_evaluation(evaluation, os.environ, progress_reporter(as_json))
-    summary = summarize(evaluation, [target.name for target in baselines])
+    # All files are read before the first answer is generated.
+    evaluations = [_plan(file, limit, recipe, samples, seed, chosen) for file in files]
+    summaries = []
+    for evaluation in evaluations:
+        with judge_log_hidden():
+            run_evaluation(evaluation, os.environ, progress_reporter(as_json))
+        summaries.append(summarize(evaluation, [target.name for target in baselines]))
+    results = [results for results, _ in summaries]
+    values = [evaluation_json(e, *s) for e, s in zip(evaluations, summaries, strict=True)]
+    blocks = [evaluation_lines(e, *s) for e, s in zip(evaluations, summaries, strict=True)]
+    if len(evaluations) > 1:
+        blocks.append(overview_lines(evaluations, results))
     answer(
-        evaluation_json(evaluation, *summary),
-        "\n".join(evaluation_lines(evaluation, *summary)),
+        values[0] if len(values) == 1 else {"evaluations": values},
+        "\n\n".join(map("\n".join, blocks)),
         as_json,
     )
-    if all(result.estimate is None for result in summary[0]):
+    if any(all(result.estimate is None for result in of_file) for of_file in results):
         raise typer.Exit(1)
+
+
+def _plan(
+    file: Path,
+    limit: int | None,
+    recipe: Recipe,
+    samples: int,
+    seed: int,
+    targets: Sequence[Target],
+) -> Evaluation:
+    from engine.evaluation.evaluate import Evaluation
+    from engine.evaluation.folder import EvaluationDir
+    from engine.evaluation.setup import make_setup, read_data, scored_as
+
+    recipe = scored_as(recipe, file)
+    items = read_data(file, limit, recipe)
+    setup = make_setup(file, items, recipe, samples, seed)
+    return Evaluation(EvaluationDir(FOLDER / setup.id), setup, items, targets, recipe)
 
 
 def _run_of(targets: Sequence[str], root: Path) -> str:

@@ -1,19 +1,24 @@
-"""``grubrics-tui prepare``: write the parquet files of a task from records."""
+"""``grubrics-tui prepare``: write the parquet files of a task or benchmark from records."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption, TaskOption
+from grubrics_tui.commands.shared.options import JsonOption
 from grubrics_tui.commands.shared.output import answer
 
-_DEFAULT = "questions"
+if TYPE_CHECKING:
+    from engine.data.prepare_task import Prepared, PrepareOptions
+    from engine.tasks import task as tasks
+
+_TASK, _VAL_SHARE, _BENCHMARKS = "questions", 0.1, Path("data/benchmarks")
 
 
 def prepare(
@@ -24,11 +29,26 @@ def prepare(
             help="JSONL, JSON, CSV, TSV or parquet files; of puzzles, sets as chain_sum:500",
         ),
     ],
-    task: TaskOption = _DEFAULT,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TASK",
+            help=f"Task of the prompts, which also scores the answers (default: {_TASK})",
+        ),
+    ] = None,
+    benchmark: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Write one file for evaluate: gsm8k, math, squad_v2, hotpotqa, humaneval or mbpp",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Folder of the files (default: data/ and DATA's stem, or TASK)"
+            metavar="DIR",
+            help="Folder of the files (default: data/ and DATA's stem, or TASK; "
+            f"{_BENCHMARKS} for benchmarks)",
         ),
     ] = None,
     val: Annotated[
@@ -36,8 +56,11 @@ def prepare(
         typer.Option(metavar="FILE", help="Validation records (default: a share of DATA's)"),
     ] = None,
     val_share: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of the prompts for validation")
-    ] = 0.1,
+        float | None,
+        typer.Option(
+            metavar="SHARE", help=f"Share of the prompts for validation (default: {_VAL_SHARE})"
+        ),
+    ] = None,
     column: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=COLUMN", help="A column by another name: question=Frage"),
@@ -46,47 +69,104 @@ def prepare(
         str | None, typer.Option(metavar="TEXT", help="System message of every prompt")
     ] = None,
     seed: Annotated[
-        int, typer.Option(metavar="N", help="Chooses the validation prompts, and the puzzles")
+        int,
+        typer.Option(
+            metavar="N",
+            help="Chooses the validation prompts, the puzzles, and the order of a benchmark",
+        ),
     ] = 1,
     skip_unusable: Annotated[
         bool, typer.Option("--skip-unusable", help="Leave out records that are no examples")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the training and validation files of a task.
+    """Write the data files of a task, or a benchmark.
 
     The files are train.parquet and val.parquet, with the columns that GRPO needs. A prompt that
-    occurs twice is written once, and none is in both files.
+    occurs twice is written once, and none is in both files. A benchmark is one file for evaluate.
     """
-    from engine.data.prepare_task import PrepareOptions, prepare_task
+    from engine.data.prepare_task import PrepareOptions
     from engine.tasks.registry import find_task
 
-    chosen = find_task(task)
+    if benchmark is not None:
+        decided = {"--task": task, "--val": val, "--val-share": val_share, "--column": column}
+        for option, given in decided.items():
+            if given:
+                raise UsageError(f"--benchmark {benchmark} decides the prompts; leave out {option}")
+        options = PrepareOptions(out or _BENCHMARKS, {}, system, _VAL_SHARE, seed, skip_unusable)
+        answer(*_prepare_benchmark(benchmark, data, options), as_json)
+        return
+    chosen = find_task(task or _TASK)
     folder = out or Path("data", data[0].stem if chosen.make_records is None else chosen.name)
     columns = _columns(column or [], list(chosen.columns))
-    options = PrepareOptions(folder, columns, system, val_share, seed, skip_unusable)
-    prepared = prepare_task(chosen, data, val or [], options)
+    share = _VAL_SHARE if val_share is None else val_share
+    options = PrepareOptions(folder, columns, system, share, seed, skip_unusable)
+    answer(*_prepare_task(chosen, data, val or [], options), as_json)
+
+
+def _prepare_benchmark(
+    name: str, data: list[Path], options: PrepareOptions
+) -> tuple[dict[str, Any], str]:
+    """Write the file of a benchmark; what was written as JSON and as text."""
+    from engine.data.benchmarks import find_benchmark
+    from engine.data.prepare_task import prepare_benchmark
+
+    benchmark = find_benchmark(name)
+    prepared = prepare_benchmark(benchmark, data, options)
+    file = options.folder / f"{benchmark.name}.parquet"
     value = {
-        "task": chosen.name,
+        "benchmark": benchmark.name,
+        "task": benchmark.task.name,
+        "data": str(file),
+        "rows": prepared.validation,
+        **_remarks(prepared),
+    }
+    lines = [
+        f"wrote {file} ({count_of(prepared.validation, 'prompt')})",
+        *_remark_lines(prepared),
+        f"next: grubrics-tui evaluate TARGET --data {file}",
+    ]
+    return value, "\n".join(lines)
+
+
+def _prepare_task(
+    task: tasks.Task, data: list[Path], val: list[Path], options: PrepareOptions
+) -> tuple[dict[str, Any], str]:
+    """Write the two files of a task; what was written as JSON and as text."""
+    from engine.data.prepare_task import prepare_task
+
+    prepared, folder = prepare_task(task, data, val, options), options.folder
+    value = {
+        "task": task.name,
         "train": str(folder / "train.parquet"),
         "val": str(folder / "val.parquet"),
         "rows": {"train": prepared.train, "val": prepared.validation},
+        **_remarks(prepared),
+    }
+    lines = [
+        f"wrote {folder}/train.parquet ({count_of(prepared.train, 'prompt')}) and val.parquet "
+        f"({count_of(prepared.validation, 'prompt')})",
+        *_remark_lines(prepared),
+        f"next: grubrics-tui init {folder}/train.parquet --task {task.name}",
+    ]
+    return value, "\n".join(lines)
+
+
+def _remarks(prepared: Prepared) -> dict[str, Any]:
+    return {
         "repeats": prepared.repeats,
         "unusable": prepared.unusable,
         "problems": prepared.problems,
         "limits": prepared.limits,
     }
-    lines = [
-        f"wrote {folder}/train.parquet ({count_of(prepared.train, 'prompt')}) and val.parquet "
-        f"({count_of(prepared.validation, 'prompt')})"
-    ]
+
+
+def _remark_lines(prepared: Prepared) -> Iterator[str]:
     if prepared.repeats:
-        lines.append(f"left out {count_of(prepared.repeats, 'repeated prompt')}")
+        yield f"left out {count_of(prepared.repeats, 'repeated prompt')}"
     if prepared.unusable:
-        lines.append(f"left out {count_of(prepared.unusable, 'record')}: {prepared.problems[0]}")
-    lines += [f"warning: {limit}" for limit in prepared.limits]
-    lines.append(f"next: grubrics-tui init {folder}/train.parquet --task {chosen.name}")
-    answer(value, "\n".join(lines), as_json)
+        yield f"left out {count_of(prepared.unusable, 'record')}: {prepared.problems[0]}"
+    yield from (f"warning: {limit}" for limit in prepared.limits)
 
 
 def _columns(given: list[str], known: list[str]) -> dict[str, str]:

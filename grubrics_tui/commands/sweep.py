@@ -70,7 +70,7 @@ def sweep(
     from engine.evaluation.evaluate import Evaluation, summarize
     from engine.evaluation.folder import EvaluationDir
     from engine.evaluation.measures import metrics_of
-    from engine.evaluation.setup import make_setup, read_data, validation_file
+    from engine.evaluation.setup import make_setup, read_data, scored_as, validation_file
     from engine.evaluation.sweep import (
         Skipped,
         answered_steps,
@@ -88,6 +88,7 @@ def sweep(
     swept.require_config()
     recipe, _ = trusted_source(str(swept.recipe), [], root, trust)
     path = data or validation_file(recipe)
+    recipe = scored_as(recipe, path)
     items = read_data(path, limit, recipe)
     setup = make_setup(path, items, recipe, samples, seed)
     metric = metrics_of(setup.scoring)[0]

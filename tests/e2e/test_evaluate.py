@@ -18,6 +18,7 @@ from tests.e2e.conftest import SFT_STEPS
 from tests.e2e.guide import guide_commands
 from tests.e2e.moody_judge import Call, honest, moody_judge
 from tests.e2e.project import CLI, Project
+from tests.engine.data.benchmark_records import write_records
 from tests.engine.judge.server import Reply
 from tests.waiting import TRAINING_PATIENCE_S, wait_for
 
@@ -212,3 +213,20 @@ def test_the_judges_model_is_a_baseline_that_survives_a_kill(project: Project) -
     # A call that the kill cut off has no line, so it is the only kind that may be repeated.
     assert 64 <= len(writes()) <= 64 + 10
     assert {pair["a"] for pair in answer["comparisons"]} == {"judge"}
+
+
+def test_benchmarks_are_measured_one_after_the_other_and_shown_together(project: Project) -> None:
+    """Each has the scorer of its own task; the config's judge scores neither."""
+    for name in ("gsm8k", "squad_v2"):
+        write_records(project.path, name)
+        project.json("prepare", f"{name}.jsonl", "--benchmark", name)
+    files = [f"--data=data/benchmarks/{name}.parquet" for name in ("gsm8k", "squad_v2")]
+    arguments = ("evaluate", MODEL, *files, "--samples", "2", "--config", "grpo_tiny")
+    evaluations = project.json(*arguments)["evaluations"]
+    results = [{r["metric"]: r for r in evaluation["results"]} for evaluation in evaluations]
+    counts = [(r["reward"]["n"], r["reward"]["unscored"]) for r in results]
+    assert counts == [(2, 0), (4, 0)]
+    at_k = ["reward", "best@2", "pass@2"]
+    assert [{*r} for r in results] == [{*at_k}, {*at_k, "f1"}]
+    table = project.run(*arguments).stdout.splitlines()[-3:]
+    assert [row.split()[0] for row in table] == ["data", "gsm8k", "squad_v2"]

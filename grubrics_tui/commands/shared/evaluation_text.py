@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import isclose
 from pathlib import Path
@@ -29,6 +29,8 @@ FOLDER = Path("evaluations")
 _QUIET_S = 30.0
 """Seconds between two lines of progress in a file or pipe."""
 _NARROWEST, _WIDEST = 60, 100
+_SHORTEST_NAME = 12
+"""Columns that an overview leaves for the name of a target."""
 _NUMBERS = 30
 """Columns of a row beside the name: two margins, a mean and its interval."""
 
@@ -88,6 +90,41 @@ def evaluation_lines(
             f"graded: {count_of(use.answers, 'answer')} by {_format_use(use)}{remark}", width
         )
     yield from wrapped(f"95% intervals; answers and scores: {evaluation.folder.path}", width)
+
+
+def overview_lines(
+    evaluations: Sequence[Evaluation], results: Sequence[Sequence[Result]]
+) -> Iterator[str]:
+    """A row per file and target: the first metric with its interval, the means of the others, the
+    number of scores and of answers without one."""
+    stems = [Path(evaluation.setup.data).stem for evaluation in evaluations]
+    ids = [evaluation.setup.id for evaluation in evaluations]
+    names = stems if len(set(stems)) == len(stems) else ids
+    first, *others = dict.fromkeys(result.metric for of_file in results for result in of_file)
+    rows = [["data", "target", first, *others, "n", "unscored"]]
+    for name, of_file in zip(names, results, strict=True):
+        for target in dict.fromkeys(result.target for result in of_file):
+            of_target = {each.metric: each for each in of_file if each.target == target}
+            rows.append([name, target, *_overview_cells(of_target, first, others)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    beside = sum(widths) - widths[1] + 2 * (len(widths) - 1)
+    widths[1] = min(widths[1], max(_SHORTEST_NAME, _table_width() - beside))
+    for row in rows:
+        row[1] = _cut(row[1], widths[1])
+        words = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)]
+        yield "  ".join(words).rstrip()
+
+
+def _overview_cells(
+    results: Mapping[str, Result], first: str, others: Sequence[str]
+) -> Iterator[str]:
+    estimates = {metric: result.estimate for metric, result in results.items()}
+    yield _format_mean(results[first])
+    for metric in others:
+        estimate = estimates.get(metric)
+        yield "-" if estimate is None else f"{estimate.mean:.3f}"
+    yield str(estimate.n if (estimate := estimates[first]) else 0)
+    yield str(results[first].unscored)
 
 
 def wrapped(text: str, width: int | None = None) -> list[str]:

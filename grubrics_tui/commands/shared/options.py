@@ -54,9 +54,6 @@ RunsOption = Annotated[
         "--runs", metavar="DIR", help="Directory of runs (default: $GRUBRICS_RUNS, else ./runs)"
     ),
 ]
-TaskOption = Annotated[
-    str, typer.Option(metavar="TASK", help="Task of the prompts, which also scores the answers")
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON")]
 FormatOption = Annotated[
     str | None,

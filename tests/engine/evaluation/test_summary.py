@@ -151,6 +151,15 @@ def test_an_interval_ends_at_the_bounds_of_its_metric() -> None:
     assert result.to_json()["ci"] == pytest.approx([0.9674, 1.0], abs=1e-4)
 
 
+def test_a_rate_of_several_samples_ends_at_0_and_1() -> None:
+    assert result_of(make_rows("run", [[0.0, 0.0], [0.0, 1.0]]))["ci"] == [0.0, 1.0]
+
+
+def test_a_task_declares_the_numbers_beside_its_score() -> None:
+    scoring = {"function": "task reading", "files": {}, "kwargs": {}}
+    assert [metric.name for metric in metrics_of(scoring)] == ["reward", "f1"]
+
+
 def test_correlations_of_0_and_1_are_no_rate() -> None:
     target = make_rows("run", [[1.0], [1.0], [0.0], [1.0]])
     [result] = find_results(target, [Metric("reward", worst=-1.0)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -14,7 +15,11 @@ from engine.evaluation.evaluate import Progress, evaluate, summarize
 from engine.evaluation.measures import Metric
 from engine.evaluation.summary import compare_targets, find_results
 from grubrics_tui.commands.shared import evaluation_text
-from grubrics_tui.commands.shared.evaluation_text import ProgressLine, evaluation_lines
+from grubrics_tui.commands.shared.evaluation_text import (
+    ProgressLine,
+    evaluation_lines,
+    overview_lines,
+)
 from tests.engine.evaluation.evaluation_rows import make_rows
 from tests.engine.evaluation.evaluations import make_data, make_evaluation
 
@@ -110,3 +115,38 @@ def test_answers_without_a_call_are_named(tmp_path: Path) -> None:
     scores.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     text = "\n".join(evaluation_lines(evaluation, *summarize(evaluation, [])))
     assert "graded: 2 answers by 1 call; no call for 1 empty answer" in text
+
+
+def overview(tmp_path: Path, files: Sequence[str], target: str) -> list[str]:
+    """The overview of files on whose two items the target is right once and three times."""
+    evaluations, results = [], []
+    rates: list[list[list[float | None]]] = [[[1, 0], [0, None]], [[1, 1], [1, 0]]]
+    for name, rewards in zip(files, rates, strict=True):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        evaluations.append(make_evaluation(make_data(tmp_path / name, ["a", name]), "golden"))
+        rows = make_rows(target, rewards)
+        results.append(find_results(rows, [Metric("reward", 0.0, "rate")], samples=2))
+    return list(overview_lines(evaluations, results))
+
+
+def test_an_overview_has_a_row_for_each_file(tmp_path: Path) -> None:
+    assert overview(tmp_path, ["gsm8k.parquet", "math.parquet"], "run:4") == [
+        "data   target  reward                    best@2  pass@2  n  unscored",
+        "gsm8k  run:4    0.333  (0.000 to 1.000)  1.000   1.000   3  1",
+        "math   run:4    0.750  (0.000 to 1.000)  1.000   1.000   4  0",
+    ]
+
+
+def test_files_of_one_name_have_the_names_of_their_evaluations(tmp_path: Path) -> None:
+    _, *rows = overview(tmp_path, ["a/val.parquet", "b/val.parquet"], "run:4")
+    assert len({row.split()[0] for row in rows}) == 2
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_an_overview_is_not_wider_than_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setattr(evaluation_text, "terminal_width", lambda: width)
+    lines = overview(tmp_path, ["gsm8k.parquet", "math.parquet"], LONG.format(2000))
+    assert all(len(line) <= width for line in lines)
+    assert all("\u2026" in line for line in lines[1:])

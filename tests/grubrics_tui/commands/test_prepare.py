@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from engine.data.benchmarks import BENCHMARKS
 from engine.data.contract import read_rows
 from engine.tasks import questions
 from grubrics_tui.cli import app
+from tests.engine.data.benchmark_records import write_records
 from tests.engine.preflight.project import Project
 from tests.grubrics_tui.conftest import Call
 
@@ -81,6 +83,10 @@ def test_without_math_verify_it_says_what_is_not_compared(
         (("sums.csv", "--val-share", "1"), "--val-share 1 must be between 0 and 1"),
         (("none.csv",), "none.csv does not exist"),
         (("sums.csv", *COLUMNS, "--out", "sums.csv"), "--out sums.csv"),
+        (("sums.csv", "--benchmark", "gsm8"), "did you mean 'gsm8k'?"),
+        (("sums.csv", "--benchmark", "gsm8k"), "sums.csv:2: no column 'question'"),
+        (("sums.csv", "--benchmark", "gsm8k", "--task", "code"), "leave out --task"),
+        (("sums.csv", "--benchmark", "gsm8k", *COLUMNS), "leave out --column"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_nothing_is_written(
@@ -89,3 +95,36 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(
     code, text = call("prepare", *words)
     assert (code, says in text, text.count("\n")) == (2, True, 1), text
     assert not Path("data/sums").exists()
+    assert not Path("data/benchmarks").exists()
+
+
+def test_a_benchmark_is_one_file_for_evaluate(project: Project) -> None:
+    write_records(project.root, "mbpp")
+    result = run("prepare", "mbpp.jsonl", "--benchmark", "mbpp", "--seed", "42")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[0] == "wrote data/benchmarks/mbpp.parquet (1 prompt)"
+    [row] = read_rows(Path("data/benchmarks/mbpp.parquet"))
+    assert row["extra_info"]["question_id"] == "9001"
+    assert result.stdout.splitlines()[-1] == (
+        "next: grubrics-tui evaluate TARGET --data data/benchmarks/mbpp.parquet"
+    )
+
+
+def test_a_benchmarks_answer_names_file_task_and_counts(project: Project) -> None:
+    write_records(project.root, "squad_v2")
+    words = ("squad_v2.jsonl", "--benchmark", "squad_v2", "--out", "held_out", "--json")
+    assert json.loads(run("prepare", *words).stdout) == {
+        "benchmark": "squad_v2",
+        "task": "reading",
+        "data": "held_out/squad_v2.parquet",
+        "rows": 2,
+        "repeats": 0,
+        "unusable": 0,
+        "problems": [],
+        "limits": [],
+    }
+
+
+def test_the_help_names_every_benchmark() -> None:
+    text = " ".join(run("prepare", "--help").stdout.split())
+    assert [name for name in BENCHMARKS if name not in text] == []

@@ -1,0 +1,93 @@
+"""The parquet file of a task's examples, with verl's columns, written in groups of rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from engine.base.parquet import pa, pq
+from engine.data.contract import METADATA_KEY, FileFacts, Row
+from engine.tasks.task import Example, Task
+
+_BATCH = 10_000
+
+
+def prompt_digest(example: Example) -> bytes:
+    """Prompts that differ only in case and white space have the same digest."""
+    text = "\0".join(" ".join(message["content"].split()) for message in example.prompt)
+    return hashlib.sha256(text.casefold().encode()).digest()[:16]
+
+
+class TaskFile:
+    """A file that is written beside its place until it is kept; otherwise nothing is left of it.
+
+    Its columns are those of ``engine.data.contract`` that a task needs. ``system`` precedes every
+    prompt.
+    """
+
+    def __init__(self, path: Path, task: Task, facts: FileFacts, system: str | None) -> None:
+        self._path, self._task, self._facts, self._system = path, task, facts, system
+        self._part = path.with_name(f".{path.name}.part")
+        self._schema = _schema(task, facts)
+        self._batch: list[Row] = []
+        self.rows = 0
+
+    def __enter__(self) -> Self:
+        self._writer = pq.ParquetWriter(self._part, self._schema)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._writer.close()
+        self._part.unlink(missing_ok=True)
+
+    def add(self, example: Example) -> None:
+        self._batch.append(self._row(example))
+        self.rows += 1
+        if len(self._batch) == _BATCH:
+            self._write()
+
+    def keep(self) -> None:
+        """Put the whole file in its place."""
+        self._write()
+        self._writer.close()
+        self._part.replace(self._path)
+
+    def _write(self) -> None:
+        if self._batch:
+            self._writer.write_table(pa.Table.from_pylist(self._batch, schema=self._schema))
+            self._batch = []
+
+    def _row(self, example: Example) -> dict[str, Any]:
+        system = [{"role": "system", "content": self._system}] if self._system else []
+        question = example.prompt[-1]["content"]
+        extra = {"index": self.rows, "split": self._facts.split, "question": question}
+        identity = {"question_id": example.id or prompt_digest(example).hex()[:12]}
+        return {
+            "data_source": self._facts.benchmark or self._task.name,
+            "prompt": [*system, *example.prompt],
+            "reward_model": {"ground_truth": example.truth, "style": "rule"},
+            "extra_info": {**extra, **identity, **example.extra},
+        }
+
+
+def _schema(task: Task, facts: FileFacts) -> pa.Schema:
+    message = pa.struct([("role", pa.string()), ("content", pa.string())])
+    extra = [("index", pa.int64()), ("split", pa.string()), ("question_id", pa.string())]
+    extra += [("question", pa.string()), *((name, pa.string()) for name in task.extra)]
+    fields = [
+        ("data_source", pa.string()),
+        ("prompt", pa.list_(message)),
+        ("reward_model", pa.struct([("ground_truth", pa.string()), ("style", pa.string())])),
+        ("extra_info", pa.struct(extra)),
+    ]
+    metadata = {METADATA_KEY: json.dumps(asdict(facts), sort_keys=True).encode()}
+    return pa.schema(fields).with_metadata(metadata)
