@@ -126,9 +126,10 @@ RECIPES = {
         "questions",
         shop_records,
         shop_turns,
-        sft_steps=120,
+        sft_steps=320,
         grpo_steps=40,
-        response=120,
+        response=64,
+        rate=3e-4,
         files={"tools.py": TOOLS},
         rollout={
             "agent": {"default_agent_loop": "tool_agent"},

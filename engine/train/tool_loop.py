@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from typing_extensions import override
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop
 from verl.experimental.agent_loop.tool_parser import ToolParser
@@ -50,6 +51,7 @@ class ToolLoop(ToolAgentLoop):
         output.extra_fields[FIELD] = conversation.to_json()
         return output
 
+    @override
     async def _call_tool(
         self, tool_call: Any, tools_kwargs: dict[str, Any], agent_data: Any
     ) -> tuple[ToolResponse, float, dict[str, Any]]:

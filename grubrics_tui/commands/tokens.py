@@ -42,10 +42,10 @@ def tokens(
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a row as the trainer sees it; lines with + are trained, all others are masked.
+    """Print a row as the trainer renders it.
 
-    In place of a response it has the right answer, and with tools first a call of one of them. No
-    model is loaded and no tool is called.
+    Lines with + are trained, all others are masked. In place of a response the row has the right
+    answer, and with tools first a call of one of them. No model is loaded and no tool is called.
     """
     from engine.preflight.token_view import read_token_view
 
