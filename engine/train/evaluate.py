@@ -14,71 +14,17 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError, guarded
 from engine.reward.conversation import FIELD
 from engine.train import vllm_backend
-from engine.train.generation import Generated, Request, Sampling, generate
-from engine.train.hf_server import stop_tokens
+from engine.train.backends import Backend, HfBackend, Prompt
+from engine.train.generation import Generated, Request, Sampling
 from engine.train.load_target import load_target
 from engine.train.vllm_backend import VllmBackend
-
-
-class Backend(Protocol):
-    """A loaded target that generates. ``batch``: how many answers between two writes."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def tokenizer(self) -> Any: ...
-    @property
-    def stops(self) -> list[int]: ...
-    @property
-    def batch(self) -> int: ...
-    @property
-    def model_type(self) -> str:
-        """``model_type`` of the model's config.json."""
-
-    def generate(self, requests: Sequence[Request]) -> list[Generated]: ...
-
-
-@dataclass(frozen=True)
-class HfBackend:
-    """A Hugging Face model in this process."""
-
-    model: Any
-    tokenizer: Any
-    batch: int
-    name: str = "transformers"
-
-    @property
-    def model_type(self) -> str:
-        return str(self.model.config.model_type)
-
-    @property
-    def stops(self) -> list[int]:
-        return stop_tokens(self.tokenizer, self.model.generation_config)
-
-    def generate(self, requests: Sequence[Request]) -> list[Generated]:
-        return generate(self.model, requests, self.stops, self.tokenizer.pad_token_id or 0)
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """One answer to generate, and what its line says beside the answer."""
-
-    row: Mapping[str, Any]
-    messages: Sequence[Mapping[str, Any]]
-    tokens: list[int]
-    seed: int
-
-    @property
-    def key(self) -> str:
-        return f"{self.row['uid']} {self.row['sample']}"
 
 
 def main() -> int:

@@ -7,14 +7,12 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.reward.conversation import FIELD, Conversation
 from engine.train import environment
+from engine.train.backends import Backend, Prompt
 from engine.train.generation import Generated, Request
-
-if TYPE_CHECKING:
-    from engine.train.evaluate import Backend, Prompt
 
 
 @dataclass(frozen=True)

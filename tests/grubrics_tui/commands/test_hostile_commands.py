@@ -49,6 +49,14 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["hostile-reward"],
         ["hostile-reward", "--right", f"{WORDS}{{}}"],
     ],
+    "tokens": [
+        ["small"],
+        ["small", OVERRIDE],
+        ["grpo-day"],
+        ["small", "--validation", "--each"],
+        [WORDS],
+        ["small", WORDS],
+    ],
     "completion": [["bash"], [WORDS]],
     "prepare": [
         ["train.jsonl"],
