@@ -28,6 +28,7 @@ class Category:
 
 
 ENGINE, JUDGE, REWARD, DATA = "the engine", "the judge", "the reward", "the data"
+TOOLS = "the tools"
 
 _CATEGORIES = (
     Category("checkpoint_corrupt_or_mismatch", ENGINE, None, resumable=False),
@@ -63,6 +64,7 @@ _CATEGORIES = (
     Category("reward_function_error", REWARD, None, resumable=False, counts_when_finished=True),
     Category("reward_zero_or_flat", REWARD, None, resumable=False, counts_when_finished=True),
     Category("tokenizer_or_chat_template", DATA, None, resumable=False),
+    Category("tool_calls", TOOLS, None, resumable=False, counts_when_finished=True),
     Category("training_setup_error", ENGINE, None, resumable=False),
     Category("vllm_init_failure", ENGINE, None, resumable=False),
     Category("wandb_auth", ENGINE, "W&B or the network", resumable=True),
