@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
@@ -53,6 +54,10 @@ def plain_text(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def write_holdout(path: Path, ids: Sequence[str], seed: int, subset: str) -> None:
-    """Write the IDs with the seed and the subset they were drawn with."""
-    jsonl.write_json(path, {"holdout_ids": list(ids), "seed": seed, "subset": subset})
+def write_holdout(
+    path: Path, ids: Sequence[str], seed: int, subset: str, more: Mapping[str, Any] | None = None
+) -> None:
+    """Write the IDs with the seed and the subset they were drawn with, and ``more`` about it."""
+    jsonl.write_json(
+        path, {"holdout_ids": list(ids), "seed": seed, "subset": subset, **(more or {})}
+    )

@@ -11,8 +11,9 @@ from itertools import chain
 from pathlib import Path
 
 from engine.base.errors import UsageError, with_advice
-from engine.base.files import content_hash
+from engine.base.files import content_hash, fingerprints
 from engine.data.benchmarks import Benchmark
+from engine.data.blocklist import RecordFilter
 from engine.data.contract import FileFacts
 from engine.data.records import Record, read_records, require_file
 from engine.data.task_file import TaskFile, prompt_digest
@@ -25,6 +26,7 @@ _MOST_PROBLEMS = 3
 @dataclass(frozen=True)
 class PrepareOptions:
     """``columns``: those of the files by names of the task's; ``system`` precedes every prompt.
+    Records whose prompt or truth contains a text of the file ``blocklist`` are left out.
 
     Without a file of its own, validation gets about ``val_share`` of the prompts, at least one.
     Which ones follows from ``seed`` and their text alone, so more records move none of them.
@@ -36,13 +38,14 @@ class PrepareOptions:
     val_share: float = 0.1
     seed: int = 1
     skip_unusable: bool = False
+    blocklist: Path | None = None
 
 
 @dataclass
 class Prepared:
     """What was written; a benchmark is all ``validation``. ``repeats`` counts records whose prompt
     an earlier one has; ``unusable`` those that are no example of the task. ``limits``: what its
-    scorer cannot do here."""
+    scorer cannot do here. ``blocked``: what was left out by the block list; None without one."""
 
     train: int = 0
     validation: int = 0
@@ -50,6 +53,12 @@ class Prepared:
     unusable: int = 0
     problems: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
+    blocked: RecordFilter | None = None
+
+    @property
+    def hits(self) -> Mapping[str, int]:
+        """The records that were left out, by text of the block list."""
+        return {} if self.blocked is None else self.blocked.counts.hits
 
 
 def prepare_task(
@@ -64,7 +73,8 @@ def prepare_task(
     if not 0 < options.val_share < 1:
         raise UsageError(f"--val-share {options.val_share:g} must be between 0 and 1")
     reader = _Reader(task, partial(task.match_columns, chosen=options.columns), options)
-    sources = _sources((*validation, *data), in_files=task.make_records is None)
+    in_files = task.make_records is None
+    sources = _sources((*validation, *data), options, in_files=in_files)
     with ExitStack() as stack:
         stack.enter_context(_folder(options.folder))
         train, held_out = (
@@ -80,8 +90,10 @@ def prepare_task(
         prepared = reader.prepared
         prepared.train, prepared.validation = train.rows, held_out.rows
         _require_rows(prepared, data)
-        train.keep()
-        held_out.keep()
+        for file in (train, held_out):
+            file.finish(prepared.hits)
+        for file in (train, held_out):
+            file.keep()
     return prepared
 
 
@@ -95,7 +107,7 @@ def prepare_benchmark(
     none is left.
     """
     reader = _Reader(benchmark.task, benchmark.match_columns, options)
-    sources = _sources(data, in_files=True)
+    sources = _sources(data, options, in_files=True)
     path = options.folder / f"{benchmark.name}.parquet"
     with _folder(options.folder):
         examples = sorted(reader.read_all(data), key=lambda each: _place(each, options.seed))
@@ -104,17 +116,19 @@ def prepare_benchmark(
         with _task_file(path, benchmark.task, "test", options, sources, benchmark.name) as file:
             for example in examples:
                 file.add(example)
+            file.finish(reader.prepared.hits)
             file.keep()
     reader.prepared.validation = len(examples)
     return reader.prepared
 
 
-def _sources(paths: Sequence[Path], *, in_files: bool) -> dict[str, str]:
+def _sources(paths: Sequence[Path], options: PrepareOptions, *, in_files: bool) -> dict[str, str]:
     """The content hash of each input; empty for what is no file."""
     if in_files:
         for path in paths:
             require_file(path)
-    return {str(path): (content_hash(path) if in_files else None) or "" for path in paths}
+    hashes = {str(path): content_hash(path) if in_files else "" for path in paths}
+    return hashes | fingerprints([options.blocklist])
 
 
 def _task_file(
@@ -161,7 +175,8 @@ class _Reader:
         match: Callable[[Iterable[str]], Mapping[str, str]],
         options: PrepareOptions,
     ) -> None:
-        self.prepared = Prepared()
+        blocked = RecordFilter.read(options.blocklist) if options.blocklist else None
+        self.prepared = Prepared(blocked=blocked)
         self._task, self._match, self._options = task, match, options
         self._columns: dict[tuple[str, ...], Mapping[str, str]] = {}
         self._seen = set[bytes]()
@@ -178,6 +193,8 @@ class _Reader:
                 continue
             except UsageError as error:
                 raise UsageError(f"{path}:{number}: {error}") from error
+            if self._is_blocked(example):
+                continue
             if (key := prompt_digest(example)) in self._seen:
                 self.prepared.repeats += 1
                 continue
@@ -199,6 +216,10 @@ class _Reader:
             self._columns[names] = self._match(names)
         columns = self._columns[names]
         return self._task.read({n: record.get(columns.get(n, "")) for n in self._task.columns})
+
+    def _is_blocked(self, example: Example) -> bool:
+        texts = (*(message["content"] for message in example.prompt), example.truth)
+        return self.prepared.blocked is not None and self.prepared.blocked.blocks(*texts)
 
     def _note_unusable(self, problem: str) -> None:
         if not self._options.skip_unusable:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from engine.base.parquet import pa, pq
-from engine.data.contract import METADATA_KEY, FileFacts, Row
+from engine.data.contract import FileFacts, Row, rewrite_facts
 from engine.tasks.task import Example, Task
 
 _BATCH = 10_000
@@ -55,10 +55,15 @@ class TaskFile:
         if len(self._batch) == _BATCH:
             self._write()
 
-    def keep(self) -> None:
-        """Put the whole file in its place."""
+    def finish(self, blocked: Mapping[str, int]) -> None:
+        """Write the rest, with what a block list left out, which is known only now."""
         self._write()
         self._writer.close()
+        if blocked:
+            rewrite_facts(self._part, replace(self._facts, blocked=blocked))
+
+    def keep(self) -> None:
+        """Put the finished file in its place."""
         self._part.replace(self._path)
 
     def _write(self) -> None:
@@ -89,5 +94,4 @@ def _schema(task: Task, facts: FileFacts) -> pa.Schema:
         ("reward_model", pa.struct([("ground_truth", pa.string()), ("style", pa.string())])),
         ("extra_info", pa.struct(extra)),
     ]
-    metadata = {METADATA_KEY: json.dumps(asdict(facts), sort_keys=True).encode()}
-    return pa.schema(fields).with_metadata(metadata)
+    return pa.schema(fields).with_metadata(facts.to_metadata())

@@ -78,6 +78,14 @@ def prepare(
     skip_unusable: Annotated[
         bool, typer.Option("--skip-unusable", help="Leave out records that are no examples")
     ] = False,
+    blocklist: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Leave out records whose prompt or right answer contains a text of FILE, one a "
+            "line, in any case",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the data files of a task, or a benchmark.
@@ -93,14 +101,15 @@ def prepare(
         for option, given in decided.items():
             if given:
                 raise UsageError(f"--benchmark {benchmark} decides the prompts; leave out {option}")
-        options = PrepareOptions(out or _BENCHMARKS, {}, system, _VAL_SHARE, seed, skip_unusable)
+        folder = out or _BENCHMARKS
+        options = PrepareOptions(folder, {}, system, _VAL_SHARE, seed, skip_unusable, blocklist)
         answer(*_prepare_benchmark(benchmark, data, options), as_json)
         return
     chosen = find_task(task or _TASK)
     folder = out or Path("data", data[0].stem if chosen.make_records is None else chosen.name)
     columns = _columns(column or [], list(chosen.columns))
     share = _VAL_SHARE if val_share is None else val_share
-    options = PrepareOptions(folder, columns, system, share, seed, skip_unusable)
+    options = PrepareOptions(folder, columns, system, share, seed, skip_unusable, blocklist)
     answer(*_prepare_task(chosen, data, val or [], options), as_json)
 
 
@@ -158,6 +167,7 @@ def _remarks(prepared: Prepared) -> dict[str, Any]:
         "unusable": prepared.unusable,
         "problems": prepared.problems,
         "limits": prepared.limits,
+        "blocked": None if prepared.blocked is None else prepared.blocked.counts.to_json(),
     }
 
 
@@ -166,6 +176,8 @@ def _remark_lines(prepared: Prepared) -> Iterator[str]:
         yield f"left out {count_of(prepared.repeats, 'repeated prompt')}"
     if prepared.unusable:
         yield f"left out {count_of(prepared.unusable, 'record')}: {prepared.problems[0]}"
+    if prepared.blocked is not None:
+        yield from prepared.blocked.format_lines()
     yield from (f"warning: {limit}" for limit in prepared.limits)
 
 

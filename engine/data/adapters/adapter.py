@@ -33,6 +33,11 @@ class Example:
     category: str = ""
     subject: str = ""
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of its own: the question, its rubric and truth, and the answers."""
+        return self.question, self.golden_rubric, self.ground_truth, *self.answers
+
 
 @dataclass(frozen=True)
 class HubSource:

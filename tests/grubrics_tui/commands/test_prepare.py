@@ -72,6 +72,16 @@ def test_without_math_verify_it_says_what_is_not_compared(
     assert (check.status, "without math-verify" in check.message) == ("warn", True)
 
 
+def test_the_answer_says_what_the_block_list_left_out() -> None:
+    Path("list.txt").write_text("# no threes\n3 +\nnowhere\n")
+    words = ("prepare", "sums.csv", *COLUMNS, "--blocklist", "list.txt")
+    lines = run(*words).stdout.splitlines()
+    assert "left out 2 records with a text of list.txt: '3 +' in 2" in lines
+    assert "no record contains 'nowhere'" in lines
+    value = json.loads(run(*words, "--json").stdout)
+    assert value["blocked"] == {"records": 2, "hits": {"3 +": 2}}
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -82,6 +92,11 @@ def test_without_math_verify_it_says_what_is_not_compared(
         (("sums.csv", "--task", "question"), "did you mean 'questions'?"),
         (("sums.csv", "--val-share", "1"), "--val-share 1 must be between 0 and 1"),
         (("none.csv",), "none.csv does not exist"),
+        (("sums.csv", *COLUMNS, "--blocklist", "none.txt"), "--blocklist none.txt does not exist"),
+        (
+            ("sums.csv", *COLUMNS, "--blocklist", "/dev/null"),
+            "--blocklist /dev/null: not a regular",
+        ),
         (("sums.csv", *COLUMNS, "--out", "sums.csv"), "--out sums.csv"),
         (("sums.csv", "--benchmark", "gsm8"), "did you mean 'gsm8k'?"),
         (("sums.csv", "--benchmark", "gsm8k"), "sums.csv:2: no column 'question'"),
@@ -122,6 +137,7 @@ def test_a_benchmarks_answer_names_file_task_and_counts(project: Project) -> Non
         "unusable": 0,
         "problems": [],
         "limits": [],
+        "blocked": None,
     }
 
 
