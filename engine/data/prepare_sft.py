@@ -89,9 +89,10 @@ def with_wanted_sums(examples: Sequence[Example]) -> tuple[Example, ...]:
 
     Those whose points sum to 0 or less are left out.
     """
-    scaled = [(example, scaled_to_sum(example.golden_rubric)) for example in examples]
     return tuple(
-        replace(example, golden_rubric=text) for example, text in scaled if text is not None
+        replace(example, golden_rubric=text)
+        for example in examples
+        if (text := scaled_to_sum(example.golden_rubric)) is not None
     )
 
 
@@ -120,8 +121,9 @@ def prepare_sft(
         raise UsageError(f"{dataset}: subset '{subset}' has no questions (see --stats)")
     output_dir.mkdir(parents=True, exist_ok=True)
     train, holdout = output_dir / "train.jsonl", output_dir / "holdout_ids.json"
-    lines = [json.dumps(sft_record(example), ensure_ascii=False) for example in split.train]
-    files.write_atomic(train, "\n".join(lines) + "\n")
+    records = (sft_record(example) for example in split.train)
+    lines = (f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
+    files.write_atomic(train, lines)
     more = {"blocked": blocked.counts.to_json()} if blocked else {}
     write_holdout(holdout, split.holdout_ids, seed, subset, more)
     print(f"[sft] Wrote {count_of(len(split.train), 'row')} -> {train}")

@@ -15,12 +15,20 @@ from engine.base.files import content_hash, fingerprints
 from engine.data.benchmarks import Benchmark
 from engine.data.blocklist import RecordFilter
 from engine.data.contract import FileFacts
+from engine.data.digests import DigestSet
 from engine.data.records import Record, read_records, require_file
 from engine.data.task_file import TaskFile, prompt_digest
 from engine.tasks.task import Example, RecordError, Task
 
 TRAIN, VALIDATION = "train.parquet", "val.parquet"
 _MOST_PROBLEMS = 3
+
+Report = Callable[[int, str], None]
+"""Gets the number of records that were read, and the file of the last one."""
+
+
+def _report_nothing(read: int, source: str) -> None:
+    pass
 
 
 @dataclass(frozen=True)
@@ -62,17 +70,22 @@ class Prepared:
 
 
 def prepare_task(
-    task: Task, data: Sequence[Path], validation: Sequence[Path], options: PrepareOptions
+    task: Task,
+    data: Sequence[Path],
+    validation: Sequence[Path],
+    options: PrepareOptions,
+    report: Report = _report_nothing,
 ) -> Prepared:
     """Write ``train.parquet`` and ``val.parquet`` to the folder, both or none.
 
     Prompts are read in the order of the files; the same input gives the same bytes. A prompt of
-    ``validation`` is in no training file. UsageError for records that are no examples, unless they
-    are skipped, and where either file would be empty.
+    ``validation`` is in no training file. Memory holds a group of rows, and a few bytes of each
+    prompt. UsageError for records that are no examples, unless they are skipped, and where either
+    file would be empty.
     """
     if not 0 < options.val_share < 1:
         raise UsageError(f"--val-share {options.val_share:g} must be between 0 and 1")
-    reader = _Reader(task, partial(task.match_columns, chosen=options.columns), options)
+    reader = _Reader(task, partial(task.match_columns, chosen=options.columns), options, report)
     in_files = task.make_records is None
     sources = _sources((*validation, *data), options, in_files=in_files)
     with ExitStack() as stack:
@@ -98,7 +111,10 @@ def prepare_task(
 
 
 def prepare_benchmark(
-    benchmark: Benchmark, data: Sequence[Path], options: PrepareOptions
+    benchmark: Benchmark,
+    data: Sequence[Path],
+    options: PrepareOptions,
+    report: Report = _report_nothing,
 ) -> Prepared:
     """Write all records to ``NAME.parquet`` in the folder, for ``evaluate``.
 
@@ -106,7 +122,7 @@ def prepare_benchmark(
     files of another schema, for records that are no examples, unless they are skipped, and where
     none is left.
     """
-    reader = _Reader(benchmark.task, benchmark.match_columns, options)
+    reader = _Reader(benchmark.task, benchmark.match_columns, options, report)
     sources = _sources(data, options, in_files=True)
     path = options.folder / f"{benchmark.name}.parquet"
     with _folder(options.folder):
@@ -174,18 +190,21 @@ class _Reader:
         task: Task,
         match: Callable[[Iterable[str]], Mapping[str, str]],
         options: PrepareOptions,
+        report: Report,
     ) -> None:
         blocked = RecordFilter.read(options.blocklist) if options.blocklist else None
         self.prepared = Prepared(blocked=blocked)
-        self._task, self._match, self._options = task, match, options
+        self._task, self._match, self._options, self._report = task, match, options, report
         self._columns: dict[tuple[str, ...], Mapping[str, str]] = {}
-        self._seen = set[bytes]()
+        self._seen, self._read_count = DigestSet(), 0
 
     def read_all(self, paths: Iterable[Path]) -> Iterator[Example]:
         return chain.from_iterable(map(self._read_file, paths))
 
     def _read_file(self, path: Path) -> Iterator[Example]:
         for number, record in self._records(path):
+            self._read_count += 1
+            self._report(self._read_count, str(path))
             try:
                 example = self._read(record)
             except RecordError as error:
@@ -195,10 +214,9 @@ class _Reader:
                 raise UsageError(f"{path}:{number}: {error}") from error
             if self._is_blocked(example):
                 continue
-            if (key := prompt_digest(example)) in self._seen:
+            if not self._seen.add(prompt_digest(example)):
                 self.prepared.repeats += 1
                 continue
-            self._seen.add(key)
             limit = self._task.find_limit(example.extra)
             if limit is not None and limit not in self.prepared.limits:
                 self.prepared.limits.append(limit)

@@ -13,9 +13,10 @@ from engine.base.errors import UsageError
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import JsonOption
 from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared.progress import record_progress
 
 if TYPE_CHECKING:
-    from engine.data.prepare_task import Prepared, PrepareOptions
+    from engine.data.prepare_task import Prepared, PrepareOptions, Report
     from engine.tasks import task as tasks
 
 _TASK, _VAL_SHARE, _BENCHMARKS = "questions", 0.1, Path("data/benchmarks")
@@ -103,25 +104,29 @@ def prepare(
                 raise UsageError(f"--benchmark {benchmark} decides the prompts; leave out {option}")
         folder = out or _BENCHMARKS
         options = PrepareOptions(folder, {}, system, _VAL_SHARE, seed, skip_unusable, blocklist)
-        answer(*_prepare_benchmark(benchmark, data, options), as_json)
+        with record_progress(as_json) as report:
+            made = _prepare_benchmark(benchmark, data, options, report)
+        answer(*made, as_json)
         return
     chosen = find_task(task or _TASK)
     folder = out or Path("data", data[0].stem if chosen.make_records is None else chosen.name)
     columns = _columns(column or [], list(chosen.columns))
     share = _VAL_SHARE if val_share is None else val_share
     options = PrepareOptions(folder, columns, system, share, seed, skip_unusable, blocklist)
-    answer(*_prepare_task(chosen, data, val or [], options), as_json)
+    with record_progress(as_json) as report:
+        made = _prepare_task(chosen, data, val or [], options, report)
+    answer(*made, as_json)
 
 
 def _prepare_benchmark(
-    name: str, data: list[Path], options: PrepareOptions
+    name: str, data: list[Path], options: PrepareOptions, report: Report
 ) -> tuple[dict[str, Any], str]:
     """Write the file of a benchmark; what was written as JSON and as text."""
     from engine.data.benchmarks import find_benchmark
     from engine.data.prepare_task import prepare_benchmark
 
     benchmark = find_benchmark(name)
-    prepared = prepare_benchmark(benchmark, data, options)
+    prepared = prepare_benchmark(benchmark, data, options, report)
     file = options.folder / f"{benchmark.name}.parquet"
     value = {
         "benchmark": benchmark.name,
@@ -139,12 +144,16 @@ def _prepare_benchmark(
 
 
 def _prepare_task(
-    task: tasks.Task, data: list[Path], val: list[Path], options: PrepareOptions
+    task: tasks.Task,
+    data: list[Path],
+    val: list[Path],
+    options: PrepareOptions,
+    report: Report,
 ) -> tuple[dict[str, Any], str]:
     """Write the two files of a task; what was written as JSON and as text."""
     from engine.data.prepare_task import prepare_task
 
-    prepared, folder = prepare_task(task, data, val, options), options.folder
+    prepared, folder = prepare_task(task, data, val, options, report), options.folder
     value = {
         "task": task.name,
         "train": str(folder / "train.parquet"),
