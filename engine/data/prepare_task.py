@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -16,6 +16,7 @@ from engine.data.benchmarks import Benchmark
 from engine.data.blocklist import RecordFilter
 from engine.data.contract import FileFacts
 from engine.data.digests import DigestSet
+from engine.data.own_records import OwnRecords
 from engine.data.records import Record, read_records, require_file
 from engine.data.task_file import TaskFile, prompt_digest
 from engine.tasks.task import Example, RecordError, Task
@@ -139,11 +140,18 @@ def prepare_benchmark(
 
 
 def _sources(paths: Sequence[Path], options: PrepareOptions, *, in_files: bool) -> dict[str, str]:
-    """The content hash of each input; empty for what is no file."""
-    if in_files:
-        for path in paths:
+    """Content hashes by path; empty for a source that is no file.
+
+    UsageError for a file that does not exist or cannot be read.
+    """
+    hashes = {}
+    for path in paths:
+        hashes[str(path)] = ""
+        if (own := OwnRecords.parse(str(path))) is not None:
+            hashes |= own.fingerprints()
+        elif in_files:
             require_file(path)
-    hashes = {str(path): content_hash(path) if in_files else "" for path in paths}
+            hashes[str(path)] = content_hash(path)
     return hashes | fingerprints([options.blocklist])
 
 
@@ -202,38 +210,50 @@ class _Reader:
         return chain.from_iterable(map(self._read_file, paths))
 
     def _read_file(self, path: Path) -> Iterator[Example]:
-        for number, record in self._records(path):
-            self._read_count += 1
-            self._report(self._read_count, str(path))
-            try:
-                example = self._read(record)
-            except RecordError as error:
-                self._note_unusable(f"{path}:{number}: {error}")
-                continue
-            except UsageError as error:
-                raise UsageError(f"{path}:{number}: {error}") from error
-            if self._is_blocked(example):
-                continue
-            if not self._seen.add(prompt_digest(example)):
-                self.prepared.repeats += 1
-                continue
-            limit = self._task.find_limit(example.extra)
-            if limit is not None and limit not in self.prepared.limits:
-                self.prepared.limits.append(limit)
-            yield example
+        with closing(self._records(path)) as records:
+            for number, record in records:
+                self._read_count += 1
+                self._report(self._read_count, str(path))
+                try:
+                    example = self._read(record)
+                except RecordError as error:
+                    self._note_unusable(f"{path}:{number}: {error}")
+                    continue
+                except UsageError as error:
+                    raise UsageError(f"{path}:{number}: {error}") from error
+                if self._is_wanted(example):
+                    yield example
 
-    def _records(self, path: Path) -> Iterator[tuple[int, Record]]:
-        if self._task.make_records is None:
-            return read_records(path)
-        made = self._task.make_records(str(path), self._options.seed)
-        return ((number, dict(record)) for number, record in enumerate(made))
+    def _records(self, path: Path) -> Generator[tuple[int, Record | RecordError], None, None]:
+        """The records with their numbers, or why one could not be made."""
+        if (own := OwnRecords.parse(str(path))) is not None:
+            yield from own.make(self._options.seed)
+        elif self._task.make_records is None:
+            yield from read_records(path)
+        else:
+            made = self._task.make_records(str(path), self._options.seed)
+            yield from ((number, dict(record)) for number, record in enumerate(made))
 
-    def _read(self, record: Record) -> Example:
+    def _read(self, record: Record | RecordError) -> Example:
+        if isinstance(record, RecordError):
+            raise record
         names = tuple(record)
         if names not in self._columns:
             self._columns[names] = self._match(names)
         columns = self._columns[names]
         return self._task.read({n: record.get(columns.get(n, "")) for n in self._task.columns})
+
+    def _is_wanted(self, example: Example) -> bool:
+        """Whether the example is new and not blocked; notes what the scorer cannot do."""
+        if self._is_blocked(example):
+            return False
+        if not self._seen.add(prompt_digest(example)):
+            self.prepared.repeats += 1
+            return False
+        limit = self._task.find_limit(example.extra)
+        if limit is not None and limit not in self.prepared.limits:
+            self.prepared.limits.append(limit)
+        return True
 
     def _is_blocked(self, example: Example) -> bool:
         texts = (*(message["content"] for message in example.prompt), example.truth)

@@ -27,7 +27,8 @@ def prepare(
         list[Path],
         typer.Argument(
             metavar="DATA...",
-            help="JSONL, JSON, CSV, TSV or parquet files; of puzzles, sets as chain_sum:500",
+            help="JSONL, JSON, CSV, TSV or parquet files; functions that make records, as "
+            "env.py:make:500; of puzzles, sets as chain_sum:500",
         ),
     ],
     task: Annotated[
@@ -73,7 +74,8 @@ def prepare(
         int,
         typer.Option(
             metavar="N",
-            help="Chooses the validation prompts, the puzzles, and the order of a benchmark",
+            help="Chooses the validation prompts, the puzzles, and the order of a benchmark; "
+            "functions get it",
         ),
     ] = 1,
     skip_unusable: Annotated[

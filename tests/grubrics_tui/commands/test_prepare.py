@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from grubrics_tui.cli import app
 from tests.engine.data.benchmark_records import write_records
 from tests.engine.preflight.project import Project
 from tests.grubrics_tui.conftest import Call
+from tests.paths import ROOT
 
 SUMS = "Frage,Antwort\n" + "".join(f"{a} + 1?,{a + 1}\n" for a in range(20))
 COLUMNS = ("--column", "question=Frage", "--column", "answer=Antwort")
@@ -72,6 +74,22 @@ def test_without_math_verify_it_says_what_is_not_compared(
     assert (check.status, "without math-verify" in check.message) == ("warn", True)
 
 
+@pytest.mark.waits
+def test_the_documented_function_becomes_a_config_that_passes_the_checks_of_its_data(
+    project: Project,
+) -> None:
+    guide = (ROOT / "docs" / "tasks.md").read_text()
+    [code] = re.findall(r"`subtraction.py`\n\n```python\n(.*?)```", guide, re.DOTALL)
+    (project.root / "subtraction.py").write_text(code)
+    commands = re.findall(r"    grubrics-tui (.*subtraction.*)", guide)
+    for command in commands:
+        result = run(*command.replace("MODEL", "models/base").split())
+        assert result.exit_code == 0, result.output
+    assert [command.split()[0] for command in commands] == ["prepare", "init"]
+    bad = [name for name, check in project.checks("subtraction").items() if check.status == "fail"]
+    assert bad == []
+
+
 def test_the_answer_says_what_the_block_list_left_out() -> None:
     Path("list.txt").write_text("# no threes\n3 +\nnowhere\n")
     words = ("prepare", "sums.csv", *COLUMNS, "--blocklist", "list.txt")
@@ -92,6 +110,7 @@ def test_the_answer_says_what_the_block_list_left_out() -> None:
         (("sums.csv", "--task", "question"), "did you mean 'questions'?"),
         (("sums.csv", "--val-share", "1"), "--val-share 1 must be between 0 and 1"),
         (("none.csv",), "none.csv does not exist"),
+        (("none.py:make",), "none.py does not exist"),
         (("sums.csv", *COLUMNS, "--blocklist", "none.txt"), "--blocklist none.txt does not exist"),
         (
             ("sums.csv", *COLUMNS, "--blocklist", "/dev/null"),
