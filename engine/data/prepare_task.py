@@ -19,7 +19,7 @@ from engine.data.digests import DigestSet
 from engine.data.own_records import OwnRecords
 from engine.data.records import Record, read_records, require_file
 from engine.data.task_file import TaskFile, prompt_digest
-from engine.tasks.task import Example, RecordError, Task
+from engine.tasks.task import Example, RecordError, RecordFormat
 
 TRAIN, VALIDATION = "train.parquet", "val.parquet"
 _MOST_PROBLEMS = 3
@@ -71,7 +71,7 @@ class Prepared:
 
 
 def prepare_task(
-    task: Task,
+    task: RecordFormat,
     data: Sequence[Path],
     validation: Sequence[Path],
     options: PrepareOptions,
@@ -157,7 +157,7 @@ def _sources(paths: Sequence[Path], options: PrepareOptions, *, in_files: bool) 
 
 def _task_file(
     path: Path,
-    task: Task,
+    task: RecordFormat,
     split: str,
     options: PrepareOptions,
     sources: Mapping[str, str],
@@ -195,7 +195,7 @@ class _Reader:
 
     def __init__(
         self,
-        task: Task,
+        task: RecordFormat,
         match: Callable[[Iterable[str]], Mapping[str, str]],
         options: PrepareOptions,
         report: Report,

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from engine.base.parquet import pa, pq
 from engine.data.contract import FileFacts, Row, rewrite_facts
-from engine.tasks.task import Example, Task
+from engine.tasks.task import Example, RecordFormat
 
 _BATCH = 10_000
 
@@ -29,7 +29,9 @@ class TaskFile:
     prompt.
     """
 
-    def __init__(self, path: Path, task: Task, facts: FileFacts, system: str | None) -> None:
+    def __init__(
+        self, path: Path, task: RecordFormat, facts: FileFacts, system: str | None
+    ) -> None:
         self._path, self._task, self._facts, self._system = path, task, facts, system
         self._part = path.with_name(f".{path.name}.part")
         self._schema = _schema(task, facts)
@@ -84,7 +86,7 @@ class TaskFile:
         }
 
 
-def _schema(task: Task, facts: FileFacts) -> pa.Schema:
+def _schema(task: RecordFormat, facts: FileFacts) -> pa.Schema:
     message = pa.struct([("role", pa.string()), ("content", pa.string())])
     extra = [("index", pa.int64()), ("split", pa.string()), ("question_id", pa.string())]
     extra += [("question", pa.string()), *((name, pa.string()) for name in task.extra)]

@@ -35,7 +35,8 @@ def prepare(
         str | None,
         typer.Option(
             metavar="TASK",
-            help=f"Task of the prompts, which also scores the answers (default: {_TASK})",
+            help="Task of the prompts, which also scores the answers; rows: your own reward "
+            f"function does (default: {_TASK})",
         ),
     ] = None,
     benchmark: Annotated[
@@ -97,7 +98,7 @@ def prepare(
     occurs twice is written once, and none is in both files. A benchmark is one file for evaluate.
     """
     from engine.data.prepare_task import PrepareOptions
-    from engine.tasks.registry import find_task
+    from engine.tasks.registry import find_format
 
     if benchmark is not None:
         decided = {"--task": task, "--val": val, "--val-share": val_share, "--column": column}
@@ -110,7 +111,7 @@ def prepare(
             made = _prepare_benchmark(benchmark, data, options, report)
         answer(*made, as_json)
         return
-    chosen = find_task(task or _TASK)
+    chosen = find_format(task or _TASK)
     folder = out or Path("data", data[0].stem if chosen.make_records is None else chosen.name)
     columns = _columns(column or [], list(chosen.columns))
     share = _VAL_SHARE if val_share is None else val_share
@@ -146,7 +147,7 @@ def _prepare_benchmark(
 
 
 def _prepare_task(
-    task: tasks.Task,
+    task: tasks.RecordFormat,
     data: list[Path],
     val: list[Path],
     options: PrepareOptions,
@@ -154,7 +155,9 @@ def _prepare_task(
 ) -> tuple[dict[str, Any], str]:
     """Write the two files of a task; what was written as JSON and as text."""
     from engine.data.prepare_task import prepare_task
+    from engine.tasks.task import Task as ScoredTask
 
+    scored = f"--task {task.name}" if isinstance(task, ScoredTask) else "--reward FILE.py"
     prepared, folder = prepare_task(task, data, val, options, report), options.folder
     value = {
         "task": task.name,
@@ -167,7 +170,7 @@ def _prepare_task(
         f"wrote {folder}/train.parquet ({count_of(prepared.train, 'prompt')}) and val.parquet "
         f"({count_of(prepared.validation, 'prompt')})",
         *_remark_lines(prepared),
-        f"next: grubrics-tui init {folder}/train.parquet --task {task.name}",
+        f"next: grubrics-tui init {folder}/train.parquet {scored}",
     ]
     return value, "\n".join(lines)
 
