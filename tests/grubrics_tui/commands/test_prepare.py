@@ -89,6 +89,7 @@ def test_a_documented_function_becomes_a_config_that_passes_the_checks_of_its_da
     assert [command.split()[0] for command in commands] == ["prepare", "init"]
     checks = project.checks(name)
     assert [check for check in checks.values() if check.status == "fail"] == []
+    assert checks["audit"].status == "ok"
     assert "scored 4 of 4 sample rows, 0 to 1" in checks["reward"].message
 
 
