@@ -35,7 +35,7 @@ def _report_nothing(read: int, source: str) -> None:
 @dataclass(frozen=True)
 class PrepareOptions:
     """``columns``: those of the files by names of the task's; ``system`` precedes every prompt.
-    Records whose prompt or truth contains a text of the file ``blocklist`` are left out.
+    Records with a text of the file ``blocklist`` in the prompt or a right answer are left out.
 
     Without a file of its own, validation gets about ``val_share`` of the prompts, at least one.
     Which ones follows from ``seed`` and their text alone, so more records move none of them.
@@ -256,8 +256,8 @@ class _Reader:
         return True
 
     def _is_blocked(self, example: Example) -> bool:
-        texts = (*(message["content"] for message in example.prompt), example.truth)
-        return self.prepared.blocked is not None and self.prepared.blocked.blocks(*texts)
+        blocked = self.prepared.blocked
+        return blocked is not None and blocked.blocks(*example.texts)
 
     def _note_unusable(self, problem: str) -> None:
         if not self._options.skip_unusable:

@@ -22,13 +22,19 @@ class Example:
     """One prompt and the truth that its answer is scored against.
 
     ``extra`` is for the scorer, in ``extra_info``. ``id`` names it in its data set; if empty, the
-    prompt identifies it.
+    prompt identifies it. ``accepted`` are right answers beside the truth.
     """
 
     prompt: tuple[Message, ...]
     truth: str
     extra: Mapping[str, str] = field(default_factory=dict)
     id: str = ""
+    accepted: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of the prompt, and the right answers."""
+        return *(message["content"] for message in self.prompt), self.truth, *self.accepted
 
 
 @dataclass(frozen=True)

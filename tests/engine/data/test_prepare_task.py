@@ -14,6 +14,7 @@ from engine.data.blocklist import BlockedCounts
 from engine.data.contract import read_facts, read_rows
 from engine.data.prepare_task import Prepared, PrepareOptions, prepare_task
 from engine.tasks.questions import QUESTIONS
+from engine.tasks.reading import READING
 
 
 def write(path: Path, *records: dict[str, Any]) -> Path:
@@ -185,6 +186,17 @@ def test_a_block_list_without_hits_changes_no_row(tmp_path: Path) -> None:
     blocklist.write_text("nowhere\n")
     data = write(tmp_path / "a.jsonl", *sums(50))
     assert prepare(data, blocklist=blocklist)[1:] == prepare(data)[1:]
+
+
+def test_the_block_list_covers_every_right_answer(tmp_path: Path) -> None:
+    blocklist = tmp_path / "list.txt"
+    blocklist.write_text("second\n")
+    records = [{"question": f"{n}?", "answers": ["first", f"the Second {n}"]} for n in range(3)]
+    others = [{"question": f"{n}!", "answers": ["first"]} for n in range(5)]
+    data = write(tmp_path / "a.jsonl", *records, *others)
+    options = PrepareOptions(tmp_path / "out", blocklist=blocklist)
+    prepared = prepare_task(READING, [data], [], options)
+    assert (prepared.train + prepared.validation, prepared.hits) == (5, {"second": 3})
 
 
 def test_the_block_list_covers_records_for_validation_too(tmp_path: Path) -> None:
