@@ -82,15 +82,18 @@ def open_lock(path: Path) -> int:
         return _open_in(folder, path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
-def write_atomic(path: Path, text: str) -> None:
-    """Replace ``path`` so that a reader sees the old or the new text, never a part of either."""
+def write_atomic(path: Path, text: str | Iterable[str]) -> None:
+    """Replace ``path`` so that a reader sees the old or the new text, never a part of either.
+
+    ``text`` may be an iterable of its parts, of which memory holds one.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with _folder_of(path) as (folder, _), _errors_name(path):
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         descriptor = _open_in(folder, temporary, flags, 0o600)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
-                handle.write(text)
+                handle.writelines([text] if isinstance(text, str) else text)
                 handle.flush()
                 os.fsync(handle.fileno())
                 os.fchmod(handle.fileno(), _mode_of_file(folder))

@@ -29,6 +29,8 @@ class FileFacts:
 
     ``sources`` maps input paths to content hashes. ``composition`` counts rows per dataset. The
     task ``preset`` scores the answers to a ``benchmark``, whatever scores those to other files.
+    ``blocked`` counts, by text of a block list, the records that were left out of the files of the
+    call.
     """
 
     preset: str
@@ -39,6 +41,14 @@ class FileFacts:
     composition: Mapping[str, int] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     benchmark: str | None = None
+    blocked: Mapping[str, int] = field(default_factory=dict)
+
+    def to_metadata(self) -> dict[bytes, bytes]:
+        """The metadata of a file. What most files do not have is left out where it is not used, so
+        that adding it changed the bytes of no other file."""
+        rare = {"benchmark", "blocked"}
+        value = {name: value for name, value in asdict(self).items() if value or name not in rare}
+        return {METADATA_KEY: json.dumps(value, sort_keys=True).encode()}
 
 
 @cache
@@ -75,8 +85,8 @@ def write_rows(path: Path, rows: Sequence[Row], facts: FileFacts) -> None:
         {**row, "extra_info": {**row["extra_info"], "index": index}}
         for index, row in enumerate(rows)
     ]
-    metadata = {METADATA_KEY: json.dumps(asdict(facts), sort_keys=True).encode()}
-    table = pa.Table.from_pylist(numbered, schema=grpo_schema().with_metadata(metadata))
+    schema = grpo_schema().with_metadata(facts.to_metadata())
+    table = pa.Table.from_pylist(numbered, schema=schema)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.part")
     try:
@@ -100,6 +110,25 @@ def read_facts(path: Path) -> FileFacts | None:
         return FileFacts(**json.loads(raw)) if raw is not None else None
     except (TypeError, ValueError):
         return None
+
+
+def rewrite_facts(path: Path, facts: FileFacts) -> None:
+    """Replace the facts of a written file, for those that only its last row decides.
+
+    Its groups of rows are copied one by one.
+    """
+    copy = path.with_name(f"{path.name}.copy")
+    try:
+        with open_parquet(path) as file:
+            schema = file.schema_arrow.with_metadata(facts.to_metadata())
+            with pq.ParquetWriter(copy, schema) as writer:
+                for number in range(file.num_row_groups):
+                    group = file.read_row_group(number)
+                    writer.write_table(group.replace_schema_metadata(schema.metadata))
+        copy.replace(path)
+    except BaseException:
+        copy.unlink(missing_ok=True)
+        raise
 
 
 def row_problem(row: Row) -> str | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
@@ -31,14 +32,16 @@ def read_holdout(path: Path | None) -> frozenset[str]:
     return frozenset(str(entry) for entry in ids)
 
 
-def repeated_ids(examples: Iterable[Example], held_out: Collection[str]) -> frozenset[str]:
+def repeated_ids(examples: Sequence[Example], held_out: Collection[str]) -> frozenset[str]:
     """Return the IDs of examples that repeat a held-out question under another ID."""
-    texts = {example.question_id: plain_text(example.question) for example in examples}
-    held_texts = {text for question_id, text in texts.items() if question_id in held_out}
+    held_out = frozenset(held_out)
+    held_texts = {
+        plain_text(example.question) for example in examples if example.question_id in held_out
+    }
     return frozenset(
-        question_id
-        for question_id, text in texts.items()
-        if text in held_texts and question_id not in held_out
+        example.question_id
+        for example in examples
+        if example.question_id not in held_out and plain_text(example.question) in held_texts
     )
 
 
@@ -53,6 +56,10 @@ def plain_text(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def write_holdout(path: Path, ids: Sequence[str], seed: int, subset: str) -> None:
-    """Write the IDs with the seed and the subset they were drawn with."""
-    jsonl.write_json(path, {"holdout_ids": list(ids), "seed": seed, "subset": subset})
+def write_holdout(
+    path: Path, ids: Sequence[str], seed: int, subset: str, more: Mapping[str, Any] | None = None
+) -> None:
+    """Write the IDs with the seed and the subset they were drawn with, and ``more`` about it."""
+    jsonl.write_json(
+        path, {"holdout_ids": list(ids), "seed": seed, "subset": subset, **(more or {})}
+    )

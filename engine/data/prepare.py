@@ -19,6 +19,7 @@ from engine.base.counts import count_of
 from engine.base.errors import UsageError, guarded
 from engine.base.files import fingerprints
 from engine.data.adapters import Example, get_adapter
+from engine.data.blocklist import RecordFilter
 from engine.data.cache import read_cache
 from engine.data.contract import FileFacts, Row, read_facts, write_rows
 from engine.data.holdout import read_holdout, repeated_ids
@@ -53,6 +54,7 @@ class PrepareOptions:
     use_contrastive: bool = True
     holdout: Path | None = None
     val_items: int = 64
+    blocklist: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,13 @@ def prepare_preset(name: str, preset: Preset, options: PrepareOptions) -> list[P
     All files are composed before the first one is written, so unusable input writes none.
     """
     print(f"=== Preset: {name} ===")
+    blocked = RecordFilter.read(options.blocklist) if options.blocklist else None
     pools = {
-        dataset: load_pool(dataset, spec, options)
+        dataset: load_pool(dataset, spec, options, blocked)
         for dataset, spec in preset.all_datasets().items()
     }
+    for line in blocked.format_lines() if blocked else ():
+        print(f"  {line}")
     train = {dataset: pool.train for dataset, pool in pools.items()}
     if preset.type == "curriculum":
         files = _phase_files(preset, train, options)
@@ -98,7 +103,8 @@ def prepare_preset(name: str, preset: Preset, options: PrepareOptions) -> list[P
     if not any(file.split == "val" for file in files):
         is_known = any(pool.held_out for pool in pools.values())
         _without_validation(_validation_path(preset, options), options, is_known)
-    return [_write(file, name, preset, options) for file in files]
+    hits = blocked.counts.hits if blocked else {}
+    return [_write(file, name, preset, options, hits) for file in files]
 
 
 def phase_weights(preset: Preset, phase: tuple[float, float]) -> dict[str, float]:
@@ -110,11 +116,14 @@ def phase_weights(preset: Preset, phase: tuple[float, float]) -> dict[str, float
     }
 
 
-def load_pool(dataset: str, spec: DatasetSpec, options: PrepareOptions) -> Pool:
+def load_pool(
+    dataset: str, spec: DatasetSpec, options: PrepareOptions, blocked: RecordFilter | None = None
+) -> Pool:
     """The dataset's rows with cached gold, split by the holdout.
 
     Rows whose gold scores are all equal are left out: they reward no ranking. With
-    ``only_cached`` rows without gold scores are left out too.
+    ``only_cached`` rows without gold scores are left out too, and so are those that ``blocked``
+    finds.
     """
     adapter = get_adapter(dataset)
     loaded = adapter.load(spec.path, spec.meta_eval_path)
@@ -122,6 +131,8 @@ def load_pool(dataset: str, spec: DatasetSpec, options: PrepareOptions) -> Pool:
     for note in cache.notes(loaded):
         print(f"note: {note}", file=sys.stderr)
     examples = with_cached_gold(loaded, cache)
+    if blocked is not None:
+        examples = [example for example in examples if not blocked.blocks(*example.texts)]
     usable = _usable(dataset, spec, examples, options)
     held_out = read_holdout(options.holdout)
     repeats = repeated_ids(loaded, held_out)
@@ -227,7 +238,13 @@ def _note_repeats(file: PlannedFile) -> None:
             print(note, file=sys.stderr)
 
 
-def _write(file: PlannedFile, name: str, preset: Preset, options: PrepareOptions) -> Path:
+def _write(
+    file: PlannedFile,
+    name: str,
+    preset: Preset,
+    options: PrepareOptions,
+    blocked: Mapping[str, int],
+) -> Path:
     composition = dict(sorted(Counter(str(row["data_source"]) for row in file.rows).items()))
     specs = preset.all_datasets().values()
     inputs = [path for spec in specs for path in (spec.path, spec.meta_eval_path, spec.cache)]
@@ -238,7 +255,8 @@ def _write(file: PlannedFile, name: str, preset: Preset, options: PrepareOptions
         holdout=str(options.holdout) if options.holdout is not None else None,
         seed=options.seed,
         composition=composition,
-        sources=fingerprints([*inputs, options.holdout]),
+        sources=fingerprints([*inputs, options.holdout, options.blocklist]),
+        blocked=blocked,
     )
     write_rows(file.path, file.rows, facts)
     total = len(file.rows)
@@ -336,6 +354,7 @@ def _options(args: argparse.Namespace, holdout: Path | None) -> PrepareOptions:
         use_contrastive=contrastive_enabled(os.environ),
         holdout=holdout,
         val_items=args.val_items,
+        blocklist=args.blocklist,
     )
 
 
@@ -357,6 +376,13 @@ def _parser() -> argparse.ArgumentParser:
     shared.add_argument("--seed", type=int, default=42)
     shared.add_argument(
         "--only-cached", action="store_true", help="leave out rows without gold scores"
+    )
+    shared.add_argument(
+        "--blocklist",
+        type=Path,
+        metavar="FILE",
+        help="leave out records whose question, rubric or answers contain a text of FILE, one a "
+        "line, in any case",
     )
     shared.add_argument(
         "--presets",

@@ -20,6 +20,7 @@ from engine.base.counts import count_of
 from engine.base.errors import UsageError, guarded
 from engine.data.adapters import Example, get_adapter
 from engine.data.adapters.rubric_graded import read_completions
+from engine.data.blocklist import RecordFilter
 from engine.data.holdout import repeated_ids, write_holdout
 from engine.rubrics.prompts import rubric_messages
 from engine.rubrics.rubric import has_wanted_sum, scaled_to_sum
@@ -88,9 +89,10 @@ def with_wanted_sums(examples: Sequence[Example]) -> tuple[Example, ...]:
 
     Those whose points sum to 0 or less are left out.
     """
-    scaled = [(example, scaled_to_sum(example.golden_rubric)) for example in examples]
     return tuple(
-        replace(example, golden_rubric=text) for example, text in scaled if text is not None
+        replace(example, golden_rubric=text)
+        for example in examples
+        if (text := scaled_to_sum(example.golden_rubric)) is not None
     )
 
 
@@ -103,18 +105,27 @@ def prepare_sft(
     holdout_size: int = 500,
     seed: int = 42,
     points: Points = "scaled",
+    blocklist: Path | None = None,
 ) -> SftSplit:
-    """Write ``train.jsonl`` and ``holdout_ids.json`` into ``output_dir``."""
-    split = _teachable(_load_split(dataset, oss_eval, meta_eval, subset, holdout_size, seed))
+    """Write ``train.jsonl`` and ``holdout_ids.json`` into ``output_dir``.
+
+    Questions that contain a text of ``blocklist``, in a rubric or answer too, are neither held out
+    nor taught.
+    """
+    blocked = RecordFilter.read(blocklist) if blocklist else None
+    split = _load_split(dataset, oss_eval, meta_eval, subset, holdout_size, seed, blocked)
+    split = _teachable(split)
     if points == "scaled":
         split = _scaled(split)
     if not split.train:
         raise UsageError(f"{dataset}: subset '{subset}' has no questions (see --stats)")
     output_dir.mkdir(parents=True, exist_ok=True)
     train, holdout = output_dir / "train.jsonl", output_dir / "holdout_ids.json"
-    lines = [json.dumps(sft_record(example), ensure_ascii=False) for example in split.train]
-    files.write_atomic(train, "\n".join(lines) + "\n")
-    write_holdout(holdout, split.holdout_ids, seed, subset)
+    records = (sft_record(example) for example in split.train)
+    lines = (f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
+    files.write_atomic(train, lines)
+    more = {"blocked": blocked.counts.to_json()} if blocked else {}
+    write_holdout(holdout, split.holdout_ids, seed, subset, more)
     print(f"[sft] Wrote {count_of(len(split.train), 'row')} -> {train}")
     print(f"[sft] Wrote {count_of(len(split.holdout_ids), 'held-out ID')} -> {holdout}")
     return split
@@ -156,6 +167,7 @@ def _load_split(
     subset: Subset,
     holdout_size: int,
     seed: int,
+    blocked: RecordFilter | None = None,
 ) -> SftSplit:
     if holdout_size < 0:
         raise UsageError(f"--holdout_size {holdout_size} must be at least 0")
@@ -163,6 +175,10 @@ def _load_split(
         print(f"warning: {meta_eval} does not exist, so no question has answers", file=sys.stderr)
         meta_eval = None
     examples = get_adapter(dataset).load(oss_eval, None)
+    if blocked is not None:
+        examples = [example for example in examples if not blocked.blocks(*example.texts)]
+        for line in blocked.format_lines():
+            print(f"[sft] {line[0].upper()}{line[1:]}")
     answered = frozenset(read_completions(meta_eval, dataset))
     split = split_for_sft(examples, answered, subset, holdout_size, seed)
     if not split.holdout_ids and holdout_size:
@@ -180,9 +196,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     source = (args.dataset, args.oss_eval_path, args.meta_eval_path)
     draw = (args.subset, args.holdout_size, args.seed)
     if not args.stats:
-        prepare_sft(*source, args.output_dir, *draw, args.points)
+        prepare_sft(*source, args.output_dir, *draw, args.points, args.blocklist)
         return 0
-    split = _load_split(*source, *draw)
+    blocked = RecordFilter.read(args.blocklist) if args.blocklist else None
+    split = _load_split(*source, *draw, blocked)
     lengths = sorted(len(example.golden_rubric) for example in split.train) or [0]
     print(f"with answers: {split.with_answers}, without: {split.no_answers}")
     print(f"held out: {len(split.holdout_ids)}, SFT rows: {len(split.train)}")
@@ -211,6 +228,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--holdout_size", type=int, default=500)
     parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument(
+        "--blocklist",
+        type=Path,
+        metavar="FILE",
+        help="leave out questions that contain a text of FILE, one a line, in any case, also in "
+        "their rubric or answers",
+    )
     parser.add_argument("--stats", action="store_true", help="print the sizes and write nothing")
     return parser
 

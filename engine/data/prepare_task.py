@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from engine.base.errors import UsageError, with_advice
-from engine.base.files import content_hash
+from engine.base.files import content_hash, fingerprints
 from engine.data.benchmarks import Benchmark
+from engine.data.blocklist import RecordFilter
 from engine.data.contract import FileFacts
+from engine.data.digests import DigestSet
+from engine.data.own_records import OwnRecords
 from engine.data.records import Record, read_records, require_file
 from engine.data.task_file import TaskFile, prompt_digest
-from engine.tasks.task import Example, RecordError, Task
+from engine.tasks.task import Example, RecordError, RecordFormat
 
 TRAIN, VALIDATION = "train.parquet", "val.parquet"
 _MOST_PROBLEMS = 3
+
+Report = Callable[[int, str], None]
+"""Gets the number of records that were read, and the file of the last one."""
+
+
+def _report_nothing(read: int, source: str) -> None:
+    pass
 
 
 @dataclass(frozen=True)
 class PrepareOptions:
     """``columns``: those of the files by names of the task's; ``system`` precedes every prompt.
+    Records with a text of the file ``blocklist`` in the prompt or a right answer are left out.
 
     Without a file of its own, validation gets about ``val_share`` of the prompts, at least one.
     Which ones follows from ``seed`` and their text alone, so more records move none of them.
@@ -36,13 +47,14 @@ class PrepareOptions:
     val_share: float = 0.1
     seed: int = 1
     skip_unusable: bool = False
+    blocklist: Path | None = None
 
 
 @dataclass
 class Prepared:
     """What was written; a benchmark is all ``validation``. ``repeats`` counts records whose prompt
     an earlier one has; ``unusable`` those that are no example of the task. ``limits``: what its
-    scorer cannot do here."""
+    scorer cannot do here. ``blocked``: what was left out by the block list; None without one."""
 
     train: int = 0
     validation: int = 0
@@ -50,21 +62,33 @@ class Prepared:
     unusable: int = 0
     problems: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
+    blocked: RecordFilter | None = None
+
+    @property
+    def hits(self) -> Mapping[str, int]:
+        """The records that were left out, by text of the block list."""
+        return {} if self.blocked is None else self.blocked.counts.hits
 
 
 def prepare_task(
-    task: Task, data: Sequence[Path], validation: Sequence[Path], options: PrepareOptions
+    task: RecordFormat,
+    data: Sequence[Path],
+    validation: Sequence[Path],
+    options: PrepareOptions,
+    report: Report = _report_nothing,
 ) -> Prepared:
     """Write ``train.parquet`` and ``val.parquet`` to the folder, both or none.
 
     Prompts are read in the order of the files; the same input gives the same bytes. A prompt of
-    ``validation`` is in no training file. UsageError for records that are no examples, unless they
-    are skipped, and where either file would be empty.
+    ``validation`` is in no training file. Memory holds a group of rows, and a few bytes of each
+    prompt. UsageError for records that are no examples, unless they are skipped, and where either
+    file would be empty.
     """
     if not 0 < options.val_share < 1:
         raise UsageError(f"--val-share {options.val_share:g} must be between 0 and 1")
-    reader = _Reader(task, partial(task.match_columns, chosen=options.columns), options)
-    sources = _sources((*validation, *data), in_files=task.make_records is None)
+    reader = _Reader(task, partial(task.match_columns, chosen=options.columns), options, report)
+    in_files = task.make_records is None
+    sources = _sources((*validation, *data), options, in_files=in_files)
     with ExitStack() as stack:
         stack.enter_context(_folder(options.folder))
         train, held_out = (
@@ -80,13 +104,18 @@ def prepare_task(
         prepared = reader.prepared
         prepared.train, prepared.validation = train.rows, held_out.rows
         _require_rows(prepared, data)
-        train.keep()
-        held_out.keep()
+        for file in (train, held_out):
+            file.finish(prepared.hits)
+        for file in (train, held_out):
+            file.keep()
     return prepared
 
 
 def prepare_benchmark(
-    benchmark: Benchmark, data: Sequence[Path], options: PrepareOptions
+    benchmark: Benchmark,
+    data: Sequence[Path],
+    options: PrepareOptions,
+    report: Report = _report_nothing,
 ) -> Prepared:
     """Write all records to ``NAME.parquet`` in the folder, for ``evaluate``.
 
@@ -94,8 +123,8 @@ def prepare_benchmark(
     files of another schema, for records that are no examples, unless they are skipped, and where
     none is left.
     """
-    reader = _Reader(benchmark.task, benchmark.match_columns, options)
-    sources = _sources(data, in_files=True)
+    reader = _Reader(benchmark.task, benchmark.match_columns, options, report)
+    sources = _sources(data, options, in_files=True)
     path = options.folder / f"{benchmark.name}.parquet"
     with _folder(options.folder):
         examples = sorted(reader.read_all(data), key=lambda each: _place(each, options.seed))
@@ -104,22 +133,31 @@ def prepare_benchmark(
         with _task_file(path, benchmark.task, "test", options, sources, benchmark.name) as file:
             for example in examples:
                 file.add(example)
+            file.finish(reader.prepared.hits)
             file.keep()
     reader.prepared.validation = len(examples)
     return reader.prepared
 
 
-def _sources(paths: Sequence[Path], *, in_files: bool) -> dict[str, str]:
-    """The content hash of each input; empty for what is no file."""
-    if in_files:
-        for path in paths:
+def _sources(paths: Sequence[Path], options: PrepareOptions, *, in_files: bool) -> dict[str, str]:
+    """Content hashes by path; empty for a source that is no file.
+
+    UsageError for a file that does not exist or cannot be read.
+    """
+    hashes = {}
+    for path in paths:
+        hashes[str(path)] = ""
+        if (own := OwnRecords.parse(str(path))) is not None:
+            hashes |= own.fingerprints()
+        elif in_files:
             require_file(path)
-    return {str(path): (content_hash(path) if in_files else None) or "" for path in paths}
+            hashes[str(path)] = content_hash(path)
+    return hashes | fingerprints([options.blocklist])
 
 
 def _task_file(
     path: Path,
-    task: Task,
+    task: RecordFormat,
     split: str,
     options: PrepareOptions,
     sources: Mapping[str, str],
@@ -157,48 +195,69 @@ class _Reader:
 
     def __init__(
         self,
-        task: Task,
+        task: RecordFormat,
         match: Callable[[Iterable[str]], Mapping[str, str]],
         options: PrepareOptions,
+        report: Report,
     ) -> None:
-        self.prepared = Prepared()
-        self._task, self._match, self._options = task, match, options
+        blocked = RecordFilter.read(options.blocklist) if options.blocklist else None
+        self.prepared = Prepared(blocked=blocked)
+        self._task, self._match, self._options, self._report = task, match, options, report
         self._columns: dict[tuple[str, ...], Mapping[str, str]] = {}
-        self._seen = set[bytes]()
+        self._seen, self._read_count = DigestSet(), 0
 
     def read_all(self, paths: Iterable[Path]) -> Iterator[Example]:
         return chain.from_iterable(map(self._read_file, paths))
 
     def _read_file(self, path: Path) -> Iterator[Example]:
-        for number, record in self._records(path):
-            try:
-                example = self._read(record)
-            except RecordError as error:
-                self._note_unusable(f"{path}:{number}: {error}")
-                continue
-            except UsageError as error:
-                raise UsageError(f"{path}:{number}: {error}") from error
-            if (key := prompt_digest(example)) in self._seen:
-                self.prepared.repeats += 1
-                continue
-            self._seen.add(key)
-            limit = self._task.find_limit(example.extra)
-            if limit is not None and limit not in self.prepared.limits:
-                self.prepared.limits.append(limit)
-            yield example
+        with closing(self._records(path)) as records:
+            for number, record in records:
+                self._read_count += 1
+                self._report(self._read_count, str(path))
+                try:
+                    example = self._read(record)
+                except RecordError as error:
+                    self._note_unusable(f"{path}:{number}: {error}")
+                    continue
+                except UsageError as error:
+                    raise UsageError(f"{path}:{number}: {error}") from error
+                if self._is_wanted(example):
+                    yield example
 
-    def _records(self, path: Path) -> Iterator[tuple[int, Record]]:
-        if self._task.make_records is None:
-            return read_records(path)
-        made = self._task.make_records(str(path), self._options.seed)
-        return ((number, dict(record)) for number, record in enumerate(made))
+    def _records(self, path: Path) -> Generator[tuple[int, Record | RecordError], None, None]:
+        """The records with their numbers, or why one could not be made."""
+        if (own := OwnRecords.parse(str(path))) is not None:
+            yield from own.make(self._options.seed)
+        elif self._task.make_records is None:
+            yield from read_records(path)
+        else:
+            made = self._task.make_records(str(path), self._options.seed)
+            yield from ((number, dict(record)) for number, record in enumerate(made))
 
-    def _read(self, record: Record) -> Example:
+    def _read(self, record: Record | RecordError) -> Example:
+        if isinstance(record, RecordError):
+            raise record
         names = tuple(record)
         if names not in self._columns:
             self._columns[names] = self._match(names)
         columns = self._columns[names]
         return self._task.read({n: record.get(columns.get(n, "")) for n in self._task.columns})
+
+    def _is_wanted(self, example: Example) -> bool:
+        """Whether the example is new and not blocked; notes what the scorer cannot do."""
+        if self._is_blocked(example):
+            return False
+        if not self._seen.add(prompt_digest(example)):
+            self.prepared.repeats += 1
+            return False
+        limit = self._task.find_limit(example.extra)
+        if limit is not None and limit not in self.prepared.limits:
+            self.prepared.limits.append(limit)
+        return True
+
+    def _is_blocked(self, example: Example) -> bool:
+        blocked = self.prepared.blocked
+        return blocked is not None and blocked.blocks(*example.texts)
 
     def _note_unusable(self, problem: str) -> None:
         if not self._options.skip_unusable:

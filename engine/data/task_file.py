@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from engine.base.parquet import pa, pq
-from engine.data.contract import METADATA_KEY, FileFacts, Row
-from engine.tasks.task import Example, Task
+from engine.data.contract import FileFacts, Row, rewrite_facts
+from engine.tasks.task import Example, RecordFormat
 
 _BATCH = 10_000
 
@@ -29,7 +29,9 @@ class TaskFile:
     prompt.
     """
 
-    def __init__(self, path: Path, task: Task, facts: FileFacts, system: str | None) -> None:
+    def __init__(
+        self, path: Path, task: RecordFormat, facts: FileFacts, system: str | None
+    ) -> None:
         self._path, self._task, self._facts, self._system = path, task, facts, system
         self._part = path.with_name(f".{path.name}.part")
         self._schema = _schema(task, facts)
@@ -55,10 +57,15 @@ class TaskFile:
         if len(self._batch) == _BATCH:
             self._write()
 
-    def keep(self) -> None:
-        """Put the whole file in its place."""
+    def finish(self, blocked: Mapping[str, int]) -> None:
+        """Write the rest, with what a block list left out, which is known only now."""
         self._write()
         self._writer.close()
+        if blocked:
+            rewrite_facts(self._part, replace(self._facts, blocked=blocked))
+
+    def keep(self) -> None:
+        """Put the finished file in its place."""
         self._part.replace(self._path)
 
     def _write(self) -> None:
@@ -79,7 +86,7 @@ class TaskFile:
         }
 
 
-def _schema(task: Task, facts: FileFacts) -> pa.Schema:
+def _schema(task: RecordFormat, facts: FileFacts) -> pa.Schema:
     message = pa.struct([("role", pa.string()), ("content", pa.string())])
     extra = [("index", pa.int64()), ("split", pa.string()), ("question_id", pa.string())]
     extra += [("question", pa.string()), *((name, pa.string()) for name in task.extra)]
@@ -89,5 +96,4 @@ def _schema(task: Task, facts: FileFacts) -> pa.Schema:
         ("reward_model", pa.struct([("ground_truth", pa.string()), ("style", pa.string())])),
         ("extra_info", pa.struct(extra)),
     ]
-    metadata = {METADATA_KEY: json.dumps(asdict(facts), sort_keys=True).encode()}
-    return pa.schema(fields).with_metadata(metadata)
+    return pa.schema(fields).with_metadata(facts.to_metadata())

@@ -10,6 +10,7 @@ import asyncio
 import ctypes
 import faulthandler
 import inspect
+import json
 import os
 import signal
 import socket
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.own_reward.loading import (
+    RECORD,
     LoadError,
     Source,
     defined_at,
@@ -91,6 +93,7 @@ class Scorer:
         self._function = function
         self._source = source
         self._busy = busy
+        self._plain = plain_record if source.contract == RECORD else plain
         self._loop: asyncio.AbstractEventLoop | None = None
         called = function.func if isinstance(function, partial) else function
         self.together = inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(
@@ -135,7 +138,7 @@ class Scorer:
     async def _awaited(self, number: int, coroutine: Coroutine[Any, Any, Any]) -> Reply:
         enter, leave = partial(self._busy.note, number), partial(self._busy.note, IDLE)
         try:
-            return Reply(number, "ok", plain(await _noted(coroutine, enter, leave)))
+            return Reply(number, "ok", self._plain(await _noted(coroutine, enter, leave)))
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -152,7 +155,7 @@ class Scorer:
         if inspect.isawaitable(result):
             self._loop = self._loop or asyncio.new_event_loop()
             result = self._loop.run_until_complete(_value_of(result))
-        return plain(result)
+        return self._plain(result)
 
     def _reply(self, number: int, call: Callable[[], Any]) -> Reply:
         try:
@@ -181,6 +184,20 @@ def plain(result: Any) -> Any:
     beside = {name: _beside(value) for name, value in named.items()}
     numbers = {name: value for name, value in beside.items() if value is not ...}
     return {"score": number_of(result["score"]), **numbers}
+
+
+def plain_record(result: Any) -> Any:
+    """A record of JSON's own types; TypeError for what is no mapping or holds other values."""
+    if not isinstance(result, Mapping):
+        raise TypeError(f"returned {type(result).__name__} {str(result)[:40]!r}, not a mapping")
+    return json.loads(json.dumps({**result}, default=_python_value))
+
+
+def _python_value(value: Any) -> Any:
+    """The value of a scalar or an array of numpy or torch."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"returned a record with a {type(value).__name__}, which JSON does not have")
 
 
 def number_of(result: Any) -> float:

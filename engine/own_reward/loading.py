@@ -1,4 +1,4 @@
-"""Import a reward function into this process. Only ``engine.own_reward.child`` does.
+"""Import a user's own function into this process. Only ``engine.own_reward.child`` does.
 
 The file is imported the way ``python FILE`` would: files beside it can be imported by their names.
 Where a run kept copies of them, their text is what is executed, under the original's name, so that
@@ -18,14 +18,26 @@ from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import engine
 from engine.base import files
 
-GIVEN = ("data_source", "solution_str", "ground_truth", "extra_info")
-"""What verl hands to every call, by name."""
 
+@dataclass(frozen=True)
+class Contract:
+    """``given``: what every call gets, by name. ``returns``: a number or a mapping with a
+    ``score``, or a mapping of JSON values."""
+
+    given: tuple[str, ...]
+    returns: Literal["score", "record"]
+    caller: str
+
+
+SCORE = Contract(
+    ("data_source", "solution_str", "ground_truth", "extra_info"), "score", "as verl does"
+)
+RECORD = Contract(("seed", "index"), "record", "to make a record")
 
 _INSTALLED = {"site-packages", "dist-packages"}
 """Folders of libraries: a virtual environment may lie beside the function."""
@@ -48,6 +60,7 @@ class Source:
     kwargs: Mapping[str, Any]
     search: tuple[str, ...]
     copies: Mapping[str, str] = field(default_factory=dict)
+    contract: Contract = SCORE
 
     @property
     def folder(self) -> Path:
@@ -156,10 +169,9 @@ def _module_name(file: str) -> str:
 
 def _advice(error: BaseException, source: Source) -> str:
     if isinstance(error, ImportError) and "relative import" in str(error):
-        return (
-            "; a file that is named by its path belongs to no package: import files beside it by "
-            "their names, or set reward.custom_reward_function.path=pkg://PACKAGE.MODULE"
-        )
+        by_name = "; a file that is named by its path belongs to no package: import files beside it"
+        module = ", or set reward.custom_reward_function.path=pkg://PACKAGE.MODULE"
+        return f"{by_name} by their names{module if source.contract == SCORE else ''}"
     if isinstance(error, SystemExit):
         return " while it was imported"
     return ""
@@ -181,14 +193,15 @@ def _require_signature(source: Source, function: Callable[..., Any]) -> None:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return
+    contract = source.contract
     try:
-        signature.bind(**{**dict.fromkeys(GIVEN), **source.kwargs})
+        signature.bind(**{**dict.fromkeys(contract.given), **source.kwargs})
     except TypeError as error:
         place = defined_at(function, source.folder) or _short(source)
         more = f", and reward_kwargs {', '.join(source.kwargs)}" if source.kwargs else ""
         raise LoadError(
-            f"{place}: {source.name}{signature} cannot be called as verl does, with "
-            f"{', '.join(GIVEN)} by name{more}: {error}"
+            f"{place}: {source.name}{signature} cannot be called {contract.caller}, with "
+            f"{', '.join(contract.given)} by name{more}: {error}"
         ) from error
 
 

@@ -218,7 +218,8 @@ class RewardProcess:
     def _too_slow(self, place: str | None) -> RewardTimeoutError:
         where = f" ({place})" if place else ""
         return RewardTimeoutError(
-            f"{self.source.name} gave no score within {self.limit_s:g} s{where}"
+            f"{self.source.name} gave no {self.source.contract.returns} within {self.limit_s:g} s"
+            f"{where}"
         )
 
     async def _conclude(self) -> None:

@@ -187,6 +187,8 @@ def type_complaint(key: str, value: Any, default: Any) -> str | None:
     replace few other defaults, because verl's workers compute with them.
     """
     if isinstance(default, str) and isinstance(value, list) and TAKES_LISTS.fullmatch(key):
+        if not value and key.endswith("_files"):
+            return "at least one file; grubrics-tui prepare writes it from records or a function"
         fits = value and all(isinstance(item, str) for item in value)
         return None if fits else "a text or a list of texts"
     if isinstance(value, str) and TAKES_TEXT.fullmatch(key):

@@ -8,13 +8,14 @@ A package adds one through an entry point of the group ``grubrics.tasks``:
 
 from __future__ import annotations
 
-from engine.base.errors import unknown_name
+from engine.base.errors import UsageError, unknown_name
 from engine.base.plugins import load
 from engine.tasks.code import CODE
 from engine.tasks.puzzles import PUZZLES
 from engine.tasks.questions import QUESTIONS
 from engine.tasks.reading import READING
-from engine.tasks.task import Task
+from engine.tasks.rows import ROWS
+from engine.tasks.task import RecordFormat, Task
 from engine.tasks.tool_calls import JSON, TOOL_CALLS
 from engine.tasks.workflows import WORKFLOWS
 
@@ -33,6 +34,16 @@ def tasks() -> dict[str, Task]:
 def find_task(name: str) -> Task:
     """The task of a name. UsageError for an unknown one, with the nearest."""
     known = tasks()
+    if name == ROWS.name and name not in known:
+        raise UsageError(
+            f"{name} are scored by your own reward function: name it with --reward "
+            "FILE.py:FUNCTION instead of --task"
+        )
     if name not in known:
         raise unknown_name("task", name, known)
     return known[name]
+
+
+def find_format(name: str) -> RecordFormat:
+    """The task of a name, or the format of rows for a reward function. UsageError as before."""
+    return ROWS if name == ROWS.name and name not in tasks() else find_task(name)

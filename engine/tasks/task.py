@@ -1,4 +1,4 @@
-"""The declaration of a task."""
+"""The declarations of a task and of a format of records."""
 
 from __future__ import annotations
 
@@ -22,13 +22,19 @@ class Example:
     """One prompt and the truth that its answer is scored against.
 
     ``extra`` is for the scorer, in ``extra_info``. ``id`` names it in its data set; if empty, the
-    prompt identifies it.
+    prompt identifies it. ``accepted`` are right answers beside the truth.
     """
 
     prompt: tuple[Message, ...]
     truth: str
     extra: Mapping[str, str] = field(default_factory=dict)
     id: str = ""
+    accepted: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of the prompt, and the right answers."""
+        return *(message["content"] for message in self.prompt), self.truth, *self.accepted
 
 
 @dataclass(frozen=True)
@@ -40,38 +46,22 @@ class Column:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
-    """How a record becomes a prompt, and what scores the answers.
+class RecordFormat:
+    """How a record becomes a prompt.
 
-    ``scorer`` is ``module:function`` under the contract of verl's ``compute_score``; it runs in a
-    process of its own. ``extra`` names what ``read`` puts into ``Example.extra``. ``right_answer``
-    writes a response that must get the full score, from the truth and the extra values.
-    ``find_limit`` says what the scorer cannot do here for a row with these extra values, such as
-    without a package that is not installed; None for nothing. ``is_rate`` says whether all scores
-    are 0 (wrong) or 1 (right) with these arguments of the scorer. ``metrics`` names the numbers
-    beside the score that an evaluation shows, each from 0 (wrong) to 1. A task whose records are in
-    no file makes them in ``make_records``, from what stands for a file and a seed.
+    ``extra`` names what ``read`` puts into ``Example.extra``. ``find_limit`` says what the scorer
+    cannot do here for a row with these extra values, such as without a package that is not
+    installed; None for nothing. A task whose records are in no file makes them in
+    ``make_records``, from what stands for a file and a seed.
     """
 
     name: str
     summary: str
-    scorer: str
     columns: Mapping[str, Column]
     read: Callable[[Values], Example]
     extra: tuple[str, ...] = ()
-    right_answer: Callable[[str, Mapping[str, str]], str]
     find_limit: Callable[[Mapping[str, str]], str | None] = lambda extra: None
-    is_rate: Callable[[Mapping[str, Any]], bool] = lambda arguments: False
-    metrics: tuple[str, ...] = ()
     make_records: Callable[[str, int], Iterable[Values]] | None = None
-
-    @property
-    def module(self) -> str:
-        return self.scorer.partition(":")[0]
-
-    @property
-    def function(self) -> str:
-        return self.scorer.partition(":")[2]
 
     def match_columns(self, given: Iterable[str], chosen: Mapping[str, str]) -> dict[str, str]:
         """The column of a file for each of the task's. ``chosen`` overrides the usual names.
@@ -94,3 +84,28 @@ class Task:
                     f"{', '.join(present) or 'none'}); name it with --column {name}=COLUMN"
                 )
         return matched
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task(RecordFormat):
+    """How a record becomes a prompt, and what scores the answers.
+
+    ``scorer`` is ``module:function`` under the contract of verl's ``compute_score``; it runs in a
+    process of its own. ``right_answer`` writes a response that must get the full score, from the
+    truth and the extra values. ``is_rate`` says whether all scores are 0 (wrong) or 1 (right) with
+    these arguments of the scorer. ``metrics`` names the numbers beside the score that an evaluation
+    shows, each from 0 (wrong) to 1.
+    """
+
+    scorer: str
+    right_answer: Callable[[str, Mapping[str, str]], str]
+    is_rate: Callable[[Mapping[str, Any]], bool] = lambda arguments: False
+    metrics: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> str:
+        return self.scorer.partition(":")[0]
+
+    @property
+    def function(self) -> str:
+        return self.scorer.partition(":")[2]

@@ -13,9 +13,10 @@ from engine.base.errors import UsageError
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import JsonOption
 from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared.progress import record_progress
 
 if TYPE_CHECKING:
-    from engine.data.prepare_task import Prepared, PrepareOptions
+    from engine.data.prepare_task import Prepared, PrepareOptions, Report
     from engine.tasks import task as tasks
 
 _TASK, _VAL_SHARE, _BENCHMARKS = "questions", 0.1, Path("data/benchmarks")
@@ -26,14 +27,16 @@ def prepare(
         list[Path],
         typer.Argument(
             metavar="DATA...",
-            help="JSONL, JSON, CSV, TSV or parquet files; of puzzles, sets as chain_sum:500",
+            help="JSONL, JSON, CSV, TSV or parquet files; functions that make records, as "
+            "env.py:make:500; of puzzles, sets as chain_sum:500",
         ),
     ],
     task: Annotated[
         str | None,
         typer.Option(
             metavar="TASK",
-            help=f"Task of the prompts, which also scores the answers (default: {_TASK})",
+            help="Task of the prompts, which also scores the answers; rows: your own reward "
+            f"function does (default: {_TASK})",
         ),
     ] = None,
     benchmark: Annotated[
@@ -72,12 +75,21 @@ def prepare(
         int,
         typer.Option(
             metavar="N",
-            help="Chooses the validation prompts, the puzzles, and the order of a benchmark",
+            help="Chooses the validation prompts, the puzzles, and the order of a benchmark; "
+            "functions get it",
         ),
     ] = 1,
     skip_unusable: Annotated[
         bool, typer.Option("--skip-unusable", help="Leave out records that are no examples")
     ] = False,
+    blocklist: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Leave out records whose prompt or right answer contains a text of FILE, one a "
+            "line, in any case",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the data files of a task, or a benchmark.
@@ -86,33 +98,38 @@ def prepare(
     occurs twice is written once, and none is in both files. A benchmark is one file for evaluate.
     """
     from engine.data.prepare_task import PrepareOptions
-    from engine.tasks.registry import find_task
+    from engine.tasks.registry import find_format
 
     if benchmark is not None:
         decided = {"--task": task, "--val": val, "--val-share": val_share, "--column": column}
         for option, given in decided.items():
             if given:
                 raise UsageError(f"--benchmark {benchmark} decides the prompts; leave out {option}")
-        options = PrepareOptions(out or _BENCHMARKS, {}, system, _VAL_SHARE, seed, skip_unusable)
-        answer(*_prepare_benchmark(benchmark, data, options), as_json)
+        folder = out or _BENCHMARKS
+        options = PrepareOptions(folder, {}, system, _VAL_SHARE, seed, skip_unusable, blocklist)
+        with record_progress(as_json) as report:
+            made = _prepare_benchmark(benchmark, data, options, report)
+        answer(*made, as_json)
         return
-    chosen = find_task(task or _TASK)
+    chosen = find_format(task or _TASK)
     folder = out or Path("data", data[0].stem if chosen.make_records is None else chosen.name)
     columns = _columns(column or [], list(chosen.columns))
     share = _VAL_SHARE if val_share is None else val_share
-    options = PrepareOptions(folder, columns, system, share, seed, skip_unusable)
-    answer(*_prepare_task(chosen, data, val or [], options), as_json)
+    options = PrepareOptions(folder, columns, system, share, seed, skip_unusable, blocklist)
+    with record_progress(as_json) as report:
+        made = _prepare_task(chosen, data, val or [], options, report)
+    answer(*made, as_json)
 
 
 def _prepare_benchmark(
-    name: str, data: list[Path], options: PrepareOptions
+    name: str, data: list[Path], options: PrepareOptions, report: Report
 ) -> tuple[dict[str, Any], str]:
     """Write the file of a benchmark; what was written as JSON and as text."""
     from engine.data.benchmarks import find_benchmark
     from engine.data.prepare_task import prepare_benchmark
 
     benchmark = find_benchmark(name)
-    prepared = prepare_benchmark(benchmark, data, options)
+    prepared = prepare_benchmark(benchmark, data, options, report)
     file = options.folder / f"{benchmark.name}.parquet"
     value = {
         "benchmark": benchmark.name,
@@ -130,12 +147,18 @@ def _prepare_benchmark(
 
 
 def _prepare_task(
-    task: tasks.Task, data: list[Path], val: list[Path], options: PrepareOptions
+    task: tasks.RecordFormat,
+    data: list[Path],
+    val: list[Path],
+    options: PrepareOptions,
+    report: Report,
 ) -> tuple[dict[str, Any], str]:
     """Write the two files of a task; what was written as JSON and as text."""
     from engine.data.prepare_task import prepare_task
+    from engine.tasks.task import Task as ScoredTask
 
-    prepared, folder = prepare_task(task, data, val, options), options.folder
+    scored = f"--task {task.name}" if isinstance(task, ScoredTask) else "--reward FILE.py"
+    prepared, folder = prepare_task(task, data, val, options, report), options.folder
     value = {
         "task": task.name,
         "train": str(folder / "train.parquet"),
@@ -147,7 +170,7 @@ def _prepare_task(
         f"wrote {folder}/train.parquet ({count_of(prepared.train, 'prompt')}) and val.parquet "
         f"({count_of(prepared.validation, 'prompt')})",
         *_remark_lines(prepared),
-        f"next: grubrics-tui init {folder}/train.parquet --task {task.name}",
+        f"next: grubrics-tui init {folder}/train.parquet {scored}",
     ]
     return value, "\n".join(lines)
 
@@ -158,6 +181,7 @@ def _remarks(prepared: Prepared) -> dict[str, Any]:
         "unusable": prepared.unusable,
         "problems": prepared.problems,
         "limits": prepared.limits,
+        "blocked": None if prepared.blocked is None else prepared.blocked.counts.to_json(),
     }
 
 
@@ -166,6 +190,8 @@ def _remark_lines(prepared: Prepared) -> Iterator[str]:
         yield f"left out {count_of(prepared.repeats, 'repeated prompt')}"
     if prepared.unusable:
         yield f"left out {count_of(prepared.unusable, 'record')}: {prepared.problems[0]}"
+    if prepared.blocked is not None:
+        yield from prepared.blocked.format_lines()
     yield from (f"warning: {limit}" for limit in prepared.limits)
 
 

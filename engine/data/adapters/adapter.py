@@ -15,7 +15,7 @@ from engine.base.errors import UsageError
 DomainType = Literal["open_rubric", "verifiable"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Example:
     """One question of a data set.
 
@@ -32,6 +32,11 @@ class Example:
     ground_truth: str = ""
     category: str = ""
     subject: str = ""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of its own: the question, its rubric and truth, and the answers."""
+        return self.question, self.golden_rubric, self.ground_truth, *self.answers
 
 
 @dataclass(frozen=True)
@@ -78,16 +83,18 @@ def read_rows_with(make_example: MakeExample) -> Reader:
     return read
 
 
-def source_rows(path: Path | None, hub: HubSource | None, name: str) -> list[dict[str, Any]]:
-    """Raw rows of a local JSONL file, or of the hub when ``path`` is None."""
+def source_rows(path: Path | None, hub: HubSource | None, name: str) -> Iterator[dict[str, Any]]:
+    """Raw rows of a local JSONL file, or of the hub when ``path`` is None; memory holds one."""
     if path is None:
-        return _hub_rows(hub, name)
+        yield from _hub_rows(hub, name)
+        return
     if not path.is_file():
         raise UsageError(f"{name}: {path} does not exist")
-    rows = list(read_lines(path, name))
-    if not rows:
+    row = None
+    for row in read_lines(path, name):
+        yield row
+    if row is None:
         raise UsageError(f"{name}: {path} has no JSON lines")
-    return rows
 
 
 def read_lines(path: Path, name: str) -> Iterator[dict[str, Any]]:
@@ -183,7 +190,7 @@ def distinct(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for text in texts if text and text.strip()))
 
 
-def _hub_rows(hub: HubSource | None, name: str) -> list[dict[str, Any]]:
+def _hub_rows(hub: HubSource | None, name: str) -> Iterator[dict[str, Any]]:
     if hub is None:
         raise UsageError(f"{name}: give the path of a local JSONL file")
     try:
@@ -199,4 +206,4 @@ def _hub_rows(hub: HubSource | None, name: str) -> list[dict[str, Any]]:
         )
     except Exception as error:
         raise UsageError(f"{name}: {hub.repo} could not be loaded: {error}") from error
-    return [dict(row) for row in loaded]
+    return (dict(row) for row in loaded)

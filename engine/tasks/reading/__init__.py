@@ -29,6 +29,7 @@ def _read(values: Values) -> Example:
         ({"role": "user", "content": content},),
         accepted[0],
         {"accepted": json.dumps(accepted, ensure_ascii=False)},
+        accepted=tuple(accepted[1:]),
     )
 
 

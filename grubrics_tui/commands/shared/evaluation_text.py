@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import isclose
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from engine.base.counts import count_of
 from grubrics_tui.commands.shared.output import terminal_width
-from grubrics_tui.text.formats import duration
-from grubrics_tui.text.terminal_text import clean_text
+from grubrics_tui.commands.shared.progress import ProgressLine
 
 if TYPE_CHECKING:
     from engine.evaluation.evaluate import Evaluation, Progress
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
 FOLDER = Path("evaluations")
 """Where evaluations are kept, below the working directory."""
 
-_QUIET_S = 30.0
-"""Seconds between two lines of progress in a file or pipe."""
 _NARROWEST, _WIDEST = 60, 100
 _SHORTEST_NAME = 12
 """Columns that an overview leaves for the name of a target."""
@@ -155,41 +151,6 @@ def _row(head: str, remarks: str, width: int) -> list[str]:
         return [head.rstrip()]
     line = f"{head}  {remarks}"
     return [line] if len(line) <= width else [head, f"      {remarks}"]
-
-
-class ProgressLine:
-    """Progress on stderr. A terminal gets one line, written again when it changes; a file or pipe
-    gets a line when the subject changes and every 30 s."""
-
-    def __init__(self, to: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        self._to, self._clock, self._is_terminal = to, clock, to.isatty()
-        self._started = self._printed = clock()
-        self._text, self._subject, self._ended = "", "", False
-
-    def show(self, text: str, subject: str = "", *, ended: bool = False) -> None:
-        """``ended``: the line is complete, and what comes next begins another one."""
-        text = clean_text(f"{text}, {subject}" if subject else text)
-        if self._is_terminal:
-            self._rewrite(text, ended)
-        elif self._is_due(text, subject, ended):
-            elapsed = self._clock() - self._started
-            print(f"{text} ({duration(elapsed)})", file=self._to, flush=True)
-            self._printed = self._clock()
-        else:
-            return
-        self._text, self._subject, self._ended = text, subject, ended
-
-    def _rewrite(self, text: str, ended: bool) -> None:
-        if text == self._text and ended == self._ended:
-            return
-        shown = text.ljust(len(self._text))
-        self._to.write(f"\r{shown}\n" if ended else f"\r{shown}")
-        self._to.flush()
-
-    def _is_due(self, text: str, subject: str, ended: bool) -> bool:
-        if not self._text or self._clock() - self._printed >= _QUIET_S:
-            return True
-        return subject != self._subject or (ended and not self._ended)
 
 
 def progress_reporter(as_json: bool) -> Callable[[Progress], None]:

@@ -148,6 +148,26 @@ def test_the_file_records_its_sources(world: Path) -> None:
     assert set(facts.sources) == {"open.jsonl", "open_cache.jsonl", "holdout.json"}
 
 
+def test_records_with_a_text_of_the_block_list_are_in_no_file(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("open_cache.jsonl").write_text(
+        Path("open_cache.jsonl").read_text().replace("badly", "really badly", 1)
+    )
+    Path("list.txt").write_text("OPEN QUESTION 1\nreally\nnowhere\n")
+    assert prepare("preset", "--blocklist", "list.txt") == 0
+    printed = capsys.readouterr().out
+    assert "left out 12 records with a text of list.txt: 'OPEN QUESTION 1' in 11" in printed
+    assert "no record contains 'nowhere'" in printed
+    train, val = (Path(f"out/mixed_{name}.parquet") for name in ("train", "val"))
+    assert question_ids(train) == {f"o0{number}" for number in range(4, 10)}
+    assert question_ids(val) == {"o02", "o03"}
+    facts = read_facts(train)
+    assert facts is not None
+    assert facts.blocked == {"OPEN QUESTION 1": 11, "really": 1}
+    assert facts.sources["list.txt"] == content_hash(Path("list.txt"))
+
+
 def test_rows_with_constant_gold_are_left_out(
     world: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

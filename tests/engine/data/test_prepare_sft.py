@@ -166,3 +166,17 @@ def test_stats_write_nothing(
     assert main([*paths, "--output_dir", str(out), "--holdout_size", "4", "--stats"]) == 0
     assert "with answers: 20, without: 5" in capsys.readouterr().out
     assert not out.exists()
+
+
+def test_a_question_with_a_text_of_the_block_list_is_neither_held_out_nor_taught(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocklist, out = tmp_path / "list.txt", tmp_path / "sft"
+    blocklist.write_text("QUESTION 2\nnowhere\n")
+    train, holdout = prepared(files, out, subset="all", holdout=18, blocklist=blocklist)
+    assert not {"q02", *(f"q{number}" for number in range(20, 25))} & (train | holdout)
+    assert (len(train), len(holdout)) == (1, 18)
+    printed = capsys.readouterr().out
+    assert f"[sft] Left out 6 records with a text of {blocklist}: 'QUESTION 2' in 6" in printed
+    record = json.loads((out / "holdout_ids.json").read_text())
+    assert record["blocked"] == {"records": 6, "hits": {"QUESTION 2": 6}}

@@ -10,9 +10,11 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
+from engine.data.blocklist import BlockedCounts
 from engine.data.contract import read_facts, read_rows
 from engine.data.prepare_task import Prepared, PrepareOptions, prepare_task
 from engine.tasks.questions import QUESTIONS
+from engine.tasks.reading import READING
 
 
 def write(path: Path, *records: dict[str, Any]) -> Path:
@@ -149,3 +151,57 @@ def test_earlier_files_stay_where_the_new_ones_fail(tmp_path: Path) -> None:
         prepare(data)
     assert content_hash(tmp_path / "out" / "train.parquet") == before
     assert len(list((tmp_path / "out").iterdir())) == 2
+
+
+def test_records_with_a_text_of_the_block_list_are_left_out(tmp_path: Path) -> None:
+    blocklist = tmp_path / "list.txt"
+    blocklist.write_text("CAPITAL\nrome\n")
+    data = write(
+        tmp_path / "a.jsonl",
+        {"question": "The capital of Italy?", "answer": "Rome"},
+        {"question": "The city of the Tiber?", "answer": "Rome"},
+        {"question": "The capital of France?", "answer": "Paris"},
+        *sums(50),
+    )
+    prepared, train, val = prepare(data, blocklist=blocklist)
+    assert len(train) + len(val) == 50
+    assert prepared.blocked is not None
+    assert prepared.blocked.counts == BlockedCounts(3, {"CAPITAL": 2, "rome": 2})
+
+
+def test_the_files_record_the_block_list_and_its_hits(tmp_path: Path) -> None:
+    blocklist = tmp_path / "list.txt"
+    blocklist.write_text("7 + 1?\nnowhere\n")
+    prepare(write(tmp_path / "a.jsonl", *sums(50)), blocklist=blocklist)
+    for name in ("train.parquet", "val.parquet"):
+        facts = read_facts(tmp_path / "out" / name)
+        assert facts is not None
+        assert facts.blocked == {"7 + 1?": 5}
+        assert facts.sources[str(blocklist)] == content_hash(blocklist)
+    assert len(list((tmp_path / "out").iterdir())) == 2
+
+
+def test_a_block_list_without_hits_changes_no_row(tmp_path: Path) -> None:
+    blocklist = tmp_path / "list.txt"
+    blocklist.write_text("nowhere\n")
+    data = write(tmp_path / "a.jsonl", *sums(50))
+    assert prepare(data, blocklist=blocklist)[1:] == prepare(data)[1:]
+
+
+def test_the_block_list_covers_every_right_answer(tmp_path: Path) -> None:
+    blocklist = tmp_path / "list.txt"
+    blocklist.write_text("second\n")
+    records = [{"question": f"{n}?", "answers": ["first", f"the Second {n}"]} for n in range(3)]
+    others = [{"question": f"{n}!", "answers": ["first"]} for n in range(5)]
+    data = write(tmp_path / "a.jsonl", *records, *others)
+    options = PrepareOptions(tmp_path / "out", blocklist=blocklist)
+    prepared = prepare_task(READING, [data], [], options)
+    assert (prepared.train + prepared.validation, prepared.hits) == (5, {"second": 3})
+
+
+def test_the_block_list_covers_records_for_validation_too(tmp_path: Path) -> None:
+    blocklist = tmp_path / "list.txt"
+    blocklist.write_text("2 + 1?\n")
+    own = write(tmp_path / "val.jsonl", *sums(3))
+    prepared, _, val = prepare(write(tmp_path / "a.jsonl", *sums(2, 5)), own, blocklist=blocklist)
+    assert (len(val), prepared.repeats) == (2, 0)

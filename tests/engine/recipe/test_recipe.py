@@ -91,6 +91,7 @@ def test_keys_that_verl_only_passes_on_are_accepted(config: str) -> None:
         ("trainer.rollout_data_dir=[a]", "must be a path or null"),
         ("data.seed=1.5", "must be an integer or null"),
         ("data.train_files=null", "must be a file or a list of files"),
+        ("data.train_files=[]", "must be at least one file; grubrics-tui prepare writes it"),
         ("grubrics.kind=sft", "grubrics.kind=grpo cannot be overridden"),
         (
             "judge.model=null",

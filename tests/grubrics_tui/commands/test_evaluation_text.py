@@ -15,11 +15,8 @@ from engine.evaluation.evaluate import Progress, evaluate, summarize
 from engine.evaluation.measures import Metric
 from engine.evaluation.summary import compare_targets, find_results
 from grubrics_tui.commands.shared import evaluation_text
-from grubrics_tui.commands.shared.evaluation_text import (
-    ProgressLine,
-    evaluation_lines,
-    overview_lines,
-)
+from grubrics_tui.commands.shared.evaluation_text import evaluation_lines, overview_lines
+from grubrics_tui.commands.shared.progress import ProgressLine
 from tests.engine.evaluation.evaluation_rows import make_rows
 from tests.engine.evaluation.evaluations import make_data, make_evaluation
 

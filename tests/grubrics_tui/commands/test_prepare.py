@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from grubrics_tui.cli import app
 from tests.engine.data.benchmark_records import write_records
 from tests.engine.preflight.project import Project
 from tests.grubrics_tui.conftest import Call
+from tests.paths import ROOT
 
 SUMS = "Frage,Antwort\n" + "".join(f"{a} + 1?,{a + 1}\n" for a in range(20))
 COLUMNS = ("--column", "question=Frage", "--column", "answer=Antwort")
@@ -72,6 +74,35 @@ def test_without_math_verify_it_says_what_is_not_compared(
     assert (check.status, "without math-verify" in check.message) == ("warn", True)
 
 
+@pytest.mark.waits
+@pytest.mark.parametrize("name", ["subtraction", "target"])
+def test_a_documented_function_becomes_a_config_that_passes_the_checks_of_its_data(
+    name: str, project: Project
+) -> None:
+    guide = (ROOT / "docs" / "tasks.md").read_text()
+    [code] = re.findall(rf"`{name}.py`\n\n```python\n(.*?)```", guide, re.DOTALL)
+    (project.root / f"{name}.py").write_text(code)
+    commands = re.findall(rf"    grubrics-tui (.*{name}.*)", guide)
+    for command in commands:
+        result = run(*command.replace("MODEL", "models/base").split())
+        assert result.exit_code == 0, result.output
+    assert [command.split()[0] for command in commands] == ["prepare", "init"]
+    checks = project.checks(name)
+    assert [check for check in checks.values() if check.status == "fail"] == []
+    assert checks["audit"].status == "ok"
+    assert "scored 4 of 4 sample rows, 0 to 1" in checks["reward"].message
+
+
+def test_the_answer_says_what_the_block_list_left_out() -> None:
+    Path("list.txt").write_text("# no threes\n3 +\nnowhere\n")
+    words = ("prepare", "sums.csv", *COLUMNS, "--blocklist", "list.txt")
+    lines = run(*words).stdout.splitlines()
+    assert "left out 2 records with a text of list.txt: '3 +' in 2" in lines
+    assert "no record contains 'nowhere'" in lines
+    value = json.loads(run(*words, "--json").stdout)
+    assert value["blocked"] == {"records": 2, "hits": {"3 +": 2}}
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -82,6 +113,12 @@ def test_without_math_verify_it_says_what_is_not_compared(
         (("sums.csv", "--task", "question"), "did you mean 'questions'?"),
         (("sums.csv", "--val-share", "1"), "--val-share 1 must be between 0 and 1"),
         (("none.csv",), "none.csv does not exist"),
+        (("none.py:make",), "none.py does not exist"),
+        (("sums.csv", *COLUMNS, "--blocklist", "none.txt"), "--blocklist none.txt does not exist"),
+        (
+            ("sums.csv", *COLUMNS, "--blocklist", "/dev/null"),
+            "--blocklist /dev/null: not a regular",
+        ),
         (("sums.csv", *COLUMNS, "--out", "sums.csv"), "--out sums.csv"),
         (("sums.csv", "--benchmark", "gsm8"), "did you mean 'gsm8k'?"),
         (("sums.csv", "--benchmark", "gsm8k"), "sums.csv:2: no column 'question'"),
@@ -122,6 +159,7 @@ def test_a_benchmarks_answer_names_file_task_and_counts(project: Project) -> Non
         "unusable": 0,
         "problems": [],
         "limits": [],
+        "blocked": None,
     }
 
 

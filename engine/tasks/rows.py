@@ -1,0 +1,61 @@
+"""Rows for a user's own reward function: a prompt, what it is scored against, and other values."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from engine.rubrics.prompts import Message
+from engine.tasks.task import Column, Example, RecordError, RecordFormat, Values
+
+_ROLES = ("system", "user", "assistant")
+
+
+def _read(values: Values) -> Example:
+    extra = values.get("extra")
+    if isinstance(extra, str):
+        try:
+            extra = json.loads(extra)
+        except ValueError as error:
+            raise RecordError(f"extra is not JSON: {error}") from error
+    if not isinstance(extra, dict | None):
+        raise RecordError("extra is not a mapping")
+    return Example(
+        _messages(values["prompt"]), _text(values.get("truth")), {"extra": _text(extra or {})}
+    )
+
+
+def _messages(prompt: Any) -> tuple[Message, ...]:
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    if not isinstance(messages, list) or not messages:
+        raise RecordError("the prompt is neither text nor a list of messages")
+    return tuple(_message(message) for message in messages)
+
+
+def _message(value: Any) -> Message:
+    if not isinstance(value, dict) or value.get("role") not in _ROLES:
+        raise RecordError(f"a message of the prompt has no role of {', '.join(_ROLES)}")
+    content = value.get("content")
+    if not isinstance(content, str) or not content.strip():
+        raise RecordError(f"the {value['role']} message of the prompt has no text")
+    return {"role": value["role"], "content": content}
+
+
+def _text(value: Any) -> str:
+    """Text as it is, no value as the empty text, and anything else as JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+ROWS = RecordFormat(
+    name="rows",
+    summary="prompts for your own reward function",
+    columns={
+        "prompt": Column(("prompt", "question", "problem", "input")),
+        "truth": Column(("ground_truth", "answer", "solution"), is_required=False),
+        "extra": Column(("extra", "extra_info"), is_required=False),
+    },
+    read=_read,
+    extra=("extra",),
+)
