@@ -126,7 +126,7 @@ RECIPES = {
         "questions",
         shop_records,
         shop_turns,
-        sft_steps=320,
+        sft_steps=400,
         grpo_steps=40,
         response=64,
         rate=3e-4,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.history.rewards import reward_metrics
+from engine.reward.conversation import Call, Conversation, Outcome, Turn
 
 
 def record(**fields: Any) -> dict[str, Any]:
@@ -69,3 +70,22 @@ def test_the_share_of_blocked_responses_is_a_series_of_runs_with_a_blocklist() -
     records = [{"reward": 1.0, "blocked": texts} for texts in (["a", "b"], [], [], [])]
     assert reward_metrics(records)["reward/blocked"] == 0.25
     assert "reward/blocked" not in reward_metrics([{"reward": 1.0}])
+
+
+def talked(*outcomes: Outcome) -> dict[str, Any]:
+    calls = tuple(Call(1, "price", "{}", outcome) for outcome in outcomes)
+    turns = (Turn("call", 5, trained=True), Turn("reply", 3, trained=False)) * bool(calls)
+    answer = Turn("7", 1, trained=True)
+    return own(conversation=Conversation((*turns, answer), calls, "answer").to_json())
+
+
+def test_turns_and_calls_are_means_and_outcomes_are_shares_of_the_calls() -> None:
+    values = reward_metrics([talked("ok"), talked("ok", "failed"), talked()])
+    assert (values["tools/turns"], values["tools/calls"]) == (5 / 3, 1.0)
+    assert (values["tools/ok"], values["tools/failed"]) == (2 / 3, 1 / 3)
+    assert values["tools/malformed"] == 0.0
+
+
+def test_a_step_without_calls_has_no_shares_and_one_without_tools_no_metrics() -> None:
+    assert "tools/ok" not in reward_metrics([talked()])
+    assert not [name for name in reward_metrics([own()]) if name.startswith("tools/")]

@@ -259,3 +259,31 @@ def test_a_path_that_is_not_a_file_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.jsonl"):
         with pytest.raises(UsageError, match="is not a file"):
             write_config(path)
+
+
+def test_tools_make_the_agent_loop_one_of_several_turns() -> None:
+    Path("tools.py").write_text("@function_tool\ndef price(item: str) -> str: ...\n")
+    write_config(sums_file(), task="questions", tools=Path("tools.py"))
+    recipe = loaded("sums")
+    rollout = "actor_rollout_ref.rollout"
+    assert recipe.get(f"{rollout}.agent.default_agent_loop") == "tool_agent"
+    assert recipe.get(f"{rollout}.multi_turn.function_tool_path") == "tools.py"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [(None, "--tools tools.py: No such file"), ("def price(): ...", "has @function_tool")],
+)
+def test_a_file_without_tools_is_refused_and_nothing_is_written(
+    text: str | None, says: str
+) -> None:
+    if text is not None:
+        Path("tools.py").write_text(text)
+    with pytest.raises(UsageError, match=says):
+        write_config(sums_file(), task="questions", tools=Path("tools.py"))
+    assert not Path("configs").exists()
+
+
+def test_sft_has_no_tools() -> None:
+    with pytest.raises(UsageError, match="SFT calls no tools"):
+        write_config(jsonl_file("talk.jsonl", {"messages": MESSAGES}), tools=Path("tools.py"))

@@ -15,6 +15,7 @@ from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.dapo import DAPORewardManager
 
 from engine.base import jsonl
+from engine.reward.conversation import FIELD, Call, Conversation, Turn
 from engine.train.agent_loop import SPLIT
 from engine.train.reward_entry import NoRewardError, RecordingRewardManager
 from tests.engine.train.conftest import SmallWorld
@@ -32,7 +33,7 @@ def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-OVERLONG = {
+OVERLONG: dict[str, Any] = {
     "max_resp_len": 40,
     "overlong_buffer_cfg": {"enable": True, "len": 13, "penalty_factor": 0.7, "log": True},
 }
@@ -42,9 +43,10 @@ def manager(
     world: SmallWorld,
     compute_score: Any = None,
     grubrics: Any = None,
+    task: str | None = None,
     **kwargs: Any,
 ) -> RecordingRewardManager:
-    path = "scores.py" if compute_score else None
+    path = task or ("scores.py" if compute_score else None)
     config = OmegaConf.create(
         {
             "reward": {"custom_reward_function": {"path": path}, "reward_kwargs": kwargs},
@@ -202,3 +204,61 @@ async def test_without_a_buffer_the_length_costs_nothing(world: SmallWorld, atte
 async def test_a_bare_number_has_the_name_that_verl_gives_it(world: SmallWorld) -> None:
     result = await manager(world, one).run_single(rollout_of(5))
     assert result["reward_extra_info"] == {"acc": 0.7}
+
+
+def conversation(world: SmallWorld, *turns: tuple[str, bool]) -> DataProto:
+    """A rollout with tools: the texts of its turns, and whether the model wrote them."""
+    tokenizer = AutoTokenizer.from_pretrained(world.model)
+    counted = [Turn(text, len(tokenizer(text)["input_ids"]), trained) for text, trained in turns]
+    ids = [token for text, _ in turns for token in tokenizer(text)["input_ids"]]
+    data = sample(world, "x")
+    data.batch = TensorDict(
+        {
+            "responses": torch.tensor([ids]),
+            "attention_mask": torch.ones(1, 3 + len(ids), dtype=torch.long),
+        },
+        [1],
+    )
+    calls = (Call(1, "price", "{}", "ok", turns[1][0]),)
+    extra = {FIELD: Conversation(tuple(counted), calls, "answer").to_json(), "tool_rewards": [0.5]}
+    columns = {"tool_extra_fields": extra, "__num_turns__": 4}
+    for name, value in columns.items():
+        data.non_tensor_batch[name] = np.array([value], dtype=object)
+    return data
+
+
+SHOP = (("call", True), ("42 coins", False), ("It costs 7.", True))
+
+
+@pytest.mark.parametrize(
+    ("task", "scored"),
+    [("task://questions", "It costs 7."), (None, "call42 coinsIt costs 7.")],
+)
+async def test_a_task_scores_the_last_turn_and_an_own_function_the_whole_response(
+    world: SmallWorld, attempt: Path, task: str | None, scored: str
+) -> None:
+    seen: list[Any] = []
+
+    def score(solution_str: str, extra_info: Any, **_: Any) -> float:
+        seen.append((solution_str, extra_info))
+        return 1.0
+
+    await manager(world, score, task=task).run_single(conversation(world, *SHOP))
+    text, extra_info = seen[0]
+    assert text == scored
+    assert (extra_info["num_turns"], extra_info["tool_rewards"]) == (4, [0.5])
+
+
+async def test_turns_and_calls_are_recorded_and_counted(world: SmallWorld, attempt: Path) -> None:
+    result = await manager(world, lambda **_: 1.0).run_single(conversation(world, *SHOP))
+    assert [turn["trained"] for turn in record(attempt)[FIELD]["turns"]] == [True, False, True]
+    numbers = result["reward_extra_info"]
+    assert (numbers["acc"], numbers["turns"], numbers["calls_ok"]) == (1.0, 2.0, 1.0)
+
+
+async def test_the_blocklist_reads_what_the_model_wrote_in_any_turn(
+    world: SmallWorld, attempt: Path
+) -> None:
+    lists = {"blocklist": ["call", "coins"]}
+    await manager(world, lambda **_: 1.0, lists).run_single(conversation(world, *SHOP))
+    assert record(attempt)["blocked"] == ["call"]

@@ -1,0 +1,33 @@
+"""A heading for every turn of a conversation."""
+
+from __future__ import annotations
+
+from engine.reward.conversation import Call, Conversation, Turn
+from grubrics_tui.text.turns import describe_turns
+
+CALL = Turn("<tool_call>", 22, trained=True)
+REPLY = Turn("7 coins", 14, trained=False)
+
+
+def headings(conversation: Conversation) -> list[str]:
+    return [heading for heading, _ in describe_turns(conversation)]
+
+
+def test_a_turn_has_its_calls_with_outcome_and_time() -> None:
+    calls = (Call(1, "price", "{}", "ok", "7 coins", 0.19), Call(1, "", "", "not_run"))
+    turns = (CALL, REPLY, Turn("7", 1, trained=True))
+    assert headings(Conversation(turns, calls, "answer")) == [
+        "turn 1, 22 tokens: price ok 0.19 s, a call not run",
+        "tools, 14 tokens, masked",
+        "turn 2, 1 token",
+    ]
+
+
+def test_the_last_turn_says_why_the_conversation_ended() -> None:
+    calls = (Call(1, "", "", "malformed"),)
+    assert headings(Conversation((CALL,), calls, "malformed")) == [
+        "turn 1, 22 tokens: a call malformed; ended by a call that cannot be read"
+    ]
+    assert headings(Conversation((CALL, REPLY), (), "length"))[-1] == (
+        "tools, 14 tokens, masked; ended at the length limit"
+    )
