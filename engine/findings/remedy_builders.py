@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from engine.findings.finding import Change, Remedy
 from engine.findings.run_context import MetricContext
@@ -11,6 +12,8 @@ from engine.judge.providers import OFFLINE, asks_server
 ACTOR = "actor_rollout_ref.actor"
 RESPONSE = "data.max_response_length"
 ROLLOUTS = "actor_rollout_ref.rollout.n"
+TEMPERATURE = "actor_rollout_ref.rollout.temperature"
+SCHEDULE_STEPS = "grubrics.temperature_schedule.steps"
 
 
 def setting(
@@ -52,6 +55,14 @@ def usual_value(
     if isinstance(written, int | float) and not isinstance(written, bool) and is_sound(written):
         usual, effect = written, "the value in the config file (drops the override)"
     return setting(context, key, usual, title.format(usual), effect)
+
+
+def sample_at_1(context: MetricContext, effect: str) -> Remedy:
+    """Sample at temperature 1 in every step, also where a schedule sets the temperature."""
+    fix = setting(context, TEMPERATURE, 1.0, "Sample at temperature 1.0", effect)
+    if (steps := context.get(SCHEDULE_STEPS)) is None:
+        return fix
+    return replace(fix, changes=(*fix.changes, Change("config", SCHEDULE_STEPS, None, steps)))
 
 
 def lower_rate(context: MetricContext, factor: float = 0.1) -> Remedy:

@@ -21,12 +21,15 @@ from engine.recipe.compose import (
     RECORDING_MANAGER,
     ROLLOUT,
     SAMPLER,
+    SCHEDULE,
     VERL_MANAGERS,
     train_files,
 )
 from engine.recipe.presets import KEY as PRESET
 from engine.recipe.presets import preset_names, preset_values
 from engine.recipe.recipe import Recipe
+from engine.recipe.schedule import Schedule, find_conflicts, temperature_schedule
+from engine.recipe.steps import step_plan
 from engine.runs.kinds import GRPO
 
 ID = "trainer"
@@ -49,8 +52,10 @@ def check(subject: Subject) -> Check:
     if recipe.kind != GRPO:
         return skip(ID, f"{recipe.kind.title} has only one trainer")
     problems = [*_managers(recipe), *_overlong(recipe), *_filters(recipe), *_separate(recipe)]
-    problems += _shares(recipe)
+    problems += [*_shares(recipe), *_schedule(recipe)]
     parts = [f"{recipe.get(_MODE)}", *_preset(recipe)]
+    if (schedule := temperature_schedule(recipe.get)) is not None:
+        parts.append(f"temperature {_values(schedule, _last_step(recipe))}")
     if shares := recipe.get(_SHARES):
         shown = zip(train_files(recipe), shares, strict=False)
         total = sum(shares) or 1
@@ -81,6 +86,28 @@ def _shares(recipe: Recipe) -> Iterator[Check]:
     if own := recipe.get("data.custom_cls.path"):
         message = f"{_SHARES} and data.custom_cls.path={own} both decide how rows are read"
         yield fail(ID, message, f"{_SHARES}=null")
+
+
+def _schedule(recipe: Recipe) -> Iterator[Check]:
+    """The trainer can follow the temperature schedule, and the run reaches its end."""
+    for conflict in find_conflicts(recipe):
+        yield fail(ID, conflict.message, conflict.fix)
+    schedule, last = temperature_schedule(recipe.get), _last_step(recipe)
+    if schedule is not None and last is not None and 0 < last < schedule.steps:
+        message = f"the run ends before its temperature schedule, {_values(schedule, last)}"
+        yield warn(ID, message, f"{SCHEDULE}.steps={last}")
+
+
+def _last_step(recipe: Recipe) -> int | None:
+    plan = step_plan(recipe)
+    return None if plan is None else plan.total
+
+
+def _values(schedule: Schedule, last: int | None) -> str:
+    """``0.5 -> 0.15 over 150 steps: 0.4977 at step 1, 0.43 at step 30, 0.36 at step 60``."""
+    steps = sorted({1, max(1, (last or schedule.steps) // 2), last or schedule.steps})
+    values = ", ".join(f"{schedule.at(step):.4g} at step {step}" for step in steps)
+    return f"{schedule}: {values}"
 
 
 def _preset(recipe: Recipe) -> Iterator[str]:

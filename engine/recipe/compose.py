@@ -29,11 +29,13 @@ SAMPLER_KWARGS = (
     "max_inflight_gen_batches",
     "sync_refill_failed_groups",
     "max_refill_batches",
+    "temperature_scheduled",
 )
 RECORDING_MANAGER = "RecordingRewardManager"
 VERL_MANAGERS = ("naive", "dapo")
 
 OWN_LOOPS = f"{ROLLOUT}.agent.agent_loop_config_path"
+SCHEDULE = "grubrics.temperature_schedule"
 _AGENT_LOOPS = Path(__file__).parents[1] / "train" / "agent_loops.yaml"
 
 # verl's resource pools ask for this many CPUs per worker process, whatever the machine has.
@@ -145,6 +147,7 @@ def sampling(recipe: Recipe) -> dict[str, Any]:
         "max_inflight_gen_batches": recipe.get(f"{FILTER}.max_inflight_gen_batches"),
         "sync_refill_failed_groups": recipe.get(f"{SAMPLER}.sync_refill_failed_groups"),
         "max_refill_batches": max_refill_batches(recipe),
+        "temperature_scheduled": bool(recipe.get(f"{SCHEDULE}.steps")),
     }
     return {
         f"{SAMPLER}.custom_sampler.path": OWN_SAMPLER,

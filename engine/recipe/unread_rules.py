@@ -18,6 +18,7 @@ from engine.recipe.compose import (
     RECORDING_MANAGER,
     SAMPLER,
     SAMPLER_KWARGS,
+    SCHEDULE,
     bounds_generations,
     replaces_groups,
 )
@@ -404,6 +405,13 @@ ESTIMATORS_AND_GROUPS = (
 
 TRAINER = (
     Rule(
+        f"{ROLLOUT}.temperature",
+        "grubrics.temperature_schedule sets the temperature of every step",
+        f"{SCHEDULE}.steps=null",
+        Condition(lambda recipe: bool(recipe.get(f"{SCHEDULE}.steps"))),
+    ),
+    Rule(below(SCHEDULE, "initial final"), when=unset(f"{SCHEDULE}.steps", "150")),
+    Rule(
         f"{ROLLOUT}.val_kwargs.* "
         "data.val_batch_size data.val_max_samples data.validation_shuffle "
         "trainer.log_val_generations trainer.validation_data_dir",
@@ -438,7 +446,7 @@ TRAINER = (
     Rule(
         "trainer.save_freq trainer.test_freq "
         "trainer.max_actor_ckpt_to_keep trainer.max_critic_ckpt_to_keep "
-        f"{ACTOR}.optim.*",
+        f"{ACTOR}.optim.* {SCHEDULE}.*",
         "trainer.val_only=true validates once and trains nothing",
         "trainer.val_only=false",
         VALIDATES_ONLY,
@@ -658,6 +666,7 @@ SFT_RULES: tuple[Rule, ...] = (
         ),
         "SFT has no rewards",
     ),
+    Rule(f"{SCHEDULE}.*", "SFT samples no rollouts"),
     Rule("grubrics.seed", "SFT reads training.seed", "training.seed"),
     Rule(
         "training.num_train_epochs",

@@ -15,6 +15,9 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
+from engine.history import metrics as names
+from engine.train.agent_loop import TEMPERATURE
+
 POLL_S = 0.02
 
 # verl's names of what it evicts, by the word for it in the error that ends a step.
@@ -37,6 +40,10 @@ class TooManyRefillsError(RuntimeError):
     """A step replaced as many prompts as it may and still has too few groups to train on."""
 
 
+class MixedTemperaturesError(RuntimeError):
+    """The rollouts of a step do not have one temperature."""
+
+
 class _WatchfulBuffer(ReplayBuffer):
     """The common part of the sync and the async buffer.
 
@@ -54,6 +61,7 @@ class _WatchfulBuffer(ReplayBuffer):
         self.rollouts_per_prompt = int(settings.get("rollouts_per_prompt", 1))
         self.max_failed_share = float(settings.get("max_failed_share", 1.0))
         self.max_refill_batches = int(settings.get("max_refill_batches", 0))
+        self.temperature_scheduled = bool(settings.get("temperature_scheduled", False))
         self._submit = kwargs.get("refill_fn")
         self._step = -1
         self._refilled, self._reported, self._owed = 0, 0, 0
@@ -95,6 +103,8 @@ class _WatchfulBuffer(ReplayBuffer):
         if failed / expected > self.max_failed_share or not trained.keys:
             raise self._too_few_error(failed, expected)
         metrics = {**metrics, "reward/failed_share": failed / expected}
+        if self.temperature_scheduled:
+            metrics[names.ROLLOUT_TEMPERATURE] = self._temperature(trained)
         if self._replaces:
             metrics[_REFILLED] = self._refilled - self._reported
             self._reported = self._refilled
@@ -164,6 +174,20 @@ class _WatchfulBuffer(ReplayBuffer):
             keys=[key for key, _ in trained],
             tags=[tag for _, tag in trained],
         )
+
+    def _temperature(self, batch: KVBatchMeta) -> float:
+        """The temperature of the rollouts; verl's trainer computes a step with a single one."""
+        rows = tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id, select_fields=[TEMPERATURE]
+        )
+        found = {float(value) for value in rows[TEMPERATURE]}
+        if len(found) > 1:
+            listed = ", ".join(f"{value:g}" for value in sorted(found))
+            raise MixedTemperaturesError(
+                f"step {self._step}: rollouts were sampled at temperatures {listed}; a step of "
+                "grubrics.temperature_schedule has a single one"
+            )
+        return found.pop()
 
     def _too_few_error(self, failed: int, expected: int) -> TooFewRewardsError:
         return TooFewRewardsError(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from engine.base.counts import count_of
+from engine.base.sparkline import sparkline
 from engine.base.values import format_config_value
 from grubrics_tui.text.formats import dollars, duration, memory, thousands
 from grubrics_tui.widgets.facts import Fact
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from engine.recipe.recipe import Recipe
     from engine.recipe.steps import StepPlan
     from engine.runs.rundir import RunDir
+
+_CURVE = 24
+"""Columns of a drawn schedule."""
 
 
 def order_facts(
@@ -87,7 +91,23 @@ def step_facts(recipe: Recipe, steps: StepPlan | None) -> list[Fact]:
     samples = int(recipe.get("actor_rollout_ref.rollout.n") or 1)
     unit = "judge call" if asks_judge(recipe) else "reward"
     each = f"{count_of(steps.batch, 'row')} × {count_of(samples, 'rollout')}"
-    return [*facts, ("each step", f"{each} = {count_of(steps.batch * samples, unit)}")]
+    facts.append(("each step", f"{each} = {count_of(steps.batch * samples, unit)}"))
+    return [*facts, *_temperature_facts(recipe, steps.total)]
+
+
+def _temperature_facts(recipe: Recipe, last: int) -> Iterator[Fact]:
+    """The schedule of the temperature, and its course over the steps of the run."""
+    from engine.recipe.schedule import temperature_schedule
+
+    schedule = temperature_schedule(recipe.get)
+    if schedule is None or not last:
+        return
+    yield "temperature", schedule.describe(last)
+    points = min(_CURVE, last)
+    steps = [1 + index * (last - 1) // max(1, points - 1) for index in range(points)]
+    curve = sparkline([schedule.at(step) for step in steps])
+    first, end = f"{schedule.at(1):.4g}", f"{schedule.at(last):.4g}"
+    yield "", Content.assemble(f"step 1: {first} ", (curve, "$primary"), f" {end}: step {last}")
 
 
 @dataclass(frozen=True)
