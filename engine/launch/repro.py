@@ -41,6 +41,7 @@ SHOWN_SECTIONS = (
     "judge.",
     "reward.custom_reward_function.",
     "grubrics.temperature_schedule.",
+    "grubrics.response_length_schedule.",
 )
 """Keys and sections that are shown as unchanged, where they are unchanged and have an effect."""
 

@@ -21,14 +21,13 @@ from engine.recipe.compose import (
     RECORDING_MANAGER,
     ROLLOUT,
     SAMPLER,
-    SCHEDULE,
     VERL_MANAGERS,
     train_files,
 )
 from engine.recipe.presets import KEY as PRESET
 from engine.recipe.presets import preset_names, preset_values
 from engine.recipe.recipe import Recipe
-from engine.recipe.schedule import Schedule, find_conflicts, temperature_schedule
+from engine.recipe.schedule import Schedule, find_conflicts, schedules
 from engine.recipe.steps import step_plan
 from engine.runs.kinds import GRPO
 
@@ -54,8 +53,8 @@ def check(subject: Subject) -> Check:
     problems = [*_managers(recipe), *_overlong(recipe), *_filters(recipe), *_separate(recipe)]
     problems += [*_shares(recipe), *_schedule(recipe)]
     parts = [f"{recipe.get(_MODE)}", *_preset(recipe)]
-    if (schedule := temperature_schedule(recipe.get)) is not None:
-        parts.append(f"temperature {_values(schedule, _last_step(recipe))}")
+    last = _last_step(recipe)
+    parts += [f"{one.of.name} {_values(one, last)}" for one in schedules(recipe.get)]
     if shares := recipe.get(_SHARES):
         shown = zip(train_files(recipe), shares, strict=False)
         total = sum(shares) or 1
@@ -89,13 +88,14 @@ def _shares(recipe: Recipe) -> Iterator[Check]:
 
 
 def _schedule(recipe: Recipe) -> Iterator[Check]:
-    """The trainer can follow the temperature schedule, and the run reaches its end."""
+    """The trainer can follow the schedules, and the run reaches their ends."""
     for conflict in find_conflicts(recipe):
         yield fail(ID, conflict.message, conflict.fix)
-    schedule, last = temperature_schedule(recipe.get), _last_step(recipe)
-    if schedule is not None and last is not None and 0 < last < schedule.steps:
-        message = f"the run ends before its temperature schedule, {_values(schedule, last)}"
-        yield warn(ID, message, f"{SCHEDULE}.steps={last}")
+    last = _last_step(recipe)
+    for schedule in schedules(recipe.get):
+        if last and last < schedule.steps:
+            what = f"the schedule of its {schedule.of.name}, {_values(schedule, last)}"
+            yield warn(ID, f"the run ends before {what}", f"{schedule.of.section}.steps={last}")
 
 
 def _last_step(recipe: Recipe) -> int | None:
@@ -106,7 +106,7 @@ def _last_step(recipe: Recipe) -> int | None:
 def _values(schedule: Schedule, last: int | None) -> str:
     """``0.5 -> 0.15 over 150 steps: 0.4977 at step 1, 0.43 at step 30, 0.36 at step 60``."""
     steps = sorted({1, max(1, (last or schedule.steps) // 2), last or schedule.steps})
-    values = ", ".join(f"{schedule.at(step):.4g} at step {step}" for step in steps)
+    values = ", ".join(f"{schedule.text(step)} at step {step}" for step in steps)
     return f"{schedule}: {values}"
 
 

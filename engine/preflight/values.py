@@ -14,9 +14,9 @@ from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Case, Symptom
 from engine.preflight.check import Check, Subject, summary, warn
 from engine.preflight.complete_change import as_overrides
-from engine.recipe.compose import SCHEDULE
+from engine.recipe.compose import TEMPERATURE_SCHEDULE
 from engine.recipe.frozen import in_file
-from engine.recipe.schedule import temperature_schedule
+from engine.recipe.schedule import TEMPERATURE, find_schedule
 from engine.runs.kinds import GRPO
 
 ID = "values"
@@ -135,11 +135,11 @@ def _grpo_findings(context: MetricContext, case: Case) -> Iterator[Finding]:
 
 def _coldest(context: MetricContext) -> tuple[str, Any]:
     """The key of the lowest temperature at which the run samples, and its value."""
-    schedule = temperature_schedule(context.get)
+    schedule = find_schedule(context.get, TEMPERATURE)
     if schedule is None:
         return cures.TEMPERATURE, context.get(cures.TEMPERATURE)
     name = "final" if schedule.final <= schedule.initial else "initial"
-    return f"{SCHEDULE}.{name}", getattr(schedule, name)
+    return f"{TEMPERATURE_SCHEDULE}.{name}", getattr(schedule, name)
 
 
 def _evidence(key: str, value: float | str) -> Evidence:

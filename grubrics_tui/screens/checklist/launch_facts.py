@@ -92,22 +92,22 @@ def step_facts(recipe: Recipe, steps: StepPlan | None) -> list[Fact]:
     unit = "judge call" if asks_judge(recipe) else "reward"
     each = f"{count_of(steps.batch, 'row')} × {count_of(samples, 'rollout')}"
     facts.append(("each step", f"{each} = {count_of(steps.batch * samples, unit)}"))
-    return [*facts, *_temperature_facts(recipe, steps.total)]
+    return [*facts, *_schedule_facts(recipe, steps.total)]
 
 
-def _temperature_facts(recipe: Recipe, last: int) -> Iterator[Fact]:
-    """The schedule of the temperature, and its course over the steps of the run."""
-    from engine.recipe.schedule import temperature_schedule
+def _schedule_facts(recipe: Recipe, last: int) -> Iterator[Fact]:
+    """Each schedule, and its course over the steps of the run."""
+    from engine.recipe.schedule import schedules
 
-    schedule = temperature_schedule(recipe.get)
-    if schedule is None or not last:
+    if not last:
         return
-    yield "temperature", schedule.describe(last)
     points = min(_CURVE, last)
     steps = [1 + index * (last - 1) // max(1, points - 1) for index in range(points)]
-    curve = sparkline([schedule.at(step) for step in steps])
-    first, end = f"{schedule.at(1):.4g}", f"{schedule.at(last):.4g}"
-    yield "", Content.assemble(f"step 1: {first} ", (curve, "$primary"), f" {end}: step {last}")
+    for schedule in schedules(recipe.get):
+        yield schedule.of.name, schedule.describe(last)
+        curve = sparkline([schedule.at(step) for step in steps])
+        first, end = f"step 1: {schedule.text(1)} ", f" {schedule.text(last)}: step {last}"
+        yield "", Content.assemble(first, (curve, "$primary"), end)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 
 from engine.preflight.check import Check, Subject
 from engine.preflight.trainer import check
-from engine.recipe.compose import SCHEDULE, effective, verl_config
+from engine.recipe.compose import TEMPERATURE_SCHEDULE, effective, verl_config
 from engine.recipe.recipe import load_recipe
 from tests.paths import ROOT
 
@@ -110,7 +110,11 @@ def test_a_manager_of_the_recipes_own_stays_and_is_a_warning() -> None:
     assert answer.status == "warn" and "writes no reward.jsonl" in answer.message
 
 
-FALLING = [f"{SCHEDULE}.initial=0.5", f"{SCHEDULE}.final=0.15", f"{SCHEDULE}.steps=150"]
+FALLING = [
+    f"{TEMPERATURE_SCHEDULE}.initial=0.5",
+    f"{TEMPERATURE_SCHEDULE}.final=0.15",
+    f"{TEMPERATURE_SCHEDULE}.steps=150",
+]
 
 
 def test_the_line_tells_the_temperature_at_the_first_the_middle_and_the_last_step() -> None:
@@ -124,7 +128,7 @@ def test_a_run_that_ends_before_its_schedule_is_a_warning(world: Path) -> None:
     train = f"data.train_files={world}"
     answer = line(*FALLING, train, "trainer.total_training_steps=60")
     assert answer.status == "warn" and "0.43 at step 30, 0.36 at step 60" in answer.message
-    assert answer.fix == f"{SCHEDULE}.steps=60"
+    assert answer.fix == f"{TEMPERATURE_SCHEDULE}.steps=60"
     assert line(*FALLING, train, "trainer.total_training_steps=150").status == "ok"
 
 

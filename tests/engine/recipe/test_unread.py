@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
-from engine.recipe.compose import SAMPLER, SAMPLER_KWARGS, SCHEDULE, effective, sampling
+from engine.recipe.compose import SAMPLER, SAMPLER_KWARGS, TEMPERATURE_SCHEDULE, effective, sampling
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.unread import switched_off, unread
 from tests.paths import CONFIGS
@@ -17,7 +17,11 @@ from tests.paths import CONFIGS
 RECIPES = sorted(p for p in CONFIGS.glob("*.yaml") if "grubrics:" in p.read_text())
 ACTOR = "actor_rollout_ref.actor"
 ROLLOUT = "actor_rollout_ref.rollout"
-SCHEDULED = (f"{SCHEDULE}.initial=0.5", f"{SCHEDULE}.final=0.15", f"{SCHEDULE}.steps=150")
+SCHEDULED = (
+    f"{TEMPERATURE_SCHEDULE}.initial=0.5",
+    f"{TEMPERATURE_SCHEDULE}.final=0.15",
+    f"{TEMPERATURE_SCHEDULE}.steps=150",
+)
 
 
 def recipe(*overrides: str, config: str = "grpo_tiny", **env: str) -> Recipe:

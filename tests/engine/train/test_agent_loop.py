@@ -16,13 +16,28 @@ from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop
 from verl.trainer.ppo.v1 import agent_loop_tq
 from verl.utils import tensordict_utils
 
-from engine.recipe.compose import OWN_LOOPS, SCHEDULE, effective, verl_config
+from engine.recipe.compose import (
+    LENGTH_SCHEDULE,
+    OWN_LOOPS,
+    TEMPERATURE_SCHEDULE,
+    effective,
+    verl_config,
+)
 from engine.recipe.recipe import load_recipe
-from engine.train.agent_loop import SPLIT, TEMPERATURE, RecordingAgentLoopManager
+from engine.train.agent_loop import LENGTH, SPLIT, TEMPERATURE, RecordingAgentLoopManager
 from tests.paths import CONFIGS
 
 CONFIG = CONFIGS / "grpo_tiny.yaml"
-FALLING = (f"{SCHEDULE}.initial=0.5", f"{SCHEDULE}.final=0.1", f"{SCHEDULE}.steps=4")
+FALLING = (
+    f"{TEMPERATURE_SCHEDULE}.initial=0.5",
+    f"{TEMPERATURE_SCHEDULE}.final=0.1",
+    f"{TEMPERATURE_SCHEDULE}.steps=4",
+)
+SHORTER = (
+    f"{LENGTH_SCHEDULE}.initial=64",
+    f"{LENGTH_SCHEDULE}.final=30",
+    f"{LENGTH_SCHEDULE}.steps=2",
+)
 
 
 def manager_of(*overrides: str) -> RecordingAgentLoopManager:
@@ -71,13 +86,20 @@ def test_a_schedule_gives_its_temperature_to_the_rollouts_and_to_the_trainer(
     assert [part[TEMPERATURE] for part in handed_over[::2]] == pytest.approx([0.4, 0.3, 0.1])
 
 
-@pytest.mark.parametrize(("overrides", "validate"), [(FALLING, True), ((), False)])
-def test_validation_and_a_config_without_a_schedule_keep_their_temperature(
+def test_a_schedule_gives_its_length_to_the_rollouts(handed_over: list[Any]) -> None:
+    manager = manager_of(*SHORTER)
+    for step in (1, 2, 9):
+        manager.generate_sequences(batch_of(step))
+    assert [part[LENGTH] for part in handed_over[::2]] == [47, 30, 30]
+
+
+@pytest.mark.parametrize(("overrides", "validate"), [((*FALLING, *SHORTER), True), ((), False)])
+def test_validation_and_a_config_without_a_schedule_keep_their_values(
     handed_over: list[Any], overrides: tuple[str, ...], validate: bool
 ) -> None:
     manager = manager_of(*overrides)
     manager.generate_sequences(batch_of(2, validate))
-    assert all(TEMPERATURE not in part for part in handed_over)
+    assert all(not {TEMPERATURE, LENGTH} & set(part.keys()) for part in handed_over)
     assert manager.config.actor_rollout_ref.rollout.temperature == 1.0
 
 
@@ -118,3 +140,10 @@ def test_a_loop_samples_at_the_temperature_of_its_row(
         asyncio.run(loop.run(shared, **row))
     assert caught.value.args[0] == {"temperature": temperature, "top_p": 0.9}
     assert shared["temperature"] == 1.0  # of the other rollouts of the prompt
+
+
+def test_a_loop_bounds_the_response_by_the_length_of_its_row(loop: Any) -> None:
+    with pytest.raises(ReachedError) as caught:
+        asyncio.run(loop.run({"temperature": 1.0}, **{LENGTH: 12}))
+    # A conversation has the length for all its turns together.
+    assert 12 in (caught.value.args[0].get("max_tokens"), getattr(loop, "response_length", None))

@@ -11,8 +11,9 @@ import torch
 from omegaconf import OmegaConf
 from verl.trainer.ppo.v1 import replay_buffer
 
+from engine.recipe.compose import LENGTH_SCHEDULE, TEMPERATURE_SCHEDULE
 from engine.train import sampler
-from engine.train.agent_loop import TEMPERATURE
+from engine.train.agent_loop import LENGTH, TEMPERATURE
 from engine.train.sampler import (
     MixedTemperaturesError,
     TooFewRewardsError,
@@ -42,6 +43,7 @@ class Queue:
         step: int = 1,
         acc: Sequence[float] | None = None,
         temperature: float | None = None,
+        length: int | None = None,
     ) -> str:
         group = next(self.names)
         status = "failure" if None in rewards else "finished"
@@ -57,6 +59,7 @@ class Queue:
                 "prompts": torch.tensor([1, 2]),
                 "responses": torch.tensor([len(self.fields), 4]),
                 TEMPERATURE: temperature,
+                LENGTH: length,
             }
         return group
 
@@ -135,18 +138,20 @@ def test_without_the_filter_nothing_is_replaced(queue: Queue) -> None:
     assert metrics == {"reward/failed_share": 0.0}
 
 
-def test_with_a_schedule_the_temperature_of_the_rollouts_is_a_metric(queue: Queue) -> None:
+def test_the_values_of_schedules_are_metrics_of_the_rollouts(queue: Queue) -> None:
     for rewards in (FLAT, SPREAD):
-        queue.add(rewards, temperature=0.4)
-    _, metrics = buffer(temperature_scheduled=True).sample(1, "train", BATCH)
-    assert metrics == {"reward/failed_share": 0.0, "rollout/temperature": 0.4}
+        queue.add(rewards, temperature=0.4, length=12)
+    scheduled = [TEMPERATURE_SCHEDULE, LENGTH_SCHEDULE]
+    _, metrics = buffer(scheduled=scheduled).sample(1, "train", BATCH)
+    wanted = {"rollout/temperature": 0.4, "rollout/max_response_length": 12}
+    assert metrics == {"reward/failed_share": 0.0, **wanted}
 
 
 def test_a_step_with_rollouts_of_two_temperatures_ends_the_run(queue: Queue) -> None:
     for temperature in (0.4, 0.5):
         queue.add(SPREAD, temperature=temperature)
     with pytest.raises(MixedTemperaturesError, match=r"step 1: .* at temperatures 0\.4, 0\.5;"):
-        buffer(temperature_scheduled=True).sample(1, "train", BATCH)
+        buffer(scheduled=[TEMPERATURE_SCHEDULE]).sample(1, "train", BATCH)
 
 
 def test_a_group_that_lost_a_rollout_is_filtered_like_a_whole_one(queue: Queue) -> None:

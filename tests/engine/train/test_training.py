@@ -254,6 +254,9 @@ def failed(world: SmallWorld, tmp_path_factory: pytest.TempPathFactory) -> Faile
         "grubrics.temperature_schedule.initial=1.6",
         "grubrics.temperature_schedule.final=0.4",
         "grubrics.temperature_schedule.steps=3",
+        "grubrics.response_length_schedule.initial=16",
+        "grubrics.response_length_schedule.final=10",
+        "grubrics.response_length_schedule.steps=3",
     )
     given = command(world, folder, *settings, *ON_CPU, recipe="verl_grpo_debug", reward=FAILING)
     done = run(given, folder)
@@ -291,6 +294,14 @@ def test_a_step_trains_at_the_temperature_of_its_rollouts(failed: Failed) -> Non
     assert [step["training/rollout_probs_diff_max"] for step in steps] == pytest.approx(
         [0.0, 0.0], abs=1e-6
     )
+
+
+def test_no_response_is_longer_than_its_step_allows(failed: Failed) -> None:
+    steps = metrics(failed.folder)
+    limits = [step["rollout/max_response_length"] for step in steps]
+    longest = [step["response_length/max"] for step in steps]
+    assert limits == [14, 12]
+    assert all(length <= limit for length, limit in zip(longest, limits, strict=True))
 
 
 @dataclass(frozen=True)
