@@ -13,7 +13,8 @@ ACTOR = "actor_rollout_ref.actor"
 RESPONSE = "data.max_response_length"
 ROLLOUTS = "actor_rollout_ref.rollout.n"
 TEMPERATURE = "actor_rollout_ref.rollout.temperature"
-SCHEDULE_STEPS = "grubrics.temperature_schedule.steps"
+TEMPERATURE_SCHEDULE_STEPS = "grubrics.temperature_schedule.steps"
+LENGTH_SCHEDULE_STEPS = "grubrics.response_length_schedule.steps"
 
 
 def setting(
@@ -60,9 +61,14 @@ def usual_value(
 def sample_at_1(context: MetricContext, effect: str) -> Remedy:
     """Sample at temperature 1 in every step, also where a schedule sets the temperature."""
     fix = setting(context, TEMPERATURE, 1.0, "Sample at temperature 1.0", effect)
-    if (steps := context.get(SCHEDULE_STEPS)) is None:
+    return _without_schedule(context, fix, TEMPERATURE_SCHEDULE_STEPS)
+
+
+def _without_schedule(context: MetricContext, fix: Remedy, key: str) -> Remedy:
+    """The fix of a value that a schedule sets in its place, if ``key`` of the schedule is set."""
+    if (steps := context.get(key)) is None:
         return fix
-    return replace(fix, changes=(*fix.changes, Change("config", SCHEDULE_STEPS, None, steps)))
+    return replace(fix, changes=(*fix.changes, Change("config", key, None, steps)))
 
 
 def lower_rate(context: MetricContext, factor: float = 0.1) -> Remedy:
@@ -105,7 +111,8 @@ def add_kl_loss(context: MetricContext) -> Remedy:
 def longer_responses(context: MetricContext) -> Remedy:
     """Double the length limit of responses."""
     title = "Allow longer responses"
-    return scaled(context, RESPONSE, 2, title, "responses can end; generation takes longer")
+    fix = scaled(context, RESPONSE, 2, title, "responses can end; generation takes longer")
+    return _without_schedule(context, fix, LENGTH_SCHEDULE_STEPS)
 
 
 def earlier_checkpoint(onset: int | None) -> Remedy:
