@@ -11,6 +11,7 @@ from engine.estimate.activations import LogitsUse, Precision
 from engine.estimate.model_shape import Adapters, ModelShape
 from engine.recipe.places import lora_rank
 from engine.recipe.recipe import Recipe
+from engine.recipe.schedule import TEMPERATURE, find_schedule
 from engine.runs.kinds import ByKind
 
 _ACTOR = "actor_rollout_ref.actor"
@@ -190,7 +191,8 @@ def _logits(
         backward=backward,
         entropy=entropy,
         fused_entropy=unpadded and bool(recipe.get(f"{_ACTOR}.fsdp_config.use_torch_compile")),
-        scaled=recipe.get(f"{_ROLLOUT}.temperature") != 1,
+        scaled=find_schedule(recipe.get, TEMPERATURE) is not None
+        or recipe.get(f"{_ROLLOUT}.temperature") != 1,
         flash=has_flash(),
         soft_capped=shape.soft_capped,
     )

@@ -16,6 +16,7 @@ from engine.evaluation.targets import judge_identity
 from engine.own_reward.files import code_files, input_files
 from engine.own_reward.function import KEY, TASK, RewardFunction
 from engine.recipe.recipe import Recipe
+from engine.recipe.schedule import rollout_temperature
 from engine.recipe.scoring import asks_judge, reward_function
 from engine.recipe.tools import calls_tools, tools_files
 
@@ -108,7 +109,10 @@ def scored_as(recipe: Recipe, path: Path) -> Recipe:
 
 def make_setup(data: Path, items: Sequence[Item], recipe: Recipe, samples: int, seed: int) -> Setup:
     """The setup of ``recipe``'s validation: one greedy answer, or ``samples`` at its rollout's
-    temperature; for SFT the loss. UsageError for a bad number of samples."""
+    temperature, the final one of a schedule; for SFT the loss.
+
+    UsageError for a bad number of samples.
+    """
     if samples < 1:
         raise UsageError(f"--samples {samples} must be at least 1")
     identity = str(data), len(items), digest([item.sha256 for item in items])
@@ -136,7 +140,7 @@ def _sampling(recipe: Recipe, samples: int, seed: int) -> SamplingSettings:
     return SamplingSettings(
         samples,
         seed,
-        temperature=0.0 if samples == 1 else float(_rollout(recipe, "temperature", 1.0)),
+        temperature=0.0 if samples == 1 else rollout_temperature(recipe),
         top_p=float(_rollout(recipe, "top_p", 1.0)),
         top_k=int(_rollout(recipe, "top_k", -1)),
         max_prompt_tokens=int(recipe.get("data.max_prompt_length")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from engine.findings.finding import Change, Remedy
 from engine.findings.run_context import MetricContext
@@ -11,6 +12,9 @@ from engine.judge.providers import OFFLINE, asks_server
 ACTOR = "actor_rollout_ref.actor"
 RESPONSE = "data.max_response_length"
 ROLLOUTS = "actor_rollout_ref.rollout.n"
+TEMPERATURE = "actor_rollout_ref.rollout.temperature"
+TEMPERATURE_SCHEDULE_STEPS = "grubrics.temperature_schedule.steps"
+LENGTH_SCHEDULE_STEPS = "grubrics.response_length_schedule.steps"
 
 
 def setting(
@@ -54,6 +58,19 @@ def usual_value(
     return setting(context, key, usual, title.format(usual), effect)
 
 
+def sample_at_1(context: MetricContext, effect: str) -> Remedy:
+    """Sample at temperature 1 in every step, also where a schedule sets the temperature."""
+    fix = setting(context, TEMPERATURE, 1.0, "Sample at temperature 1.0", effect)
+    return _without_schedule(context, fix, TEMPERATURE_SCHEDULE_STEPS)
+
+
+def _without_schedule(context: MetricContext, fix: Remedy, key: str) -> Remedy:
+    """The fix of a value that a schedule sets in its place, if ``key`` of the schedule is set."""
+    if (steps := context.get(key)) is None:
+        return fix
+    return replace(fix, changes=(*fix.changes, Change("config", key, None, steps)))
+
+
 def lower_rate(context: MetricContext, factor: float = 0.1) -> Remedy:
     """Lower the learning rate, the first fix if updates are too large."""
     key = context.kind.learning_rate_key if context.kind else None
@@ -94,7 +111,8 @@ def add_kl_loss(context: MetricContext) -> Remedy:
 def longer_responses(context: MetricContext) -> Remedy:
     """Double the length limit of responses."""
     title = "Allow longer responses"
-    return scaled(context, RESPONSE, 2, title, "responses can end; generation takes longer")
+    fix = scaled(context, RESPONSE, 2, title, "responses can end; generation takes longer")
+    return _without_schedule(context, fix, LENGTH_SCHEDULE_STEPS)
 
 
 def earlier_checkpoint(onset: int | None) -> Remedy:

@@ -36,7 +36,13 @@ SHOWN_KEYS = (
     "algorithm.adv_estimator", "actor_rollout_ref.actor.optim.lr", "training.learning_rate",
     "data.max_prompt_length", "data.max_response_length", "actor_rollout_ref.rollout.temperature",
 )  # fmt: skip
-SHOWN_SECTIONS = ("reward_config.", "judge.", "reward.custom_reward_function.")
+SHOWN_SECTIONS = (
+    "reward_config.",
+    "judge.",
+    "reward.custom_reward_function.",
+    "grubrics.temperature_schedule.",
+    "grubrics.response_length_schedule.",
+)
 """Keys and sections that are shown as unchanged, where they are unchanged and have an effect."""
 
 

@@ -27,6 +27,8 @@ from engine.recipe.compose import (
 from engine.recipe.presets import KEY as PRESET
 from engine.recipe.presets import preset_names, preset_values
 from engine.recipe.recipe import Recipe
+from engine.recipe.schedule import Schedule, find_conflicts, schedules
+from engine.recipe.steps import step_plan
 from engine.runs.kinds import GRPO
 
 ID = "trainer"
@@ -49,8 +51,10 @@ def check(subject: Subject) -> Check:
     if recipe.kind != GRPO:
         return skip(ID, f"{recipe.kind.title} has only one trainer")
     problems = [*_managers(recipe), *_overlong(recipe), *_filters(recipe), *_separate(recipe)]
-    problems += _shares(recipe)
+    problems += [*_shares(recipe), *_schedule(recipe)]
     parts = [f"{recipe.get(_MODE)}", *_preset(recipe)]
+    last = _last_step(recipe)
+    parts += [f"{one.of.name} {_values(one, last)}" for one in schedules(recipe.get)]
     if shares := recipe.get(_SHARES):
         shown = zip(train_files(recipe), shares, strict=False)
         total = sum(shares) or 1
@@ -81,6 +85,29 @@ def _shares(recipe: Recipe) -> Iterator[Check]:
     if own := recipe.get("data.custom_cls.path"):
         message = f"{_SHARES} and data.custom_cls.path={own} both decide how rows are read"
         yield fail(ID, message, f"{_SHARES}=null")
+
+
+def _schedule(recipe: Recipe) -> Iterator[Check]:
+    """The trainer can follow the schedules, and the run reaches their ends."""
+    for conflict in find_conflicts(recipe):
+        yield fail(ID, conflict.message, conflict.fix)
+    last = _last_step(recipe)
+    for schedule in schedules(recipe.get):
+        if last and last < schedule.steps:
+            what = f"the schedule of its {schedule.of.name}, {_values(schedule, last)}"
+            yield warn(ID, f"the run ends before {what}", f"{schedule.of.section}.steps={last}")
+
+
+def _last_step(recipe: Recipe) -> int | None:
+    plan = step_plan(recipe)
+    return None if plan is None else plan.total
+
+
+def _values(schedule: Schedule, last: int | None) -> str:
+    """``0.5 -> 0.15 over 150 steps: 0.4977 at step 1, 0.43 at step 30, 0.36 at step 60``."""
+    steps = sorted({1, max(1, (last or schedule.steps) // 2), last or schedule.steps})
+    values = ", ".join(f"{schedule.text(step)} at step {step}" for step in steps)
+    return f"{schedule}: {values}"
 
 
 def _preset(recipe: Recipe) -> Iterator[str]:

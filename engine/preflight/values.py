@@ -6,6 +6,7 @@ The limits are far outside of what is used for training.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
@@ -13,14 +14,15 @@ from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Case, Symptom
 from engine.preflight.check import Check, Subject, summary, warn
 from engine.preflight.complete_change import as_overrides
+from engine.recipe.compose import TEMPERATURE_SCHEDULE
 from engine.recipe.frozen import in_file
+from engine.recipe.schedule import TEMPERATURE, find_schedule
 from engine.runs.kinds import GRPO
 
 ID = "values"
 _HIGHEST_RATE = 1e-2
 _SHORTEST = 16
 _COLDEST = 0.05
-_TEMPERATURE = "actor_rollout_ref.rollout.temperature"
 
 
 def _usual(
@@ -72,7 +74,11 @@ COLD_SAMPLING = Symptom(
     "equal and no advantage is left.",
     shape="a sampling temperature of at most 0.05",
     remedies=lambda case: _usual(
-        case, _TEMPERATURE, 1.0, lambda value: 0.5 <= value <= 1.5, "Sample at temperature {}"
+        case,
+        _coldest(case.context)[0],
+        1.0,
+        lambda value: 0.5 <= value <= 1.5,
+        "Sample at temperature {}",
     ),
     source="GRPO: advantage = reward - group mean",
 )
@@ -118,13 +124,22 @@ def _grpo_findings(context: MetricContext, case: Case) -> Iterator[Finding]:
     has_own_reward = context.get("reward.custom_reward_function.path")
     if not has_own_reward and isinstance(length, int) and length < _SHORTEST:
         yield SHORT_RESPONSES.finding(case, _evidence(key, length), key=key, length=length)
-    key, temperature = _TEMPERATURE, context.get(_TEMPERATURE)
+    key, temperature = _coldest(context)
     if isinstance(temperature, int | float) and temperature <= _COLDEST:
         evidence = _evidence(key, temperature)
         yield COLD_SAMPLING.finding(case, evidence, key=key, temperature=f"{temperature:g}")
     key = cures.ROLLOUTS
     if context.get(key) == 1 and context.get("algorithm.adv_estimator") == "grpo":
         yield ONE_ROLLOUT.finding(case, _evidence(key, 1), key=key)
+
+
+def _coldest(context: MetricContext) -> tuple[str, Any]:
+    """The key of the lowest temperature at which the run samples, and its value."""
+    schedule = find_schedule(context.get, TEMPERATURE)
+    if schedule is None:
+        return cures.TEMPERATURE, context.get(cures.TEMPERATURE)
+    name = "final" if schedule.final <= schedule.initial else "initial"
+    return f"{TEMPERATURE_SCHEDULE}.{name}", getattr(schedule, name)
 
 
 def _evidence(key: str, value: float | str) -> Evidence:

@@ -29,11 +29,14 @@ SAMPLER_KWARGS = (
     "max_inflight_gen_batches",
     "sync_refill_failed_groups",
     "max_refill_batches",
+    "scheduled",
 )
 RECORDING_MANAGER = "RecordingRewardManager"
 VERL_MANAGERS = ("naive", "dapo")
 
 OWN_LOOPS = f"{ROLLOUT}.agent.agent_loop_config_path"
+TEMPERATURE_SCHEDULE = "grubrics.temperature_schedule"
+LENGTH_SCHEDULE = "grubrics.response_length_schedule"
 _AGENT_LOOPS = Path(__file__).parents[1] / "train" / "agent_loops.yaml"
 
 # verl's resource pools ask for this many CPUs per worker process, whatever the machine has.
@@ -145,12 +148,19 @@ def sampling(recipe: Recipe) -> dict[str, Any]:
         "max_inflight_gen_batches": recipe.get(f"{FILTER}.max_inflight_gen_batches"),
         "sync_refill_failed_groups": recipe.get(f"{SAMPLER}.sync_refill_failed_groups"),
         "max_refill_batches": max_refill_batches(recipe),
+        "scheduled": scheduled(recipe),
     }
     return {
         f"{SAMPLER}.custom_sampler.path": OWN_SAMPLER,
         f"{SAMPLER}.custom_sampler.name": f"WatchfulReplayBuffer{'Async' if asynchronous else ''}",
         **{f"{SAMPLER}.sampler_kwargs.{name}": value for name, value in arguments.items()},
     }
+
+
+def scheduled(recipe: Recipe) -> list[str]:
+    """Return the sections of the schedules that the recipe sets."""
+    sections = (TEMPERATURE_SCHEDULE, LENGTH_SCHEDULE)
+    return [section for section in sections if recipe.get(f"{section}.steps")]
 
 
 def max_refill_batches(recipe: Recipe) -> int:

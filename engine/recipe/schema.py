@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from engine.base.errors import nearest
@@ -23,6 +23,43 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 
 class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class ScheduleSection(Section):
+    """A value of the rollouts that changes linearly over ``steps`` and then stays."""
+
+    @field_validator("steps", check_fields=False)
+    @classmethod
+    def _has_both_ends(cls, steps: int | None, info: ValidationInfo) -> int | None:
+        missing = [name for name in ("initial", "final") if info.data.get(name, 0) is None]
+        if steps is None or not missing:
+            return steps
+        names = " and ".join(missing)
+        raise PydanticCustomError("no_ends", "the schedule needs {names}, too", {"names": names})
+
+
+class TemperatureScheduleSection(ScheduleSection):
+    """The sampling temperature of the training rollouts by step, in place of rollout.temperature:
+    initial + step / steps * (final - initial) up to ``steps``, then final."""
+
+    initial: float | None = Field(default=None, gt=0)
+    """The temperature at step 0, before the first step, from which the schedule starts."""
+    final: float | None = Field(default=None, gt=0)
+    """The temperature from step ``steps`` on."""
+    steps: int | None = Field(default=None, ge=1)
+    """The steps over which the temperature changes from initial to final; null: no schedule."""
+
+
+class LengthScheduleSection(ScheduleSection):
+    """The longest response of the training rollouts by step, in place of max_response_length,
+    which it must not exceed."""
+
+    initial: int | None = Field(default=None, ge=1)
+    """Tokens of the longest response at step 0, before the first step."""
+    final: int | None = Field(default=None, ge=1)
+    """Tokens of the longest response from step ``steps`` on."""
+    steps: int | None = Field(default=None, ge=1)
+    """The steps over which the length changes from initial to final; null: no schedule."""
 
 
 class ProjectSection(Section):
@@ -58,6 +95,8 @@ class ProjectSection(Section):
     """Texts that a response must not contain, in any case; responses with one are counted."""
     blocked_reward: float | None = None
     """The reward of a response with a text of the blocklist; null: the reward that it gets."""
+    temperature_schedule: TemperatureScheduleSection = TemperatureScheduleSection()
+    response_length_schedule: LengthScheduleSection = LengthScheduleSection()
     exposed: bool = False
     """Whether the run may listen where other hosts reach it, as it must on a cluster of several."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from engine.judge.providers import asks_server
 from engine.recipe.compose import (
     FILTER,
+    LENGTH_SCHEDULE,
     MANAGER,
     OVERLONG_BUFFER,
     OWN_LOOPS,
@@ -18,6 +19,7 @@ from engine.recipe.compose import (
     RECORDING_MANAGER,
     SAMPLER,
     SAMPLER_KWARGS,
+    TEMPERATURE_SCHEDULE,
     bounds_generations,
     replaces_groups,
 )
@@ -404,6 +406,16 @@ ESTIMATORS_AND_GROUPS = (
 
 TRAINER = (
     Rule(
+        f"{ROLLOUT}.temperature",
+        "grubrics.temperature_schedule sets the temperature of every step",
+        f"{TEMPERATURE_SCHEDULE}.steps=null",
+        Condition(lambda recipe: bool(recipe.get(f"{TEMPERATURE_SCHEDULE}.steps"))),
+    ),
+    *(
+        Rule(below(section, "initial final"), when=unset(f"{section}.steps", "150"))
+        for section in (TEMPERATURE_SCHEDULE, LENGTH_SCHEDULE)
+    ),
+    Rule(
         f"{ROLLOUT}.val_kwargs.* "
         "data.val_batch_size data.val_max_samples data.validation_shuffle "
         "trainer.log_val_generations trainer.validation_data_dir",
@@ -438,7 +450,7 @@ TRAINER = (
     Rule(
         "trainer.save_freq trainer.test_freq "
         "trainer.max_actor_ckpt_to_keep trainer.max_critic_ckpt_to_keep "
-        f"{ACTOR}.optim.*",
+        f"{ACTOR}.optim.* {TEMPERATURE_SCHEDULE}.* {LENGTH_SCHEDULE}.*",
         "trainer.val_only=true validates once and trains nothing",
         "trainer.val_only=false",
         VALIDATES_ONLY,
@@ -658,6 +670,7 @@ SFT_RULES: tuple[Rule, ...] = (
         ),
         "SFT has no rewards",
     ),
+    Rule(f"{TEMPERATURE_SCHEDULE}.* {LENGTH_SCHEDULE}.*", "SFT samples no rollouts"),
     Rule("grubrics.seed", "SFT reads training.seed", "training.seed"),
     Rule(
         "training.num_train_epochs",

@@ -25,6 +25,7 @@ from engine.recipe.exposure import (
     require_private,
 )
 from engine.recipe.recipe import Recipe, load_recipe
+from engine.recipe.schedule import require_followed
 from engine.runs.kinds import GRPO, Kind
 from engine.train import environment, patches, queue_key, ray_attach, ray_session, zygote
 from engine.train.interrupts import StopSignals
@@ -47,6 +48,7 @@ PRELOAD = (
 def main(arguments: Sequence[str]) -> int:
     try:
         recipe = read_recipe(GRPO, arguments)
+        require_followed(recipe)
         if ray_attach.should_attach(os.environ, str(recipe.get("grubrics.device"))):
             require_none(recipe, "RAY_ADDRESS")
         else:

@@ -365,6 +365,26 @@ def _agent_loop_moved() -> str | None:
     return None
 
 
+def _temperature_moved() -> str | None:
+    from verl.experimental.agent_loop.agent_loop import AgentLoopManager
+    from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
+    from verl.trainer import main_ppo
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+    runner = inspect.getsource(main_ppo)
+    sources = map(inspect.getsource, (PPOTrainer.__init__, AgentLoopManager.__init__))
+    shared = all("self.config = config\n" in source for source in sources)
+    if not shared or "trainer_cls(config=config)" not in runner or "=self.config," not in runner:
+        return "verl's trainer and its agent loop manager no longer have the same config object"
+    lines = inspect.getsource(PPOTrainer).splitlines()
+    read = [line.strip() for line in lines if "temperature" in line]
+    if other := [line for line in read if "self.config.actor_rollout_ref.rollout." not in line]:
+        return f"verl's trainer gets a temperature in another way: {other[0]}"
+    if "sampling_params=sampling_params," not in inspect.getsource(SingleTurnAgentLoop):
+        return "verl's agent loop of a single turn no longer samples with its sampling_params"
+    return None
+
+
 def _tool_loop_moved() -> str | None:
     from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop
 
@@ -507,6 +527,15 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "to the batches of AgentLoopManagerTQ.generate_sequences",
         "verl does not tell its reward manager whether a rollout validates",
         _agent_loop_moved,
+    ),
+    Deviation(
+        "temperature schedule",
+        "public hook",
+        "the agent loop manager sets rollout.temperature in the config object that it shares with "
+        "the trainer, and rollout.agent.agent_loop_config_path replaces the loop "
+        "single_turn_agent (engine/train/agent_loop.py)",
+        "verl samples and trains all steps at one temperature",
+        _temperature_moved,
     ),
     Deviation(
         "tool agent loop",

@@ -15,6 +15,10 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
+from engine.history import metrics as names
+from engine.recipe.compose import LENGTH_SCHEDULE, TEMPERATURE_SCHEDULE
+from engine.train.agent_loop import LENGTH, TEMPERATURE
+
 POLL_S = 0.02
 
 # verl's names of what it evicts, by the word for it in the error that ends a step.
@@ -29,12 +33,23 @@ _REFILLED = "training/groups/refilled_total"
 _TRAINED = "training/groups/trained_total"
 
 
+_SCHEDULED = {
+    TEMPERATURE_SCHEDULE: (TEMPERATURE, names.ROLLOUT_TEMPERATURE),
+    LENGTH_SCHEDULE: (LENGTH, names.ROLLOUT_LENGTH),
+}
+"""The column of the rollouts that a schedule adds, and its metric."""
+
+
 class TooFewRewardsError(RuntimeError):
     """Too many rollouts of a step have no reward to train on."""
 
 
 class TooManyRefillsError(RuntimeError):
     """A step replaced as many prompts as it may and still has too few groups to train on."""
+
+
+class MixedTemperaturesError(RuntimeError):
+    """The rollouts of a step do not have one temperature."""
 
 
 class _WatchfulBuffer(ReplayBuffer):
@@ -54,6 +69,7 @@ class _WatchfulBuffer(ReplayBuffer):
         self.rollouts_per_prompt = int(settings.get("rollouts_per_prompt", 1))
         self.max_failed_share = float(settings.get("max_failed_share", 1.0))
         self.max_refill_batches = int(settings.get("max_refill_batches", 0))
+        self.scheduled = [_SCHEDULED[section] for section in settings.get("scheduled", ())]
         self._submit = kwargs.get("refill_fn")
         self._step = -1
         self._refilled, self._reported, self._owed = 0, 0, 0
@@ -95,6 +111,7 @@ class _WatchfulBuffer(ReplayBuffer):
         if failed / expected > self.max_failed_share or not trained.keys:
             raise self._too_few_error(failed, expected)
         metrics = {**metrics, "reward/failed_share": failed / expected}
+        metrics |= self._scheduled_values(trained)
         if self._replaces:
             metrics[_REFILLED] = self._refilled - self._reported
             self._reported = self._refilled
@@ -164,6 +181,23 @@ class _WatchfulBuffer(ReplayBuffer):
             keys=[key for key, _ in trained],
             tags=[tag for _, tag in trained],
         )
+
+    def _scheduled_values(self, batch: KVBatchMeta) -> dict[str, float]:
+        """The temperature of the rollouts, and the longest length that any of them may have."""
+        if not self.scheduled:
+            return {}
+        columns = [column for column, _ in self.scheduled]
+        rows = tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id, select_fields=columns
+        )
+        found = {column: sorted({float(value) for value in rows[column]}) for column in columns}
+        if len(temperatures := found.get(TEMPERATURE, [])) > 1:
+            listed = ", ".join(f"{value:g}" for value in temperatures)
+            raise MixedTemperaturesError(
+                f"step {self._step}: rollouts were sampled at temperatures {listed}; verl's "
+                "trainer computes a step with a single one"
+            )
+        return {metric: found[column][-1] for column, metric in self.scheduled}
 
     def _too_few_error(self, failed: int, expected: int) -> TooFewRewardsError:
         return TooFewRewardsError(

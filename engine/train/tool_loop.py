@@ -25,6 +25,7 @@ from verl.tools.schemas import ToolResponse
 
 from engine.reward.conversation import FIELD, Call, Conversation, End, Outcome, Turn
 from engine.tasks.tool_calls.schemas import find_problem
+from engine.train.agent_loop import LENGTH, with_temperature
 
 _START_TAGS = ("tool_call_start_token", "tool_call_begin_token")
 """Where verl's parsers keep the text that begins a call; the one of gpt-oss has none."""
@@ -43,7 +44,11 @@ class ToolLoop(ToolAgentLoop):
     async def run(
         self, sampling_params: dict[str, Any], priority: int = 0, **kwargs: Any
     ) -> AgentLoopOutput:
-        output = await super().run(sampling_params, priority, **kwargs)
+        sampling = with_temperature(sampling_params, kwargs)
+        # All turns and replies together; the server knows only what is left of the longest.
+        if LENGTH in kwargs:
+            self.response_length = int(kwargs[LENGTH])
+        output = await super().run(sampling, priority, **kwargs)
         turns = split_turns(self.tokenizer.decode, output.response_ids, output.response_mask)
         is_full = len(output.response_ids) >= self.response_length
         calls = [*self._calls, *self._not_executed(turns)]

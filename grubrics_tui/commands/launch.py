@@ -169,11 +169,17 @@ def _environment(cluster: Cluster | None) -> dict[str, str] | None:
 
 
 def _format_plan(plan: LaunchPlan) -> Iterator[str]:
-    """Yield the command, the overrides, and why the run has another checkpoint folder."""
+    """Yield the command, the overrides, the schedules, and why the run has another folder."""
+    from engine.recipe.schedule import schedules
+    from engine.recipe.steps import step_plan
+
     yield f"$ {format_command(plan.argv)}"
     for change in plan.recipe.changes:
         before, after = format_config_value(change.before), format_config_value(change.after)
         yield f"  {change.key}: {before} -> {after} ({change.origin})"
+    for schedule in schedules(plan.recipe.get):
+        steps = step_plan(plan.recipe)
+        yield f"  {schedule.of.name} {schedule.describe(steps.total if steps else None)}"
     if plan.folder_note:
         yield f"  {plan.folder_note}"
 

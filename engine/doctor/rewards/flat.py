@@ -57,11 +57,6 @@ def _cause_of_zero_std(
     )
 
 
-def _sample_at_1(case: Case, effect: str) -> Remedy:
-    key, title = "actor_rollout_ref.rollout.temperature", "Sample at temperature 1.0"
-    return fixes.setting(case.context, key, 1.0, title, effect)
-
-
 EMPTY = _cause_of_zero_std(
     "collapse_entropy_or_length.empty",
     "Responses are empty",
@@ -127,7 +122,7 @@ ONE_TEXT = _cause_of_zero_std(
     "sampling is deterministic.",
     "in nine of ten groups all texts are the same",
     lambda case: (
-        _sample_at_1(case, "texts differ again"),
+        fixes.sample_at_1(case.context, "texts differ again"),
         fixes.setting(
             case.context, f"{fixes.ACTOR}.entropy_coeff", 0.003, "Add an entropy bonus", ""
         ),
@@ -184,7 +179,7 @@ EQUAL = _cause_of_zero_std(
     "none of the other causes applies",
     lambda case: (
         Remedy("Compare the three rollouts: do the texts differ in what the reward reads?"),
-        _sample_at_1(case, "texts differ more"),
+        fixes.sample_at_1(case.context, "texts differ more"),
     ),
     "seed guide (std of about 0)",
 )

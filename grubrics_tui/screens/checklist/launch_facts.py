@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from engine.base.counts import count_of
+from engine.base.sparkline import sparkline
 from engine.base.values import format_config_value
 from grubrics_tui.text.formats import dollars, duration, memory, thousands
 from grubrics_tui.widgets.facts import Fact
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from engine.recipe.recipe import Recipe
     from engine.recipe.steps import StepPlan
     from engine.runs.rundir import RunDir
+
+_CURVE = 24
+"""Columns of a drawn schedule."""
 
 
 def order_facts(
@@ -87,7 +91,23 @@ def step_facts(recipe: Recipe, steps: StepPlan | None) -> list[Fact]:
     samples = int(recipe.get("actor_rollout_ref.rollout.n") or 1)
     unit = "judge call" if asks_judge(recipe) else "reward"
     each = f"{count_of(steps.batch, 'row')} × {count_of(samples, 'rollout')}"
-    return [*facts, ("each step", f"{each} = {count_of(steps.batch * samples, unit)}")]
+    facts.append(("each step", f"{each} = {count_of(steps.batch * samples, unit)}"))
+    return [*facts, *_schedule_facts(recipe, steps.total)]
+
+
+def _schedule_facts(recipe: Recipe, last: int) -> Iterator[Fact]:
+    """Each schedule, and its course over the steps of the run."""
+    from engine.recipe.schedule import schedules
+
+    if not last:
+        return
+    points = min(_CURVE, last)
+    steps = [1 + index * (last - 1) // max(1, points - 1) for index in range(points)]
+    for schedule in schedules(recipe.get):
+        yield schedule.of.name, schedule.describe(last)
+        curve = sparkline([schedule.at(step) for step in steps])
+        first, end = f"step 1: {schedule.text(1)} ", f" {schedule.text(last)}: step {last}"
+        yield "", Content.assemble(first, (curve, "$primary"), end)
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from engine.preflight.check import Check, Subject
 from engine.preflight.trainer import check
-from engine.recipe.compose import effective, verl_config
+from engine.recipe.compose import TEMPERATURE_SCHEDULE, effective, verl_config
 from engine.recipe.recipe import load_recipe
 from tests.paths import ROOT
 
@@ -23,6 +25,14 @@ LIMIT = "reward.reward_kwargs.max_resp_len"
 def line(*overrides: str, recipe: str = "grpo_tiny") -> Check:
     loaded = load_recipe(str(ROOT / "configs" / f"{recipe}.yaml"), overrides, env={})
     return check(Subject(effective(loaded, Path("attempt")), {}, Path("runs")))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    """A training file of 40 rows: ten steps an epoch."""
+    path = tmp_path / "train.parquet"
+    pq.write_table(pa.table({"prompt": ["?"] * 40}), path)
+    return path
 
 
 @pytest.mark.parametrize("recipe", ["grpo_tiny", "verl_grpo", "verl_grpo_debug", "sft_tiny"])
@@ -98,6 +108,34 @@ def test_a_manager_of_the_recipes_own_stays_and_is_a_warning() -> None:
     own = (f"{section}.source=importlib", f"{section}.name=Mine", f"{section}.module.path=mine.py")
     answer = line(*own)
     assert answer.status == "warn" and "writes no reward.jsonl" in answer.message
+
+
+FALLING = [
+    f"{TEMPERATURE_SCHEDULE}.initial=0.5",
+    f"{TEMPERATURE_SCHEDULE}.final=0.15",
+    f"{TEMPERATURE_SCHEDULE}.steps=150",
+]
+
+
+def test_the_line_tells_the_temperature_at_the_first_the_middle_and_the_last_step() -> None:
+    answer = line(*FALLING)
+    assert answer.status == "ok"
+    values = "0.4977 at step 1, 0.325 at step 75, 0.15 at step 150"
+    assert f"temperature 0.5 -> 0.15 over 150 steps: {values}" in answer.message
+
+
+def test_a_run_that_ends_before_its_schedule_is_a_warning(world: Path) -> None:
+    train = f"data.train_files={world}"
+    answer = line(*FALLING, train, "trainer.total_training_steps=60")
+    assert answer.status == "warn" and "0.43 at step 30, 0.36 at step 60" in answer.message
+    assert answer.fix == f"{TEMPERATURE_SCHEDULE}.steps=60"
+    assert line(*FALLING, train, "trainer.total_training_steps=150").status == "ok"
+
+
+def test_a_schedule_of_an_asynchronous_run_is_refused() -> None:
+    answer = line(*FALLING, "trainer.v1.trainer_mode=colocate_async")
+    assert answer.status == "fail" and "rollouts of earlier steps" in answer.message
+    assert answer.fix is not None and "trainer.v1.trainer_mode=sync" in answer.fix
 
 
 FILES = "data.train_files=[a.parquet,b.parquet]"

@@ -10,6 +10,7 @@ import pytest
 
 from engine.doctor.metrics import MetricContext
 from engine.preflight.values import value_findings
+from engine.recipe.compose import TEMPERATURE_SCHEDULE
 from engine.recipe.recipe import load_recipe
 from engine.runs.kinds import GRPO
 from tests.engine.doctor.metrics.curves import alarms
@@ -52,6 +53,18 @@ def test_a_value_that_teaches_nothing_comes_with_one_that_does(
     ]
     (change,) = result[0].remedies[0].changes
     assert (change.key, change.before) == (key, value)
+
+
+def test_the_coldest_end_of_a_schedule_counts() -> None:
+    ends = {
+        f"{TEMPERATURE_SCHEDULE}.initial": 0.5,
+        f"{TEMPERATURE_SCHEDULE}.final": 0.01,
+        f"{TEMPERATURE_SCHEDULE}.steps": 150,
+    }
+    scheduled = context("grpo_tiny", **ends, **{"actor_rollout_ref.rollout.temperature": 0.01})
+    (finding,) = value_findings(scheduled)
+    assert finding.id == "collapse_entropy_or_length.temperature"
+    assert finding.remedies[0].changes[0].key == f"{TEMPERATURE_SCHEDULE}.final"
 
 
 RATE = "actor_rollout_ref.actor.optim.lr"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
-from engine.recipe.compose import SAMPLER, SAMPLER_KWARGS, effective, sampling
+from engine.recipe.compose import SAMPLER, SAMPLER_KWARGS, TEMPERATURE_SCHEDULE, effective, sampling
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.unread import switched_off, unread
 from tests.paths import CONFIGS
@@ -17,6 +17,11 @@ from tests.paths import CONFIGS
 RECIPES = sorted(p for p in CONFIGS.glob("*.yaml") if "grubrics:" in p.read_text())
 ACTOR = "actor_rollout_ref.actor"
 ROLLOUT = "actor_rollout_ref.rollout"
+SCHEDULED = (
+    f"{TEMPERATURE_SCHEDULE}.initial=0.5",
+    f"{TEMPERATURE_SCHEDULE}.final=0.15",
+    f"{TEMPERATURE_SCHEDULE}.steps=150",
+)
 
 
 def recipe(*overrides: str, config: str = "grpo_tiny", **env: str) -> Recipe:
@@ -66,6 +71,7 @@ def test_every_value_of_a_shipped_recipe_has_an_effect(path: Path) -> None:
         "grubrics.max_refill_batches=3",
         "grubrics.reward_timeout_s=5",
         "grubrics.reward_check_s=5",
+        "grubrics.temperature_schedule.initial=0.5",
         "trainer.log_val_generations=5",
         f"{ACTOR}.data_loader_seed=3",
         "data.custom_cls.name=Rows",
@@ -198,6 +204,7 @@ def test_the_judge_is_not_read_where_a_function_scores() -> None:
         (("trainer.val_only=true",), "trainer.save_freq=7"),
         (("trainer.val_only=true",), f"{ACTOR}.optim.weight_decay=0.3"),
         (("trainer.save_freq=-1",), "trainer.max_actor_ckpt_to_keep=3"),
+        (SCHEDULED, f"{ROLLOUT}.temperature=0.8"),
     ],
 )
 def test_a_value_that_another_one_overrules_is_named(overrides: tuple[str, ...], key: str) -> None:
@@ -236,6 +243,10 @@ def test_an_overlong_buffer_beside_a_chosen_naive_manager_is_named() -> None:
     result = unread(recipe(*SHAPED, "reward.reward_manager.name=naive"))
     assert {one.key for one in result} == {text.partition("=")[0] for text in SHAPED}
     assert {one.instead for one in result} == {"reward.reward_manager.name=dapo"}
+
+
+def test_sft_names_the_schedule_of_a_temperature() -> None:
+    assert len(named(*SCHEDULED, config="sft_tiny")) == len(SCHEDULED)
 
 
 def test_sft_names_what_only_rewards_read() -> None:

@@ -11,8 +11,11 @@ import torch
 from omegaconf import OmegaConf
 from verl.trainer.ppo.v1 import replay_buffer
 
+from engine.recipe.compose import LENGTH_SCHEDULE, TEMPERATURE_SCHEDULE
 from engine.train import sampler
+from engine.train.agent_loop import LENGTH, TEMPERATURE
 from engine.train.sampler import (
+    MixedTemperaturesError,
     TooFewRewardsError,
     TooManyRefillsError,
     WatchfulReplayBuffer,
@@ -34,7 +37,14 @@ class Queue:
         self.fields: dict[str, dict[str, Any]] = {}
         self.names = (f"g{number}" for number in count())
 
-    def add(self, rewards: Rewards, step: int = 1, acc: Sequence[float] | None = None) -> str:
+    def add(
+        self,
+        rewards: Rewards,
+        step: int = 1,
+        acc: Sequence[float] | None = None,
+        temperature: float | None = None,
+        length: int | None = None,
+    ) -> str:
         group = next(self.names)
         status = "failure" if None in rewards else "finished"
         self.tags[group] = {"is_prompt": True, "status": status, "global_steps": step}
@@ -48,6 +58,8 @@ class Queue:
                 "extra_fields": {"reward_extra_info": numbers},
                 "prompts": torch.tensor([1, 2]),
                 "responses": torch.tensor([len(self.fields), 4]),
+                TEMPERATURE: temperature,
+                LENGTH: length,
             }
         return group
 
@@ -57,7 +69,7 @@ class Queue:
     def kv_batch_get(self, keys: list[str], select_fields: list[str], **_: Any) -> dict[str, Any]:
         result = {name: [self.fields[key][name] for key in keys] for name in select_fields}
         return {
-            name: values if isinstance(values[0], dict) else torch.stack(values)
+            name: torch.stack(values) if isinstance(values[0], torch.Tensor) else values
             for name, values in result.items()
         }
 
@@ -124,6 +136,22 @@ def test_without_the_filter_nothing_is_replaced(queue: Queue) -> None:
     batch, metrics = buffer().sample(1, "train", BATCH)
     assert groups(batch) == both
     assert metrics == {"reward/failed_share": 0.0}
+
+
+def test_the_values_of_schedules_are_metrics_of_the_rollouts(queue: Queue) -> None:
+    for rewards in (FLAT, SPREAD):
+        queue.add(rewards, temperature=0.4, length=12)
+    scheduled = [TEMPERATURE_SCHEDULE, LENGTH_SCHEDULE]
+    _, metrics = buffer(scheduled=scheduled).sample(1, "train", BATCH)
+    wanted = {"rollout/temperature": 0.4, "rollout/max_response_length": 12}
+    assert metrics == {"reward/failed_share": 0.0, **wanted}
+
+
+def test_a_step_with_rollouts_of_two_temperatures_ends_the_run(queue: Queue) -> None:
+    for temperature in (0.4, 0.5):
+        queue.add(SPREAD, temperature=temperature)
+    with pytest.raises(MixedTemperaturesError, match=r"step 1: .* at temperatures 0\.4, 0\.5;"):
+        buffer(scheduled=[TEMPERATURE_SCHEDULE]).sample(1, "train", BATCH)
 
 
 def test_a_group_that_lost_a_rollout_is_filtered_like_a_whole_one(queue: Queue) -> None:

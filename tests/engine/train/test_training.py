@@ -244,13 +244,19 @@ class Failed:
 
 @pytest.fixture(scope="module")
 def failed(world: SmallWorld, tmp_path_factory: pytest.TempPathFactory) -> Failed:
-    """A GRPO run of an adapter whose reward fails ever more."""
+    """A GRPO run of an adapter whose reward fails ever more, at a temperature that falls."""
     folder = tmp_path_factory.mktemp("failed")
     settings = (
         "trainer.total_training_steps=3",
         "trainer.val_before_train=false",
         "grubrics.max_failed_share=0.7",
         "grubrics.reward_timeout_s=2",
+        "grubrics.temperature_schedule.initial=1.6",
+        "grubrics.temperature_schedule.final=0.4",
+        "grubrics.temperature_schedule.steps=3",
+        "grubrics.response_length_schedule.initial=16",
+        "grubrics.response_length_schedule.final=10",
+        "grubrics.response_length_schedule.steps=3",
     )
     given = command(world, folder, *settings, *ON_CPU, recipe="verl_grpo_debug", reward=FAILING)
     done = run(given, folder)
@@ -279,6 +285,23 @@ def test_failed_and_hanging_rewards_are_left_out_and_counted_and_too_many_stop_t
     assert shares == pytest.approx([5 / 8, 0])
     assert failed.code == 1
     assert "step 3: 8 of 8 rollouts got no reward" in failed.said
+
+
+def test_a_step_trains_at_the_temperature_of_its_rollouts(failed: Failed) -> None:
+    steps = metrics(failed.folder)
+    assert [step["rollout/temperature"] for step in steps] == pytest.approx([1.2, 0.8])
+    # With the temperature of the config in either place, they differ by 2e-4 and more.
+    assert [step["training/rollout_probs_diff_max"] for step in steps] == pytest.approx(
+        [0.0, 0.0], abs=1e-6
+    )
+
+
+def test_no_response_is_longer_than_its_step_allows(failed: Failed) -> None:
+    steps = metrics(failed.folder)
+    limits = [step["rollout/max_response_length"] for step in steps]
+    longest = [step["response_length/max"] for step in steps]
+    assert limits == [14, 12]
+    assert all(length <= limit for length, limit in zip(longest, limits, strict=True))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from textual.widgets import Input
 
@@ -239,6 +241,23 @@ async def test_the_launch_screen_shows_command_changes_and_plan(project: Path, r
         await driver.press("escape")
         await driver.shows("Run to launch")
     assert not runs.exists()
+
+
+async def test_the_launch_screen_draws_the_schedule_of_the_temperature(
+    project: Path, runs: Path
+) -> None:
+    rows = pa.table({"prompt": ["?"] * 40})
+    pq.write_table(rows, project / "train.parquet")
+    ends = ("initial=0.5", "final=0.15", "steps=150")
+    overrides = [f"grubrics.temperature_schedule.{end}" for end in ends]
+    settings = [f"data.train_files={project / 'train.parquet'}", *overrides]
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        await driver.app.push_screen(
+            LaunchScreen("grpo_tiny", [*settings, "trainer.total_training_steps=75"], runs)
+        )
+        await driver.shows("0.5 -> 0.15 over 150 steps (at the end of this run: 0.325)")
+        await driver.shows("step 1: 0.4977 █", "▁ 0.325: step 75")
 
 
 async def test_the_launch_screen_names_the_active_run_and_offers_the_queue(

@@ -103,7 +103,8 @@ ENTROPY_COLLAPSE = Symptom(
     "and exploration ends.",
     shape="entropy falls below a tenth of its early level within 30 steps, or below a twentieth at "
     "any pace (a warning), and below 0.05 nats, to the last step",
-    ruled_out="entropy that was low from the start",
+    ruled_out="entropy that was low from the start, and steps in which a schedule changes the "
+    "temperature",
     remedies=lambda case: (
         fixes.earlier_checkpoint(case.onset),
         _entropy_bonus(case.context),
@@ -150,7 +151,7 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _short_responses(run: Run) -> Iterator[Finding]:
-    length = run.series(LENGTH)
+    length = _unscheduled(run, run.series(LENGTH), metrics.ROLLOUT_LENGTH)
     if len(length) < 5 or (first := early_level(length.values)) < 2 * _SHORT_TOKENS:
         return
     values, floor = smooth(length.values), max(0.1 * first, _SHORT_TOKENS)
@@ -174,6 +175,15 @@ def _short_responses(run: Run) -> Iterator[Finding]:
         length="1 token" if now == "1" else f"{now} tokens",
         onset=onset,
     )
+
+
+def _unscheduled(run: Run, series: Series, scheduled: str) -> Series:
+    """Return the values since ``scheduled`` last changed: a schedule moves them by itself."""
+    values = run.series(scheduled)
+    if not len(values):
+        return series
+    begin = tail_start(values.values == values.values[-1], 1)
+    return series.since(values.step(begin or 0))
 
 
 def _length_limit(run: Run) -> Iterator[Finding]:
@@ -226,7 +236,7 @@ def _at_longest(length: Series) -> Series:
 
 
 def _entropy(run: Run) -> Iterator[Finding]:
-    entropy = run.series("actor/entropy")
+    entropy = _unscheduled(run, run.series("actor/entropy"), metrics.ROLLOUT_TEMPERATURE)
     if len(entropy) < 5:
         return
     first, values = early_level(entropy.values), smooth(entropy.values)

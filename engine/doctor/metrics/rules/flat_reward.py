@@ -82,11 +82,8 @@ def _easier(case: Case) -> tuple[Remedy, ...]:
 
 
 def _more_random(case: Case) -> tuple[Remedy, ...]:
-    key, effect = "actor_rollout_ref.rollout.temperature", "the responses of a group differ again"
-    return (
-        fixes.setting(case.context, key, 1.0, "Sample at temperature 1.0", effect),
-        COMPARE_ROLLOUTS,
-    )
+    effect = "the responses of a group differ again"
+    return fixes.sample_at_1(case.context, effect), COMPARE_ROLLOUTS
 
 
 ALL_RIGHT = Symptom(

@@ -28,6 +28,28 @@ def test_entropy_that_fades_slowly_is_a_warning_when_nothing_is_left() -> None:
     assert alarmed({"actor/entropy": fading[:200]}) == []
 
 
+def test_entropy_that_follows_the_temperature_of_a_schedule_is_no_collapse() -> None:
+    cooling = np.concatenate([np.linspace(1.0, 0.15, 40), np.full(20, 0.15)])
+    entropy = np.concatenate([np.geomspace(2.0, 0.04, 40), np.full(20, 0.04)])
+    assert alarmed({"actor/entropy": entropy}) == ["collapse_entropy_or_length.entropy"]
+    assert alarmed({"actor/entropy": entropy, "rollout/temperature": cooling}) == []
+    assert alarmed({"actor/entropy": entropy[::-1], "rollout/temperature": cooling[::-1]}) == []
+
+
+def test_entropy_that_collapses_at_the_end_of_a_schedule_is_found() -> None:
+    cooling = np.concatenate([np.linspace(1.0, 0.5, 20), np.full(30, 0.5)])
+    entropy = np.concatenate([np.linspace(2.0, 1.0, 20), np.full(15, 1.0), np.full(15, 0.01)])
+    curves = {"actor/entropy": entropy, "rollout/temperature": cooling}
+    assert alarmed(curves) == ["collapse_entropy_or_length.entropy"]
+
+
+def test_lengths_that_follow_a_schedule_are_no_collapse() -> None:
+    limits = np.linspace(400.0, 20.0, 60)
+    curves = {"response_length/mean": 0.7 * limits}
+    assert "collapse_entropy_or_length.length" in alarmed(curves)
+    assert alarmed(curves | {"rollout/max_response_length": limits}) == []
+
+
 def test_entropy_that_grows_is_a_warning_where_rewards_are_lost_with_it() -> None:
     certain, lost = np.full(8, 0.05), np.full(8, 0.3)
     grown = np.concatenate([certain, lost])

@@ -46,6 +46,20 @@ def test_the_learning_rate_of_either_kind_of_recipe() -> None:
     assert (change.key, change.after) == ("training.learning_rate", pytest.approx(2e-6))
 
 
+def test_a_fix_of_the_length_switches_a_schedule_off() -> None:
+    steps = "grubrics.response_length_schedule.steps"
+    scheduled = MetricContext({cures.RESPONSE: 64, steps: 150}, GRPO)
+    changed = cures.longer_responses(scheduled).changes
+    assert {change.key: change.after for change in changed} == {cures.RESPONSE: 128, steps: None}
+
+
+def test_a_fix_of_the_temperature_switches_a_schedule_off() -> None:
+    steps = "grubrics.temperature_schedule.steps"
+    scheduled = MetricContext({cures.TEMPERATURE: 0.7, steps: 150}, GRPO)
+    changed = cures.sample_at_1(scheduled, "texts differ").changes
+    assert {change.key: change.after for change in changed} == {cures.TEMPERATURE: 1.0, steps: None}
+
+
 def test_a_rate_that_an_override_raised_goes_back_to_the_files() -> None:
     sft = MetricContext({"training.learning_rate": 1e-3}, SFT)
     raised = replace(sft, in_file={"training.learning_rate": 2e-5})
