@@ -47,9 +47,9 @@ class RecordingAgentLoopManager(AgentLoopManagerTQ):
         super().generate_sequences(prompts)
 
     def _schedule(self, prompts: Any) -> None:
-        for one in schedule.schedules(partial(OmegaConf.select, self.config)):
-            value = one.at(int(prompts["global_steps"]))
-            if one.of == schedule.TEMPERATURE:
+        for planned in schedule.schedules(partial(OmegaConf.select, self.config)):
+            value = planned.at(int(prompts["global_steps"]))
+            if planned.of == schedule.TEMPERATURE:
                 assign_non_tensor_data(prompts, TEMPERATURE, value)
                 self.config.actor_rollout_ref.rollout.temperature = value
             else:
@@ -59,9 +59,12 @@ class RecordingAgentLoopManager(AgentLoopManagerTQ):
 def with_temperature(sampling: dict[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     """The sampling parameters of a rollout: with the temperature of its row, if it has one.
 
-    verl gives all rollouts of a prompt the same dict, so that one is not changed.
+    A greedy rollout, ReMax's baseline, stays greedy. verl gives all rollouts of a prompt the same
+    dict, so that one is not changed.
     """
-    return {**sampling, "temperature": row[TEMPERATURE]} if TEMPERATURE in row else sampling
+    if TEMPERATURE not in row or not sampling.get("temperature", 1.0):
+        return sampling
+    return {**sampling, "temperature": row[TEMPERATURE]}
 
 
 class SingleTurnLoop(SingleTurnAgentLoop):

@@ -147,3 +147,9 @@ def test_a_loop_bounds_the_response_by_the_length_of_its_row(loop: Any) -> None:
         asyncio.run(loop.run({"temperature": 1.0}, **{LENGTH: 12}))
     # A conversation has the length for all its turns together.
     assert 12 in (caught.value.args[0].get("max_tokens"), getattr(loop, "response_length", None))
+
+
+def test_a_greedy_rollout_stays_greedy(loop: Any) -> None:
+    with pytest.raises(ReachedError) as caught:
+        asyncio.run(loop.run({"temperature": 0}, **{TEMPERATURE: 0.4}))
+    assert caught.value.args[0]["temperature"] == 0
