@@ -170,12 +170,12 @@ def run_recipe(name: str, recipe: TaskRecipe, seed: int, folder: Path) -> Result
     trained = time.monotonic()
     project.train("grpo", "grpo")
     ended = time.monotonic()
-    measured = project.call("evaluate", "grpo", "--baseline", "base")
+    measured = project.call("evaluate", "grpo", "--baseline", "sft")
     after, before = (
-        next(r for r in measured["results"] if r["target"] == target and r["metric"] == "score")
-        for target in (measured["results"][0]["target"], "base")
+        next(r for r in measured["results"] if r["target"] == target and r["metric"] == "reward")
+        for target in (measured["results"][0]["target"], "sft")
     )
-    difference = next(c for c in measured["comparisons"] if c["metric"] == "score")
+    difference = next(c for c in measured["comparisons"] if c["metric"] == "reward")
     turns = project.call("metrics", "grpo", "tools/turns") if "tools" in name else None
     return Result(
         before["mean"],

@@ -72,7 +72,11 @@ class HelpScreen(ModalScreen[None]):
         yield box
 
     def on_resize(self, event: events.Resize) -> None:
-        room = min(_WIDTH, event.size.width) - _FRAME - _GROUP
+        # Before the refresh, the box would keep the height of the text that it had.
+        self.call_after_refresh(self._wrap, event.size.width)
+
+    def _wrap(self, width: int) -> None:
+        room = min(_WIDTH, width) - _FRAME - _GROUP
         lines = [line for name, row in self._rows() for line in _lines(name, row, room)]
         self.query_one(Static).update(Content("\n").join(lines))
 
