@@ -3,8 +3,8 @@
     python benchmarks/task_recipes.py [TASK ...] [--seeds 0 1 2] [--out DIR]
 
 Everything runs on the CPU, with a model of 0.4 million random weights whose tokenizer is made for
-the task, through the commands that a user has. ``before`` and ``after`` are mean scores of the
-greedy answers to the held-out rows, and the difference is paired by row. What has finished is kept
+the task, through the commands that a user has. ``before`` (after SFT) and ``after`` are mean scores
+of four answers to each held-out row, and the difference is paired by row. What has finished is kept
 in the folder and not trained again.
 """
 
@@ -28,6 +28,9 @@ from engine.tasks.registry import find_task
 
 Record = dict[str, Any]
 Messages = list[dict[str, str]]
+
+SAMPLES = 4
+"""Answers to each held-out row, at the temperature of training."""
 
 COLORS = ("red", "blue", "green", "black", "white", "yellow", "brown", "grey", "pink", "gold")
 THINGS = (
@@ -127,7 +130,7 @@ RECIPES = {
         shop_records,
         shop_turns,
         sft_steps=400,
-        grpo_steps=40,
+        grpo_steps=80,
         response=64,
         rate=3e-4,
         files={"tools.py": TOOLS},
@@ -170,11 +173,10 @@ def run_recipe(name: str, recipe: TaskRecipe, seed: int, folder: Path) -> Result
     trained = time.monotonic()
     project.train("grpo", "grpo")
     ended = time.monotonic()
-    measured = project.call("evaluate", "grpo", "--baseline", "sft")
-    after, before = (
-        next(r for r in measured["results"] if r["target"] == target and r["metric"] == "reward")
-        for target in (measured["results"][0]["target"], "sft")
-    )
+    measured = project.call("evaluate", "grpo", "--baseline", "sft", "--samples", str(SAMPLES))
+    rewards = [result for result in measured["results"] if result["metric"] == "reward"]
+    before = next(result for result in rewards if result["target"] == "sft")
+    after = next(result for result in rewards if result["target"] != "sft")
     difference = next(c for c in measured["comparisons"] if c["metric"] == "reward")
     turns = project.call("metrics", "grpo", "tools/turns") if "tools" in name else None
     return Result(
