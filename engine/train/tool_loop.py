@@ -11,7 +11,8 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -61,17 +62,20 @@ class ToolLoop(ToolAgentLoop):
         self, tool_call: Any, tools_kwargs: dict[str, Any], agent_data: Any
     ) -> tuple[ToolResponse, float, dict[str, Any]]:
         started = time.perf_counter()
-        tools: Mapping[str, Any] = getattr(agent_data, "_active_tools", None) or self.tools
+        # Those of the row, which may be none at all.
+        tools: Mapping[str, Any] = getattr(agent_data, "_active_tools", self.tools)
         reply = _refused(tool_call.name, tool_call.arguments, tools)
         if reply is None:
             tool, arguments = tools[tool_call.name], json.loads(tool_call.arguments)
-            work = _execute(tool, arguments, tools_kwargs.get(tool_call.name, {}), agent_data)
+            # verl's data set leaves out no null of a parquet file.
+            options = (tools_kwargs or {}).get(tool_call.name) or {}
+            work = _execute(tool, arguments, options, agent_data)
             reply = self._shortened(await _limited(tool_call.name, work, self._limit_s))
         self._calls.append(
             Call(
                 turn=len(self._watched.counts),
-                tool=tool_call.name,
-                arguments=tool_call.arguments,
+                tool=_encodable(tool_call.name),
+                arguments=_encodable(tool_call.arguments),
                 outcome=reply.outcome,
                 reply=reply.response.text or "",
                 seconds=time.perf_counter() - started,
@@ -147,27 +151,30 @@ class _Reply:
 
     outcome: Outcome
     response: ToolResponse
-    reward: float = 0.0
-    numbers: Any = None
+    reward: float
+    numbers: Any
+
+    @classmethod
+    def of_error(cls, outcome: Outcome, text: str) -> _Reply:
+        return cls(outcome, ToolResponse(text=_encodable(text)), 0.0, {})
 
 
 def _refused(name: str, arguments: str, tools: Mapping[str, Any]) -> _Reply | None:
     """Why a call cannot be executed; None if it can."""
     if name not in tools:
         text = f"Unknown function '{name}'. Available tools: {list(tools)}"
-        return _Reply("unknown_tool", ToolResponse(text=text), 0.0, {})
+        return _Reply.of_error("unknown_tool", text)
     schema = tools[name].tool_schema.model_dump(exclude_unset=True, exclude_none=True)
     parameters = json.dumps(schema["function"].get("parameters", {"type": "object"}))
     try:
         values = json.loads(arguments)
         problem = None if isinstance(values, dict) else "expected an object"
         problem = problem or find_problem(parameters, values)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         problem = str(error)
     if problem is None:
         return None
-    text = f"Invalid arguments for '{name}': {problem}"
-    return _Reply("bad_arguments", ToolResponse(text=text), 0.0, {})
+    return _Reply.of_error("bad_arguments", f"Invalid arguments for '{name}': {problem}")
 
 
 async def _execute(
@@ -183,46 +190,74 @@ async def _execute(
         response, reward, numbers = await tool.execute(instance, arguments, agent_data=agent_data)
     finally:
         await tool.release(instance)
+    if not isinstance(response, ToolResponse):
+        raise TypeError(f"execute() returned {type(response).__name__}, not ToolResponse")
     return response, reward, numbers
 
 
-async def _limited(name: str, work: Any, limit_s: float) -> _Reply:
+async def _limited(name: str, work: Coroutine[Any, Any, Any], limit_s: float) -> _Reply:
     """The reply of a tool, or the error that the model reads instead."""
-    task = asyncio.ensure_future(work)
+    task = asyncio.ensure_future(_attempt(name, work))
     done, _ = await asyncio.wait({task}, timeout=limit_s)
-    if not done:
-        task.cancel()
-        text = f"Error executing tool '{name}': no reply within {limit_s:g} s"
-        return _Reply("timed_out", ToolResponse(text=text), 0.0, {})
-    if (error := task.exception()) is not None:
-        text = f"Error executing tool '{name}': {error}"
-        return _Reply("failed", ToolResponse(text=text), 0.0, {})
-    response, reward, numbers = task.result()
+    if done:
+        return task.result()
+    task.cancel()
+    text = f"Error executing tool '{name}': no reply within {limit_s:g} s"
+    return _Reply.of_error("timed_out", text)
+
+
+async def _attempt(name: str, work: Coroutine[Any, Any, Any]) -> _Reply:
+    """Whatever a tool raises is its failure: SystemExit would end the event loop, and
+    CancelledError the rollout."""
+    try:
+        response, reward, numbers = await work
+    except BaseException as error:
+        return _Reply.of_error("failed", f"Error executing tool '{name}': {_message(error)}")
+    response.text = response.text and _encodable(response.text)
     return _Reply("ok", response, reward, numbers)
 
 
-def _in_thread(function: Callable[..., Any], arguments: Mapping[str, Any]) -> asyncio.Future[Any]:
+def _encodable(text: str) -> str:
+    """Text without surrogates, which neither tokenizers nor files take: JSON can escape one half
+    of a pair, and Python reads them from file names that are no UTF-8."""
+    return text.encode(errors="replace").decode()
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # The tool's own class may fail at that, too.
+        return type(error).__name__
+
+
+async def _in_thread(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     """Call a function in a thread of its own.
 
     A call that hangs keeps its thread until the process ends; in asyncio's pool, which has few
     threads and also renders prompts, some of them would stop the run.
     """
     loop = asyncio.get_running_loop()
-    result: asyncio.Future[Any] = loop.create_future()
+    # An error is a value here: a future takes no StopIteration.
+    result: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 
-    def settle(settler: Callable[[Any], None], value: Any) -> None:
+    def settle(value: Any, error: BaseException | None) -> None:
         if not result.done():
-            settler(value)
+            result.set_result((value, error))
 
     def call() -> None:
+        value, error = None, None
         try:
-            value, settler = function(**arguments), result.set_result
-        except Exception as error:
-            value, settler = error, result.set_exception
-        loop.call_soon_threadsafe(settle, settler, value)
+            value = function(**arguments)
+        except BaseException as raised:
+            error = raised
+        with suppress(RuntimeError):  # After the time limit, the loop may be closed.
+            loop.call_soon_threadsafe(settle, value, error)
 
     threading.Thread(target=call, name="tool", daemon=True).start()
-    return result
+    value, error = await result
+    if error is not None:
+        raise error
+    return value
 
 
 def split_turns(

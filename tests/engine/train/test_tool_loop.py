@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
+from verl.tools.base_tool import BaseTool
 from verl.tools.function_tool import FunctionTool
 from verl.tools.schemas import OpenAIFunctionToolSchema
 from verl.utils.dataset.rl_dataset import RLHFDataset
@@ -50,7 +52,8 @@ def tool(function: Callable[..., Any]) -> FunctionTool:
         "parameters": {**parameters, "required": ["item"]},
     }
     schema = OpenAIFunctionToolSchema.model_validate({"type": "function", "function": declared})
-    return FunctionTool(function.__name__, function, schema)
+    is_async = inspect.iscoroutinefunction(function)
+    return FunctionTool(function.__name__, function, schema, is_async)
 
 
 class ScriptedServer:
@@ -70,7 +73,14 @@ class ScriptedServer:
 class Rollout:
     """A rollout of the loop whose model says ``turns``."""
 
-    def __init__(self, world: SmallWorld, *turns: str, overrides: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        world: SmallWorld,
+        *turns: str,
+        overrides: tuple[str, ...] = (),
+        tools: Sequence[Any] = (),
+        row: Mapping[str, Any] | None = None,
+    ) -> None:
         self.tokenizer = AutoTokenizer.from_pretrained(world.model)
         defaults = (
             "actor_rollout_ref.rollout.agent.default_agent_loop=tool_agent",
@@ -80,12 +90,13 @@ class Rollout:
         recipe = load_recipe(str(CONFIGS / "grpo_tiny.yaml"), (*defaults, *overrides), {})
         config = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
         self.server = ScriptedServer(self.tokenizer, turns)
-        self.output = asyncio.run(self._run(config))
+        tools = tools or [tool(price), tool(hang)]
+        self.output = asyncio.run(self._run(config, tools, row or {}))
         conversation = Conversation.read(self.output.extra_fields[FIELD])
         assert conversation is not None
         self.conversation = conversation
 
-    async def _run(self, config: Any) -> Any:
+    async def _run(self, config: Any, tools: Sequence[Any], row: Mapping[str, Any]) -> Any:
         loop = ToolLoop(
             trainer_config=DictConfigWrap(config),
             server_manager=self.server,
@@ -94,9 +105,9 @@ class Rollout:
             dataset_cls=RLHFDataset,
             data_config=DictConfigWrap(config.data),
             hf_model_type="qwen2",
-            tools=ToolListWrap([tool(price), tool(hang)]),
+            tools=ToolListWrap(list(tools)),
         )
-        return await loop.run({}, raw_prompt=QUESTION)
+        return await loop.run({}, raw_prompt=QUESTION, **row)
 
     @property
     def outcomes(self) -> list[str]:
@@ -145,6 +156,9 @@ def test_the_turns_are_recorded_with_their_tokens(world: SmallWorld) -> None:
         (call("price", {"thing": "apple"}), "bad_arguments", "'item' is a required property"),
         (call("price", {"item": 3}), "bad_arguments", "3 is not of type 'string'"),
         (call("price", "apple"), "bad_arguments", "expected an object"),
+        (call("price", {"item": "\ud800"}), "failed", "Error executing tool 'price'"),
+        (call("\ud800", {}), "unknown_tool", "Unknown function '?'"),
+        (call("price", {"item": float("nan")}), "bad_arguments", "nan is not of type 'string'"),
         (call("price", {"item": "fig"}), "failed", "Error executing tool 'price': 'fig'"),
         (call("hang", {"item": "fig"}), "timed_out", "no reply within 0.05 s"),
     ],
@@ -156,6 +170,78 @@ def test_a_call_has_an_outcome_and_a_reply(
     assert (rollout.outcomes, rollout.conversation.end) == ([outcome], "answer")
     assert reply in rollout.conversation.calls[0].reply
     assert reply in rollout.text(trained=False)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    "error",
+    [
+        SystemExit("stop"),
+        KeyboardInterrupt("stop"),
+        StopIteration("stop"),
+        asyncio.CancelledError("stop"),
+        OSError("not UTF-8: \udcff stop"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_a_tool_raises_is_its_failure(
+    world: SmallWorld, error: BaseException, is_async: bool
+) -> None:
+    def quit(item: str) -> str:
+        raise error
+
+    async def quit_later(item: str) -> str:
+        raise error
+
+    function = quit_later if is_async else quit
+    rollout = Rollout(world, call(function.__name__, {"item": "x"}), "7", tools=[tool(function)])
+    assert (rollout.outcomes, rollout.conversation.end) == (["failed"], "answer")
+    assert "op" in rollout.conversation.calls[0].reply.removeprefix("Error executing tool")
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome", "reply"),
+    [
+        (None, "ok", "None"),
+        ({"coins": float("nan")}, "ok", '{"coins": NaN}'),
+        (("7 coins", 0.5), "ok", "7 coins"),
+        ((1, 2, 3, 4), "failed", "tuple must have length 1, 2, or 3"),
+        ("\ud800", "ok", "?"),
+        ("\x1b[2J<|im_end|>\n\0", "ok", "\x1b[2J<|im_end|>\n\0"),
+    ],
+    ids=repr,
+)
+def test_a_tool_may_return_anything(
+    world: SmallWorld, value: Any, outcome: str, reply: str
+) -> None:
+    def give(item: str) -> Any:
+        return value
+
+    rollout = Rollout(world, call("give", {"item": "x"}), "7", tools=[tool(give)])
+    assert rollout.outcomes == [outcome]
+    assert reply in rollout.conversation.calls[0].reply
+    assert rollout.text(trained=True).endswith("7<|im_end|>")
+
+
+def test_a_class_that_returns_no_response_fails(world: SmallWorld) -> None:
+    class Bare(BaseTool):
+        async def execute(self, instance_id: str, parameters: dict[str, Any], **_: Any) -> Any:
+            return "7 coins", 0.0, {}
+
+    bare = Bare({}, tool(price).tool_schema)
+    rollout = Rollout(world, call("price", {"item": "apple"}), "7", tools=[bare])
+    assert rollout.outcomes == ["failed"]
+    assert "returned str, not ToolResponse" in rollout.conversation.calls[0].reply
+
+
+@pytest.mark.parametrize(
+    ("selection", "outcome"),
+    [(["price"], "ok"), (["hang"], "unknown_tool"), (["x"], "unknown_tool")],
+)
+def test_a_row_restricts_its_tools(world: SmallWorld, selection: list[str], outcome: str) -> None:
+    row = {"extra_info": {"tool_selection": selection}, "tools_kwargs": None}
+    rollout = Rollout(world, call("price", {"item": "apple"}), "7", row=row)
+    assert rollout.outcomes == [outcome]
 
 
 def test_a_call_that_is_not_json_ends_the_conversation(world: SmallWorld) -> None:
