@@ -55,6 +55,8 @@ from engine.reward.scorer import Rollout, ScoredRollout, Scorer
 BATCH = 32
 LOG = "generate.log"
 _POLL_S = 0.1
+_OF_TOOLS = ("tool_selection", "tools_kwargs")
+"""What verl reads about the tools of a row in its ``extra_info``."""
 
 Job = dict[str, Any]
 """Answers to generate, of a target or of all: the JSON that ``engine.train.evaluate`` reads."""
@@ -418,7 +420,9 @@ def _request(item: Item, sample: int) -> dict[str, Any]:
         "item_sha256": item.sha256,
         "prompt_sha256": item.prompt_sha256,
     }
-    return {"row": row, "messages": list(item.messages)}
+    extra = item.row.get("extra_info") or {}
+    of_tools = {key: extra[key] for key in _OF_TOOLS if extra.get(key)}
+    return {"row": row, "messages": list(item.messages), "extra_info": of_tools}
 
 
 def _generation(evaluation: Evaluation) -> dict[str, Any]:

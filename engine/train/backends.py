@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from engine.train.generation import Generated, Request, generate
@@ -57,6 +57,8 @@ class Prompt:
     messages: Sequence[Mapping[str, Any]]
     tokens: list[int]
     seed: int
+    extra_info: Mapping[str, Any] = field(default_factory=dict)
+    """What the row says of its tools; see ``engine.evaluation.evaluate``."""
 
     @property
     def key(self) -> str:

@@ -162,7 +162,8 @@ def _prompt(tokenizer: Any, request: Mapping[str, Any], job: Mapping[str, Any]) 
             raise UsageError(f"prompt: {len(tokens)} tokens, above data.max_prompt_length={limit}")
         tokens = tokens[-limit:]
     seed = request_seed(job["seed"], request["row"])
-    return Prompt(request["row"], request["messages"], tokens, seed)
+    extra_info = request.get("extra_info") or {}
+    return Prompt(request["row"], request["messages"], tokens, seed, extra_info)
 
 
 def request_seed(seed: int, row: Mapping[str, Any]) -> int:

@@ -48,7 +48,12 @@ async def _converse_all(
     async def converse(loop: Any, prompt: Prompt) -> ToolAnswer:
         server.seeds[prompt.key] = prompt.seed
         try:
-            output = await loop.run({"prompt_key": prompt.key}, raw_prompt=list(prompt.messages))
+            output = await loop.run(
+                {"prompt_key": prompt.key},
+                raw_prompt=list(prompt.messages),
+                extra_info=prompt.extra_info,
+                tools_kwargs=prompt.extra_info.get("tools_kwargs"),
+            )
         finally:
             server.leave()
         return _answer(backend, output, whole=bool(tools["scores_all_turns"]))

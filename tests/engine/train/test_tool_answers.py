@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,11 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answers(
-    world: SmallWorld, stock: Path, *questions: str, whole: bool = False
+    world: SmallWorld,
+    stock: Path,
+    *questions: str,
+    whole: bool = False,
+    extra_info: Mapping[str, Any] | None = None,
 ) -> tuple[Scripted, list[ToolAnswer]]:
     rollout = "actor_rollout_ref.rollout"
     overrides = (
@@ -76,7 +80,13 @@ def answers(
     )
     tools = {"config": config, "device": "cpu", "scores_all_turns": whole}
     prompts = [
-        Prompt({"uid": str(n), "sample": 0}, [{"role": "user", "content": text}], [], seed=n)
+        Prompt(
+            {"uid": str(n), "sample": 0},
+            [{"role": "user", "content": text}],
+            [],
+            seed=n,
+            extra_info=extra_info or {},
+        )
         for n, text in enumerate(questions)
     ]
     backend = Scripted(world.model)
@@ -87,6 +97,11 @@ def test_all_open_conversations_share_a_batch(world: SmallWorld, stock: Path) ->
     backend, made = answers(world, stock, "call it", "say it", "call it now")
     assert [len(batch) for batch in backend.batches] == [3, 2]
     assert [len(answer.conversation.calls) for answer in made] == [1, 0, 1]
+
+
+def test_a_row_restricts_its_tools(world: SmallWorld, stock: Path) -> None:
+    _, [answer] = answers(world, stock, "call it", extra_info={"tool_selection": ["other"]})
+    assert {call.outcome for call in answer.conversation.calls} == {"unknown_tool"}
 
 
 def test_a_turn_has_random_numbers_of_its_own(world: SmallWorld, stock: Path) -> None:
