@@ -11,11 +11,14 @@ import pickle
 import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal
 
 from engine.base.errors import UsageError
 from engine.host.programs import own_module
 from engine.preflight.samples import Split
+from engine.recipe.places import is_hub_name, local_folder, model_name
 from engine.recipe.recipe import Recipe
 from engine.reward.conversation import Outcome
 
@@ -96,10 +99,27 @@ class TokenView:
         )
 
 
+class NoModelError(UsageError):
+    """The model is not on this disk, so that nothing can be rendered before a download."""
+
+
+def require_model(recipe: Recipe) -> Path:
+    """The folder of the model. NoModelError if it has none."""
+    name = model_name(recipe)
+    folder = local_folder(name, os.environ)
+    if folder is None:
+        fix = f". Download it: hf download {name}" if is_hub_name(name) else ""
+        raise NoModelError(f"{name} is not on this disk{fix}")
+    return folder
+
+
 def read_token_view(
     recipe: Recipe, row: int = 0, split: Split = "train", limit_s: float = TIME_LIMIT_S
 ) -> TokenView:
     """Let verl render a row. UsageError, with the reason, if it cannot. No tool is called."""
+    require_model(recipe)
+    if find_spec("verl") is None:
+        raise UsageError("verl renders the row and is not installed: pip install '.[train]'")
     try:
         done = subprocess.run(
             own_module("engine.train.token_view", str(row), split),
@@ -111,9 +131,16 @@ def read_token_view(
         )
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"rendering row {row} took longer than {limit_s:g} s") from error
-    if done.returncode != 0:
-        text = done.stderr.decode(errors="replace")
-        lines = [line for line in text.splitlines() if line.strip()]
-        reason = lines[-1].removeprefix("error: ") if lines else f"exit code {done.returncode}"
-        raise UsageError(reason)
-    return TokenView.from_json(json.loads(done.stdout.splitlines()[-1]))
+    if done.returncode != 0 or not done.stdout:
+        raise UsageError(_reason(done.returncode, done.stderr.decode(errors="replace")))
+    value = json.loads(done.stdout)
+    if "error" in value:
+        raise UsageError(value["error"])
+    return TokenView.from_json(value)
+
+
+def _reason(code: int, console: str) -> str:
+    """Why a process gave no answer: a crash, or code of the tools that ended it."""
+    lines = [line for line in console.splitlines() if line.strip()]
+    ended = f"the process that renders ended with exit code {code}"
+    return f"{ended}: {lines[-1]}" if lines else ended

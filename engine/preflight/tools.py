@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
-from engine.preflight.token_view import ToolUse
+from engine.preflight.token_view import NoModelError, ToolUse
+from engine.recipe.places import model_name
 from engine.recipe.recipe import Recipe
 from engine.recipe.tools import AGENT_LOOP, MULTI_TURN, calls_tools, tools_files
 
@@ -31,6 +32,8 @@ def check(subject: Subject) -> Check:
     view = subject.tool_view
     if view is None:
         return skip(ID, f"{names} was not loaded: another user could have written it")
+    if isinstance(view, NoModelError):
+        return skip(ID, f"{model_name(recipe)} is not on this disk; no call was rendered")
     if isinstance(view, UsageError):
         return fail(ID, f"{names}: {view}")
     use = view.tools

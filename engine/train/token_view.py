@@ -1,8 +1,8 @@
 """Render a row with verl's own code: ``python -m engine.train.token_view ROW SPLIT``.
 
-Reads a pickled ``Recipe`` from its input, and prints ``TokenView`` as a line of JSON. For GRPO, the
-agent loop of the recipe runs with a model that gives the right answer, and before it calls the
-first tool once. No tool is executed.
+Reads a pickled ``Recipe`` from its input, and prints ``TokenView`` or an ``error`` as JSON. For
+GRPO, the agent loop of the recipe runs with a model that gives the right answer, and before it
+calls the first tool of the row once. No tool is executed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.parquet import pq
+from engine.own_reward.loading import one_line
 from engine.preflight.samples import Split, split_files
-from engine.preflight.token_view import Part, Role, Token, TokenView, ToolUse
+from engine.preflight.token_view import Part, Role, Token, TokenView, ToolUse, require_model
 from engine.recipe.compose import verl_config
-from engine.recipe.places import local_folder, model_name
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import reward_function
 from engine.recipe.tools import AGENT_LOOP, TOOL_AGENT
@@ -43,27 +43,34 @@ _SAMPLES: Mapping[str, Any] = {
 """A value of each type of JSON Schema but text."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="engine.train.token_view")
     parser.add_argument("row", type=int)
     parser.add_argument("split", choices=("train", "val"))
     args = parser.parse_args(arguments)
     recipe = pickle.load(sys.stdin.buffer)
+    # A file of tools may print: what it prints is no part of the answer.
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    with answer:
+        answer.write(json.dumps(_answer(recipe, args.row, args.split)))
+    os._exit(0)  # Threads that the file of tools started must not keep the process.
+
+
+def _answer(recipe: Recipe, row: int, split: Split) -> dict[str, Any]:
+    """The view, or the ``error``."""
     try:
         environment.prepare(os.environ, recipe.get("grubrics.device"))
-        view = render(recipe, args.row, args.split)
+        return render(recipe, row, split).to_json()
     except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print(json.dumps(view.to_json()))
-    return 0
+        return {"error": str(error)}
+    except Exception as error:
+        return {"error": f"row {row} cannot be rendered: {one_line(error)}"}
 
 
 def render(recipe: Recipe, row: int, split: Split) -> TokenView:
     """UsageError for a row, model or agent loop that cannot be rendered."""
-    folder = local_folder(model_name(recipe), os.environ)
-    if folder is None:
-        raise UsageError(f"{model_name(recipe)} is not on this disk")
+    folder = require_model(recipe)
     if recipe.kind == GRPO:
         file, values = _read_row(recipe, row, split)
         return _render_rollout(recipe, folder, file, row, values)
@@ -87,12 +94,20 @@ def _render_rollout(
 ) -> TokenView:
     if (name := recipe.get(AGENT_LOOP)) not in _LOOPS:
         raise UsageError(f"the agent loop {name} is not one of {', '.join(_LOOPS)}")
+    from jinja2 import TemplateError
     from omegaconf import OmegaConf
 
     config = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
     tokenizer = _load_tokenizer(recipe, folder)
     loop = _ScriptedLoop(config, tokenizer, folder, name)
-    output, tools = asyncio.run(loop.run(list(values["prompt"]), _right_answer(recipe, values)))
+    key = str(recipe.get("data.prompt_key", "prompt"))
+    if not isinstance(values.get(key), list):
+        raise UsageError(f"{file}: {key} of row {row} is no list of messages")
+    extra = values.get("extra_info") or {}
+    try:
+        output, tools = asyncio.run(loop.run(values[key], _right_answer(recipe, values), extra))
+    except TemplateError as error:
+        raise UsageError(f"the chat template of {folder} refuses row {row}: {error}") from error
     mask = [0] * len(output.prompt_ids) + list(output.response_mask)
     parts = _parts(tokenizer, [*output.prompt_ids, *output.response_ids], mask)
     return TokenView(str(file), row, parts, tools)
@@ -107,8 +122,10 @@ class _ScriptedLoop:
         self._turns: list[str] = []
         self._tools: list[Any] = []
 
-    async def run(self, prompt: list[Any], answer: str) -> tuple[Any, ToolUse | None]:
-        """verl's output for a prompt, and what became of the call."""
+    async def run(
+        self, prompt: list[Any], answer: str, extra: Mapping[str, Any]
+    ) -> tuple[Any, ToolUse | None]:
+        """verl's output for a prompt, and what became of the call. ``extra`` is the row's."""
         from transformers import AutoConfig
         from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
         from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
@@ -118,7 +135,8 @@ class _ScriptedLoop:
 
         has_tools = self._name == TOOL_AGENT
         self._tools = _declared_tools(self._config) if has_tools else []
-        call = _first_call(self._tokenizer, prompt, self._tools) if self._tools else None
+        active = _select(self._tools, extra.get("tool_selection"))
+        call = _first_call(self._tokenizer, prompt, active) if active else None
         self._turns = [call.text, answer] if call else [answer]
         make = ToolLoop if has_tools else SingleTurnAgentLoop
         loop = make(
@@ -131,7 +149,7 @@ class _ScriptedLoop:
             hf_model_type=AutoConfig.from_pretrained(self._folder).model_type,
             tools=ToolListWrap(self._tools),
         )
-        output = await loop.run({}, raw_prompt=prompt)
+        output = await loop.run({}, raw_prompt=prompt, extra_info=extra)
         return output, self._tool_use(output, call) if call else None
 
     async def generate(self, **_: Any) -> Any:
@@ -164,13 +182,27 @@ def _declared_tools(config: Any) -> list[Any]:
     multi_turn = config.actor_rollout_ref.rollout.multi_turn
     try:
         tools = load_all_tools(multi_turn.tool_config_path, multi_turn.function_tool_path)
-    except Exception as error:
-        raise UsageError(f"the tools cannot be loaded: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
+        raise UsageError(f"the tools cannot be loaded: {one_line(error)}{line}") from error
 
     def stand_in(name: str) -> Any:
         return lambda **_: f"(reply of {name})"
 
     return [FunctionTool(tool.name, stand_in(tool.name), tool.tool_schema) for tool in tools]
+
+
+def _select(tools: Sequence[Any], selection: Any) -> Sequence[Any]:
+    """The tools of a row, as verl selects them. UsageError for a row that selects none."""
+    if not selection or not tools:
+        return tools
+    by_name = {tool.name: tool for tool in tools}
+    if selected := [by_name[name] for name in selection if name in by_name]:
+        return selected
+    names = ", ".join(map(str, selection))
+    raise UsageError(
+        f"extra_info.tool_selection names no tool: {names}; there are {', '.join(by_name)}"
+    )
 
 
 def _schemas(tools: Sequence[Any]) -> list[dict[str, Any]]:
@@ -290,4 +322,4 @@ def _parts(tokenizer: Any, ids: Sequence[int], mask: Sequence[int]) -> tuple[Par
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -11,7 +11,7 @@ import pytest
 from engine.base.errors import UsageError
 from engine.preflight import tools
 from engine.preflight.check import Check, Subject
-from engine.preflight.token_view import Part, Token, TokenView, ToolUse
+from engine.preflight.token_view import NoModelError, Part, Token, TokenView, ToolUse
 from engine.recipe.compose import effective
 from engine.recipe.recipe import load_recipe
 from tests.paths import CONFIGS
@@ -86,3 +86,9 @@ def test_what_keeps_the_model_from_its_tools_is_named(
 def test_too_few_turns_for_a_call_are_refused() -> None:
     check = checked(USE, f"{MULTI_TURN}.max_assistant_turns=1")
     assert (check.status, check.fix) == ("fail", f"{MULTI_TURN}.max_assistant_turns=2")
+
+
+def test_without_the_model_on_the_disk_nothing_is_rendered() -> None:
+    view = NoModelError("Qwen/Qwen3-0.6B is not on this disk")
+    check = tools.check(subject(f"{MULTI_TURN}.function_tool_path=tools.py", view=view))
+    assert (check.status, "is not on this disk" in check.message) == ("skip", True)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.base.errors import UsageError
-from engine.preflight.token_view import TokenView, read_token_view
+from engine.base.parquet import pa, pq
+from engine.preflight.token_view import NoModelError, TokenView, read_token_view
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.train.tiny_model import CHAT_TEMPLATE
 from engine.train.token_view import render
@@ -147,3 +150,86 @@ def test_tools_that_do_not_load_are_refused_with_the_reason(
     broken.write_text("import nosuchmodule\n")
     with pytest.raises(UsageError, match="No module named 'nosuchmodule'"):
         render(with_tools(world, broken), 0, "train")
+
+
+@pytest.mark.parametrize("code", ["sys.exit(0)", "raise ValueError('first\\nsecond')", "def f(:"])
+def test_tools_that_end_their_module_are_refused(
+    world: SmallWorld, tmp_path: Path, code: str
+) -> None:
+    broken = tmp_path / f"broken_{len(code)}.py"
+    broken.write_text(f"import sys\n{code}\n")
+    reason = {"s": "SystemExit: 0", "r": "ValueError: first second", "d": r"\(line 2\)"}[code[0]]
+    with pytest.raises(UsageError, match=f"the tools cannot be loaded: .*{reason}"):
+        render(with_tools(world, broken), 0, "train")
+
+
+def test_what_tools_print_and_start_when_imported_changes_nothing(
+    world: SmallWorld, tmp_path: Path
+) -> None:
+    noisy = tmp_path / "noisy.py"
+    start = (
+        "import os, threading",
+        "print('{}', end='', flush=True)",
+        "os.write(1, b'loud')",
+        "threading.Thread(target=threading.Event().wait).start()",
+    )
+    noisy.write_text("\n".join((*start, PRICE)))
+    tools = read_token_view(with_tools(world, noisy)).tools
+    assert tools is not None and tools.names == ["price"]
+
+
+def test_tools_that_end_the_process_are_refused(world: SmallWorld, tmp_path: Path) -> None:
+    quitting = tmp_path / "quitting.py"
+    quitting.write_text("import os\nos._exit(0)\n")
+    with pytest.raises(UsageError, match="ended with exit code 0"):
+        read_token_view(with_tools(world, quitting))
+
+
+def test_a_model_that_is_not_on_the_disk_is_refused_with_its_download(world: SmallWorld) -> None:
+    recipe = grpo(world, "actor_rollout_ref.model.path=nobody/nothing")
+    with pytest.raises(NoModelError, match="Download it: hf download nobody/nothing"):
+        read_token_view(recipe)
+
+
+def test_without_verl_the_package_to_install_is_named(
+    world: SmallWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if "site-packages" not in path])
+    monkeypatch.delitem(sys.modules, "verl", raising=False)
+    with pytest.raises(UsageError, match=r"pip install '.\[train\]'"):
+        read_token_view(grpo(world))
+
+
+def write_row(path: Path, **columns: Any) -> str:
+    row = {"data_source": "test", "reward_model": {"ground_truth": "3"}, **columns}
+    pq.write_table(pa.Table.from_pylist([row]), path)
+    return f"data.train_files={path}"
+
+
+def test_a_row_restricts_its_tools(world: SmallWorld, tools: Path, tmp_path: Path) -> None:
+    prompt = [{"role": "user", "content": "What?"}]
+    for selection in (["price"], ["cost"]):
+        extra = {"tool_selection": selection}
+        file = write_row(tmp_path / "rows.parquet", prompt=prompt, extra_info=extra)
+        recipe = with_tools(world, tools, file)
+        if selection == ["price"]:
+            assert render(recipe, 0, "train").tools is not None
+            continue
+        with pytest.raises(UsageError, match="names no tool: cost; there are price"):
+            render(recipe, 0, "train")
+
+
+def test_the_prompt_is_read_from_its_column(world: SmallWorld, tmp_path: Path) -> None:
+    columns = {"question": [{"role": "user", "content": "Why?"}], "prompt": "text"}
+    file = write_row(tmp_path / "rows.parquet", **columns)
+    view = render(grpo(world, file, "data.prompt_key=question"), 0, "train")
+    assert "Why?" in view.parts[0].text
+    with pytest.raises(UsageError, match="prompt of row 0 is no list of messages"):
+        render(grpo(world, file), 0, "train")
+
+
+def test_a_template_that_refuses_a_row_is_named(world: SmallWorld) -> None:
+    template = "{{ raise_exception('no users') }}"
+    recipe = grpo(world, f'actor_rollout_ref.model.custom_chat_template="{template}"')
+    with pytest.raises(UsageError, match="refuses row 0: no users"):
+        render(recipe, 0, "train")
