@@ -54,7 +54,8 @@ class Failure:
 @dataclass(frozen=True)
 class RewardRecord:
     """One reward record without its text. ``parts`` are the reward components before their weights,
-    or what an own reward function returned beside the score."""
+    or what an own reward function returned beside the score, and the turns and calls that it has.
+    """
 
     key: Key
     question_id: str
@@ -169,12 +170,13 @@ def _parse(raw: bytes, line: LineRange) -> RewardRecord | None:
         return None
     parts, text = record.get("parts"), text_of(record)
     terms = parts_of(parts) if isinstance(parts, dict) else None
+    numbers = own_parts(record) if is_own(record) else terms or {}
     length = jsonl.integer(record.get("n_chars"))
     return RewardRecord(
         key=(str(record.get("group")), jsonl.integer(record.get("rollout"))),
         question_id=jsonl.line(record.get("question_id")) or "",
         reward=jsonl.number(record.get("reward")),
-        parts=(_own_numbers(record) or None) if is_own(record) else terms,
+        parts={**numbers, **_counts(record)} or None,
         judge=_numbers(record.get("judge_scores")),
         gold=_numbers(record.get("gold_scores")),
         length=len(text) if length is None else length,
@@ -183,11 +185,11 @@ def _parse(raw: bytes, line: LineRange) -> RewardRecord | None:
     )
 
 
-def _own_numbers(record: dict[str, Any]) -> dict[str, float]:
-    """What a filter finds: the function's numbers, and those of turns and calls that are not 0."""
+def _counts(record: dict[str, Any]) -> dict[str, float]:
+    """The numbers of turns and calls that are not 0; empty without tools."""
     turns = conversation_of(record)
     counts = turns.numbers() if turns is not None else {}
-    return {**own_parts(record), **{name: value for name, value in counts.items() if value}}
+    return {name: value for name, value in counts.items() if value}
 
 
 def _numbers(values: Any) -> tuple[float | None, ...]:

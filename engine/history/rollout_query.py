@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.base.errors import unknown_name
 from engine.base.query import AllOf, Condition, Tree, Word, conditions, holds, parse, words
 from engine.base.query_fields import Field, check_condition, compare, field_table, unknown_field
 from engine.history.rollouts import Group, Rollout
+from engine.reward.conversation import COUNTS
 
 SORTS = ("rollout", "score", "advantage", "length", "error")
 
@@ -52,30 +53,48 @@ class Filter:
     tree: Tree = AllOf()  # noqa: RUF009 - frozen
 
     @classmethod
-    def parse(cls, text: str) -> Filter:
-        """Parse ``score<0.5 length>1000 error``. UsageError for unknown fields and flags."""
-        tree = parse(text)
+    def parse(cls, text: str, numbers: Collection[str] = ()) -> Filter:
+        """Parse ``score<0.5 length>1000 error``. UsageError for unknown fields and flags.
+
+        ``numbers``: the fields beside those of every run; see ``numbers_of``.
+        """
+        tree, known = parse(text), dict.fromkeys((*_FIELDS, *numbers))
         for test in conditions(tree):
-            if test.name not in _FIELDS:
-                raise unknown_field(test, _FIELDS)
+            if test.name not in known:
+                raise unknown_field(test, known)
             check_condition(test, "number")
         for word in words(tree):
             if word.text not in FLAGS:
-                raise unknown_name(
-                    "filter", word.text, (*FLAGS, *(f"{name}<1" for name in _FIELDS))
-                )
+                raise unknown_name("filter", word.text, (*FLAGS, *(f"{name}<1" for name in known)))
         return cls(" ".join(text.split()), tree)
 
     def keeps(self, rollout: Rollout, group: Group) -> bool:
         def leaf(part: Word | Condition) -> bool:
             if isinstance(part, Word):
                 return FLAGS[part.text](rollout, group)
-            return compare(part, "number", _FIELDS[part.name].value(rollout), now=0.0)
+            field = _FIELDS.get(part.name)
+            value = _number(part.name, rollout) if field is None else field.value(rollout)
+            return compare(part, "number", value, now=0.0)
 
         return bool(holds(self.tree, leaf))
 
 
 EVERYTHING = Filter()
+
+
+def numbers_of(groups: Iterable[Group]) -> tuple[str, ...]:
+    """The numbers of these rollouts that a filter can compare: what their reward function returned
+    beside the score, and their turns and calls."""
+    rollouts = (rollout for group in groups for rollout in group.rollouts)
+    names = dict.fromkeys(name for rollout in rollouts for name in rollout.parts or ())
+    return tuple(dict.fromkeys((*names, *(COUNTS if COUNTS[0] in names else ()))))
+
+
+def _number(name: str, rollout: Rollout) -> float | None:
+    parts = rollout.parts or {}
+    # Of turns and calls, a record has the numbers that are not 0.
+    is_count = name in COUNTS and COUNTS[0] in parts
+    return parts.get(name, 0.0 if is_count else None)
 
 
 def chosen(group: Group, sort: str, only: Filter) -> tuple[Rollout, ...]:

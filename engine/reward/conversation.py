@@ -24,6 +24,9 @@ reached, or the turn had more calls than ``multi_turn.max_parallel_calls``.
 """
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
+COUNTS: tuple[str, ...] = ("turns", "calls", *(f"calls_{outcome}" for outcome in OUTCOMES))
+"""The names of ``Conversation.numbers``."""
+
 End = Literal["answer", "malformed", "turn_limit", "length"]
 """Why a conversation ended: with a turn without a call, with a call that could not be read, at
 ``multi_turn.max_assistant_turns`` or ``max_user_turns``, or at ``data.max_response_length``."""

@@ -63,7 +63,7 @@ class ToolLoop(ToolAgentLoop):
     ) -> tuple[ToolResponse, float, dict[str, Any]]:
         started = time.perf_counter()
         # Those of the row, which may be none at all.
-        tools: Mapping[str, Any] = getattr(agent_data, "_active_tools", self.tools)
+        tools: Any = getattr(agent_data, "_active_tools", self.tools)
         reply = _refused(tool_call.name, tool_call.arguments, tools)
         if reply is None:
             tool, arguments = tools[tool_call.name], json.loads(tool_call.arguments)

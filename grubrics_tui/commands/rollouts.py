@@ -57,7 +57,8 @@ def rollouts(
         typer.Option(
             "--filter",
             metavar="EXPR",
-            help="Filter, e.g. 'score<0.5 length>1000'; or a word: error, flat, best, untrained",
+            help="Filter, e.g. 'score<0.5 length>1000'; a number of the reward function or of tool "
+            "calls, e.g. 'calls_failed>0'; or a word: error, flat, best, untrained",
         ),
     ] = "",
     search: Annotated[
@@ -82,19 +83,23 @@ def rollouts(
 
     Also prints reward components; --json has judge and gold scores side by side.
     """
-    from engine.history.rollout_query import Filter, ordered
+    from engine.history.rollout_query import Filter, numbers_of, ordered
     from engine.history.rollouts import RolloutStore, require_step
 
     ordered((), sort)  # Refuse an unknown order before reading.
-    selection = _Selection(group, sort, Filter.parse(only), only, search)
     path = Path(run) if Path(run).is_dir() else find_run(runs_root(runs), run).path
     store = RolloutStore(path)
     split: Split = "val" if validation else "train"
     steps = store.steps(split)
-    if across_steps and search and group is None:
+    searches = across_steps and search and group is None
+    loaded = None if searches else store.load(split, require_step(steps, step, path))
+    # The fields of a filter depend on the reward function, and on the tools.
+    known = loaded or (store.load(split, steps[-1]) if only and steps else None)
+    only_these = Filter.parse(only, numbers_of(known.groups) if known else ())
+    selection = _Selection(group, sort, only_these, only, search)
+    if loaded is None:
         _print_hits(store, split, steps, selection, as_json)
         return
-    loaded = store.load(split, require_step(steps, step, path))
     groups = _find_groups(loaded, group)
     if across_steps:
         _print_visits(store, split, groups, as_json)

@@ -10,7 +10,7 @@ from textual.widgets import Input
 
 from engine.base.errors import UsageError
 from engine.history.reward_records import Split
-from engine.history.rollout_query import Filter
+from engine.history.rollout_query import Filter, numbers_of
 from engine.runs.rundir import RunDir
 from grubrics_tui.model.rollout_view import GroupKey, GroupTexts, Pair, RolloutView
 from grubrics_tui.screens.base import CockpitScreen
@@ -373,7 +373,9 @@ class RolloutsScreen(CockpitScreen):
     def _answered(self, event: Input.Submitted) -> None:
         if self._asking == "filter":
             try:
-                self.view = replace(self.view, only=Filter.parse(event.value), rollout=None)
+                groups = self.view.read.groups if self.view.read else ()
+                only = Filter.parse(event.value, numbers_of(groups))
+                self.view = replace(self.view, only=only, rollout=None)
             except UsageError as error:
                 self.notify(str(error), severity="error", markup=False)
                 return

@@ -6,7 +6,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.history.reward_records import Failure
-from engine.history.rollout_query import Filter, chosen, ordered
+from engine.history.rollout_query import Filter, chosen, numbers_of, ordered
 from engine.history.rollouts import Group, Rollout
 
 LOW = Rollout(0, 0.1, 300, True, -1.0, {"alignment": 0.2, "info_value": 0.5})
@@ -63,3 +63,36 @@ def test_an_unknown_name_in_a_filter_is_refused(text: str, told: str) -> None:
 def test_an_unknown_order_is_refused() -> None:
     with pytest.raises(UsageError, match="score"):
         ordered((), "scores")
+
+
+CALLING = Rollout(0, 0.1, 30, True, parts={"boxed": 1.0, "turns": 2.0, "calls": 1.0})
+SILENT = Rollout(1, 0.1, 30, True, parts={"boxed": 0.0, "turns": 1.0})
+UNSCORED = Rollout(2, None, 30, False)
+CALLS = Group("g", (CALLING, SILENT, UNSCORED))
+
+
+@pytest.mark.parametrize(
+    ("text", "rollouts"),
+    [
+        ("boxed<1", [1]),
+        ("turns>1", [0]),
+        ("calls<1", [1]),
+        ("calls_failed=0", [0, 1]),
+        ("calls_failed>0", []),
+    ],
+)
+def test_a_filter_compares_the_numbers_of_the_reward_and_of_calls(
+    text: str, rollouts: list[int]
+) -> None:
+    kept = chosen(CALLS, "rollout", Filter.parse(text, numbers_of([CALLS])))
+    assert [rollout.number for rollout in kept] == rollouts
+
+
+def test_without_tools_a_filter_knows_no_calls() -> None:
+    with pytest.raises(UsageError, match="unknown field 'calls'"):
+        Filter.parse("calls>0", numbers_of([GROUP]))
+
+
+def test_a_number_that_no_rollout_has_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(UsageError, match="did you mean 'boxed'"):
+        Filter.parse("boxd<1", numbers_of([CALLS]))

@@ -15,6 +15,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.history.reward_records import RewardRecords
 from engine.history.rollouts import Rollout, RolloutStore, StepRollouts, require_step
+from engine.reward.conversation import Call, Conversation, Turn
 from tests.engine.history.rollout_files import (
     PARTS,
     record,
@@ -294,3 +295,11 @@ def test_an_own_function_s_numbers_and_the_right_answer_are_shown(attempt: Path)
     write_dump(attempt, 1, [row("a", 0, 1.0) | {"gts": "four"}])
     dumped = answers(load(attempt), "a")[0]
     assert (dumped.parts, dumped.ground_truth()) == ({"acc": 1.0}, "four")
+
+
+def test_a_judged_rollout_has_the_numbers_of_its_calls_beside_the_components(attempt: Path) -> None:
+    turns, calls = (Turn("call", 5, trained=True),), (Call(1, "price", "{}", "failed"),)
+    talk = Conversation(turns, calls, "answer").to_json()
+    write_records(attempt, [record("a", 0, 1.0, 1, conversation=talk)])
+    counts = {"turns": 1.0, "calls": 1.0, "calls_failed": 1.0}
+    assert answers(load(attempt), "a")[0].parts == {**PARTS, **counts}
