@@ -62,7 +62,7 @@ def _format_view(view: TokenView, *, each: bool) -> Iterator[str]:
     tokens = f"{count_of(trained + masked, 'token')}, {trained} trained"
     yield f"row {view.row} of {view.file}: {tokens}"
     if view.tools is not None:
-        yield f"tools: {', '.join(view.tools.names) or 'none'}"
+        yield f"tools: {', '.join(view.tools.names)}"
     for part in view.parts:
         yield ""
         state = "trained" if part.trained else "masked"
@@ -71,8 +71,9 @@ def _format_view(view: TokenView, *, each: bool) -> Iterator[str]:
 
 
 def _format_text(part: Part) -> Iterator[str]:
-    for line in part.text.removesuffix("\n").split("\n"):
-        yield f"{_MARKS[part.trained]} {clean_text(line)}".rstrip()
+    # Cleaned before it is split: a carriage return begins a line, too.
+    for line in clean_text(part.text.removesuffix("\n")).split("\n"):
+        yield f"{_MARKS[part.trained]} {line}".rstrip()
 
 
 def _format_tokens(part: Part) -> Iterator[str]:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from engine.base import jsonl
 from engine.base.counts import count_of
+from engine.base.errors import shorten
 from engine.reward.conversation import Call, Conversation, Turn
 from grubrics_tui.text.formats import seconds
+from grubrics_tui.text.terminal_text import clean_text
 
+_LONGEST_NAME = 60
 _ENDS = {
     "answer": "",
     "malformed": "ended by a call that cannot be read",
@@ -23,7 +30,7 @@ def describe_turns(conversation: Conversation) -> list[tuple[str, Turn]]:
             described.append((f"tools, {tokens}, masked", turn))
             continue
         number += 1
-        calls = ", ".join(_format_call(c) for c in conversation.calls if c.turn == number)
+        calls = _format_calls(call for call in conversation.calls if call.turn == number)
         described.append((f"turn {number}, {tokens}{': ' if calls else ''}{calls}", turn))
     if described and (end := _ENDS[conversation.end]):
         heading, turn = described[-1]
@@ -31,7 +38,22 @@ def describe_turns(conversation: Conversation) -> list[tuple[str, Turn]]:
     return described
 
 
+def turn_lines(turn: Turn) -> Iterator[str]:
+    """The text as lines; + is before those that are trained."""
+    mark = "+" if turn.trained else " "
+    for line in clean_text(turn.text.strip("\n")).split("\n"):
+        yield f"{mark} {line}".rstrip()
+
+
+def _format_calls(calls: Iterable[Call]) -> str:
+    """A turn can have a thousand calls that are alike: those that are not run."""
+    counts = Counter(map(_format_call, calls))
+    return ", ".join(f"{count} x {text}" if count > 1 else text for text, count in counts.items())
+
+
 def _format_call(call: Call) -> str:
+    # The model writes the name.
+    tool = shorten(jsonl.line(call.tool) or "a call", _LONGEST_NAME)
     outcome = call.outcome.replace("_", " ")
     time = f" {seconds(call.seconds)}" if call.seconds else ""
-    return f"{call.tool or 'a call'} {outcome}{time}"
+    return f"{tool} {outcome}{time}"

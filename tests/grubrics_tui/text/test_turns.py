@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.reward.conversation import Call, Conversation, Turn
-from grubrics_tui.text.turns import describe_turns
+from grubrics_tui.text.turns import describe_turns, turn_lines
 
 CALL = Turn("<tool_call>", 22, trained=True)
 REPLY = Turn("7 coins", 14, trained=False)
@@ -31,3 +31,20 @@ def test_the_last_turn_says_why_the_conversation_ended() -> None:
     assert headings(Conversation((CALL, REPLY), (), "length"))[-1] == (
         "tools, 14 tokens, masked; ended at the length limit"
     )
+
+
+def test_calls_that_are_alike_are_counted() -> None:
+    calls = (Call(1, "price", "{}", "ok", "7", 0.19), *[Call(1, "", "", "not_run")] * 999)
+    heading, *_ = headings(Conversation((CALL, REPLY), calls, "answer"))
+    assert heading == "turn 1, 22 tokens: price ok 0.19 s, 999 x a call not run"
+
+
+def test_the_name_that_the_model_gives_a_tool_stays_in_the_heading() -> None:
+    name = "price\n+ trained\x1b[2J" + "x" * 1000
+    heading, *_ = headings(Conversation((CALL,), (Call(1, name, "{}", "unknown_tool"),), "answer"))
+    assert heading.isprintable() and len(heading) < 120
+
+
+def test_every_line_of_a_reply_is_marked_as_masked() -> None:
+    turn = Turn("7 coins\r+ trained\x1b[1A\n+ more\r\nend", 9, trained=False)
+    assert [*turn_lines(turn)] == ["  7 coins", "  + trained", "  + more", "  end"]
