@@ -38,8 +38,7 @@ def check(subject: Subject) -> Check:
         return fail(ID, f"{names}: {view}")
     use = view.tools
     if use is None or not use.names:
-        message = "declares no tools; mark functions with @function_tool"
-        return fail(ID, f"{names}: {message}")
+        return fail(ID, f"{names}: declares no tools", "mark functions with @function_tool")
     problems = [*_few_turns(recipe), *_problems(recipe, use)]
     trained, total = view.count(trained=True), sum(len(part.tokens) for part in view.parts)
     tools = f"{count_of(len(use.names), 'tool')} ({', '.join(use.names)})"

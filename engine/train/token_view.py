@@ -26,7 +26,7 @@ from engine.preflight.token_view import Part, Role, Token, TokenView, ToolUse, r
 from engine.recipe.compose import verl_config
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import reward_function
-from engine.recipe.tools import AGENT_LOOP, TOOL_AGENT
+from engine.recipe.tools import AGENT_LOOP, MULTI_TURN, TOOL_AGENT
 from engine.reward.conversation import FIELD, Conversation
 from engine.runs.kinds import GRPO
 from engine.tasks.registry import find_task
@@ -99,6 +99,8 @@ def _render_rollout(
 
     config = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
     tokenizer = _load_tokenizer(recipe, folder)
+    if name == TOOL_AGENT:
+        _require_parser(config, tokenizer)
     loop = _ScriptedLoop(config, tokenizer, folder, name)
     key = str(recipe.get("data.prompt_key", "prompt"))
     if not isinstance(values.get(key), list):
@@ -111,6 +113,17 @@ def _render_rollout(
     mask = [0] * len(output.prompt_ids) + list(output.response_mask)
     parts = _parts(tokenizer, [*output.prompt_ids, *output.response_ids], mask)
     return TokenView(str(file), row, parts, tools)
+
+
+def _require_parser(config: Any, tokenizer: Any) -> None:
+    from verl.experimental.agent_loop.tool_parser import ToolParser
+
+    form = config.actor_rollout_ref.rollout.multi_turn.format
+    try:
+        ToolParser.get_tool_parser(form, tokenizer)
+    except ValueError as error:
+        key = f"{MULTI_TURN}.format"
+        raise UsageError(f"{key}={form}: verl reads no such form (docs/tools.md)") from error
 
 
 class _ScriptedLoop:
@@ -150,7 +163,7 @@ class _ScriptedLoop:
             tools=ToolListWrap(self._tools),
         )
         output = await loop.run({}, raw_prompt=prompt, extra_info=extra)
-        return output, self._tool_use(output, call) if call else None
+        return output, self._tool_use(output, call) if has_tools else None
 
     async def generate(self, **_: Any) -> Any:
         """The next turn, as verl's server gives it."""
@@ -160,7 +173,9 @@ class _ScriptedLoop:
         ids = self._tokenizer.encode(text, add_special_tokens=False)
         return TokenOutput(token_ids=ids, extra_fields={"global_steps": 0})
 
-    def _tool_use(self, output: Any, call: _Call) -> ToolUse:
+    def _tool_use(self, output: Any, call: _Call | None) -> ToolUse:
+        if call is None:
+            return ToolUse((), written=False, listed=True, outcome=None, answered=False)
         conversation = Conversation.read(output.extra_fields[FIELD])
         assert conversation is not None
         replies = "".join(turn.text for turn in conversation.turns if not turn.trained)

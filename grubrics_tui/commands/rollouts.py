@@ -201,7 +201,7 @@ def _group_lines(
 
 def _format_response(rollout: Rollout) -> Iterator[str]:
     """The text; that of several turns with a heading for each, and + before what is trained."""
-    from grubrics_tui.text.turns import describe_turns, turn_lines
+    from grubrics_tui.text.turns import describe_turns, marked_lines
 
     conversation = rollout.conversation()
     if conversation is None or not conversation.calls:
@@ -209,7 +209,7 @@ def _format_response(rollout: Rollout) -> Iterator[str]:
         return
     for heading, turn in describe_turns(conversation):
         yield clean_text(f"       {heading}")
-        yield from turn_lines(turn)
+        yield from marked_lines(turn.text.strip("\n"), trained=turn.trained)
 
 
 def _format_rollout(rollout: Rollout, *, best: bool) -> str:

@@ -20,13 +20,12 @@ from grubrics_tui.commands.shared.options import (
 )
 from grubrics_tui.commands.shared.output import answer
 from grubrics_tui.commands.shared.trust import trusted_source
-from grubrics_tui.text.terminal_text import clean_text
+from grubrics_tui.text.turns import MARKS, marked_lines
 
 if TYPE_CHECKING:
     from engine.preflight.token_view import Part, TokenView
 
 
-_MARKS = {True: "+", False: " "}
 _LONGEST_ID = 6
 
 
@@ -62,7 +61,7 @@ def _format_view(view: TokenView, *, each: bool) -> Iterator[str]:
     tokens = f"{count_of(trained + masked, 'token')}, {trained} trained"
     yield f"row {view.row} of {view.file}: {tokens}"
     if view.tools is not None:
-        yield f"tools: {', '.join(view.tools.names)}"
+        yield f"tools: {', '.join(view.tools.names) or 'none'}"
     for part in view.parts:
         yield ""
         state = "trained" if part.trained else "masked"
@@ -71,14 +70,12 @@ def _format_view(view: TokenView, *, each: bool) -> Iterator[str]:
 
 
 def _format_text(part: Part) -> Iterator[str]:
-    # Cleaned before it is split: a carriage return begins a line, too.
-    for line in clean_text(part.text.removesuffix("\n")).split("\n"):
-        yield f"{_MARKS[part.trained]} {line}".rstrip()
+    return marked_lines(part.text.removesuffix("\n"), trained=part.trained)
 
 
 def _format_tokens(part: Part) -> Iterator[str]:
     for token in part.tokens:
-        yield f"{_MARKS[part.trained]} {token.id:>{_LONGEST_ID}} {token.text!r}"
+        yield f"{MARKS[part.trained]} {token.id:>{_LONGEST_ID}} {token.text!r}"
 
 
 COMMAND = Command(tokens, Task.PREPARE)

@@ -12,6 +12,9 @@ from engine.reward.conversation import Call, Conversation, Turn
 from grubrics_tui.text.formats import seconds
 from grubrics_tui.text.terminal_text import clean_text
 
+MARKS = {True: "+", False: " "}
+"""What is before a line that is trained, or masked."""
+
 _LONGEST_NAME = 60
 _ENDS = {
     "answer": "",
@@ -38,11 +41,13 @@ def describe_turns(conversation: Conversation) -> list[tuple[str, Turn]]:
     return described
 
 
-def turn_lines(turn: Turn) -> Iterator[str]:
-    """The text as lines; + is before those that are trained."""
-    mark = "+" if turn.trained else " "
-    for line in clean_text(turn.text.strip("\n")).split("\n"):
-        yield f"{mark} {line}".rstrip()
+def marked_lines(text: str, *, trained: bool) -> Iterator[str]:
+    """The lines of a text behind the mark that says whether they are trained.
+
+    The text is cleaned before it is split: a carriage return begins a line, too.
+    """
+    for line in clean_text(text).split("\n"):
+        yield f"{MARKS[trained]} {line}".rstrip()
 
 
 def _format_calls(calls: Iterable[Call]) -> str:

@@ -233,3 +233,17 @@ def test_a_template_that_refuses_a_row_is_named(world: SmallWorld) -> None:
     recipe = grpo(world, f'actor_rollout_ref.model.custom_chat_template="{template}"')
     with pytest.raises(UsageError, match="refuses row 0: no users"):
         render(recipe, 0, "train")
+
+
+def test_a_file_without_tools_has_none(world: SmallWorld, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.py"
+    empty.write_text("# function_tool is not used\n")
+    use = render(with_tools(world, empty), 0, "train").tools
+    assert use is not None and use.names == []
+
+
+def test_a_form_that_verl_does_not_have_is_named_with_its_key(
+    world: SmallWorld, tools: Path
+) -> None:
+    with pytest.raises(UsageError, match=f"{MULTI_TURN}.format=hermess: verl reads no such form"):
+        render(with_tools(world, tools, f"{MULTI_TURN}.format=hermess"), 0, "train")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.reward.conversation import Call, Conversation, Turn
-from grubrics_tui.text.turns import describe_turns, turn_lines
+from grubrics_tui.text.turns import describe_turns, marked_lines
 
 CALL = Turn("<tool_call>", 22, trained=True)
 REPLY = Turn("7 coins", 14, trained=False)
@@ -46,5 +46,10 @@ def test_the_name_that_the_model_gives_a_tool_stays_in_the_heading() -> None:
 
 
 def test_every_line_of_a_reply_is_marked_as_masked() -> None:
-    turn = Turn("7 coins\r+ trained\x1b[1A\n+ more\r\nend", 9, trained=False)
-    assert [*turn_lines(turn)] == ["  7 coins", "  + trained", "  + more", "  end"]
+    reply = "7 coins\r+ trained\x1b[1A\n+ more\r\nend"
+    assert [*marked_lines(reply, trained=False)] == [
+        "  7 coins",
+        "  + trained",
+        "  + more",
+        "  end",
+    ]
