@@ -56,8 +56,16 @@ def _named_files(recipe: Recipe) -> Iterator[Path]:
         for text in _texts(value):
             is_module = key.endswith("external_lib")
             path = _find_source(f"{PACKAGE}{text}" if is_module else text)
-            if path is not None and path.is_file():
+            if path is not None and _is_file(path):
                 yield path
+
+
+def _is_file(path: Path) -> bool:
+    """Most values name no file, and some, such as a chat template, are too long for a name."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _find_source(text: str) -> Path | None:

@@ -195,3 +195,7 @@ def test_with_trust_the_function_is_tried() -> None:
     own = "reward.custom_reward_function.path=lib/rw.py"
     done = CliRunner().invoke(app, ["check", "grpo", own, "--trust"])
     assert "rw.py:compute_score scored" in done.stdout
+
+
+def test_a_value_too_long_for_a_file_name_is_no_file() -> None:
+    assert reasons(recipe(f"+{MODEL}.custom_chat_template={'x' * 300}")) == ""
