@@ -165,16 +165,24 @@ def _refused(name: str, arguments: str, tools: Mapping[str, Any]) -> _Reply | No
         text = f"Unknown function '{name}'. Available tools: {list(tools)}"
         return _Reply.of_error("unknown_tool", text)
     schema = tools[name].tool_schema.model_dump(exclude_unset=True, exclude_none=True)
-    parameters = json.dumps(schema["function"].get("parameters", {"type": "object"}))
+    parameters = schema["function"].get("parameters", {"type": "object"})
     try:
         values = json.loads(arguments)
-        problem = None if isinstance(values, dict) else "expected an object"
-        problem = problem or find_problem(parameters, values)
+        problem: str | None = "expected an object"
+        if isinstance(values, dict):
+            problem = find_problem(json.dumps(parameters), _stated(values, parameters))
     except (ValueError, RecursionError) as error:
         problem = str(error)
     if problem is None:
         return None
     return _Reply.of_error("bad_arguments", f"Invalid arguments for '{name}': {problem}")
+
+
+def _stated(values: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Without null for an optional parameter: verl's schema does not say of ``str | None`` that it
+    takes null."""
+    required = parameters.get("required", ())
+    return {name: value for name, value in values.items() if value is not None or name in required}
 
 
 async def _execute(

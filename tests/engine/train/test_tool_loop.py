@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
 from verl.tools.base_tool import BaseTool
-from verl.tools.function_tool import FunctionTool
+from verl.tools.function_tool import FUNCTION_TOOL_REGISTRY, FunctionTool, function_tool
 from verl.tools.schemas import OpenAIFunctionToolSchema
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
@@ -221,6 +221,32 @@ def test_a_tool_may_return_anything(
     assert rollout.outcomes == [outcome]
     assert reply in rollout.conversation.calls[0].reply
     assert rollout.text(trained=True).endswith("7<|im_end|>")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "outcome"),
+    [
+        ({"item": "x", "days": None}, "ok"),
+        ({"item": "x", "days": "2"}, "bad_arguments"),
+        ({"item": None}, "bad_arguments"),
+    ],
+)
+def test_null_fits_a_parameter_that_is_optional(
+    world: SmallWorld, arguments: dict[str, Any], outcome: str
+) -> None:
+    def rent(item: str, days: int | None = None) -> str:
+        """Look up a rent.
+
+        Args:
+            item: Name of the item.
+            days: How many days.
+        """
+        return f"{item} for {days} days"
+
+    function_tool(rent)
+    declared = FUNCTION_TOOL_REGISTRY.pop("rent")
+    rollout = Rollout(world, call("rent", arguments), "7", tools=[declared])
+    assert rollout.outcomes == [outcome]
 
 
 def test_a_class_that_returns_no_response_fails(world: SmallWorld) -> None:
