@@ -13,6 +13,8 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.evaluation.evaluate import _request
+from engine.evaluation.items import Item
 from engine.train import evaluate
 from engine.train.load_target import load_target
 from tests.engine.train.conftest import SmallWorld
@@ -52,6 +54,15 @@ def test_of_a_long_prompt_the_last_tokens_stay_as_in_a_rollout() -> None:
     assert prompt("abc", filter_long_prompts=True) == "abc"
     with pytest.raises(UsageError, match="5 tokens"):
         prompt("abcde", filter_long_prompts=True)
+
+
+def test_a_prompt_has_what_its_row_says_of_tools() -> None:
+    extra = {"tool_selection": ["price"], "tools_kwargs": None, "question_id": "q"}
+    message = {"role": "user", "content": "abc"}
+    item = Item("q", (message,), {"prompt": [message], "extra_info": extra}, "p", "i")
+    request = json.loads(json.dumps(_request(item, 0)))
+    made = evaluate._prompt(Tokenizer(), request, job_of())
+    assert made.extra_info == {"tool_selection": ["price"]}
 
 
 @pytest.fixture
