@@ -130,7 +130,8 @@ class _WatchedParser(ToolParser):
     def __init__(self, parser: ToolParser) -> None:
         super().__init__(parser.tokenizer)
         self._parser = parser
-        self.tag: str = next((getattr(parser, name, "") for name in _START_TAGS), "")
+        tags = (getattr(parser, name, "") for name in _START_TAGS)
+        self.tag = next((str(tag) for tag in tags if tag), "")
         self.counts: list[int] = []
 
     @property

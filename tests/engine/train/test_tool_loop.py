@@ -322,3 +322,9 @@ def test_numbers_have_the_same_names_for_every_rollout(world: SmallWorld) -> Non
         (1, 0, 0),
         (2, 1, 1),
     ]
+
+
+def test_a_parser_of_another_form_has_its_own_mark(world: SmallWorld) -> None:
+    turn = "<|tool_call_begin|>functions.price:0"
+    rollout = Rollout(world, turn, overrides=(f"{MULTI_TURN}.format=kimi",))
+    assert (rollout.outcomes, rollout.conversation.end) == (["malformed"], "malformed")
