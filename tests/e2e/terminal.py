@@ -108,7 +108,11 @@ class Terminal:
         self._child.wait()
 
     def close(self) -> None:
-        self._child.close(force=True)
+        try:
+            self._child.close(force=True)
+        except pexpect.ExceptionPexpect:
+            # It was killed, but pexpect waits only a tenth of a second for its end.
+            self._child.wait()
 
     def _pictures(self) -> Iterator[str]:
         """The screen as the last look left it, and after each piece that was written since."""
