@@ -127,7 +127,7 @@ def _require_parser(config: Any, tokenizer: Any) -> None:
 
 
 class _ScriptedLoop:
-    """An agent loop with a model that says what it is told."""
+    """An agent loop whose model generates given turns."""
 
     def __init__(self, config: Any, tokenizer: Any, folder: Path, name: str) -> None:
         self._config, self._tokenizer, self._name = config, tokenizer, name
