@@ -277,6 +277,12 @@ def version_of(path: Path) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
+def size_of(path: Path) -> int:
+    """Bytes of the file; 0 if it is missing or cannot be read."""
+    version = version_of(path)
+    return 0 if version is None else version[1]
+
+
 def fingerprints(paths: Iterable[Path | None]) -> dict[str, str]:
     """Content hashes of those ``paths`` that exist, by path."""
     return {str(path): content_hash(path) for path in paths if path is not None and path.is_file()}

@@ -25,11 +25,10 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     """Return the findings of a run's newest attempt: console, metrics and reward records."""
     from engine.doctor.fit_remedies import fit_remedies
     from engine.doctor.numbers import number_findings
-    from engine.doctor.run_end import adjust_to_end, offer_fixes
+    from engine.doctor.run_end import adjust_to_run, offer_fixes
     from engine.doctor.stalled import stall_findings
     from engine.doctor.unread_metrics import unread_metrics_findings
     from engine.history.columns import Columns
-    from engine.runs.events import pending_stop
     from engine.runs.state import observed_state
 
     attempts = run.attempts()
@@ -40,7 +39,6 @@ def diagnose_run(run: RunDir) -> list[Finding]:
         return [*stall, *numbers]
     console = attempts[-1].console
     text = findings(read_log(console), str(console)) if console.is_file() else []
-    stop_is_asked = pending_stop(run) is not None
-    text = adjust_to_end(fit_remedies(text, run), state, stop_is_asked=stop_is_asked)
+    text = adjust_to_run(fit_remedies(text, run), run, state)
     merged = merge_findings(grade_by_records(text, numbers), numbers)
     return [*stall, *offer_fixes(merged, run, state)]

@@ -10,13 +10,12 @@ from engine.doctor.fit_remedies import fit_remedies
 from engine.doctor.merge import grade_by_records, merge_findings
 from engine.doctor.metrics.root_cause import fold_consequences
 from engine.doctor.numbers import NumberDiagnosis
-from engine.doctor.run_end import adjust_to_end, offer_fixes
+from engine.doctor.run_end import adjust_to_run, offer_fixes
 from engine.doctor.stalled import stall_findings
 from engine.doctor.unread_metrics import unread_metrics_findings
 from engine.findings.finding import Finding
 from engine.history.columns import Batch, Columns
 from engine.history.live import RunWatch
-from engine.runs.events import pending_stop
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 
@@ -44,9 +43,7 @@ class LiveDoctor:
         if self._console is None or self._console.path != path:
             self._console = ConsoleDiagnosis(path)
         reported = self._console.findings(ended=state.has_ended, stopped=stopped)
-        # After the console was read: a stop is requested first, then the run is interrupted.
-        stop_is_asked = pending_stop(self._run) is not None
-        text = adjust_to_end(fit_remedies(reported, self._run), state, stop_is_asked=stop_is_asked)
+        text = adjust_to_run(fit_remedies(reported, self._run), self._run, state)
         numbers = self._numbers.findings(state, columns)
         merged = merge_findings(
             grade_by_records(text, numbers),

@@ -9,14 +9,16 @@ from engine.doctor.trainer_dialects import framework_of, in_terms_of
 from engine.findings.categories import find_category
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.findings.symptom import Case, Symptom
+from engine.runs.events import pending_stop, read_stop_offset
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 
 _KILLED = "killed by SIGKILL"
 _INTERRUPTED = "job_cancelled_or_interrupted"
 _RAY = "ray_start_or_worker_died"
-_REQUESTED = ("stopped by user ", "stopped by the guard ")
-"""Reasons of runs that a stop request ended; others were stopped from outside."""
+_STOPPED = "stopped by "
+_FROM_OUTSIDE = "stopped by SIGTERM "
+"""The reason of a run that a signal to its supervisor ended, without a stop request."""
 
 
 KILLED = Symptom(
@@ -30,12 +32,28 @@ KILLED = Symptom(
 )
 
 
+def adjust_to_run(text: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:
+    """Adjust findings to the state of the run. Call it after the console was read: a stop is
+    requested first, then the run is interrupted."""
+    stop_is_asked = pending_stop(run) is not None
+    if not text or not (stop_is_asked or (state.reason or "").startswith(_STOPPED)):
+        return adjust_to_end(text, state)
+    stop_offset = read_stop_offset(run, max(1, state.attempt))
+    return adjust_to_end(text, state, stop_is_asked=stop_is_asked, stop_offset=stop_offset)
+
+
 def adjust_to_end(
-    text: Sequence[Finding], state: RunState, *, stop_is_asked: bool = False
+    text: Sequence[Finding],
+    state: RunState,
+    *,
+    stop_is_asked: bool = False,
+    stop_offset: int | None = None,
 ) -> list[Finding]:
     """Adjust findings to the state of a run.
 
     - The signals of a requested stop are no finding, those of another stop no alert.
+    - What the console shows from byte ``stop_offset`` on is no alert in a run that was stopped: an
+      interrupt can appear as any exception of the code that it interrupts.
     - An error is no alert in a run that reached its last step.
     - A silent kill is an alert.
     - What Ray reports is a warning while the run has not failed.
@@ -44,13 +62,12 @@ def adjust_to_end(
     it.
     """
     reason = state.reason or ""
-    if reason.startswith(_REQUESTED) or (stop_is_asked and not state.has_ended):
-        return soften_ray(_without_interruptions(text), "The run was stopped before it failed.")
-    if reason.startswith("stopped by "):
-        return [
-            _as_info(finding) if finding.category == _INTERRUPTED else finding
-            for finding in soften_ray(text, "The run was stopped before it failed.")
-        ]
+    if reason.startswith(_STOPPED) or (stop_is_asked and not state.has_ended):
+        before = [_as_info(one) if _is_after(one, stop_offset) else one for one in text]
+        softened = soften_ray(before, "The run was stopped before it failed.")
+        if reason.startswith(_FROM_OUTSIDE):
+            return [_as_info(one) if one.category == _INTERRUPTED else one for one in softened]
+        return _without_interruptions(softened)
     if state.went_well:
         return [
             finding if find_category(finding.category).counts_when_finished else _as_info(finding)
@@ -83,6 +100,12 @@ def _is_report_of_ray(finding: Finding) -> bool:
 
 def _softened(finding: Finding, why: str) -> Finding:
     return replace(finding, severity=Severity.WARNING, cause=f"{finding.cause} {why}")
+
+
+def _is_after(finding: Finding, offset: int | None) -> bool:
+    """Whether the line that shows the finding begins at this byte of the console or later."""
+    begin = finding.evidence[0].offset if finding.evidence else None
+    return offset is not None and begin is not None and begin >= offset
 
 
 def _without_interruptions(findings: Iterable[Finding]) -> list[Finding]:

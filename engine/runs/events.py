@@ -61,6 +61,18 @@ def pending_stop(run: RunDir) -> StopRequest | None:
     )
 
 
+def read_stop_offset(run: RunDir, attempt: int) -> int | None:
+    """The size of the attempt's console, in bytes, when the supervisor obeyed a stop request.
+
+    None if it obeyed none. What the console holds from there on, the stop may have caused.
+    """
+    offset: int | None = None
+    for event in jsonl.read(run.events):
+        if event.get("event") == "stop" and event.get("attempt") == attempt:
+            offset = jsonl.integer(event.get("console_bytes"))
+    return offset
+
+
 def clear_requests(run: RunDir) -> None:
     """Delete the requests of the previous attempt."""
     (run.requests / "stop.json").unlink(missing_ok=True)

@@ -320,8 +320,16 @@ class Supervisor:
 
     def _obey(self) -> None:
         if self._stopping is None and self._should_stop():
-            self.writer.event("stop", step=self.state.step, asked_by=self._stopper())
+            self.writer.event(
+                "stop",
+                step=self.state.step,
+                asked_by=self._stopper(),
+                attempt=self.attempt.number,
+                console_bytes=files.size_of(self.attempt.console),
+            )
             self._set(state="stopping", reason=None, waiting_for=None)
+            # What the signal makes the console show is after the stop for every reader.
+            self.writer.flush()
             self._stopping = Escalation(self._signal, self.supervision)
         if self._stopping is not None:
             self._stopping.tick()

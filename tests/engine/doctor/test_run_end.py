@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.doctor.run_end import adjust_to_end, offer_fixes
+from engine.doctor.run_end import adjust_to_end, adjust_to_run, offer_fixes
 from engine.findings.finding import Evidence, Finding, Severity
+from engine.runs.events import ask_stop, log_event
 from engine.runs.state import RunState, write_state
 from tests.engine.checkpoints.checkpoint_files import save
 from tests.engine.reports.runs import make_run
@@ -22,7 +23,7 @@ SLOW_WORKER = Finding(
 )
 
 
-@pytest.mark.parametrize("who", ["user", "the guard"])
+@pytest.mark.parametrize("who", ["user", "the guard", "its fix"])
 def test_the_signals_of_a_requested_stop_are_no_finding(who: str) -> None:
     state = RunState("finished", reason=f"stopped by {who} at step 3 of 9")
     judge = Finding("judge_auth", Severity.ERROR, "refused", "no key", followed_by=(INTERRUPTED,))
@@ -33,6 +34,43 @@ def test_the_signals_of_a_requested_stop_are_no_finding(who: str) -> None:
 
 def test_nor_are_they_while_the_run_still_stops() -> None:
     assert adjust_to_end([INTERRUPTED], RunState("stopping"), stop_is_asked=True) == []
+
+
+def _crash(offset: int) -> Finding:
+    evidence = Evidence("AttributeError: partially initialized module", "console.log", offset)
+    return Finding("data_missing_or_schema", Severity.ERROR, "data", "pandas", (evidence,))
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        RunState("finished", attempt=2, reason="stopped by its fix before the first step"),
+        RunState("finished", attempt=2, reason="stopped by SIGTERM to its supervisor at step 3"),
+    ],
+    ids=lambda state: state.reason,
+)
+def test_an_exception_that_the_interrupt_became_is_no_alert(
+    tmp_path: Path, state: RunState
+) -> None:
+    run = make_run(tmp_path)
+    log_event(run, "stop", attempt=1, console_bytes=10)
+    log_event(run, "stop", attempt=2, console_bytes=500)
+    findings = adjust_to_run([_crash(offset=499), _crash(offset=500)], run, state)
+    assert [finding.severity for finding in findings] == ["error", "info"]
+
+
+def test_nor_is_it_while_the_run_still_stops(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    ask_stop(run)
+    log_event(run, "stop", attempt=1, console_bytes=500)
+    [finding] = adjust_to_run([_crash(offset=500)], run, RunState("stopping", attempt=1))
+    assert finding.severity is Severity.INFO
+
+
+def test_a_crash_of_a_run_that_nobody_stopped_is_an_alert(tmp_path: Path) -> None:
+    failed = RunState("failed", attempt=1, reason="exit code 1 at step 3")
+    [finding] = adjust_to_run([_crash(offset=500)], make_run(tmp_path), failed)
+    assert finding.severity is Severity.ERROR
 
 
 def test_a_stop_from_outside_is_information() -> None:

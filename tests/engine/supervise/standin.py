@@ -1,7 +1,8 @@
 """A stand-in trainer: writes the files that verl and our reward write, in seconds.
 
 ``python standin.py STEPS [--sleep S] [--fail-at N] [--fail-with TEXT] [--ignore-signals]
-[--orphan] [--family] [--hang-at N] [--patient] [--say N TEXT] [--unsynced-from N]``
+[--fail-on-interrupt] [--orphan] [--family] [--hang-at N] [--patient] [--say N TEXT]
+[--unsynced-from N]``
 
 ``--save-to DIR --save-every N`` saves steps as verl does, and goes on from one with the overrides
 that a resume appends; ``--worker`` trains with a worker process, which has a process of its own.
@@ -31,6 +32,7 @@ def main() -> int:
     parser.add_argument("--fail-with", default="the loss went for a walk")
     parser.add_argument("--exit", type=int, default=0)
     parser.add_argument("--ignore-signals", action="store_true")
+    parser.add_argument("--fail-on-interrupt", action="store_true")
     parser.add_argument("--orphan", action="store_true")
     parser.add_argument("--family", action="store_true")
     parser.add_argument("--hang-at", type=int)
@@ -45,6 +47,8 @@ def main() -> int:
     if options.ignore_signals:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
+    if options.fail_on_interrupt:
+        signal.signal(signal.SIGINT, lambda *_: fail(options.fail_with))
     if options.orphan:
         leave_orphan()
     if options.family:
@@ -54,7 +58,7 @@ def main() -> int:
         if step == int(options.say[0]):
             print(options.say[1], flush=True)
         if step == options.fail_at:
-            raise RuntimeError(options.fail_with)
+            fail(options.fail_with)
         if step == options.hang_at:
             hang_until(attempt / "go")
         if worker is not None and worker.poll() is not None:
@@ -69,6 +73,10 @@ def main() -> int:
     if worker is not None:
         worker.terminate()
     return options.exit
+
+
+def fail(text: str) -> None:
+    raise RuntimeError(text)
 
 
 def write_step(

@@ -8,6 +8,8 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.checkpoints.step_folders import TRACKER
+from engine.doctor.diagnose import diagnose_run
+from engine.findings.finding import Severity
 from engine.launch.launcher import start_supervisor
 from engine.launch.resume import resume
 from engine.runs.events import ask_stop
@@ -53,6 +55,17 @@ def test_a_stop_after_the_next_checkpoint_waits_for_it(stage: Stage) -> None:
     save(checkpoints, 1)
     assert (checkpoints / TRACKER).exists()
     assert (ended(run).reason or "").startswith("stopped by user at step ")
+
+
+def test_an_exception_that_the_interrupt_became_is_no_alert(stage: Stage) -> None:
+    run = stage.long("--fail-on-interrupt", interrupt_patience_s=30)
+    stop_run(run)
+    assert "RuntimeError: the loss went for a walk" in run.attempt(1).console.read_text()
+    [finding] = diagnose_run(run)
+    assert finding.severity is Severity.INFO
+    [stop] = events(run, "stop")
+    evidence = finding.evidence[0]
+    assert evidence.offset is not None and evidence.offset >= stop["console_bytes"] > 0
 
 
 def test_two_stops_are_one(stage: Stage) -> None:
