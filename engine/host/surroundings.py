@@ -15,7 +15,10 @@ from engine.host.environment import (
 )
 
 Snapshot = Mapping[str, Any]
-PARTS = ("environment", "git", "hardware", "recipe_file", "data", "code", "reward_inputs", "model")
+PARTS = (
+    *("environment", "git", "hardware", "recipe_file"),
+    *("data", "code", "reward_inputs", "tools", "model"),
+)
 
 
 def surroundings(
@@ -25,11 +28,13 @@ def surroundings(
     code: Iterable[Path] = (),
     model: Iterable[Path] = (),
     reward_inputs: Iterable[Path] = (),
+    tools: Iterable[Path] = (),
 ) -> dict[str, Any]:
     """Take a snapshot of software, git, machine, recipe file, data, reward code, the files that it
-    reads, and the initial model. Paths are relative to ``cwd``. The parts ``code``,
-    ``reward_inputs`` and ``model`` are missing if there are no such files."""
-    own_code, inputs = _fingerprints(cwd, code), _fingerprints(cwd, reward_inputs)
+    reads, the files of tools, and the initial model. Paths are relative to ``cwd``. The parts
+    ``code``, ``reward_inputs``, ``tools`` and ``model`` are missing if there are no such files."""
+    files = {"code": code, "reward_inputs": reward_inputs, "tools": tools}
+    taken = {part: _fingerprints(cwd, paths) for part, paths in files.items()}
     base = {str(path): model_fingerprint(cwd / path) for path in model if (cwd / path).is_file()}
     return {
         "environment": environment_snapshot(),
@@ -37,8 +42,7 @@ def surroundings(
         "hardware": hardware_snapshot(),
         "recipe_file": _fingerprints(cwd, [recipe_file] if recipe_file else []),
         "data": _fingerprints(cwd, data),
-        **({"code": own_code} if own_code else {}),
-        **({"reward_inputs": inputs} if inputs else {}),
+        **{part: prints for part, prints in taken.items() if prints},
         **({"model": base} if base else {}),
     }
 
@@ -69,10 +73,10 @@ def changed_files(before: Snapshot, after: Snapshot, part: str) -> list[str]:
 
 
 def edited_files(manifest: Snapshot) -> list[str]:
-    """The files of the data, the reward code, its inputs and the base model that changed since the
-    launch: a new run uses their present content."""
+    """The files of the data, the reward code, its inputs, the tools and the base model that changed
+    since the launch: a new run uses their present content."""
     cwd = Path(str(manifest.get("cwd") or "."))
-    parts = ("data", "code", "reward_inputs", "model")
+    parts = ("data", "code", "reward_inputs", "tools", "model")
     before = {part: manifest.get(part) or {} for part in parts}
     of_model = ((path, model_fingerprint) for path in before["model"])
     of_other_parts = ((path, fingerprint) for part in parts[:-1] for path in before[part])

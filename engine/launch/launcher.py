@@ -36,6 +36,7 @@ from engine.recipe.places import checkpoint_dir, data_files, local_folder, model
 from engine.recipe.recipe import Recipe, short_keys
 from engine.recipe.scoring import reward_function
 from engine.recipe.steps import step_plan
+from engine.recipe.tools import tools_code
 from engine.runs.events import log_event
 from engine.runs.marks import new_mark
 from engine.runs.processes import alive, end_members
@@ -325,6 +326,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
             code_files(reward_function(recipe)),
             _base_model(recipe, ticket),
             input_files(reward_function(recipe)),
+            tools_code(recipe),
         ),
         "seeds": {key: item["value"] for key, item in config.items() if key.endswith("seed")},
         "total_steps": launch_plan.total_steps,

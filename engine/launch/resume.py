@@ -197,6 +197,7 @@ def _next_attempt(
         [Path(name) for name in recorded.get("data", {})],
         model=[Path(name) for name in recorded.get("model", {})],
         reward_inputs=[Path(name) for name in recorded.get("reward_inputs", {})],
+        tools=[Path(name) for name in recorded.get("tools", {})],
     )
     if "code" in manifest:
         current["code"] = executed_code(run, manifest["code"], cwd)
@@ -243,6 +244,8 @@ def _changed(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> Iter
         yield f"{path} changed since the launch; the run uses its new content"
     for path in changed_files(manifest, now, "reward_inputs"):
         yield f"{path} (read by the reward) changed since the launch; the run uses its new content"
+    for path in changed_files(manifest, now, "tools"):
+        yield f"{path} (tools) changed since the launch; the run uses its new content"
     for path in changed_files(manifest, now, "model"):
         yield (
             f"{path} changed since the launch; the weights come from the checkpoint. The rest of "

@@ -9,7 +9,7 @@ from typing import Any
 from engine.host.environment import fingerprint
 from engine.runs.rundir import RunDir
 
-OF_CODE, OF_INPUTS, OF_DATA = "reward function", "reward input", "data file"
+OF_CODE, OF_INPUTS, OF_TOOLS, OF_DATA = "reward function", "reward input", "tools", "data file"
 """Names of files among the values of a configuration."""
 
 Files = Mapping[str, Mapping[str, Any]]
@@ -26,6 +26,13 @@ def code_values(manifest: Mapping[str, Any]) -> dict[str, str]:
         **{f"{OF_CODE} {names[path]}": facts["sha256"] for path, facts in code.items()},
         **{f"{OF_INPUTS} {path}": facts["sha256"] for path, facts in inputs.items()},
     }
+
+
+def tool_values(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """``{"tools tools.py": sha256}``: with other tools a run has other conversations, whose rewards
+    are on the same scale."""
+    tools: Files = manifest.get("tools") or {}
+    return {f"{OF_TOOLS} {path}": facts["sha256"] for path, facts in tools.items()}
 
 
 def data_values(manifest: Mapping[str, Any]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from engine.base.masking import mask, mask_url
 from engine.checkpoints.model_folder import missing_parts
 from engine.checkpoints.ownership import STAMP, Stamp, asked_step, objection, read_stamp
 from engine.checkpoints.step_folders import WantedFiles, complete_steps, written_steps
-from engine.own_reward.code_fingerprints import code_values, data_values
+from engine.own_reward.code_fingerprints import code_values, data_values, tool_values
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
 from engine.recipe import hub
@@ -230,7 +230,7 @@ def _differences(recipe: Recipe, owner: RunDir) -> str:
     now = training_values(recipe)
     keys = sorted(key for key in {*earlier, *now} if earlier.get(key) != now.get(key))
     manifest = owner.read_manifest()
-    recorded = {**code_values(manifest), **data_values(manifest)}
+    recorded = {**code_values(manifest), **tool_values(manifest), **data_values(manifest)}
     hashes = {**code_hashes(recipe), **training_data_hashes(recipe)}
     edited = [name for name in hashes if recorded.get(name, hashes[name]) != hashes[name]]
     differences = [

@@ -17,13 +17,14 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from engine.base.files import content_hash
-from engine.own_reward.code_fingerprints import OF_CODE, OF_DATA, OF_INPUTS
+from engine.own_reward.code_fingerprints import OF_CODE, OF_DATA, OF_INPUTS, OF_TOOLS
 from engine.own_reward.files import code_files, input_files
 from engine.recipe.compose import effective, verl_config
 from engine.recipe.keys import flatten, unflatten
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import reward_function
 from engine.recipe.sft_compose import sft_values
+from engine.recipe.tools import tools_code
 from engine.runs import manifest
 from engine.runs.kinds import GRPO, SFT, Kind
 from engine.runs.rundir import RunDir
@@ -72,9 +73,10 @@ def decides_training(key: str) -> bool:
 
 
 def code_hashes(recipe: Recipe) -> dict[str, str]:
-    """Return the hashes of the recipe's own reward function and of the files that it reads.
+    """Return the hashes of the recipe's own reward function, of what it reads, and of tools.
 
-    The keys are those of ``code_fingerprints.code_values``, which reads the hashes of a run.
+    The keys are those of ``code_fingerprints.code_values`` and ``tool_values``, which read the
+    hashes of a run.
     """
     function = reward_function(recipe)
     files = code_files(function)
@@ -82,6 +84,7 @@ def code_hashes(recipe: Recipe) -> dict[str, str]:
     return {
         **{f"{OF_CODE} {name}": content_hash(path) for path, name in names.items()},
         **{f"{OF_INPUTS} {path}": content_hash(path) for path in input_files(function)},
+        **{f"{OF_TOOLS} {path}": content_hash(path) for path in tools_code(recipe)},
     }
 
 

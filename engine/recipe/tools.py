@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.own_reward.function import TASK
+from engine.own_reward.files import code_files
+from engine.own_reward.function import TASK, RewardFunction
 from engine.recipe.compose import ROLLOUT
 from engine.recipe.recipe import Recipe
 
@@ -22,6 +23,16 @@ def tools_files(recipe: Recipe) -> list[Path]:
     """The files that declare the tools."""
     keys = (f"{MULTI_TURN}.function_tool_path", f"{MULTI_TURN}.tool_config_path")
     return [Path(value) for key in keys if (value := recipe.get(key))]
+
+
+def tools_code(recipe: Recipe) -> list[Path]:
+    """The files of the tools that a run can call, with what they import from their folders."""
+    files = tools_files(recipe) if calls_tools(recipe) else []
+    found: dict[Path, None] = {}
+    for path in files:
+        imported = code_files(RewardFunction(str(path))) if path.suffix == ".py" else []
+        found |= dict.fromkeys([path, *imported])
+    return [path for path in found if path.is_file()]
 
 
 def scores_all_turns(path: str | None) -> bool:

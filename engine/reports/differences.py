@@ -13,7 +13,7 @@ from typing import Any
 from engine.base import jsonl
 from engine.base.values import format_config_value
 from engine.host.surroundings import PARTS, flat
-from engine.own_reward.code_fingerprints import code_values, data_values
+from engine.own_reward.code_fingerprints import code_values, data_values, tool_values
 from engine.recipe.keys import flatten, verl_defaults
 
 Manifest = Mapping[str, Any]
@@ -24,6 +24,7 @@ _NAMES = {
     "data": "data files",
     "code": "reward function",
     "reward_inputs": "reward inputs",
+    "tools": "tools",
     "model": "base model",
 }
 _SAID_BY_THE_HASH = "bytes"
@@ -79,8 +80,8 @@ def config_differences(manifests: Sequence[Manifest]) -> list[Difference]:
 
 
 def trained_values(manifests: Sequence[Manifest]) -> list[dict[str, Any]]:
-    """The effective values of each run by dotted key, with the hashes of the data and of an own
-    reward function, and without keys that follow from others in one of the runs.
+    """The effective values of each run by dotted key, with the hashes of the data, of an own reward
+    function and of tools, and without keys that follow from others in one of the runs.
 
     Empty for a run whose configuration is unknown.
     """
@@ -91,6 +92,7 @@ def trained_values(manifests: Sequence[Manifest]) -> list[dict[str, Any]]:
             **{key: entry["value"] for key, entry in config.items() if key not in derived},
             **(data_values(manifest) if config else {}),
             **(code_values(manifest) if config else {}),
+            **(tool_values(manifest) if config else {}),
         }
         for manifest, config in zip(manifests, configs, strict=True)
     ]
@@ -191,6 +193,7 @@ _SECTIONS = (
     "data files",
     "reward function",
     "reward inputs",
+    "tools",
     "base model",
     "packages",
     "variables",

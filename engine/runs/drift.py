@@ -1,5 +1,5 @@
-"""Watch the files of a run's reward function, and the files that it reads, for changes since the
-launch."""
+"""Watch the files of a run's reward function, those that it reads, and those of its tools, for
+changes since the launch."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ class CodeWatch:
     """Checks the files repeatedly; reads only those that were touched."""
 
     def __init__(self, manifest: Mapping[str, Any], cwd: Path) -> None:
-        inputs = manifest.get("reward_inputs") or {}
-        files = {**(manifest.get("code") or {}), **inputs}
+        inputs, tools = manifest.get("reward_inputs") or {}, manifest.get("tools") or {}
+        files = {**(manifest.get("code") or {}), **inputs, **tools}
         self._inputs = {cwd / path for path in inputs}
+        self._tools = {cwd / path for path in tools}
         self._hashes: dict[Path, str | None] = {
             cwd / path: facts["sha256"] for path, facts in files.items()
         }
@@ -43,6 +44,8 @@ class CodeWatch:
         change = "changed" if self._hashes[path] else "is gone"
         if path in self._inputs:
             return f"{path}, which the reward reads, {change} since the launch; there is no copy"
+        if path in self._tools:
+            return f"{path}, which declares tools, {change} since the launch; there is no copy"
         return f"{path} {change} since the launch; the run uses its copy"
 
 

@@ -228,6 +228,7 @@ _OF_SURROUNDINGS: Mapping[str, Callable[[Any], Any]] = {
     "data": _files,
     "code": _files,
     "reward_inputs": _files,
+    "tools": _files,
     "model": _files,
 }
 

@@ -19,6 +19,7 @@ from engine.preflight import checkpoint
 from engine.preflight.check import Subject
 from engine.recipe.frozen import pinned_recipe, training_fingerprint
 from engine.recipe.recipe import Recipe, load_recipe
+from engine.recipe.tools import tools_code
 from engine.reports.compare import Comparer
 from engine.reports.run_record import RunRecord
 from engine.runs.drift import CodeWatch
@@ -310,3 +311,61 @@ def test_a_folder_with_checkpoints_of_other_training_data_is_left_alone_by_name(
     Path("train.jsonl").write_text('{"a": 1}\n')
     check = checkpoint.check(Subject(with_model(), {}, Path("runs")))
     assert "data file train.jsonl was edited" in check.message
+
+
+class TestTools:
+    """Files whose functions the model calls: a run has no copy of them."""
+
+    @pytest.fixture(autouse=True)
+    def tools(self, folder: Path) -> Path:
+        (folder / "prices.py").write_text("PRICES = {}\n")
+        path = folder / "tools.py"
+        path.write_text("from prices import PRICES\n@function_tool\ndef price(): ...\n")
+        return path
+
+    @staticmethod
+    def recipe() -> Recipe:
+        rollout = "actor_rollout_ref.rollout"
+        return recipe(
+            f"{rollout}.agent.default_agent_loop=tool_agent",
+            f"{rollout}.multi_turn.function_tool_path=tools.py",
+        )
+
+    def made(self, name: str, monkeypatch: pytest.MonkeyPatch) -> RunDir:
+        monkeypatch.setattr(launcher, "start_supervisor", lambda run, variables=None: None)
+        return launch(plan(self.recipe(), name))
+
+    def test_the_manifest_has_their_hashes_and_those_of_what_they_import(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert list(self.made("a", monkeypatch).read_manifest()["tools"]) == [
+            "tools.py",
+            "prices.py",
+        ]
+
+    def test_an_edit_is_another_configuration_whose_rewards_are_on_the_same_scale(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first, before = self.made("a", monkeypatch), training_fingerprint(self.recipe())
+        Path("prices.py").write_text("PRICES = {'lamp': 3}\n")
+        assert training_fingerprint(self.recipe()) != before
+        result = compared(first, self.made("b", monkeypatch))
+        assert result.reward_keys == ()
+        assert result.no_effect == ()
+        assert [(each.section, each.key) for each in result.environment] == [
+            ("tools", "prices.py sha256")
+        ]
+        assert edited_files(first.read_manifest()) == ["prices.py"]
+
+    def test_the_watch_and_a_resume_name_an_edit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        run = self.made("a", monkeypatch)
+        watch = CodeWatch(run.read_manifest(), Path.cwd())
+        Path("tools.py").unlink()
+        [path] = watch.changes()
+        assert watch.describe(path).endswith(
+            "which declares tools, is gone since the launch; there is no copy"
+        )
+
+    def test_without_tools_in_the_agent_loop_there_are_none(self) -> None:
+        files = recipe("actor_rollout_ref.rollout.multi_turn.function_tool_path=tools.py")
+        assert tools_code(files) == []
