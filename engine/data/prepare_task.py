@@ -28,7 +28,7 @@ Report = Callable[[int, str], None]
 """Gets the number of records that were read, and the file of the last one."""
 
 
-def _report_nothing(read: int, source: str) -> None:
+def report_nothing(read: int, source: str) -> None:
     pass
 
 
@@ -75,7 +75,7 @@ def prepare_task(
     data: Sequence[Path],
     validation: Sequence[Path],
     options: PrepareOptions,
-    report: Report = _report_nothing,
+    report: Report = report_nothing,
 ) -> Prepared:
     """Write ``train.parquet`` and ``val.parquet`` to the folder, both or none.
 
@@ -115,7 +115,7 @@ def prepare_benchmark(
     benchmark: Benchmark,
     data: Sequence[Path],
     options: PrepareOptions,
-    report: Report = _report_nothing,
+    report: Report = report_nothing,
 ) -> Prepared:
     """Write all records to ``NAME.parquet`` in the folder, for ``evaluate``.
 
@@ -177,7 +177,8 @@ def _task_file(
 
 @contextmanager
 def _folder(path: Path) -> Iterator[None]:
-    """The folder exists inside; one that stays empty does not stay."""
+    """The folder exists inside; it and the parents that were made for it do not stay empty."""
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -185,8 +186,9 @@ def _folder(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):
-            path.rmdir()
+        for folder in made or [path]:
+            with suppress(OSError):
+                folder.rmdir()
 
 
 class _Reader:

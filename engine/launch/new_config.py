@@ -1,8 +1,9 @@
-"""Write a first config for a data file: SFT for conversations, GRPO for other parquet files.
+"""Write a first config for a data file: SFT for conversations, GRPO for questions of any form.
 
-A parquet file is scored by a named task or reward function. Without one, a file with answers and
-gold scores gets the rubric reward and a judge, and any other one a reward function in ``rewards/``,
-which compares a response with the ground truth until its author changes it.
+With a named task or reward function, a file that is not in GRPO's format is prepared. Without one,
+a parquet file with answers and gold scores gets the rubric reward and a judge, and any other one a
+reward function in ``rewards/``, which compares a response with the ground truth until its author
+changes it.
 """
 
 from __future__ import annotations
@@ -19,16 +20,27 @@ from engine.base.errors import UsageError
 from engine.base.parquet import pa, pq
 from engine.data.contract import read_facts
 from engine.data.conversations import holds_conversations
-from engine.data.records import SUFFIXES
+from engine.data.own_records import OwnRecords
+from engine.data.prepare_task import (
+    TRAIN,
+    Prepared,
+    PrepareOptions,
+    Report,
+    prepare_task,
+    report_nothing,
+)
+from engine.data.records import SUFFIXES, read_records
 from engine.host.environment import gpus
 from engine.own_reward.files import find_function
 from engine.own_reward.function import TASK, RewardFunction
 from engine.recipe.config_files import CONFIG_DIR
-from engine.tasks.registry import find_task
+from engine.tasks.registry import find_format, find_task
+from engine.tasks.rows import ROWS
 
 DEFAULT_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 _QUESTIONS = "questions"
 """The task of ``prepare`` without ``--task``."""
+_NAMED_COLUMNS = 8
 _GRPO_COLUMNS = ("prompt", "data_source", "reward_model", "extra_info")
 
 _SFT = """\
@@ -145,15 +157,19 @@ def compute_score(data_source, solution_str, ground_truth, extra_info):
 
 @dataclass(frozen=True)
 class NewConfig:
-    """What was written. ``reward`` is None where a judge scores or nothing is scored.
+    """What was written, for the file ``data``. ``reward`` is None where a judge scores or nothing
+    is scored.
 
     ``missing``: the validation file that the config names and that does not exist yet.
+    ``prepared``: what was written beside ``data``; None for a file that could be used as it was.
     """
 
     name: str
     path: Path
+    data: Path
     reward: Path | None = None
     missing: Path | None = None
+    prepared: Prepared | None = None
 
 
 def write_config(
@@ -164,20 +180,25 @@ def write_config(
     task: str | None = None,
     reward: str | None = None,
     tools: Path | None = None,
+    report: Report = report_nothing,
 ) -> NewConfig:
     """Write ``configs/NAME.yaml`` for ``data``; ``name`` is by default the file's stem, or of
     ``train.parquet`` its folder's name.
 
-    The ``task``, or the ``reward`` as ``FILE`` or ``FILE:FUNCTION``, scores the answers of a
-    parquet file; the model may call the functions of ``tools``. UsageError if the file cannot be
-    trained on as it is, if it has no such function, or if a config of that name exists.
+    The ``task``, or the ``reward`` as ``FILE`` or ``FILE:FUNCTION``, scores the answers. For these,
+    records of another form than GRPO's are prepared in ``data/NAME/``; ``data`` is then whatever
+    ``prepare`` takes, and ``report`` gets its progress. The model may call the functions of
+    ``tools``. UsageError if the data cannot be trained on, if there is no such function, or if a
+    config of that name exists; then nothing is written.
     """
-    if not data.is_file():
+    is_scored = task is not None or reward is not None
+    if not data.is_file() and not (is_scored and _is_made(data, task)):
         raise UsageError(f"{data} is not a file; give a .jsonl or .parquet file")
     name = _config_name(data, name)
-    template, scoring, written = _SFT, "", None
-    if task is not None or reward is not None:
-        template, scoring = _GRPO, _named_scoring(data, task, reward)
+    template, scoring, written, is_ready = _SFT, "", None, True
+    if is_scored:
+        template, scoring = _GRPO, _named_scoring(task, reward)
+        is_ready = _is_for_grpo(data)
     elif data.suffix != ".parquet":
         _check_messages(data)
     elif _holds_conversations(data):
@@ -192,6 +213,9 @@ def write_config(
     path = CONFIG_DIR / f"{name}.yaml"
     if path.exists():
         raise UsageError(f"{path} exists; choose another name with --name")
+    prepared = None
+    if not is_ready:
+        data, prepared = _prepare(data, name, task, report)
     on_gpu, validation = bool(gpus()), _find_validation(data)
     config = template.format(
         data=_quote(data),
@@ -211,7 +235,48 @@ def write_config(
         _write(written, _REWARD.format(data=_plain(data)))
     _write(path, config)
     missing = validation if template is _GRPO and not validation.is_file() else None
-    return NewConfig(name, path, written, missing)
+    return NewConfig(name, path, data, written, missing, prepared)
+
+
+def describe_data(data: Path) -> str:
+    """One line: what a config for the data trains, and what it needs to score answers.
+
+    UsageError if there is no such file, or if it cannot be read.
+    """
+    if OwnRecords.parse(str(data)) is not None:
+        return "records of a function: GRPO; name a task, or the file of your reward function"
+    if data.suffix == ".parquet" and data.is_file():
+        columns = _schema(data).names
+    else:
+        columns = next((list(record) for _, record in read_records(data)), [])
+    if holds_conversations(columns) and "reward_model" not in columns:
+        return "conversations: SFT, which scores no answers"
+    if "reward_model" not in columns:
+        advice = f", such as {_QUESTIONS}" if _holds_questions(columns) else ""
+        named = ", ".join(columns[:_NAMED_COLUMNS]) or "no columns"
+        return f"records with {named}: GRPO; name a task{advice}, or the file of your reward"
+    if _read_has_gold(data):
+        return "rows with gold scores: GRPO; without a task or reward, a judge scores"
+    return "rows for GRPO; without a task or reward, a function to adapt is written"
+
+
+def _is_made(data: Path, task: str | None) -> bool:
+    """Whether the records are made by the task or by a function, so that there is no file."""
+    if task is not None and find_format(task).make_records is not None:
+        return True
+    return OwnRecords.parse(str(data)) is not None
+
+
+def _prepare(data: Path, name: str, task: str | None, report: Report) -> tuple[Path, Prepared]:
+    """Write the files of the task, or for an own reward function, to ``data/NAME``."""
+    folder = Path("data", name)
+    train = folder / TRAIN
+    if train.exists():
+        raise UsageError(
+            f"{train} exists; give it instead of {data}, or choose another name with --name"
+        )
+    chosen = find_format(ROWS.name if task is None else task)
+    return train, prepare_task(chosen, [data], [], PrepareOptions(folder), report)
 
 
 def _check_tools(tools: Path, template: str) -> None:
@@ -236,17 +301,10 @@ def _config_name(data: Path, name: str | None) -> str:
     return name
 
 
-def _named_scoring(data: Path, task: str | None, reward: str | None) -> str:
+def _named_scoring(task: str | None, reward: str | None) -> str:
     """The config's section for a named task or reward function."""
     if task is not None and reward is not None:
         raise UsageError("--task and --reward both score the answers; give one of them")
-    if data.suffix != ".parquet":
-        option = f"--task {task}" if reward is None else f"--reward {shlex.quote(reward)}"
-        raise UsageError(
-            f"{data}: a reward scores the answers to a parquet file; "
-            f"write one: {_preparing(data, option)}"
-        )
-    _read_has_gold(data)
     if task is not None:
         return _SCORED.format(path=f"{TASK}{find_task(task).name}")
     assert reward is not None
@@ -300,32 +358,35 @@ def _holds_questions(columns: Collection[str]) -> bool:
 
 
 def _for_questions(data: Path) -> str:
-    return f". For GRPO on questions and answers: {_preparing(data, f'--task {_QUESTIONS}')}"
+    command = f"grubrics-tui init {shlex.quote(str(data))} --task {_QUESTIONS}"
+    return f". For GRPO on questions and answers: {command}"
 
 
-def _preparing(data: Path, scoring: str) -> str:
-    """The commands that make a config of a file of records; ``scoring`` is an option of init."""
-    chosen = scoring if scoring.startswith("--task ") and not scoring.endswith(_QUESTIONS) else ""
-    prepare = f"grubrics-tui prepare {shlex.quote(str(data))} {chosen}".rstrip()
-    train = shlex.quote(str(Path("data", data.stem, "train.parquet")))
-    return f"{prepare}, then grubrics-tui init {train} {scoring}"
+def _is_for_grpo(data: Path) -> bool:
+    """Whether the file is in GRPO's format: its rows have a reward model, and no column is missing.
+    Records of any other form are prepared."""
+    if data.suffix != ".parquet" or "reward_model" not in _schema(data).names:
+        return False
+    _read_has_gold(data)
+    return True
 
 
 def _holds_conversations(data: Path) -> bool:
     """Whether a parquet file is for SFT; that of GRPO also has a reward model."""
+    columns = _schema(data).names
+    return holds_conversations(columns) and "reward_model" not in columns
+
+
+def _schema(data: Path) -> pa.Schema:
     try:
-        columns = pq.read_schema(data).names
+        return pq.read_schema(data)
     except (pa.ArrowException, OSError) as error:
         raise UsageError(f"{data}: {error}") from error
-    return holds_conversations(columns) and "reward_model" not in columns
 
 
 def _read_has_gold(data: Path) -> bool:
     """Whether the rows have gold scores. UsageError if columns of verl's format are missing."""
-    try:
-        schema = pq.read_schema(data)
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"{data}: {error}") from error
+    schema = _schema(data)
     missing = [column for column in _GRPO_COLUMNS if column not in schema.names]
     if missing:
         raise UsageError(

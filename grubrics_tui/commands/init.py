@@ -7,16 +7,20 @@ from typing import Annotated
 
 import typer
 
+from grubrics_tui.commands.prepare import format_prepared
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import JsonOption
 from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared.progress import record_progress
 
 
 def init(
     data: Annotated[
         Path,
         typer.Argument(
-            metavar="DATA", help="JSONL with messages (SFT), or parquet in verl's format (GRPO)"
+            metavar="DATA",
+            help="JSONL with messages (SFT), or parquet in verl's format (GRPO); with --task or "
+            "--reward whatever grubrics-tui prepare reads",
         ),
     ],
     name: Annotated[
@@ -32,14 +36,14 @@ def init(
     task: Annotated[
         str | None,
         typer.Option(
-            metavar="TASK", help="Task that scores the answers, for a file of grubrics-tui prepare"
+            metavar="TASK", help="Task that scores the answers and prepares DATA if necessary"
         ),
     ] = None,
     reward: Annotated[
         str | None,
         typer.Option(
             metavar="FILE[:FUNCTION]",
-            help="Your reward function for a parquet file (default function: compute_score)",
+            help="Your reward function, which scores the answers (default function: compute_score)",
         ),
     ] = None,
     tools: Annotated[
@@ -50,21 +54,29 @@ def init(
 ) -> None:
     """Write a first config for a data file to configs/.
 
-    Without --task and --reward, a parquet file without gold scores also gets a reward function in
-    rewards/, which compares the last line of a response with the ground truth: adapt it to your
+    With --task or --reward, records such as questions and answers are prepared first, in data/ and
+    the config's name. Without them, a parquet file without gold scores also gets a reward function
+    in rewards/, which compares the last line of a response with the ground truth: adapt it to your
     task.
     """
     from engine.launch.new_config import write_config
 
-    new = write_config(data, name, model, task=task, reward=reward, tools=tools)
+    with record_progress(as_json) as report:
+        new = write_config(data, name, model, task=task, reward=reward, tools=tools, report=report)
     lines = [f"wrote {new.path}"]
+    if new.prepared is not None:
+        lines = [*format_prepared(new.prepared, new.data.parent), *lines]
     if new.reward is not None:
         lines.append(f"wrote {new.reward}: edit how a response is scored")
     if new.missing is not None:
         lines.append(f"create {new.missing}: validation rows in the format of {data}")
     lines.append(f"next: grubrics-tui check {new.name}")
-    reward = None if new.reward is None else str(new.reward)
-    value = {"config": str(new.path), "name": new.name, "reward": reward}
+    value = {
+        "config": str(new.path),
+        "name": new.name,
+        "data": str(new.data),
+        "reward": None if new.reward is None else str(new.reward),
+    }
     answer(value, "\n".join(lines), as_json)
 
 

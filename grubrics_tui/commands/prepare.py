@@ -167,12 +167,19 @@ def _prepare_task(
         **_remarks(prepared),
     }
     lines = [
-        f"wrote {folder}/train.parquet ({count_of(prepared.train, 'prompt')}) and val.parquet "
-        f"({count_of(prepared.validation, 'prompt')})",
-        *_remark_lines(prepared),
+        *format_prepared(prepared, folder),
         f"next: grubrics-tui init {folder}/train.parquet {scored}",
     ]
     return value, "\n".join(lines)
+
+
+def format_prepared(prepared: Prepared, folder: Path) -> Iterator[str]:
+    """The lines about the two files of a task that were written to the folder."""
+    yield (
+        f"wrote {folder}/train.parquet ({count_of(prepared.train, 'prompt')}) and val.parquet "
+        f"({count_of(prepared.validation, 'prompt')})"
+    )
+    yield from _remark_lines(prepared)
 
 
 def _remarks(prepared: Prepared) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 from textual import events, work
-from textual.binding import ActiveBinding, Binding
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
@@ -23,6 +23,13 @@ from grubrics_tui.settings.hints import HintFile, hint
 WIDTHS = [(0, "-narrow"), (100, "-wide")]
 HEIGHTS = [(0, "-short"), (32, "-tall")]
 """The width and height from which a screen shows its full layout (Textual's breakpoint classes)."""
+
+FIELD_BINDINGS: list[BindingType] = [
+    Binding("tab", "app.focus_next", "Next field", show=False, priority=True),
+    Binding("shift+tab", "app.focus_previous", "Previous field", show=False, priority=True),
+]
+"""Keys between the fields of a form. Priority: text that arrives together with the key, as on a
+slow line, is for the next field."""
 
 _BETWEEN, _MARGIN = 3, 1
 _ALWAYS_IN_FOOTER = ("back", "app.show_help", "app.leave")

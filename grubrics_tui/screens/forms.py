@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.widgets import Input, Static, TextArea
 
 from engine.base.errors import UsageError
-from grubrics_tui.screens.base import CockpitScreen
+from grubrics_tui.screens.base import FIELD_BINDINGS, CockpitScreen
 from grubrics_tui.widgets.facts import inert
 from grubrics_tui.widgets.key_footer import KeyFooter
 
@@ -24,6 +24,8 @@ class FormScreen(CockpitScreen):
 
     Subclasses name the fields, make the draft, and append the entry; the last two in a thread.
     """
+
+    BINDINGS = FIELD_BINDINGS
 
     ONE_LINE: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Fields of one line: name and title."""

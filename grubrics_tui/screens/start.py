@@ -19,6 +19,7 @@ from textual.widgets.option_list import Option
 from engine.base.errors import UsageError
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.dialogs.choices import Choices
+from grubrics_tui.screens.dialogs.new_config import NewConfigDialog
 from grubrics_tui.screens.navigation import OpenChecklist, OpenLog, OpenRun
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import inert
@@ -30,11 +31,6 @@ def _find_logs(folder: Path) -> Iterable[Path]:
     from engine.formats.detect import find_likely_logs
 
     return find_likely_logs(folder)
-
-
-def _find_data(folder: Path) -> Iterable[Path]:
-    patterns = ("*.jsonl", "*.parquet", "data/*.jsonl", "data/*.parquet")
-    return (path for pattern in patterns for path in folder.glob(pattern))
 
 
 _WIDEST = 72
@@ -72,9 +68,7 @@ CHOICES = (
     Choice(
         "data",
         "Start from your data",
-        "write a config for a JSONL or parquet file",
-        "Data file",
-        _find_data,
+        "write a config for conversations, questions or your own reward",
         changes=True,
     ),
     Choice("config", "Choose a config", "packaged configs for SFT and GRPO"),
@@ -158,6 +152,8 @@ class StartScreen(CockpitScreen):
             self._ask_path()
         elif self._choice.id == "config":
             self.post_message(OpenChecklist(""))
+        elif self._choice.id == "data":
+            self.app.push_screen(NewConfigDialog(), self._open_config)
         else:
             self.query_one(Choices).disabled = True
             self._run_demo()
@@ -179,10 +175,8 @@ class StartScreen(CockpitScreen):
         path = Path(event.value.strip()).expanduser()
         if not event.value.strip():
             self._report(f"{self._choice.prompt}: type a path", failed=True)
-        elif self._choice.id == "log":
-            self._open_log(path)
         else:
-            self._write_config(path)
+            self._open_log(path)
 
     @work(thread=True, exclusive=True, exit_on_error=False)
     def _run_demo(self) -> None:
@@ -217,16 +211,9 @@ class StartScreen(CockpitScreen):
         as_text = log.format.is_console and not log.metrics
         self.post_message(self.Done(OpenLog(log.path) if as_text else OpenRun(log)))
 
-    @work(thread=True, exclusive=True, exit_on_error=False)
-    def _write_config(self, path: Path) -> None:
-        from engine.launch.new_config import write_config
-
-        try:
-            new = write_config(path)
-        except UsageError as error:
-            self.post_message(self.Reported(str(error), failed=True))
-        else:
-            self.post_message(self.Done(OpenChecklist(new.name)))
+    def _open_config(self, name: str | None) -> None:
+        if name is not None:
+            self.post_message(OpenChecklist(name))
 
     @on(Done)
     def _follow(self, message: Done) -> None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import pkgutil
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from textual.screen import Screen
@@ -43,6 +45,7 @@ from grubrics_tui.screens.decision import DecisionScreen
 from grubrics_tui.screens.dialogs.ask_value import AskValue
 from grubrics_tui.screens.dialogs.choices import PickName, PickOne
 from grubrics_tui.screens.dialogs.confirm import Confirm
+from grubrics_tui.screens.dialogs.new_config import NewConfigDialog
 from grubrics_tui.screens.dialogs.rerun import remedy_dialog, reproduce_dialog
 from grubrics_tui.screens.dialogs.trust import trust_question
 from grubrics_tui.screens.end import EndScreen
@@ -437,9 +440,21 @@ async def ask_steps(driver: Driver, world: World) -> None:
     await arrive(driver, AskValue, "Steps of each run")
 
 
+async def new_config(driver: Driver, world: World) -> None:
+    """The newest file is offered, and what is in it is shown."""
+    data = Path("questions.jsonl")
+    jsonl.append(data, {f"question{world.text}": "2 + 3?", "answer": 5})
+    os.utime(data, (4e9, 4e9))
+    driver.app.push_screen(StartScreen(RUNS))
+    await arrive(driver, StartScreen, "Try it")
+    driver.app.push_screen(NewConfigDialog())
+    await arrive(driver, NewConfigDialog, "questions.jsonl", "name a task")
+
+
 WAYS: dict[str, Way] = {
     "home": Way(HomeScreen, home),
     "start": Way(StartScreen, start),
+    "new-config": Way(NewConfigDialog, new_config),
     "live": Way(LiveScreen, live),
     "live-sft": Way(LiveScreen, live_sft),
     "live-failed": Way(LiveScreen, live_failed),

@@ -180,6 +180,15 @@ class HomeScreen(CockpitScreen):
     def action_new_launch(self) -> None:
         self.post_message(OpenChecklist(""))
 
+    def action_new_config(self) -> None:
+        from grubrics_tui.screens.dialogs.new_config import NewConfigDialog  # Start-up time.
+
+        def open_checklist(name: str | None) -> None:
+            if name is not None:
+                self.post_message(OpenChecklist(name))
+
+        self.app.push_screen(NewConfigDialog(), open_checklist)
+
     def action_run(self, count: int) -> None:
         self.query_one(NewsList).move(count)
 

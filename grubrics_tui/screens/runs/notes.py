@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual import on, work
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
@@ -12,7 +15,7 @@ from textual.widgets import Input, Static, TextArea
 from engine.base.errors import UsageError
 from engine.runs.notes import Notes, replace_notes
 from engine.runs.rundir import RunDir
-from grubrics_tui.screens.base import Dialog
+from grubrics_tui.screens.base import FIELD_BINDINGS, Dialog
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import inert
 
@@ -20,7 +23,7 @@ from grubrics_tui.widgets.facts import inert
 class NotesScreen(Dialog[Notes]):
     """Returns what was saved, or None. Discarding typed text takes a second escape."""
 
-    BINDINGS = bindings("notes")
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("notes"), *FIELD_BINDINGS]
 
     DEFAULT_CSS = """
     NotesScreen {

@@ -12,7 +12,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.data.contract import FileFacts, write_rows
-from engine.launch.new_config import write_config
+from engine.launch.new_config import describe_data, write_config
 from engine.own_reward.function import RewardFunction
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.scoring import reward_function
@@ -131,11 +131,82 @@ def test_a_task_scores_the_answers_of_its_file() -> None:
     assert loaded("sums").get("reward.custom_reward_function.path") == "task://questions"
 
 
-def test_a_config_has_one_reward_and_sft_has_none() -> None:
+def test_a_config_has_one_reward() -> None:
     with pytest.raises(UsageError, match="--task and --reward"):
         write_config(sums_file(), task="questions", reward="my.py")
-    with pytest.raises(UsageError, match=r"grubrics-tui prepare chats\.jsonl"):
-        write_config(jsonl_file("chats.jsonl", {"messages": MESSAGES}), task="questions")
+
+
+def questions_file(name: str, count: int = 20) -> Path:
+    """Questions and answers in the format of the name's suffix."""
+    records = [{"question": f"{n} + 1?", "answer": str(n + 1)} for n in range(count)]
+    if name.endswith(".parquet"):
+        pq.write_table(pa.Table.from_pylist(records), name)
+    elif name.endswith(".csv"):
+        lines = [f"{each['question']},{each['answer']}\n" for each in records]
+        Path(name).write_text("question,answer\n" + "".join(lines))
+    else:
+        Path(name).write_text("".join(json.dumps(each) + "\n" for each in records))
+    return Path(name)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+def test_records_of_a_task_are_prepared(suffix: str) -> None:
+    new = write_config(questions_file(f"q.{suffix}"), task="questions")
+    assert new.prepared is not None and new.prepared.train + new.prepared.validation == 20
+    assert (new.name, new.data, new.missing) == ("q", Path("data/q/train.parquet"), None)
+    recipe = loaded("q")
+    assert recipe.get("data.train_files") == "data/q/train.parquet"
+    assert recipe.get("data.val_files") == "data/q/val.parquet"
+    assert recipe.get("reward.custom_reward_function.path") == "task://questions"
+
+
+def test_records_for_an_own_reward_keep_their_prompts() -> None:
+    Path("my.py").write_text("def compute_score(**_): ...\n")
+    new = write_config(questions_file("q.jsonl"), "mine", reward="my.py")
+    assert new.data == Path("data/mine/train.parquet")
+    rows = pq.read_table(new.data).to_pylist()
+    for row in rows:
+        number = int(row["reward_model"]["ground_truth"]) - 1
+        assert row["prompt"] == [{"role": "user", "content": f"{number} + 1?"}]
+    function = reward_function(loaded("mine"))
+    assert function is not None and function.path == "my.py"
+
+
+def test_records_that_are_made_need_no_file() -> None:
+    code = "def make(seed, index):\n    return {'prompt': f'{index}?', 'answer': seed}\n"
+    Path("env.py").write_text(code + "def score(**_): ...\n")
+    new = write_config(Path("env.py:make:30"), reward="env.py:score")
+    assert new.prepared is not None and new.prepared.train + new.prepared.validation == 30
+
+
+@pytest.mark.parametrize(
+    ("record", "says"),
+    [
+        ({"messages": MESSAGES}, "question"),
+        ({"question": "2 + 3?"}, "answer"),
+    ],
+)
+def test_records_of_another_task_are_named_and_nothing_is_written(
+    record: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(UsageError, match=rf"q\.jsonl:1: .*{says}"):
+        write_config(jsonl_file("q.jsonl", record), task="questions")
+    assert not Path("configs").exists() and not Path("data").exists()
+
+
+def test_prepared_files_are_not_overwritten() -> None:
+    write_config(questions_file("q.jsonl"), task="questions")
+    Path("configs/q.yaml").unlink()
+    with pytest.raises(UsageError, match=r"data/q/train\.parquet exists; give it instead of q"):
+        write_config(questions_file("q.jsonl", count=5), task="questions")
+    assert write_config(Path("data/q/train.parquet"), task="questions").name == "q"
+
+
+def test_a_config_that_exists_is_named_before_anything_is_prepared() -> None:
+    write_config(sums_file("q.parquet"))
+    with pytest.raises(UsageError, match=r"configs/q\.yaml exists"):
+        write_config(questions_file("q.jsonl"), task="questions")
+    assert not Path("data").exists()
 
 
 def test_a_prepared_file_gives_the_config_the_name_of_its_folder() -> None:
@@ -207,20 +278,10 @@ def test_a_name_that_is_taken_is_refused() -> None:
 QUESTIONS = {"question": "2 + 3?", "answer": 5}
 
 
-def test_a_file_of_questions_is_refused_with_the_commands_that_train_on_it() -> None:
-    pq.write_table(pa.table({name: [str(value)] for name, value in QUESTIONS.items()}), "q.parquet")
-    Path("q.csv").write_text("question,answer\n2 + 3?,5\n")
-    jsonl_file("q.jsonl", QUESTIONS)
-    then = "then grubrics-tui init data/q/train.parquet --task questions"
-    for name in ("q.jsonl", "q.csv", "q.parquet"):
-        with pytest.raises(UsageError, match=f"grubrics-tui prepare {name}, {then}"):
-            write_config(Path(name))
-    with pytest.raises(UsageError, match=f"grubrics-tui prepare q.jsonl, {then}"):
-        write_config(Path("q.jsonl"), task="questions")
-    with pytest.raises(UsageError, match=r"prepare q.jsonl, then .* --reward my\.py:f"):
-        write_config(Path("q.jsonl"), reward="my.py:f")
-    with pytest.raises(UsageError, match=r"prepare q.jsonl --task json, then .* --task json"):
-        write_config(Path("q.jsonl"), task="json")
+@pytest.mark.parametrize("name", ["q.jsonl", "q.csv", "q.parquet"])
+def test_a_file_of_questions_without_a_task_is_refused_with_the_command_for_it(name: str) -> None:
+    with pytest.raises(UsageError, match=f"answers: grubrics-tui init {name} --task questions"):
+        write_config(questions_file(name))
 
 
 def test_a_file_that_cannot_be_trained_on_is_named_before_a_config_that_exists() -> None:
@@ -287,3 +348,23 @@ def test_a_file_without_tools_is_refused_and_nothing_is_written(
 def test_sft_has_no_tools() -> None:
     with pytest.raises(UsageError, match="SFT calls no tools"):
         write_config(jsonl_file("talk.jsonl", {"messages": MESSAGES}), tools=Path("tools.py"))
+
+
+def test_a_description_says_what_the_data_trains_and_needs() -> None:
+    said = {
+        jsonl_file("a.jsonl", {"messages": MESSAGES}): "conversations: SFT",
+        questions_file("b.csv"): "records with question, answer: GRPO; name a task, such as q",
+        jsonl_file("c.jsonl", {"text": "2 + 3?"}): "records with text: GRPO; name a task, or",
+        sums_file("d.parquet"): "rows for GRPO; without a task or reward, a function to adapt",
+        rubric_file("e.parquet", use_contrastive=True): "rows with gold scores: GRPO",
+    }
+    for path, text in said.items():
+        assert describe_data(path).startswith(text)
+
+
+@pytest.mark.parametrize("name", ["none.jsonl", "torn.parquet", "notes.txt"])
+def test_data_that_cannot_be_described_is_named(name: str) -> None:
+    Path("torn.parquet").write_bytes(b"PAR1")
+    Path("notes.txt").write_text("hello")
+    with pytest.raises(UsageError, match=name):
+        describe_data(Path(name))

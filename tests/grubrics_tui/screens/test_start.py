@@ -9,6 +9,7 @@ import pytest
 from engine.formats.detect import trainers
 from engine.launch import demo
 from grubrics_tui.screens.checklist.screen import ChecklistScreen
+from grubrics_tui.screens.dialogs.new_config import NewConfigDialog
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.log.screen import LogScreen
 from grubrics_tui.screens.start import StartScreen
@@ -81,22 +82,14 @@ async def test_a_log_that_does_not_exist_is_named() -> None:
         await driver.shows("no.log: No such file or directory")
 
 
-async def test_data_becomes_a_config_and_its_checklist() -> None:
+async def test_conversations_become_a_config_and_its_checklist() -> None:
     jsonl_file("chats.jsonl", {"messages": MESSAGES})
     async with running(Path("runs"), SMALL, config="") as driver:
         await choose(driver, "Start from your data")
+        await arrive(driver, NewConfigDialog, "chats.jsonl", "conversations: SFT")
         await driver.press("enter")
         await arrive(driver, ChecklistScreen, "chats", "sft on")
     assert Path("configs/chats.yaml").is_file()
-
-
-async def test_a_path_that_does_not_exist_is_named_and_escape_returns() -> None:
-    async with running(Path("runs"), SMALL, config="") as driver:
-        await choose(driver, "Start from your data")
-        await driver.press(*"no.jsonl", "enter")
-        await driver.shows("no.jsonl is not a file")
-        await driver.press("escape", "k", "enter")
-        await driver.shows("Log file or folder")
 
 
 async def test_the_demo_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,219 @@
+"""Ask for data, scoring and model of a first config, and write it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.suggester import SuggestFromList
+from textual.widgets import Input, Static
+
+from engine.base.counts import count_of
+from engine.base.errors import UsageError
+from grubrics_tui.screens.base import FIELD_BINDINGS, Dialog
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.text.terminal_text import clean_text
+from grubrics_tui.widgets.facts import inert
+
+if TYPE_CHECKING:
+    from engine.launch.new_config import NewConfig
+
+_FIELDS = {
+    "data": ("Data", "a file, or FILE.py:FUNCTION:COUNT"),
+    "scoring": ("Scored by", "a task, your FILE.py[:FUNCTION], or nothing"),
+    "model": ("Model", "a folder or a name on the hub; empty: Qwen/Qwen2.5-0.5B-Instruct"),
+    "name": ("Name of the config", "the name of the data"),
+}
+"""Titles of the fields, and what they show while they are empty."""
+_MODEL_PLACES = ("*", "*/*", "*/*/final", "*/*/*/final")
+_REPORTED = 1000
+"""Records between two reports of the progress."""
+
+
+class NewConfigDialog(Dialog[str]):
+    """Returns the name of the config that was written, or None.
+
+    Files and tasks are suggested, and what the data seems to be is shown below. The file is read
+    and written in threads.
+    """
+
+    WHERE = "new_config"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("new_config"), *FIELD_BINDINGS]
+    AUTO_FOCUS = "#data"
+
+    DEFAULT_CSS = """
+    NewConfigDialog {
+        align: center middle;
+        & > VerticalScroll {
+            width: 76; max-width: 96%; height: auto; max-height: 100%; padding: 0 1;
+            background: $panel; border: round $line-focus; border-title-color: $primary;
+            border-subtitle-color: $quiet;
+        }
+        Input {
+            height: 3; border: round $line; border-title-color: $quiet; background: $panel;
+            padding: 0 1;
+            &:focus {
+                border: round $line-focus; border-title-color: $primary;
+                background-tint: $panel 0%;
+            }
+        }
+        Static { height: auto; padding: 0 2; }
+    }
+    """
+
+    class Described(Message):
+        """What the data seems to be."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Suggested(Message):
+        """What can be typed into the fields, the likeliest first."""
+
+        def __init__(self, suggestions: dict[str, list[str]]) -> None:
+            super().__init__()
+            self.suggestions = suggestions
+
+    class Progressed(Message):
+        def __init__(self, read: int) -> None:
+            super().__init__()
+            self.read = read
+
+    class Written(Message):
+        def __init__(self, config: NewConfig) -> None:
+            super().__init__()
+            self.config = config
+
+    class Refused(Message):
+        def __init__(self, reason: str) -> None:
+            super().__init__()
+            self.reason = reason
+
+    def compose(self) -> ComposeResult:
+        # Focus must stay in a field: outside of one, letters are keys of the app.
+        with VerticalScroll(can_focus=False) as box:
+            box.border_title = "New config"
+            box.border_subtitle = "enter write, tab next field, → complete, esc cancel"
+            for name, (title, placeholder) in _FIELDS.items():
+                field = Input(id=name, placeholder=placeholder)
+                field.border_title = title
+                yield field
+            yield Static(id="told", markup=False)
+
+    def on_mount(self) -> None:
+        self._suggest()
+
+    @work(thread=True, exit_on_error=False)
+    def _suggest(self) -> None:
+        from engine.data.records import SUFFIXES
+        from engine.tasks.registry import tasks
+
+        data = [f"{place}*{suffix}" for place in ("", "data/", "data/*/") for suffix in SUFFIXES]
+        models = _newest(f"{place}/config.json" for place in _MODEL_PLACES)
+        suggestions = {
+            "data": _newest(data),
+            "scoring": [*tasks(), *_newest(("*.py", "rewards/*.py"))],
+            "model": [str(Path(config).parent) for config in models],
+        }
+        self.post_message(self.Suggested(suggestions))
+
+    @on(Suggested)
+    def _offer(self, message: Suggested) -> None:
+        for name, texts in message.suggestions.items():
+            field = self.query_one(f"#{name}", Input)
+            field.suggester = SuggestFromList(texts)
+        data, field = message.suggestions["data"], self.query_one("#data", Input)
+        if data and not field.value:
+            field.value = data[0]
+
+    @on(Input.Changed, "#data")
+    def _describe(self, event: Input.Changed) -> None:
+        if event.value.strip():
+            self._read_data(event.value.strip())
+
+    @work(thread=True, exclusive=True, group="describe", exit_on_error=False)
+    def _read_data(self, text: str) -> None:
+        from engine.launch.new_config import describe_data
+
+        try:
+            self.post_message(self.Described(describe_data(Path(text).expanduser())))
+        except UsageError as error:
+            self.post_message(self.Described(str(error)))
+
+    @on(Described)
+    def _show_description(self, message: Described) -> None:
+        self._tell(message.text, "quiet")
+
+    @on(Input.Submitted)
+    def _submit(self) -> None:
+        values = {name: self.query_one(f"#{name}", Input).value.strip() for name in _FIELDS}
+        if not values["data"]:
+            self._tell("Data: type the path of a file", "error")
+            self.query_one("#data").focus()
+            return
+        self._tell("Writing ...", "quiet")
+        self._write(**values)
+
+    @work(thread=True, exclusive=True, group="write", exit_on_error=False)
+    def _write(self, data: str, scoring: str, model: str, name: str) -> None:
+        from engine.launch.new_config import write_config
+
+        is_own = ".py" in scoring
+        try:
+            config = write_config(
+                Path(data).expanduser(),
+                name or None,
+                model or None,
+                task=None if is_own else scoring or None,
+                reward=scoring if is_own else None,
+                report=self._report,
+            )
+        except UsageError as error:
+            self.post_message(self.Refused(str(error)))
+        else:
+            self.post_message(self.Written(config))
+
+    def _report(self, read: int, source: str) -> None:
+        if read % _REPORTED == 0:
+            self.post_message(self.Progressed(read))
+
+    @on(Progressed)
+    def _show_progress(self, message: Progressed) -> None:
+        self._tell(f"{count_of(message.read, 'record')} read ...", "quiet")
+
+    @on(Refused)
+    def _show_refusal(self, message: Refused) -> None:
+        self._tell(message.reason, "error")
+
+    @on(Written)
+    def _close(self, message: Written) -> None:
+        config = message.config
+        lines = [f"wrote {config.path}"]
+        if config.reward is not None:
+            lines.append(f"wrote {config.reward}: edit how a response is scored")
+        if config.missing is not None:
+            lines.append(f"create {config.missing}: validation rows")
+        self.app.notify(clean_text("\n".join(lines)), markup=False)
+        self.dismiss(config.name)
+
+    def _tell(self, text: str, ink: str) -> None:
+        told = Content.styled(clean_text(text), f"${ink}")
+        self.query_one("#told", Static).update(inert(told))
+
+    def action_back(self) -> None:
+        self.dismiss()
+
+
+def _newest(patterns: Iterable[str]) -> list[str]:
+    """The files of this folder that match, the newest first."""
+    found = {path for pattern in patterns for path in Path().glob(pattern) if path.is_file()}
+    printable = (path for path in found if str(path).isprintable())
+    return [str(path) for path in sorted(printable, key=lambda path: -path.stat().st_mtime)]
