@@ -1,6 +1,6 @@
 """Benchmarks: published data sets, and the task that scores the answers to each.
 
-A benchmark is read from a file with the columns that its data set has on the hub.
+A benchmark is read from its data set on the hub, or from a file with the same columns.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.base.errors import UsageError, unknown_name, with_advice
+from engine.data.hub_source import HubSource
 from engine.tasks.code import CODE
 from engine.tasks.questions import QUESTIONS
 from engine.tasks.reading import READING
@@ -18,12 +19,16 @@ from engine.tasks.task import Column, Example, RecordError, Task, Values
 
 @dataclass(frozen=True)
 class Benchmark:
-    """``source``: the data set on the hub. ``task`` scores the answers, and has the columns of the
-    data set that are read."""
+    """``hub``: the data set, with the split that is usual for evaluation. ``task`` scores the
+    answers, and has the columns of the data set that are read."""
 
     name: str
-    source: str
+    hub: HubSource
     task: Task
+
+    @property
+    def source(self) -> str:
+        return self.hub.repo
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -123,39 +128,51 @@ def _id(value: Any) -> str:
 
 
 def _declare(
-    name: str, source: str, task: Task, read: Callable[[Values], Example], *columns: str
+    name: str, hub: HubSource, task: Task, read: Callable[[Values], Example], *columns: str
 ) -> Benchmark:
     published = {column: Column((column,)) for column in columns}
-    return Benchmark(name, source, replace(task, columns=published, read=read))
+    return Benchmark(name, hub, replace(task, columns=published, read=read))
 
 
 _DECLARED = (
-    _declare("gsm8k", "openai/gsm8k", QUESTIONS, _read_gsm8k, "question", "answer"),
-    _declare("math", "qwedsacf/competition_math", QUESTIONS, _read_math, "problem", "solution"),
+    _declare(
+        "gsm8k",
+        HubSource("openai/gsm8k", "test", "main"),
+        QUESTIONS,
+        _read_gsm8k,
+        *("question", "answer"),
+    ),
+    _declare(
+        "math",
+        HubSource("qwedsacf/competition_math", "train"),
+        QUESTIONS,
+        _read_math,
+        *("problem", "solution"),
+    ),
     _declare(
         "squad_v2",
-        "rajpurkar/squad_v2",
+        HubSource("rajpurkar/squad_v2", "validation"),
         READING,
         _read_squad,
         *("id", "context", "question", "answers"),
     ),
     _declare(
         "hotpotqa",
-        "hotpotqa/hotpot_qa",
+        HubSource("hotpotqa/hotpot_qa", "validation", "distractor"),
         READING,
         _read_hotpotqa,
         *("id", "question", "answer", "context"),
     ),
     _declare(
         "humaneval",
-        "openai/openai_humaneval",
+        HubSource("openai/openai_humaneval", "test"),
         CODE,
         _read_humaneval,
         *("task_id", "prompt", "canonical_solution", "test", "entry_point"),
     ),
     _declare(
         "mbpp",
-        "google-research-datasets/mbpp",
+        HubSource("google-research-datasets/mbpp", "test", "full"),
         CODE,
         _read_mbpp,
         *("task_id", "text", "code", "test_list", "test_setup_code"),

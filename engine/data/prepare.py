@@ -60,11 +60,12 @@ class PrepareOptions:
 @dataclass(frozen=True)
 class Pool:
     """One dataset's usable rows. ``val`` are the held-out questions and never part of
-    ``train``; ``held_out`` counts them, usable or not."""
+    ``train``; ``held_out`` counts them, usable or not. ``sources``: hashes of files of the hub."""
 
     train: tuple[Row, ...]
     val: tuple[Row, ...]
     held_out: int
+    sources: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,8 @@ def prepare_preset(name: str, preset: Preset, options: PrepareOptions) -> list[P
         is_known = any(pool.held_out for pool in pools.values())
         _without_validation(_validation_path(preset, options), options, is_known)
     hits = blocked.counts.hits if blocked else {}
-    return [_write(file, name, preset, options, hits) for file in files]
+    sources = _fingerprints(preset, pools, options)
+    return [_write(file, name, options, sources, hits) for file in files]
 
 
 def phase_weights(preset: Preset, phase: tuple[float, float]) -> dict[str, float]:
@@ -125,7 +127,7 @@ def load_pool(
     ``only_cached`` rows without gold scores are left out too, and so are those that ``blocked``
     finds.
     """
-    adapter = get_adapter(dataset)
+    adapter, sources = get_adapter(dataset).pin(spec.path)
     loaded = adapter.load(spec.path, spec.meta_eval_path)
     cache = read_cache(spec.cache)
     for note in cache.notes(loaded):
@@ -150,7 +152,7 @@ def load_pool(
         row_count = count_of(left_out, "row")
         print(f"  {dataset}: left out {row_count} repeating a held-out question under another ID")
     held_out_count = sum(example.question_id in held_out for example in loaded)
-    return Pool(rows("train", train), rows("val", val), held_out_count)
+    return Pool(rows("train", train), rows("val", val), held_out_count, sources)
 
 
 def _usable(
@@ -238,16 +240,26 @@ def _note_repeats(file: PlannedFile) -> None:
             print(note, file=sys.stderr)
 
 
+def _fingerprints(
+    preset: Preset, pools: Mapping[str, Pool], options: PrepareOptions
+) -> dict[str, str]:
+    """Content hashes of all that the files are made of, by path or address on the hub."""
+    specs = preset.all_datasets().values()
+    inputs = [path for spec in specs for path in (spec.path, spec.meta_eval_path, spec.cache)]
+    sources = fingerprints([*inputs, options.holdout, options.blocklist])
+    for pool in pools.values():
+        sources |= pool.sources
+    return sources
+
+
 def _write(
     file: PlannedFile,
     name: str,
-    preset: Preset,
     options: PrepareOptions,
+    sources: Mapping[str, str],
     blocked: Mapping[str, int],
 ) -> Path:
     composition = dict(sorted(Counter(str(row["data_source"]) for row in file.rows).items()))
-    specs = preset.all_datasets().values()
-    inputs = [path for spec in specs for path in (spec.path, spec.meta_eval_path, spec.cache)]
     facts = FileFacts(
         preset=name,
         split=file.split,
@@ -255,7 +267,7 @@ def _write(
         holdout=str(options.holdout) if options.holdout is not None else None,
         seed=options.seed,
         composition=composition,
-        sources=fingerprints([*inputs, options.holdout, options.blocklist]),
+        sources=sources,
         blocked=blocked,
     )
     write_rows(file.path, file.rows, facts)

@@ -10,8 +10,8 @@ import argparse
 import json
 import random
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +25,8 @@ from engine.data.holdout import repeated_ids, write_holdout
 from engine.rubrics.prompts import rubric_messages
 from engine.rubrics.rubric import has_wanted_sum, scaled_to_sum
 
+_OSS_EVAL = Path("data/healthbench/oss_eval.jsonl")
+
 Points = Literal["scaled", "as_given"]
 Subset = Literal["all", "no_answers", "with_answers"]
 
@@ -33,7 +35,8 @@ Subset = Literal["all", "no_answers", "with_answers"]
 class SftSplit:
     """Disjoint parts of a data set: the examples of SFT, and the held-out IDs.
 
-    ``repeated_ids`` are of examples with the text of a held-out question.
+    ``repeated_ids`` are of examples with the text of a held-out question. ``sources``: hashes of
+    the files of the hub, by address.
     """
 
     train: tuple[Example, ...]
@@ -41,6 +44,7 @@ class SftSplit:
     with_answers: int
     no_answers: int
     repeated_ids: frozenset[str]
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 def split_for_sft(
@@ -109,6 +113,7 @@ def prepare_sft(
 ) -> SftSplit:
     """Write ``train.jsonl`` and ``holdout_ids.json`` into ``output_dir``.
 
+    Without ``oss_eval``, the questions are those of the hub, and their commit is recorded.
     Questions that contain a text of ``blocklist``, in a rubric or answer too, are neither held out
     nor taught.
     """
@@ -124,7 +129,9 @@ def prepare_sft(
     records = (sft_record(example) for example in split.train)
     lines = (f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
     files.write_atomic(train, lines)
-    more = {"blocked": blocked.counts.to_json()} if blocked else {}
+    more: dict[str, Any] = {"blocked": blocked.counts.to_json()} if blocked else {}
+    if split.sources:
+        more["sources"] = split.sources
     write_holdout(holdout, split.holdout_ids, seed, subset, more)
     print(f"[sft] Wrote {count_of(len(split.train), 'row')} -> {train}")
     print(f"[sft] Wrote {count_of(len(split.holdout_ids), 'held-out ID')} -> {holdout}")
@@ -174,7 +181,8 @@ def _load_split(
     if meta_eval is not None and not meta_eval.is_file():
         print(f"warning: {meta_eval} does not exist, so no question has answers", file=sys.stderr)
         meta_eval = None
-    examples = get_adapter(dataset).load(oss_eval, None)
+    adapter, sources = get_adapter(dataset).pin(oss_eval)
+    examples = adapter.load(oss_eval, None)
     if blocked is not None:
         examples = [example for example in examples if not blocked.blocks(*example.texts)]
         for line in blocked.format_lines():
@@ -187,13 +195,14 @@ def _load_split(
             f"--holdout_size {holdout_size}: none is held out, and GRPO gets no validation file",
             file=sys.stderr,
         )
-    return split
+    return replace(split, sources=sources)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit 0 when written or counted; UsageError for unusable input."""
     args = _parser().parse_args(argv)
-    source = (args.dataset, args.oss_eval_path, args.meta_eval_path)
+    oss_eval = args.oss_eval_path or (_OSS_EVAL if _OSS_EVAL.is_file() else None)
+    source = (args.dataset, oss_eval, args.meta_eval_path)
     draw = (args.subset, args.holdout_size, args.seed)
     if not args.stats:
         prepare_sft(*source, args.output_dir, *draw, args.points, args.blocklist)
@@ -211,7 +220,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="engine.data.prepare_sft", description=__doc__)
     parser.add_argument("--dataset", default="healthbench")
     parser.add_argument(
-        "--oss_eval_path", type=Path, default=Path("data/healthbench/oss_eval.jsonl")
+        "--oss_eval_path",
+        type=Path,
+        help=f"questions (default: {_OSS_EVAL} if it exists, else download from the hub)",
     )
     parser.add_argument(
         "--meta_eval_path", type=Path, default=Path("data/healthbench/oss_meta_eval.jsonl")

@@ -36,6 +36,7 @@ def report_nothing(read: int, source: str) -> None:
 class PrepareOptions:
     """``columns``: those of the files by names of the task's; ``system`` precedes every prompt.
     Records with a text of the file ``blocklist`` in the prompt or a right answer are left out.
+    ``names``: what files in a cache are called in errors and in what is recorded of the sources.
 
     Without a file of its own, validation gets about ``val_share`` of the prompts, at least one.
     Which ones follows from ``seed`` and their text alone, so more records move none of them.
@@ -48,6 +49,10 @@ class PrepareOptions:
     seed: int = 1
     skip_unusable: bool = False
     blocklist: Path | None = None
+    names: Mapping[Path, str] = field(default_factory=dict)
+
+    def name_of(self, path: Path) -> str:
+        return self.names.get(path, str(path))
 
 
 @dataclass
@@ -103,7 +108,7 @@ def prepare_task(
             (held_out if is_val else train).add(example)
         prepared = reader.prepared
         prepared.train, prepared.validation = train.rows, held_out.rows
-        _require_rows(prepared, data)
+        _require_rows(prepared, map(options.name_of, data))
         for file in (train, held_out):
             file.finish(prepared.hits)
         for file in (train, held_out):
@@ -129,7 +134,8 @@ def prepare_benchmark(
     with _folder(options.folder):
         examples = sorted(reader.read_all(data), key=lambda each: _place(each, options.seed))
         if not examples:
-            raise UsageError(f"{', '.join(map(str, data))}: no record is left to evaluate on")
+            names = ", ".join(map(options.name_of, data))
+            raise UsageError(f"{names}: no record is left to evaluate on")
         with _task_file(path, benchmark.task, "test", options, sources, benchmark.name) as file:
             for example in examples:
                 file.add(example)
@@ -140,18 +146,18 @@ def prepare_benchmark(
 
 
 def _sources(paths: Sequence[Path], options: PrepareOptions, *, in_files: bool) -> dict[str, str]:
-    """Content hashes by path; empty for a source that is no file.
+    """Content hashes by path or name; empty for a source that is no file.
 
     UsageError for a file that does not exist or cannot be read.
     """
     hashes = {}
     for path in paths:
-        hashes[str(path)] = ""
+        hashes[options.name_of(path)] = ""
         if (own := OwnRecords.parse(str(path))) is not None:
             hashes |= own.fingerprints()
         elif in_files:
             require_file(path)
-            hashes[str(path)] = content_hash(path)
+            hashes[options.name_of(path)] = content_hash(path)
     return hashes | fingerprints([options.blocklist])
 
 
@@ -212,17 +218,18 @@ class _Reader:
         return chain.from_iterable(map(self._read_file, paths))
 
     def _read_file(self, path: Path) -> Iterator[Example]:
+        name = self._options.name_of(path)
         with closing(self._records(path)) as records:
             for number, record in records:
                 self._read_count += 1
-                self._report(self._read_count, str(path))
+                self._report(self._read_count, name)
                 try:
                     example = self._read(record)
                 except RecordError as error:
-                    self._note_unusable(f"{path}:{number}: {error}")
+                    self._note_unusable(f"{name}:{number}: {error}")
                     continue
                 except UsageError as error:
-                    raise UsageError(f"{path}:{number}: {error}") from error
+                    raise UsageError(f"{name}:{number}: {error}") from error
                 if self._is_wanted(example):
                     yield example
 
@@ -298,9 +305,8 @@ def _place(example: Example, seed: int) -> int:
     return int.from_bytes(digest[:8], "big")
 
 
-def _require_rows(prepared: Prepared, data: Sequence[Path]) -> None:
-    names = ", ".join(map(str, data))
+def _require_rows(prepared: Prepared, names: Iterable[str]) -> None:
     if not prepared.train:
-        raise UsageError(f"{names}: no record is left to train on")
+        raise UsageError(f"{', '.join(names)}: no record is left to train on")
     if not prepared.validation:
         raise UsageError("the validation files have no record")

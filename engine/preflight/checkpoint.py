@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.base import jsonl
 from engine.base.errors import UsageError, nearest
-from engine.base.masking import mask, mask_url
+from engine.base.masking import mask_url
 from engine.checkpoints.model_folder import missing_parts
 from engine.checkpoints.ownership import STAMP, Stamp, asked_step, objection, read_stamp
 from engine.checkpoints.step_folders import WantedFiles, complete_steps, written_steps
@@ -34,8 +34,6 @@ from engine.runs.trust import is_neighbor
 
 ID = "checkpoint"
 _MODEL_KEYS = tuple(kind.model_key for kind in KINDS.values())
-_SET_TOKEN = "set HF_TOKEN in .env"
-_USE_TOKEN = " with the account of this token, and allow it to read gated repositories"
 _MAX_DIFFERENCES = 3
 
 
@@ -83,41 +81,18 @@ def _model(subject: Subject) -> Iterator[Check]:
 
 def _hub_model(subject: Subject, setting: str, name: str) -> Iterator[Check]:
     """Check that the hub has the model and gives it to this user."""
-    response, token = hub.ask(name, subject.env), hub.find_token(subject.env)
+    response = hub.ask(name, subject.env)
     if response.state == "there":
         return
-    host, detail = mask_url(hub.endpoint(subject.env)), response.detail
-    credential = f"the token of {token[1]} ({mask(token[0])})" if token else "HF_TOKEN is not set"
-    sent = " was sent" if token else ""
-    no_access = f" has no access ({detail})" if token else ""
-    key = subject.recipe.kind.model_key
-    folder = f"models/{Path(name).name}"
-    download = f"hf download {name} --local-dir {folder}, then {key}={folder}"
-    messages = {
-        "gated": (
-            f"is gated on {host}, and {credential}{no_access}",
-            f"accept its terms at {host}/{name}"
-            + (_USE_TOKEN if token else f", then {_SET_TOKEN}"),
-        ),
-        "refused": (
-            f"cannot be loaded: {host} answers {detail}; {credential}{sent}",
-            f"open {host}/{name} in a browser to see whether the model or the network is blocked",
-        ),
-        "denied": (f"cannot be loaded: {host} refuses {credential}", _SET_TOKEN),
-        "missing": (
-            f"does not exist on {host}, or is private; {credential}{sent}",
-            f"check the spelling; for a private model {_SET_TOKEN}",
-        ),
-        "empty": (f"has no config.json on {host}", "choose a model in the transformers format"),
-        "unreachable": (
-            f"is not on this disk, and {host} cannot be reached ({detail})",
-            f"on a machine with network access: {download}",
-        ),
-        "invalid": (f"is not on this disk, and {detail}", "set HF_ENDPOINT, or remove it"),
-        "exposed": (f"was not looked for: {detail}", "an https:// address in HF_ENDPOINT"),
-        "busy": (f"was not looked for: {host} answers {detail}", "try again later"),
-    }
-    message, fix = messages[response.state]
+    host, key = mask_url(hub.endpoint(subject.env)), subject.recipe.kind.model_key
+    if response.state in ("empty", "no_revision"):
+        message, fix = f"has no config.json on {host}", "choose a model in the transformers format"
+    else:
+        message, fix = hub.explain(response, name, "model", subject.env)
+    if response.state == "unreachable":
+        folder = f"models/{Path(name).name}"
+        download = f"hf download {name} --local-dir {folder}, then {key}={folder}"
+        fix = f"on a machine with network access: {download}"
     # The nodes of a cluster may have the network, the token and the cache that this host lacks.
     may_work = response.state == "busy" or (subject.uses_cluster and response.state != "exposed")
     yield (warn if may_work else fail)(ID, f"{setting} {message}", fix)

@@ -1,8 +1,9 @@
-"""Ask the hub whether a model can be loaded, with the trainer's own first request.
+"""The Hugging Face hub as its clients see it: endpoint, token, cache, and the meaning of refusals.
 
-A HEAD request for the model's ``config.json`` on ``HF_ENDPOINT`` with the token that
-huggingface_hub would send. The hub names a refusal in ``X-Error-Code``. Redirects are not followed:
-the hub answers with one where it has the file, and the token must not go elsewhere.
+``ask`` finds out whether a model can be loaded, with the trainer's own first request: a HEAD
+request for its ``config.json`` on ``HF_ENDPOINT`` with the token that huggingface_hub would send.
+The hub names a refusal in ``X-Error-Code``. Redirects are not followed: the hub answers with one
+where it has the file, and the token must not go elsewhere.
 """
 
 from __future__ import annotations
@@ -12,16 +13,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.message import Message
 from http.client import HTTPException, HTTPMessage
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from engine.base import files, jsonl
 from engine.base.addresses import is_cleartext
-from engine.base.masking import mask_url
+from engine.base.masking import mask, mask_url
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
 PATIENCE_S = 5.0
@@ -29,20 +29,22 @@ _TOKEN_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _ON = ("1", "on", "yes", "true")
 
 State = Literal[
-    "there", "gated", "denied", "refused", "missing", "empty", "busy", "unreachable", "invalid",
-    "exposed",
+    "there", "gated", "denied", "refused", "missing", "empty", "no_revision", "busy", "unreachable",
+    "no_hub", "invalid", "exposed",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The state of a model on the hub; ``detail`` is one line without credentials.
+    """The state of a repository on the hub; ``detail`` is one line without credentials.
 
     ``there``: it can be loaded. ``gated``: its terms must be accepted. ``denied``: the hub rejects
     the token. ``refused``: the hub rejects the request; ``detail`` may have the reason.
-    ``missing``: no such model, or a private one. ``empty``: it has no ``config.json``. ``busy``:
-    the hub limits requests or fails. ``unreachable``: no answer. ``invalid``: the endpoint is not
-    an http(s) address. ``exposed``: no request, because it would send the token unencrypted.
+    ``missing``: no such repository, or a private one. ``empty``: it has no such file.
+    ``no_revision``: it has no such branch, tag or commit. ``busy``: the hub limits requests or
+    fails. ``unreachable``: no answer. ``no_hub``: an answer that no hub gives. ``invalid``: the
+    endpoint is not an http(s) address.
+    ``exposed``: no request, because it would send the token unencrypted.
     """
 
     state: State
@@ -80,15 +82,33 @@ def hub_home(env: Mapping[str, str]) -> Path:
     return Path(home).expanduser()
 
 
-def ask(name: str, env: Mapping[str, str], patience_s: float = PATIENCE_S) -> Answer:
-    """Return the state of the model ``name``, within about ``patience_s`` seconds."""
-    base, token = endpoint(env), find_token(env)
-    parts = urlsplit(base)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+def hub_cache(env: Mapping[str, str]) -> Path:
+    """Return the cache folder of huggingface_hub."""
+    folder = env.get("HF_HUB_CACHE") or env.get("HUGGINGFACE_HUB_CACHE")
+    return Path(folder).expanduser() if folder else hub_home(env) / "hub"
+
+
+def check_endpoint(env: Mapping[str, str]) -> Answer | None:
+    """Return why nothing may be asked of the endpoint; None if it may be asked."""
+    base = endpoint(env)
+    try:
+        parts = urlsplit(base)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        is_address = False
+    if not is_address:
         return Answer("invalid", f"HF_ENDPOINT={mask_url(base)} is not an http(s) address")
-    if token and is_cleartext(base, env):
+    if find_token(env) and is_cleartext(base, env):
         detail = f"HF_ENDPOINT={mask_url(base)} is plain http, which would show the token to others"
         return Answer("exposed", detail)
+    return None
+
+
+def ask(name: str, env: Mapping[str, str], patience_s: float = PATIENCE_S) -> Answer:
+    """Return the state of the model ``name``, within about ``patience_s`` seconds."""
+    if (problem := check_endpoint(env)) is not None:
+        return problem
+    base, token = endpoint(env), find_token(env)
     request = urllib.request.Request(f"{base}/{name}/resolve/main/config.json", method="HEAD")
     if token:
         request.add_unredirected_header("Authorization", f"Bearer {token[0]}")
@@ -124,7 +144,7 @@ def _ask(request: urllib.request.Request, env: Mapping[str, str], patience_s: fl
             return Answer("there")
     except urllib.error.HTTPError as error:
         with error:
-            return _answer(error.code, error.headers, request.has_header("Authorization"))
+            return read_refusal(error.code, error.headers, request.has_header("Authorization"))
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, TimeoutError):
@@ -133,7 +153,13 @@ def _ask(request: urllib.request.Request, env: Mapping[str, str], patience_s: fl
         return Answer("unreachable", " ".join(text.split()))
 
 
-def _answer(status: int, headers: Message, has_token: bool) -> Answer:
+class Headers(Protocol):
+    """The headers of a response, by names in any case."""
+
+    def get(self, key: str, /) -> str | None: ...
+
+
+def read_refusal(status: int, headers: Headers, has_token: bool) -> Answer:
     """Return what a status other than 200 means; a redirect leads to the file."""
     if 300 <= status < 400:
         return Answer("there")
@@ -142,12 +168,59 @@ def _answer(status: int, headers: Message, has_token: bool) -> Answer:
     detail = mask_url(jsonl.line(f"{status} {message}".strip()) or str(status))
     if code == "GatedRepo" or (status == 403 and "gated" in message):
         return Answer("gated", detail)
-    if code in ("EntryNotFound", "RevisionNotFound"):
+    if code == "EntryNotFound":
         return Answer("empty", detail)
+    if code == "RevisionNotFound":
+        return Answer("no_revision", detail)
     if code == "RepoNotFound" or status == 404:
         return Answer("missing", detail)
-    if status == 401:  # A wrong token or, for a request without a valid one, no such model.
+    if status == 401:  # A wrong token or, for a request without a valid one, no such repository.
         return Answer("denied" if has_token and "nvalid" in message else "missing", detail)
     if status == 403:
         return Answer("refused", detail)
     return Answer("busy", detail)
+
+
+_SET_TOKEN = "set HF_TOKEN in .env"
+_USE_TOKEN = " with the account of this token, and allow it to read gated repositories"
+
+
+def explain(answer: Answer, page: str, noun: str, env: Mapping[str, str]) -> tuple[str, str]:
+    """Return a problem with a repository, to follow its name, and what to do.
+
+    ``page`` is its address below the hub's, ``noun`` what it is. For every state but ``there`` and
+    ``empty``.
+    """
+    host, token, detail = mask_url(endpoint(env)), find_token(env), answer.detail
+    credential = f"the token of {token[1]} ({mask(token[0])})" if token else "HF_TOKEN is not set"
+    sent = " was sent" if token else ""
+    no_access = f" has no access ({detail})" if token else ""
+    messages = {
+        "gated": (
+            f"is gated on {host}, and {credential}{no_access}",
+            f"accept its terms at {host}/{page}"
+            + (_USE_TOKEN if token else f", then {_SET_TOKEN}"),
+        ),
+        "refused": (
+            f"cannot be loaded: {host} answers {detail}; {credential}{sent}",
+            f"open {host}/{page} in a browser to see whether the {noun} or the network is blocked",
+        ),
+        "denied": (f"cannot be loaded: {host} refuses {credential}", _SET_TOKEN),
+        "missing": (
+            f"does not exist on {host}, or is private; {credential}{sent}",
+            f"check the spelling; for a private {noun}, {_SET_TOKEN}",
+        ),
+        "no_revision": (f"has no such revision on {host}", f"choose one of {host}/{page}"),
+        "unreachable": (
+            f"is not on this disk, and {host} cannot be reached ({detail})",
+            "try again where there is a network",
+        ),
+        "no_hub": (
+            f"was not looked for: {host} does not answer as a hub does ({detail})",
+            "correct HF_ENDPOINT, or remove it",
+        ),
+        "invalid": (f"was not looked for: {detail}", "set HF_ENDPOINT, or remove it"),
+        "exposed": (f"was not looked for: {detail}", "set an https:// address in HF_ENDPOINT"),
+        "busy": (f"was not looked for: {host} answers {detail}", "try again later"),
+    }
+    return messages[answer.state]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.recipe.hub import hub_home
+from engine.recipe.hub import hub_cache
 from engine.recipe.recipe import Recipe
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
@@ -37,15 +37,8 @@ def local_folder(name: str, env: Mapping[str, str]) -> Path | None:
         return folder
     if not is_hub_name(name):
         return None
-    snapshots = _hub_cache(env) / f"models--{name.replace('/', '--')}" / "snapshots"
+    snapshots = hub_cache(env) / f"models--{name.replace('/', '--')}" / "snapshots"
     return max(sorted(snapshots.glob("*/")), key=lambda path: path.stat().st_mtime, default=None)
-
-
-def _hub_cache(env: Mapping[str, str]) -> Path:
-    """Return the cache folder of huggingface_hub."""
-    if env.get("HF_HUB_CACHE"):
-        return Path(env["HF_HUB_CACHE"])
-    return hub_home(env) / "hub"
 
 
 DATA_KEYS = ("data.train_files", "data.val_files", "data.train_file", "data.val_file")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +18,8 @@ from grubrics_tui.commands.shared.output import answer
 from grubrics_tui.commands.shared.progress import record_progress
 
 if TYPE_CHECKING:
-    from engine.data.prepare_task import Prepared, PrepareOptions, Report
+    from engine.data.hub_data import HubChoice, Inputs
+    from engine.data.prepare_task import Prepared, PrepareOptions
     from engine.tasks import task as tasks
 
 _TASK, _VAL_SHARE, _BENCHMARKS = "questions", 0.1, Path("data/benchmarks")
@@ -24,13 +27,14 @@ _TASK, _VAL_SHARE, _BENCHMARKS = "questions", 0.1, Path("data/benchmarks")
 
 def prepare(
     data: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             metavar="DATA...",
-            help="JSONL, JSON, CSV, TSV or parquet files; functions that make records, as "
-            "env.py:make:500; of puzzles, sets as chain_sum:500",
+            help="JSONL, JSON, CSV, TSV or parquet files; data sets of the Hugging Face hub, as "
+            "openai/gsm8k or hf://datasets/openai/gsm8k; functions that make records, as "
+            "env.py:make:500; of puzzles, sets as chain_sum:500. A benchmark needs none",
         ),
-    ],
+    ] = None,
     task: Annotated[
         str | None,
         typer.Option(
@@ -64,6 +68,29 @@ def prepare(
             metavar="SHARE", help=f"Share of the prompts for validation (default: {_VAL_SHARE})"
         ),
     ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Split of a data set of the hub (default: train, or the only one; of a "
+            "benchmark, its usual one)",
+        ),
+    ] = None,
+    val_split: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Split of DATA on the hub for validation"),
+    ] = None,
+    config_name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Config of a data set of the hub (default: its default)"),
+    ] = None,
+    revision: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REV",
+            help="Branch, tag or commit of a data set of the hub (default: the newest commit)",
+        ),
+    ] = None,
     column: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=COLUMN", help="A column by another name: question=Frage"),
@@ -94,53 +121,66 @@ def prepare(
 ) -> None:
     """Write the data files of a task, or a benchmark.
 
-    The files are train.parquet and val.parquet, with the columns that GRPO needs. A prompt that
-    occurs twice is written once, and none is in both files. A benchmark is one file for evaluate.
+    Records come from files, data sets of the Hugging Face hub, or your own function. The files are
+    train.parquet and val.parquet, with the columns that GRPO needs. A prompt that occurs twice is
+    written once, and none is in both files. A benchmark is one file for evaluate.
     """
+    from engine.data.hub_data import HubChoice
     from engine.data.prepare_task import PrepareOptions
     from engine.tasks.registry import find_format
 
+    choice = HubChoice(split, config_name, revision)
     if benchmark is not None:
-        decided = {"--task": task, "--val": val, "--val-share": val_share, "--column": column}
+        decided = {
+            "--task": task,
+            "--val": val,
+            "--val-split": val_split,
+            "--val-share": val_share,
+            "--column": column,
+        }
         for option, given in decided.items():
             if given:
                 raise UsageError(f"--benchmark {benchmark} decides the prompts; leave out {option}")
         folder = out or _BENCHMARKS
         options = PrepareOptions(folder, {}, system, _VAL_SHARE, seed, skip_unusable, blocklist)
-        with record_progress(as_json) as report:
-            made = _prepare_benchmark(benchmark, data, options, report)
-        answer(*made, as_json)
+        answer(*_prepare_benchmark(benchmark, data or [], choice, options, as_json), as_json)
         return
+    if not data:
+        raise UsageError("name the DATA: files, data sets of the hub or functions")
     chosen = find_format(task or _TASK)
-    folder = out or Path("data", data[0].stem if chosen.make_records is None else chosen.name)
+    makes_records = chosen.make_records is not None
+    folder = out or Path("data", chosen.name if makes_records else data[0].stem)
     columns = _columns(column or [], list(chosen.columns))
     share = _VAL_SHARE if val_share is None else val_share
     options = PrepareOptions(folder, columns, system, share, seed, skip_unusable, blocklist)
-    with record_progress(as_json) as report:
-        made = _prepare_task(chosen, data, val or [], options, report)
-    answer(*made, as_json)
+    answer(*_prepare_task(chosen, data, val or [], choice, val_split, options, as_json), as_json)
 
 
 def _prepare_benchmark(
-    name: str, data: list[Path], options: PrepareOptions, report: Report
+    name: str, data: Sequence[Path], choice: HubChoice, options: PrepareOptions, as_json: bool
 ) -> tuple[dict[str, Any], str]:
     """Write the file of a benchmark; what was written as JSON and as text."""
     from engine.data.benchmarks import find_benchmark
+    from engine.data.hub_data import find_inputs
     from engine.data.prepare_task import prepare_benchmark
 
     benchmark = find_benchmark(name)
-    prepared = prepare_benchmark(benchmark, data, options, report)
+    inputs = find_inputs(data or [benchmark.hub], choice, os.environ, usual=benchmark.hub)
+    with record_progress(as_json) as report:
+        options = replace(options, names=inputs.names)
+        prepared = prepare_benchmark(benchmark, inputs.paths, options, report)
     file = options.folder / f"{benchmark.name}.parquet"
     value = {
         "benchmark": benchmark.name,
         "task": benchmark.task.name,
         "data": str(file),
         "rows": prepared.validation,
-        **_remarks(prepared),
+        **_remarks(prepared, inputs),
     }
     lines = [
         f"wrote {file} ({count_of(prepared.validation, 'prompt')})",
         *_remark_lines(prepared),
+        *_read_lines(inputs),
         f"next: grubrics-tui evaluate TARGET --data {file}",
     ]
     return value, "\n".join(lines)
@@ -148,26 +188,35 @@ def _prepare_benchmark(
 
 def _prepare_task(
     task: tasks.RecordFormat,
-    data: list[Path],
-    val: list[Path],
+    data: Sequence[Path],
+    val: Sequence[Path],
+    choice: HubChoice,
+    val_split: str | None,
     options: PrepareOptions,
-    report: Report,
+    as_json: bool,
 ) -> tuple[dict[str, Any], str]:
     """Write the two files of a task; what was written as JSON and as text."""
+    from engine.data.hub_data import find_task_inputs
     from engine.data.prepare_task import prepare_task
     from engine.tasks.task import Task as ScoredTask
 
+    train, held_out = find_task_inputs(data, val, choice, val_split, os.environ)
+    inputs = train + held_out
+    with record_progress(as_json) as report:
+        options = replace(options, names=inputs.names)
+        prepared = prepare_task(task, train.paths, held_out.paths, options, report)
     scored = f"--task {task.name}" if isinstance(task, ScoredTask) else "--reward FILE.py"
-    prepared, folder = prepare_task(task, data, val, options, report), options.folder
+    folder = options.folder
     value = {
         "task": task.name,
         "train": str(folder / "train.parquet"),
         "val": str(folder / "val.parquet"),
         "rows": {"train": prepared.train, "val": prepared.validation},
-        **_remarks(prepared),
+        **_remarks(prepared, inputs),
     }
     lines = [
         *format_prepared(prepared, folder),
+        *_read_lines(inputs),
         f"next: grubrics-tui init {folder}/train.parquet {scored}",
     ]
     return value, "\n".join(lines)
@@ -182,14 +231,19 @@ def format_prepared(prepared: Prepared, folder: Path) -> Iterator[str]:
     yield from _remark_lines(prepared)
 
 
-def _remarks(prepared: Prepared) -> dict[str, Any]:
+def _remarks(prepared: Prepared, inputs: Inputs) -> dict[str, Any]:
     return {
+        "hub": [data.to_json() for data in inputs.data],
         "repeats": prepared.repeats,
         "unusable": prepared.unusable,
         "problems": prepared.problems,
         "limits": prepared.limits,
         "blocked": None if prepared.blocked is None else prepared.blocked.counts.to_json(),
     }
+
+
+def _read_lines(inputs: Inputs) -> Iterator[str]:
+    return (f"read {data}" for data in inputs.data)
 
 
 def _remark_lines(prepared: Prepared) -> Iterator[str]:

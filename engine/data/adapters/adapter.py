@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from engine.base import files, jsonl
-from engine.base.errors import UsageError
+from engine.base.errors import UsageError, with_advice
+from engine.data.hub_data import fetch
+from engine.data.hub_source import HubData, HubSource
+from engine.data.records import read_records
 
 DomainType = Literal["open_rubric", "verifiable"]
 
@@ -39,16 +43,6 @@ class Example:
         return self.question, self.golden_rubric, self.ground_truth, *self.answers
 
 
-@dataclass(frozen=True)
-class HubSource:
-    """The address of a data set on the Hugging Face hub; used only without a local file."""
-
-    repo: str
-    split: str = "train"
-    config: str | None = None
-    data_file: str | None = None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
     """One data set. No field has a default, so none can be forgotten."""
@@ -68,6 +62,16 @@ class Adapter:
         ``answers_path`` is a second file with answers, for data sets that have one.
         """
         return self.read(self, path, answers_path)
+
+    def pin(self, path: Path | None) -> tuple[Adapter, dict[str, str]]:
+        """The adapter of the hub's newest commit, and the content hashes of its files.
+
+        With a local file it is itself, without hashes.
+        """
+        if path is not None or self.hub is None:
+            return self, {}
+        data = _fetch(self.hub, self.name)
+        return replace(self, hub=replace(self.hub, revision=data.commit)), data.fingerprints()
 
 
 Reader = Callable[[Adapter, Path | None, Path | None], list[Example]]
@@ -193,17 +197,14 @@ def distinct(texts: Iterable[str]) -> tuple[str, ...]:
 def _hub_rows(hub: HubSource | None, name: str) -> Iterator[dict[str, Any]]:
     if hub is None:
         raise UsageError(f"{name}: give the path of a local JSONL file")
+    for file in _fetch(hub, name).files:
+        for _, record in read_records(file.path):
+            yield record
+
+
+def _fetch(hub: HubSource, name: str) -> HubData:
     try:
-        import datasets
-    except ImportError as error:
-        raise UsageError(
-            f"{name}: without a local file the 'datasets' package is needed; "
-            f"install it or give the path of a JSONL copy of {hub.repo}"
-        ) from error
-    try:
-        loaded = datasets.load_dataset(
-            hub.repo, hub.config, split=hub.split, data_files=hub.data_file
-        )
-    except Exception as error:
-        raise UsageError(f"{name}: {hub.repo} could not be loaded: {error}") from error
-    return (dict(row) for row in loaded)
+        return fetch(hub, os.environ)
+    except UsageError as error:
+        advice = "Or give the path of a local JSONL file"
+        raise UsageError(with_advice(f"{name}: {error}", advice)) from error

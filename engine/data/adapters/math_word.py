@@ -8,12 +8,12 @@ from typing import Any
 from engine.data.adapters.adapter import (
     Adapter,
     Example,
-    HubSource,
     UnusableRowError,
     distinct,
     read_rows_with,
     text_field,
 )
+from engine.data.hub_source import HubSource
 
 _TRUNCATED_SHARE = 0.6
 

@@ -8,10 +8,10 @@ from typing import Any
 from engine.data.adapters.adapter import (
     Adapter,
     Example,
-    HubSource,
     read_rows_with,
     text_field,
 )
+from engine.data.hub_source import HubSource
 
 _LETTERS = "ABCD"
 

@@ -15,7 +15,6 @@ from engine.base.errors import UsageError
 from engine.data.adapters.adapter import (
     Adapter,
     Example,
-    HubSource,
     Reader,
     distinct,
     examples_of,
@@ -25,6 +24,7 @@ from engine.data.adapters.adapter import (
     source_rows,
     text_field,
 )
+from engine.data.hub_source import HubSource
 from engine.rubrics.rubric import RubricItem, format_rubric
 
 _CLUSTER_TAG = "level:cluster"

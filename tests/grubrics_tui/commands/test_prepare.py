@@ -155,6 +155,7 @@ def test_a_benchmarks_answer_names_file_task_and_counts(project: Project) -> Non
         "task": "reading",
         "data": "held_out/squad_v2.parquet",
         "rows": 2,
+        "hub": [],
         "repeats": 0,
         "unusable": 0,
         "problems": [],

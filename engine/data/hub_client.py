@@ -1,0 +1,256 @@
+"""Ask the hub for a data set, and download its files into the hub's cache: with huggingface_hub."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from huggingface_hub import HfApi, get_cached_repo_tree, hf_hub_download, snapshot_download
+from huggingface_hub.errors import (
+    CachedRepoTreeNotFoundError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+)
+from tqdm.auto import tqdm
+
+from engine.base.counts import count_of
+from engine.base.errors import UsageError, shorten, with_advice
+from engine.base.masking import mask_url
+from engine.data.hub_source import (
+    PREFIX,
+    HubData,
+    HubError,
+    HubFile,
+    HubSource,
+    UnknownDataError,
+)
+from engine.data.hub_splits import Found, find_file, find_split
+from engine.recipe import hub
+
+_CARD = "README.md"
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+Tell = Callable[[str], None]
+
+
+def fetch(source: HubSource, env: Mapping[str, str], tell: Tell) -> HubData:
+    """See ``engine.data.hub_data.fetch``."""
+    client = _Client(source, env)
+    if (variable := hub.is_offline(env)) is not None:
+        return client.read_cache(f"{variable} disables downloads")
+    if _COMMIT.fullmatch(source.revision or ""):
+        try:
+            return client.find_cached()
+        except _NotCachedError:
+            pass
+    if (problem := hub.check_endpoint(env)) is not None:
+        raise client.error(problem)
+    try:
+        return client.download(tell)
+    except _AnswerError as error:
+        answer = error.answer
+    if answer.state not in ("unreachable", "busy"):
+        raise client.error(answer)
+    answers = "cannot be reached" if answer.state == "unreachable" else "does not serve it"
+    reason = f"{mask_url(hub.endpoint(env))} {answers} ({answer.detail})"
+    data = client.read_cache(reason)
+    tell(f"note: {source.repo} is read from the cache, at {data.commit[:12]}: {reason}")
+    return data
+
+
+class _NotCachedError(Exception):
+    """Something of the split is not in the cache; the message says what, or is empty."""
+
+
+class _AnswerError(Exception):
+    """The hub does not give the data set."""
+
+    def __init__(self, answer: hub.Answer) -> None:
+        super().__init__(answer.detail)
+        self.answer = answer
+
+
+class _NoBar(tqdm):
+    """Instead of a bar for one small file."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{**options, "disable": True})
+
+
+class _Place(TypedDict):
+    repo_type: Literal["dataset"]
+    cache_dir: Path
+
+
+class _Remote(TypedDict):
+    endpoint: str
+    token: str | Literal[False]
+
+
+@dataclass(frozen=True)
+class _Client:
+    """A data set as huggingface_hub gives it with the endpoint, token and cache of ``env``.
+
+    The variables are passed on: the library itself reads them only when it is imported.
+    """
+
+    source: HubSource
+    env: Mapping[str, str]
+
+    def read_cache(self, reason: str) -> HubData:
+        """The files of the split in the cache.
+
+        HubError with ``reason``, why the hub does not give them, if one is missing.
+        """
+        try:
+            return self.find_cached()
+        except _NotCachedError as error:
+            part = f" ({error})" if str(error) else ""
+            problem = f"{self._name} is not in the cache{part}, and {reason}"
+            kind = HubError if part else UnknownDataError
+            advice = "With a network, the same command downloads it"
+            raise kind(with_advice(problem, advice)) from None
+
+    def find_cached(self) -> HubData:
+        """The files of the split in the cache. _NotCachedError if one is missing."""
+        source = self.source
+        try:
+            snapshot = snapshot_download(
+                source.repo,
+                revision=source.revision,
+                allow_patterns=[_CARD],
+                local_files_only=True,
+                **self._place,
+            )
+            folder = Path(snapshot)
+            found = self._find(folder)
+        except HFValidationError as error:
+            raise self._misnamed(error) from error
+        except (LocalEntryNotFoundError, CachedRepoTreeNotFoundError):
+            raise _NotCachedError from None
+        if missing := _missing(folder, found):
+            raise _NotCachedError(f"{len(missing)} of {count_of(len(found.files), 'file')} missing")
+        return self._data(folder, found)
+
+    def download(self, tell: Tell) -> HubData:
+        """The files of the split, of the newest commit of the revision.
+
+        ``tell`` gets a line before a download. _AnswerError if the hub does not give them.
+        """
+        folder = self._open()
+        found = self._find(folder)
+        if missing := _missing(folder, found):
+            sizes = self._sizes(folder)
+            size = sum(sizes[name] for name in missing) / 1e6
+            files = count_of(len(missing), "file")
+            tell(f"downloading {files} of {self.source.repo} ({size:,.1f} MB)")
+        for name in missing:
+            self._download_file(name, folder.name)
+        return self._data(folder, found)
+
+    def _open(self) -> Path:
+        """The folder of the newest commit in the cache, with its card and list of files."""
+        repo, revision, remote = self.source.repo, self.source.revision, self._remote
+        try:
+            # Alone, the second call would take a commit of the cache for an answer of the hub.
+            HfApi(**remote).dataset_info(repo, revision=revision, timeout=hub.PATIENCE_S)
+            snapshot = snapshot_download(
+                repo,
+                revision=revision,
+                allow_patterns=[_CARD],
+                tqdm_class=_NoBar,
+                **self._place,
+                **remote,
+            )
+        except Exception as error:  # The library's transports have errors of their own.
+            raise self._failure(error) from error
+        return Path(snapshot)
+
+    def _download_file(self, name: str, commit: str) -> None:
+        try:
+            hf_hub_download(self.source.repo, name, revision=commit, **self._place, **self._remote)
+        except Exception as error:  # As above.
+            failure = self._failure(error)
+            if isinstance(failure, _AnswerError) and failure.answer.state == "unreachable":
+                problem = f"the download of {name} of {self.source.repo} broke off ({failure})"
+                advice = "Run the command again: complete files are kept"
+                raise HubError(with_advice(problem, advice)) from error
+            raise failure from error
+
+    def _find(self, folder: Path) -> Found:
+        card, paths, source = folder / _CARD, list(self._sizes(folder)), self.source
+        text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
+        try:
+            if source.data_file is not None:
+                return find_file(paths, source.data_file)
+            return find_split(paths, text, source.config, source.split, source.revision or "")
+        except UsageError as error:
+            raise UsageError(f"{self._name} {error}") from None
+
+    def _sizes(self, folder: Path) -> dict[str, int]:
+        """The bytes of every file of the commit, by path."""
+        tree = get_cached_repo_tree(self.source.repo, revision=folder.name, **self._place)
+        return {file.path: file.size for file in tree}
+
+    def _data(self, folder: Path, found: Found) -> HubData:
+        repo, commit = self.source.repo, folder.name
+        files = [HubFile(folder / name, f"{PREFIX}{repo}@{commit}/{name}") for name in found.files]
+        return HubData(repo, commit, found, tuple(files))
+
+    @property
+    def _place(self) -> _Place:
+        return {"repo_type": "dataset", "cache_dir": hub.hub_cache(self.env)}
+
+    @property
+    def _remote(self) -> _Remote:
+        token = hub.find_token(self.env)
+        return {"endpoint": hub.endpoint(self.env), "token": token[0] if token else False}
+
+    @property
+    def _name(self) -> str:
+        at = f" at {shorten(self.source.revision)}" if self.source.revision else ""
+        return f"the data set {self.source.repo}{at}"
+
+    def error(self, answer: hub.Answer) -> HubError:
+        """The error for a data set that the hub does not give."""
+        page = f"datasets/{self.source.repo}"
+        problem, advice = hub.explain(answer, page, "data set", self.env)
+        kind = UnknownDataError if answer.state == "missing" else HubError
+        return kind(with_advice(f"{self._name} {problem}", advice[0].upper() + advice[1:]))
+
+    def _failure(self, error: Exception) -> Exception:
+        """What to raise for an error of the library. One of the disk stays what it is."""
+        if isinstance(error, HFValidationError):
+            return self._misnamed(error)
+        cause = error.__cause__ if isinstance(error, LocalEntryNotFoundError) else error
+        if (response := getattr(cause, "response", None)) is not None:
+            return _AnswerError(self._read_refusal(response.status_code, response.headers))
+        if isinstance(cause, OSError) and cause.errno is not None:
+            place = str(cause.filename or self._place["cache_dir"])
+            return OSError(cause.errno, cause.strerror, place)
+        is_answer = isinstance(cause, ValueError | LookupError | TypeError | AssertionError)
+        return _AnswerError(
+            hub.Answer("no_hub" if is_answer else "unreachable", _line(cause or error))
+        )
+
+    def _read_refusal(self, status: int, headers: hub.Headers) -> hub.Answer:
+        is_own = hub.endpoint(self.env) != hub.DEFAULT_ENDPOINT
+        if status == 404 and is_own and not headers.get("X-Error-Code"):
+            return hub.Answer("no_hub", str(status))
+        return hub.read_refusal(status, headers, hub.find_token(self.env) is not None)
+
+    def _misnamed(self, error: HFValidationError) -> UnknownDataError:
+        return UnknownDataError(
+            f"'{shorten(self.source.repo)}' is no name of the hub: {_line(error)}"
+        )
+
+
+def _missing(folder: Path, found: Found) -> list[str]:
+    return [name for name in found.files if not (folder / name).is_file()]
+
+
+def _line(error: BaseException) -> str:
+    return mask_url(shorten(" ".join(str(error).split()) or type(error).__name__, 160))
