@@ -9,6 +9,7 @@ changes it.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Collection
@@ -20,6 +21,8 @@ from engine.base.errors import UsageError
 from engine.base.parquet import pa, pq
 from engine.data.contract import read_facts
 from engine.data.conversations import holds_conversations
+from engine.data.hub_data import HubChoice, find_inputs
+from engine.data.hub_source import HubSource
 from engine.data.own_records import OwnRecords
 from engine.data.prepare_task import (
     TRAIN,
@@ -192,8 +195,10 @@ def write_config(
     config of that name exists; then nothing is written.
     """
     is_scored = task is not None or reward is not None
-    if not data.is_file() and not (is_scored and _is_made(data, task)):
-        raise UsageError(f"{data} is not a file; give a .jsonl or .parquet file")
+    if not data.is_file() and not (is_scored and _is_source(data, task)):
+        is_on_hub = HubSource.parse(str(data)) is not None
+        advice = f"; for a data set of the hub, add --task {_QUESTIONS}" if is_on_hub else ""
+        raise UsageError(f"{data} is not a file; give a .jsonl or .parquet file{advice}")
     name = _config_name(data, name)
     template, scoring, written, is_ready = _SFT, "", None, True
     if is_scored:
@@ -245,6 +250,8 @@ def describe_data(data: Path) -> str:
     """
     if OwnRecords.parse(str(data)) is not None:
         return "records of a function: GRPO; name a task, or the file of your reward function"
+    if not data.exists() and HubSource.parse(str(data)) is not None:
+        return "a data set of the hub: GRPO; name a task, or the file of your reward function"
     if data.suffix == ".parquet" and data.is_file():
         columns = _schema(data).names
     else:
@@ -260,11 +267,13 @@ def describe_data(data: Path) -> str:
     return "rows for GRPO; without a task or reward, a function to adapt is written"
 
 
-def _is_made(data: Path, task: str | None) -> bool:
-    """Whether the records are made by the task or by a function, so that there is no file."""
+def _is_source(data: Path, task: str | None) -> bool:
+    """Whether ``prepare`` reads records that are in no file of that name: of the hub, or made by
+    the task or a function."""
     if task is not None and find_format(task).make_records is not None:
         return True
-    return OwnRecords.parse(str(data)) is not None
+    text = str(data)
+    return OwnRecords.parse(text) is not None or HubSource.parse(text) is not None
 
 
 def _prepare(data: Path, name: str, task: str | None, report: Report) -> tuple[Path, Prepared]:
@@ -276,7 +285,9 @@ def _prepare(data: Path, name: str, task: str | None, report: Report) -> tuple[P
             f"{train} exists; give it instead of {data}, or choose another name with --name"
         )
     chosen = find_format(ROWS.name if task is None else task)
-    return train, prepare_task(chosen, [data], [], PrepareOptions(folder), report)
+    inputs = find_inputs([data], HubChoice(), os.environ)
+    options = PrepareOptions(folder, names=inputs.names)
+    return train, prepare_task(chosen, inputs.paths, [], options, report)
 
 
 def _check_tools(tools: Path, template: str) -> None:

@@ -193,3 +193,18 @@ def test_a_refused_token_is_not_shown(call: Call, monkeypatch: pytest.MonkeyPatc
     code, text = call("prepare", "openai/gsm8k")
     assert (code, "refuses the token of HF_TOKEN" in text) == (2, True), text
     assert wrong not in text
+
+
+def test_init_prepares_a_data_set_and_writes_its_config() -> None:
+    result = CliRunner().invoke(app, ["init", "openai/gsm8k", "--task", "questions", "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["data"] == "data/gsm8k/train.parquet"
+    facts = read_facts(Path("data/gsm8k/train.parquet"))
+    assert facts is not None
+    assert all(name.startswith("hf://datasets/openai/gsm8k@") for name in facts.sources)
+
+
+def test_init_without_a_task_says_how_to_read_the_hub() -> None:
+    result = CliRunner().invoke(app, ["init", "openai/gsm8k"])
+    assert "for a data set of the hub, add --task questions" in str(result.exception)
+    assert not Path("configs").exists()
