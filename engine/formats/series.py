@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError, unknown_name
 from engine.formats.external_run import require_steps
-from engine.history.metrics import MOST_USED, SIBLINGS, canonical
+from engine.history.metrics import (
+    DASHBOARD_NAMES,
+    MOST_USED,
+    NOT_LOGGED,
+    SIBLINGS,
+    canonical,
+)
 from engine.runs.rundir import RunDir, find_run
 
 if TYPE_CHECKING:  # numpy: ``is_external`` does without.
@@ -74,6 +80,14 @@ def series(columns: Columns, metric: str, source: str = "RUN") -> Series:
     raise unknown_metric(metric, names(columns), source)
 
 
+def why_not_logged(columns: Columns, metric: str) -> str | None:
+    """Why no step has a metric that is known by this name; None if a step has it, or if the name
+    is unknown."""
+    if any(len(columns.get(name)) for name in _meanings(metric)):
+        return None
+    return NOT_LOGGED.get(metric)
+
+
 def unknown_metric(metric: str, known: Sequence[str], source: str) -> UsageError:
     """An error for a metric that ``source``, a run or a path, has not logged."""
     listing = f"grubrics-tui metrics {shlex.quote(source)}"
@@ -83,4 +97,4 @@ def unknown_metric(metric: str, known: Sequence[str], source: str) -> UsageError
 def _meanings(metric: str) -> tuple[str, ...]:
     """The canonical names that a person may mean, the likeliest first."""
     name = canonical(metric)
-    return (name, *SIBLINGS.get(name, ()))
+    return (name, *SIBLINGS.get(name, ()), *DASHBOARD_NAMES.get(metric, ()))

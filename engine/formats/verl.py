@@ -2,8 +2,9 @@
 
 A console's steps read ``step:7 - actor/pg_loss:0.1 - ...``, behind prefixes and bars of any kind.
 The judge's ``STEP_TIMING`` lines of GRubrics between them belong to the step that verl logged
-last: a step's summary is printed when the next one's rewards begin. The file logger writes
-``{"step": 7, "data": {"actor/pg_loss": 0.1, ...}}``; null is NaN.
+last: a step's summary is printed when the next one's rewards begin. A console without such steps
+(``trainer.logger`` without ``console``) has only progress bars; then these are the steps. The file
+logger writes ``{"step": 7, "data": {"actor/pg_loss": 0.1, ...}}``; null is NaN.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from engine.formats.names import (
     with_scores,
     with_validation,
 )
+from engine.formats.progress_bar import find_progress_bar, has_progress_bar
 from engine.formats.step_timing import MARK, Timing, parse
 from engine.history.train_log import Metrics, Step, verl_metrics
 
@@ -43,6 +45,7 @@ _BAR = re.compile(rb"Training Progress:[^|\r\n]{0,20}\|[^|\r\n]{0,200}\| *\d{1,1
 _MODEL = re.compile(rb"'path': '([^'\r\n]{1,400})'")
 _TOTALS = (b"otal_training_steps", b"Total training")
 _PATH = b"'path': '"
+_BARS = (b"Training Progress:", b"Epoch ")
 _BEGINNING = (b"verl.trainer", b"(TaskRunner", b"Training Progress:", b"actor_rollout_ref")
 
 
@@ -52,22 +55,23 @@ class VerlConsoleFormat(LineFormat):
     reads = (
         "`step:7 - actor/pg_loss:0.1 - ...` after Ray's prefixes, colors, timestamps and "
         "progress bars; `nan`, `np.float64(0.5)`, `tensor(0.5, device=...)`; the number of steps "
-        "and the model, if verl prints them; the judge's `STEP_TIMING` lines in between"
+        "and the model, if verl prints them; the judge's `STEP_TIMING` lines in between. If there "
+        "are only progress bars: step, percent, times and rate (`progress/...`)"
     )
-    is_console = True
+    is_console, has_bars = True, True
     covers = frozenset({"step-timing"})
     step_pattern = rb"step:(?<![\w/]step:)(\d+) - "
     marks = (
         rb"step:\d",
         MARK,
-        b"Training Progress:",
+        *_BARS,
         b"otal_training_steps",
         b"Total training",
         _PATH,
     )
 
     def matches(self, sample: Sample) -> bool:
-        return any(_STEP.search(line) for line in sample.lines())
+        return any(_STEP.search(line) or has_progress_bar(line) for line in sample.lines())
 
     def may_become(self, sample: Sample) -> bool:
         return any(mark in sample.head for mark in _BEGINNING)
@@ -91,6 +95,7 @@ class VerlConsole(Parser):
         self._about = About()
         self._timing = Timing()
         self._last: Step | None = None
+        self._bar_step: int | None = None
 
     def feed(self, lines: list[bytes]) -> list[Step]:
         steps = []
@@ -101,7 +106,7 @@ class VerlConsole(Parser):
                 step = self._timed(line)
             else:
                 self._learn(line)
-                continue
+                step = self._counted(line)
             if step is not None:
                 steps.append(step)
         return steps
@@ -120,6 +125,17 @@ class VerlConsole(Parser):
             self._timing = Timing()
         self._last = step
         return step
+
+    def _counted(self, line: bytes) -> Step | None:
+        """The step that a bar has come to; None once verl has logged a step itself."""
+        if self._last is not None or not any(mark in line for mark in _BARS):
+            return None
+        bar = find_progress_bar(line)
+        if bar is None or bar.step == self._bar_step:  # tqdm draws a bar several times.
+            return None
+        self._bar_step = bar.step
+        self._about = replace(self._about, total_steps=bar.total_steps)
+        return self._numbering.step(bar.step, bar.metrics())
 
     def _timed(self, line: bytes) -> Step | None:
         """The judge's numbers of the step that was logged last; None before the first step."""

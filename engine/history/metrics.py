@@ -44,6 +44,12 @@ TOKENS = ("perf/total_num_tokens", "train/global_tokens")
 """The tokens of a step, of GRPO and of SFT."""
 TRAIN_LOSS = "train/loss"
 VALIDATION_LOSS = "val/loss"
+# What a progress bar of an external log shows. They are logged only if nothing else is.
+PROGRESS_PERCENT = "progress/percent"
+PROGRESS_TOTAL = "progress/total_steps"
+PROGRESS_ELAPSED = "progress/elapsed_s"
+PROGRESS_REMAINING = "progress/remaining_s"
+PROGRESS_RATE = "progress/steps_per_s"
 
 MOST_USED = (
     REWARD_MEAN,
@@ -143,6 +149,33 @@ SIBLINGS = {
     "actor/entropy": ("train/entropy",),
     "actor/ppo_kl": ("actor/kl_loss",),
 }
+
+DASHBOARD_NAMES = {
+    "train/policy_loss": ("actor/pg_loss",),
+    "train/value_loss": ("critic/vf_loss",),
+    "train/kl_loss": ("actor/kl_loss",),
+    "train/reward": (REWARD_MEAN,),
+    "train/advantage": ("critic/advantages/mean",),
+    "train/entropy": ("actor/entropy",),
+    "train/learning_rate": ("train/lr", "actor/lr"),
+    "train/global_step": ("training/global_step",),
+    "train/epoch": ("training/epoch",),
+    "rollout/throughput": ("perf/throughput",),
+}
+"""Names that dashboards of W&B use for what verl logs under another name."""
+
+_CRITIC = "only a critic has a value loss (algorithm.adv_estimator=gae); GRPO has no critic"
+_KL = "logged with actor_rollout_ref.actor.use_kl_loss=true"
+_BY_TIME = "recorded by time, not by step: panel machine of watch, and system.jsonl of the run"
+NOT_LOGGED = {
+    "train/value_loss": _CRITIC,
+    "critic/vf_loss": _CRITIC,
+    "train/kl_loss": _KL,
+    "actor/kl_loss": _KL,
+    "system/gpu_utilization": _BY_TIME,
+    "system/memory_usage": _BY_TIME,
+}
+"""Why a metric with a known name may be in no step."""
 
 
 def canonical(name: str) -> str:

@@ -663,6 +663,16 @@ SFT_RULES: tuple[Rule, ...] = (
     Rule("lora.*", "full fine-tuning (no LoRA): lora.r is 0", when=unset("lora.r", "64")),
     Rule("training.logging_steps", "verl logs every step"),
     Rule(
+        "training.eval_steps",
+        "there is no validation without data.val_file",
+        when=unset("data.val_file", "FILE"),
+    ),
+    Rule(
+        "training.min_lr_ratio",
+        "only the cosine schedule falls",
+        when=only_with("training.lr_scheduler_type", "cosine"),
+    ),
+    Rule(
         below(
             "grubrics",
             "max_failed_share max_refill_batches reward_timeout_s reward_check_s blocklist "

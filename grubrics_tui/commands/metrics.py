@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,12 +18,12 @@ from grubrics_tui.commands.shared.options import (
     RunOrLogArgument,
     RunsOption,
 )
-from grubrics_tui.commands.shared.output import print_json
+from grubrics_tui.commands.shared.output import print_json, say
 from grubrics_tui.commands.shared.standard_input import STANDARD_INPUT, standard_input_read
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
-    from engine.formats.series import Series
+    from engine.history.columns import Columns
 
 
 def metrics(
@@ -40,6 +41,8 @@ def metrics(
 ) -> None:
     """Print metric values per step, of runs or external logs.
 
+    Names of W&B dashboards are known too: train/policy_loss is actor/pg_loss. A known metric that
+    no step has is named on stderr with the reason, and in "unavailable" of --json.
     Of several, each line begins with the log, and --json has the logs in "sources".
     """
     from engine.formats import series as source
@@ -52,31 +55,44 @@ def metrics(
             source.read_columns(path, runs_root(runs), metric_names, as_format) for path in paths
         ]
     answers = {
-        label: {name: source.series(columns, name, label) for name in metric_names}
-        if metric_names
-        else source.names(columns)
+        label: _answer(columns, metric_names, label)
         for label, columns in zip(given, tables, strict=True)
     }
-    key = "series" if metric_names else "names"
     if as_json:
-        per_source = {label: {key: value} for label, value in answers.items()}
-        print_json({"sources": per_source} if count > 1 else per_source[run])
+        print_json({"sources": answers} if count > 1 else answers[run])
         return
-    for label, value in answers.items():
-        for line in _lines(value):
-            print(clean_text(label) + "\t" + line if count > 1 else line)
+    for label, answer in answers.items():
+        prefix = clean_text(label) + "\t" if count > 1 else ""
+        for line in _lines(answer):
+            print(prefix + line)
+        for name, reason in answer.get("unavailable", {}).items():
+            say(f"{prefix}{name}\tn/a: {reason}", to=sys.stderr)
+
+
+def _answer(columns: Columns, metric_names: Sequence[str], label: str) -> dict[str, Any]:
+    """The names of a log's metrics, or the series of those asked for, as --json prints them."""
+    from engine.formats import series as source
+
+    if not metric_names:
+        return {"names": source.names(columns)}
+    reasons = {name: source.why_not_logged(columns, name) for name in metric_names}
+    unavailable = {name: reason for name, reason in reasons.items() if reason is not None}
+    found = {
+        name: source.series(columns, name, label)
+        for name in metric_names
+        if name not in unavailable
+    }
+    return {"series": found, **({"unavailable": unavailable} if unavailable else {})}
 
 
 def _is_path(word: str) -> bool:
     return word == STANDARD_INPUT or Path(word).exists()
 
 
-def _lines(value: Sequence[str] | Mapping[str, Series]) -> Iterator[str]:
+def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of metrics, or their values by step."""
-    if not isinstance(value, Mapping):
-        yield from map(clean_text, value)
-        return
-    for name, points in value.items():
+    yield from map(clean_text, answer.get("names", ()))
+    for name, points in answer.get("series", {}).items():
         for step, number in points:
             yield f"{clean_text(name)}\t{step}\t{'nan' if number is None else number}"
 

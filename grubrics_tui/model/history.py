@@ -156,11 +156,15 @@ class History:
         return self._median[1]
 
     def remaining(self) -> float | None:
-        """Seconds to the last step at the median step time; None if unknown."""
+        """Seconds to the last step, by the log's progress bar, or else at the median step time;
+        None if unknown."""
         state, step_s = self.state, self.median_step_time()
-        if state is None or state.has_ended or step_s is None:
+        if state is None or state.has_ended:
             return None
-        if state.total_steps is None or state.step is None:
+        step, left = self.last_point(metrics.PROGRESS_REMAINING)
+        if left is not None and step == state.step:
+            return left
+        if step_s is None or state.total_steps is None or state.step is None:
             return None
         return max(0, state.total_steps - state.step) * step_s
 

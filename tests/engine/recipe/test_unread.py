@@ -254,6 +254,18 @@ def test_sft_names_what_only_rewards_read() -> None:
     assert len(named(*overrides, config="sft_tiny")) == len(overrides)
 
 
+@pytest.mark.row("V15")
+def test_sft_names_a_validation_interval_without_validation_data() -> None:
+    (value,) = unread(recipe("training.eval_steps=5", config="sft_tiny"))
+    assert (value.key, value.instead) == ("training.eval_steps", "data.val_file=FILE")
+    assert named("training.eval_steps=5", "data.val_file=val.jsonl", config="sft_tiny") == []
+
+
+def test_sft_names_a_lowest_rate_that_a_constant_schedule_does_not_reach() -> None:
+    overrides = ("training.min_lr_ratio=0.1", "training.lr_scheduler_type=constant")
+    assert named(*overrides, config="sft_tiny") == ["training.min_lr_ratio"]
+
+
 def test_sft_names_adapters_without_a_rank_and_epochs_beside_steps() -> None:
     overrides = ("lora.alpha=64", "training.logging_steps=5", "training.num_train_epochs=7")
     expected = ["lora.alpha", "training.num_train_epochs", "training.logging_steps"]

@@ -416,9 +416,16 @@ def test_a_signal_ends_everything_and_shows_in_the_exit_code(live: Live) -> None
     assert alive == []
 
 
+@pytest.mark.row("V10", "V15")
 @pytest.mark.parametrize("shape", ["full", "lora", "two-ranks"])
 def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shape: str) -> None:
-    optimizer = ["training.betas=[0.8,0.95]", "training.eps=1e-6"]
+    optimizer = [
+        "training.betas=[0.8,0.95]",
+        "training.eps=1e-6",
+        "training.weight_decay=0.07",
+        "training.min_lr_ratio=0.25",
+        "training.warmup_ratio=0.34",
+    ]
     validation = [f"data.val_file={world.conversations}", "training.eval_steps=2"]
     extra = {
         "full": [*optimizer, *validation],
@@ -449,6 +456,9 @@ def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shap
         state = torch.load(tmp_path / "out" / "global_step_3" / "optim_world_size_1_rank_0.pt")
         (group,) = state["param_groups"]
         assert group["betas"] == (0.8, 0.95) and group["eps"] == 1e-6
+        assert group["weight_decay"] == 0.07 and group["initial_lr"] == 0.01
+        rates = [float(rate) for rate in re.findall(r"train/lr:([\d.e-]+)", done.stdout)]
+        assert rates == pytest.approx([0.01, 0.01 * (1 + 0.25) / 2, 0.01 * 0.25])
         assert re.findall(r"step:(\d+) - val/loss", done.stdout) == ["2", "3"]
 
 
