@@ -156,7 +156,7 @@ def _with_time(steps: list[Step]) -> list[Step]:
 def _first_metrics(log: Detected) -> set[str]:
     """The metrics of the first steps, or of the last one when the first are far away."""
     reader = log.open()
-    steps = reader.poll(_PEEK).steps
+    steps = reader.poll(_PEEK).steps or reader.rest()
     if not steps and (last := reader.last_step()) is not None:
         steps = [last]
     return {name for step in steps for name in step.metrics}

@@ -19,7 +19,7 @@ LINE_FORMAT = (
     '{"messages": [{"role": "user", "content": ...}, {"role": "assistant", "content": ...}]}'
 )
 _SUM = re.compile(r"points must sum to exactly (\d+(?:\.\d+)?)", re.IGNORECASE)
-_PAIRS = (("prompt", "completion"), ("question", "answer"))
+_PAIRS = (("prompt", "response"), ("prompt", "completion"), ("question", "answer"))
 _MESSAGE_FIELDS = {"role", "content"}
 _OTHER_FIELDS = ("tools", "functions", "enable_thinking", "chat_template_kwargs", "images")
 """Fields of a line that other trainers read."""
@@ -165,10 +165,12 @@ def describe_other(path: Path) -> tuple[str, str] | None:
         f"{path} is a parquet file with the columns {columns}; SFT needs messages, or prompt and "
         "response"
     )
-    pair = next((pair for pair in _PAIRS if {*pair} <= {*schema.names}), None)
+    spelled = {name.lower(): name for name in schema.names}
+    pair = next((pair for pair in _PAIRS if {*pair} <= {*spelled}), None)
     if pair is None:
         return description, any_row
-    return description, f"rename the columns {pair[0]} and {pair[1]} to prompt and response"
+    first, second = (spelled[name] for name in pair)
+    return description, f"rename the columns {first} and {second} to prompt and response"
 
 
 def _record_problem(record: Any) -> str | None:

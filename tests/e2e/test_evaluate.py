@@ -215,6 +215,7 @@ def test_the_judges_model_is_a_baseline_that_survives_a_kill(project: Project) -
     assert {pair["a"] for pair in answer["comparisons"]} == {"judge"}
 
 
+@pytest.mark.row("A16", "H25")
 def test_benchmarks_are_measured_one_after_the_other_and_shown_together(project: Project) -> None:
     """Each has the scorer of its own task; the config's judge scores neither."""
     for name in ("gsm8k", "squad_v2"):

@@ -62,6 +62,7 @@ def test_every_command_of_the_page_succeeds(
     assert len(answers) >= 9
 
 
+@pytest.mark.row("V33")
 def test_the_other_numbers_of_the_reward_are_in_metrics_rollouts_and_comparison(
     answers: dict[str, subprocess.CompletedProcess[str]],
 ) -> None:

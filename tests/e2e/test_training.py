@@ -175,6 +175,29 @@ def test_every_step_has_reward_judge_and_timing(tiny_world: Project, run: RunDir
         assert all(value is not None and math.isfinite(value) for _, value in series[name]), name
 
 
+@pytest.mark.row("V15")
+def test_validation_points_are_at_the_steps_asked_for(run: RunDir) -> None:
+    validated = [step.step for step in read_steps(run.train_log) if "val/reward" in step.metrics]
+    assert validated == [4]  # trainer.test_freq=4, and none before the first step
+
+
+@pytest.mark.row("V27")
+def test_every_metric_of_a_dashboard_has_values_or_a_reason(
+    tiny_world: Project, run: RunDir
+) -> None:
+    names = [
+        *("train/policy_loss", "train/value_loss", "train/kl_loss", "train/reward"),
+        *("train/advantage", "train/entropy", "train/learning_rate", "train/global_step"),
+        *("rollout/throughput", "system/gpu_utilization"),
+    ]
+    answer = tiny_world.json("metrics", run.id, *names)
+    absent = {"train/value_loss", "train/kl_loss", "system/gpu_utilization"}
+    assert set(answer["unavailable"]) == absent
+    assert set(answer["series"]) == {*names} - absent
+    for points in answer["series"].values():
+        assert [step for step, _ in points] == list(range(1, STEPS + 1))
+
+
 def test_there_is_one_reward_record_per_rollout(run: RunDir) -> None:
     config = run.read_manifest()["config"]
     rollouts = (

@@ -95,6 +95,7 @@ def test_a_row_has_the_truth_the_source_and_the_published_id(tmp_path: Path, nam
     assert len({*ids}) == len(RECORDS[name])
 
 
+@pytest.mark.row("A16")
 @pytest.mark.waits
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_the_right_answer_to_every_row_gets_the_full_score(tmp_path: Path, name: str) -> None:
@@ -124,6 +125,7 @@ SCORES: list[tuple[str, str, dict[str, float]]] = [
 ]
 
 
+@pytest.mark.row("A16")
 @pytest.mark.waits
 @pytest.mark.parametrize(("name", "response", "expected"), SCORES)
 def test_right_and_wrong_answers_have_these_numbers(

@@ -21,6 +21,7 @@ def test_blank_lines_between_conversations_are_skipped(tmp_path: Path) -> None:
     assert len(read_conversations(path)) == 2
 
 
+@pytest.mark.row("H23")
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
@@ -44,6 +45,7 @@ def test_a_missing_file_is_named() -> None:
         read_conversations(Path("nowhere.jsonl"))
 
 
+@pytest.mark.row("V07")
 @pytest.mark.parametrize(
     "row",
     [

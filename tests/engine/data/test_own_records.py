@@ -91,6 +91,7 @@ def test_another_source_of_python_is_refused(
         OwnRecords.parse(text)
 
 
+@pytest.mark.row("V19")
 def test_seed_and_index_make_the_record(tmp_path: Path) -> None:
     path = write(tmp_path, EXAMPLE)
     assert make(path) == make(path)
@@ -98,6 +99,7 @@ def test_seed_and_index_make_the_record(tmp_path: Path) -> None:
     assert make(path, seed=2) != make(path)
 
 
+@pytest.mark.row("V19")
 def test_a_greater_count_moves_no_prompt_to_the_other_file(tmp_path: Path) -> None:
     path = write(tmp_path, EXAMPLE)
     _, few_train, few_val = prepare(path, 60, seed=7)
@@ -133,6 +135,7 @@ def test_the_files_record_the_code_and_what_it_reads(tmp_path: Path) -> None:
     assert facts.sources[f"{path}:make:20"] == ""
 
 
+@pytest.mark.row("V19")
 @pytest.mark.parametrize(
     "body",
     [

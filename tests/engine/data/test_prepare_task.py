@@ -106,6 +106,7 @@ def test_the_files_say_what_they_were_made_from(tmp_path: Path) -> None:
     assert facts.sources == {str(data): content_hash(data)}
 
 
+@pytest.mark.row("H23")
 @pytest.mark.parametrize(
     ("record", "says"),
     [
@@ -134,6 +135,7 @@ def test_records_that_are_no_examples_can_be_left_out(tmp_path: Path) -> None:
     assert prepared.problems == [f"{data}:1: the answer is empty"]
 
 
+@pytest.mark.row("H23")
 def test_files_without_records_to_train_on_are_refused(tmp_path: Path) -> None:
     own = write(tmp_path / "val.jsonl", *sums(3))
     with pytest.raises(UsageError, match="no record is left to train on"):

@@ -14,6 +14,7 @@ from engine.data.shares import MixedOrder, spread
 SHARES = st.lists(st.integers(1, 100), min_size=1, max_size=6)
 
 
+@pytest.mark.row("A11")
 @given(SHARES, st.integers(1, 300))
 @settings(max_examples=60)
 def test_of_every_beginning_each_file_has_its_share_to_within_one_row(
@@ -22,6 +23,16 @@ def test_of_every_beginning_each_file_has_its_share_to_within_one_row(
     shares = [weight / sum(weights) for weight in weights]
     taken = Counter(islice(spread(shares), count))
     assert all(abs(taken[file] - share * count) < 1 for file, share in enumerate(shares))
+
+
+@pytest.mark.row("A11")
+@pytest.mark.parametrize("batch", [4, 5, 8])
+def test_three_domains_have_their_shares_within_a_percent_after_fifty_steps(batch: int) -> None:
+    shares = {"math": 0.4, "qa": 0.3, "code": 0.3}
+    order = MixedOrder(rows=(829, 621, 621), shares=tuple(shares.values()), seed=3)
+    taken = Counter(order[position][0] for position in range(50 * batch))
+    for file, share in enumerate(shares.values()):
+        assert taken[file] / (50 * batch) == pytest.approx(share, abs=0.01)
 
 
 def test_a_file_with_a_large_share_is_passed_through_again_in_another_order() -> None:

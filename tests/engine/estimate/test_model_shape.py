@@ -114,6 +114,7 @@ def test_every_known_model_has_as_many_weights_as_transformers_builds(name: str)
     assert shape is not None and shape.weights == build(KNOWN[name]).num_parameters()
 
 
+@pytest.mark.row("A05")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["gemma-2-2b", "gemma-3-4b", "qwen2.5-0.5b"])
 @pytest.mark.parametrize(

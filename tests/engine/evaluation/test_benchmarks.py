@@ -55,6 +55,7 @@ def right_answer(name: str, item: Item) -> str:
     return task.right_answer(item.row["reward_model"]["ground_truth"], item.row["extra_info"])
 
 
+@pytest.mark.row("A16", "H25")
 @pytest.mark.waits
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_an_evaluation_has_mean_best_and_pass_at_k_of_a_benchmark(

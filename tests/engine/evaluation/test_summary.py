@@ -46,10 +46,21 @@ def test_a_target_without_any_score_has_no_mean() -> None:
     assert (result["mean"], result["ci"], result["unscored"]) == (None, None, 2)
 
 
+@pytest.mark.row("H25")
 def test_several_samples_have_a_best_and_pass_at_k() -> None:
     target = make_rows("run", [[0.0, 1.0], [0.0, 0.0]])
     assert result_of(target, "best@2")["mean"] == 0.5
     assert result_of(target, "pass@2")["mean"] == 0.5
+
+
+@pytest.mark.row("H25")
+def test_four_samples_have_a_mean_and_a_best() -> None:
+    target = make_rows("run", [[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    mean, best, right = (
+        result_of(target, name, samples=4) for name in ("reward", "best@4", "pass@4")
+    )
+    assert (mean["n"], mean["mean"]) == (8, 0.125)
+    assert (best["mean"], right["mean"]) == (0.5, 0.5)
 
 
 def test_graded_scores_have_no_pass_at_k() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tqdm import tqdm
 from typer.testing import CliRunner
 
+from engine.base.errors import UsageError
 from engine.formats.external_run import open_external
 from engine.formats.progress_bar import ProgressBar, find_progress_bar
 from engine.formats.verl import VerlConsole
@@ -73,6 +73,7 @@ def test_other_bars_and_those_without_a_step_or_a_rate_count_nothing(text: str) 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6), st.floats(0.01, 10**6), st.booleans())
 def test_a_bar_that_tqdm_draws_is_read(done: int, more: int, elapsed: float, ascii: bool) -> None:
+    tqdm = pytest.importorskip("tqdm").tqdm
     total = done + more
     text = tqdm.format_meter(
         done, total, elapsed, prefix="Training Progress", ascii=ascii, ncols=100
@@ -113,8 +114,6 @@ def test_the_steps_that_verl_logs_take_the_place_of_bars() -> None:
 
 
 def test_epochs_of_another_program_are_no_verl_console(tmp_path: Path) -> None:
-    from engine.base.errors import UsageError
-
     path = write(tmp_path / "own.log", "Epoch 2/3:  50%|#    | 5/10 [00:10<00:10,  2.00s/it]")
     with pytest.raises(UsageError, match="no known format"):
         open_external(path)

@@ -10,7 +10,7 @@ import pytest
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.stats import percentile
-from engine.formats.series import names, read_columns, series
+from engine.formats.series import names, read_columns, series, why_not_logged
 from engine.history.rewards import reward_metrics
 from engine.history.train_log import Step, StepJoiner, history
 from engine.runs.rundir import Attempt
@@ -126,6 +126,28 @@ def test_series_of_verls_own_file_accept_the_seed_names(attempt: Attempt, tmp_pa
     columns = read_columns(str(attempt.metrics), tmp_path)
     assert names(columns) == ["actor/pg_loss"]
     assert series(columns, "policy_loss") == [(1, 0.5)]
+
+
+@pytest.mark.row("V27")
+def test_metrics_are_found_by_the_names_of_dashboards(attempt: Attempt, tmp_path: Path) -> None:
+    logged = {"actor/pg_loss": 0.5, "actor/entropy": 2.0, "actor/lr": 1e-4, "perf/throughput": 9.0}
+    jsonl.append(attempt.metrics, {"step": 1, "data": {**logged, "critic/score/mean": 0.25}})
+    columns = read_columns(str(attempt.metrics), tmp_path, ["train/entropy", "train/reward"])
+    assert series(columns, "train/entropy") == [(1, 2.0)]
+    assert series(columns, "train/reward") == [(1, 0.25)]
+    columns = read_columns(str(attempt.metrics), tmp_path)
+    assert series(columns, "train/policy_loss") == [(1, 0.5)]
+    assert series(columns, "train/learning_rate") == [(1, 1e-4)]
+    assert series(columns, "rollout/throughput") == [(1, 9.0)]
+
+
+@pytest.mark.row("V27")
+def test_a_known_metric_that_no_step_has_has_a_reason(attempt: Attempt, tmp_path: Path) -> None:
+    jsonl.append(attempt.metrics, {"step": 1, "data": {"actor/kl_loss": 0.5}})
+    columns = read_columns(str(attempt.metrics), tmp_path)
+    assert "GRPO has no critic" in (why_not_logged(columns, "train/value_loss") or "")
+    assert why_not_logged(columns, "train/kl_loss") is None
+    assert why_not_logged(columns, "train/klloss") is None
 
 
 def test_an_unknown_metric_names_the_nearest(attempt: Attempt, tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ def results(function: RewardFunction, *answers: str, limit_s: float = 30.0) -> l
 
 @pytest.mark.parametrize("kind", ["", "async "])
 class TestWhateverHappensInOneCall:
+    @pytest.mark.row("A12")
     @pytest.mark.long
     @pytest.mark.parametrize("bad", HANGS.values(), ids=HANGS)
     def test_a_call_that_hangs_is_cut_at_its_line_and_the_others_are_scored(

@@ -202,6 +202,7 @@ def test_every_bad_row_of_a_parquet_file_is_named_within_bounds(project: Project
 CHAT = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
 
 
+@pytest.mark.row("V07")
 @pytest.mark.parametrize(
     "columns",
     [
@@ -229,10 +230,12 @@ def test_an_unusable_row_of_parquet_is_named_by_its_number(project: Project) -> 
     assert "1 of 2 rows are unusable; row 1: a message without role or content" in check.message
 
 
+@pytest.mark.row("V07")
 @pytest.mark.parametrize(
     ("columns", "way_on"),
     [
         ({"question": ["a"], "answer": ["b"]}, "rename the columns question and answer to prompt"),
+        ({"Prompt": ["a"], "Response": ["b"]}, "rename the columns Prompt and Response to prompt"),
         ({"text": ["a"]}, "for each row, in a .jsonl file"),
     ],
 )

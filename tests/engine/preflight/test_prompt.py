@@ -141,6 +141,7 @@ def test_prompts_that_would_all_be_dropped_are_refused(project: Project) -> None
 LONG = "What helps? " + "Explain each step. " * 100
 
 
+@pytest.mark.row("H24")
 def test_a_prompt_with_a_text_of_the_blocklist_is_a_warning(project: Project) -> None:
     write_long(project, "data/train.parquet", at=2, count=5)
     check = answer(
@@ -156,6 +157,7 @@ def write_long(project: Project, path: str, at: int, count: int = 128) -> None:
     project.write(path, rows)
 
 
+@pytest.mark.row("H19")
 @pytest.mark.parametrize("truncation", ["error", "right", "middle"])
 def test_a_long_prompt_is_found_in_any_row_and_refused_because_verl_cuts_it(
     truncation: str, project: Project
@@ -178,11 +180,13 @@ def test_long_prompts_cut_on_the_left_as_asked_are_a_warning(project: Project) -
     assert "no effect" not in check.message
 
 
+@pytest.mark.row("H19")
 def test_a_long_prompt_of_the_validation_file_is_named(project: Project) -> None:
     write_long(project, "data/val.parquet", at=7, count=9)
     assert "val.parquet row 7" in answer(project).message
 
 
+@pytest.mark.row("V18")
 def test_every_file_of_a_list_is_measured(project: Project) -> None:
     write_long(project, "data/more.parquet", at=3, count=5)
     recipe = project.recipe()
@@ -236,6 +240,7 @@ def sft_answer(project: Project, *overrides: str) -> Check:
     return project.checks("sft", *overrides)["prompt"]
 
 
+@pytest.mark.row("H19")
 def test_an_sft_example_whose_answer_is_cut_is_a_warning_that_names_the_line(
     project: Project,
 ) -> None:

@@ -30,6 +30,7 @@ def answer(project: Project, text: str | None, *overrides: str) -> Check:
     return reward.check(Subject(recipe, {}, project.root / "runs"))
 
 
+@pytest.mark.row("V20")
 def test_a_sound_function_scores_rows_of_the_training_file(project: Project) -> None:
     check = answer(project, GOOD)
     assert check.status == "ok"
@@ -44,6 +45,7 @@ def test_a_rubric_recipe_and_supervised_training_have_no_such_function(project: 
         assert reward.check(Subject(recipe, {}, project.root / "runs")).status == "skip"
 
 
+@pytest.mark.row("V20")
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -144,6 +144,7 @@ def test_a_bad_value_in_the_file_names_the_file(tmp_path: Path) -> None:
         load_recipe(str(path), (), {})
 
 
+@pytest.mark.row("V18", "A05")
 def test_lists_are_taken_where_verl_takes_them(tmp_path: Path) -> None:
     recipe = load("data.train_files=[a.parquet,b.parquet]", "data.val_files=[c.parquet]")
     assert data_files(recipe) == [Path("a.parquet"), Path("b.parquet"), Path("c.parquet")]
@@ -151,6 +152,14 @@ def test_lists_are_taken_where_verl_takes_them(tmp_path: Path) -> None:
     assert load(f"{modules}=[q_proj,v_proj]").get(modules) == ["q_proj", "v_proj"]
     sft = load("lora.target_modules=[q_proj]", config="sft_tiny")
     assert sft.get("lora.target_modules") == ["q_proj"]
+
+
+@pytest.mark.row("V18")
+def test_every_config_names_its_own_data() -> None:
+    sft = load("data.train_file=parquet_sft/train.parquet", config="sft_tiny")
+    grpo = load("data.train_files=parquet/train.parquet")
+    assert data_files(sft) == [Path("parquet_sft/train.parquet")]
+    assert data_files(grpo)[0] == Path("parquet/train.parquet")
 
 
 @pytest.mark.parametrize("value", ["[]", "[1,2]", "[[a]]"])

@@ -39,6 +39,7 @@ def recipe(*overrides: str) -> Recipe:
     return load_recipe(str(CONFIGS / "grpo_tiny.yaml"), overrides, {})
 
 
+@pytest.mark.row("A09")
 @pytest.mark.parametrize(
     ("step", "temperature"), [(1, 0.4977), (2, 0.4953), (75, 0.325), (149, 0.1523), (150, 0.15)]
 )

@@ -68,6 +68,7 @@ def test_a_function_is_called_in_order_and_its_resources_are_freed() -> None:
     assert (calls, ended) == (["one", "three"], [True])
 
 
+@pytest.mark.row("H24")
 @pytest.mark.parametrize(("reward", "expected"), [(None, 1.3), (0.0, 0.0)])
 def test_a_blocked_text_is_recorded_in_any_case_and_may_cost_the_reward(
     reward: float | None, expected: float

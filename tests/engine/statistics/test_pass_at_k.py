@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import given
@@ -29,6 +29,18 @@ def test_pass_at_k_is_best_of_k_of_rights_and_wrongs(
 ) -> None:
     k = data.draw(st.integers(min_value=1, max_value=len(samples)))
     assert pass_at_k(len(samples), sum(samples), k) == pytest.approx(best_of_k(samples, k))
+
+
+@pytest.mark.row("H25")
+@given(st.integers(1, 60), st.data())
+def test_pass_at_k_rises_with_k_to_whether_any_sample_is_right(
+    samples: int, data: st.DataObject
+) -> None:
+    correct = data.draw(st.integers(0, samples))
+    values = [pass_at_k(samples, correct, k) for k in range(1, samples + 1)]
+    assert all(one <= more + 1e-12 for one, more in pairwise(values))
+    assert values[0] == pytest.approx(correct / samples)
+    assert values[-1] == float(correct > 0)
 
 
 @pytest.mark.parametrize("k", [0, 5])

@@ -47,6 +47,7 @@ def test_log_probs_equal_those_of_a_forward_pass(model: Any, temperature: float)
         torch.testing.assert_close(torch.tensor(done.log_probs), picked, atol=1e-5, rtol=0)
 
 
+@pytest.mark.row("A10")
 def test_every_request_keeps_its_own_budget(model: Any) -> None:
     requests = [Request(prompt, budget) for prompt, budget in zip(PROMPTS, (1, 5, 3), strict=True)]
     assert [len(done.tokens) for done in generate(model, requests, [], PAD)] == [1, 5, 3]
@@ -128,6 +129,7 @@ def test_a_restricted_distribution_still_sums_to_one(
     assert kept.argmax(-1).item() == torch.tensor(logits).argmax().item()
 
 
+@pytest.mark.row("A10")
 def test_top_k_keeps_that_many_tokens() -> None:
     kept = log_distribution(
         torch.tensor([[1.0, 4.0, 3.0, 2.0]]), Sampling(top_k=2), torch.zeros(1, 1).long()
@@ -135,6 +137,7 @@ def test_top_k_keeps_that_many_tokens() -> None:
     assert torch.isfinite(kept).tolist() == [[False, True, True, False]]
 
 
+@pytest.mark.row("A10")
 def test_top_p_keeps_the_fewest_tokens_that_reach_it() -> None:
     probabilities = torch.tensor([[0.5, 0.3, 0.15, 0.05]])
     kept = log_distribution(probabilities.log(), Sampling(top_p=0.7), torch.zeros(1, 1).long())

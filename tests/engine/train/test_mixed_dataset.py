@@ -63,6 +63,7 @@ def names(batch: Any) -> list[tuple[str, int]]:
     return list(zip(batch["data_source"], indices, strict=True))
 
 
+@pytest.mark.row("A11")
 def test_every_step_has_the_shares_and_epochs_are_one_pass(config: Any) -> None:
     steps = [names(batch) for batch in load(config, config.data.train_files)]
 

@@ -124,6 +124,7 @@ async def test_the_split_is_verls_and_not_that_of_the_data(
     assert record(attempt)["split"] == split
 
 
+@pytest.mark.row("V33")
 async def test_a_custom_reward_function_is_recorded_too(world: SmallWorld, attempt: Path) -> None:
     def length(solution_str: str, **_: Any) -> dict[str, float]:
         return {"score": len(solution_str), "words": len(solution_str.split())}
@@ -135,6 +136,7 @@ async def test_a_custom_reward_function_is_recorded_too(world: SmallWorld, attem
     assert not {"rubric", "judge_scores", "gold_scores", "attempts"} & line.keys()
 
 
+@pytest.mark.row("V20")
 @pytest.mark.parametrize("outcome", [float("nan"), ValueError("backend down")])
 async def test_nan_and_exceptions_of_a_reward_function_are_failures(
     world: SmallWorld, attempt: Path, outcome: float | Exception
@@ -186,6 +188,7 @@ async def test_the_overlong_penalty_is_recorded(world: SmallWorld, attempt: Path
     }
 
 
+@pytest.mark.row("H24")
 async def test_a_blocked_text_costs_the_reward_whatever_the_length(
     world: SmallWorld, attempt: Path
 ) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from engine.base.errors import UsageError
-from engine.data.conversations import Conversation
+from engine.data.conversations import Conversation, read_conversations
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.sft_compose import plan, verl_config
-from engine.train.sft_inputs import shuffled, starting_checkpoint
+from engine.train.sft_inputs import shuffled, starting_checkpoint, write_parquet
 from tests.engine.checkpoints.checkpoint_files import save_step, sft_files
 from tests.paths import ROOT
 
@@ -40,6 +43,25 @@ def test_the_seed_decides_the_order_of_the_conversations() -> None:
     orders = [shuffled(rows, seed) for seed in (1, 1, 2)]
     assert orders[0] == orders[1] != orders[2]
     assert all(row in order for order in orders for row in rows)
+
+
+@pytest.mark.row("V07")
+def test_prompts_and_responses_in_parquet_become_the_file_that_jsonl_becomes(
+    tmp_path: Path,
+) -> None:
+    pairs = [(f"What is {n} + 1?", str(n + 1)) for n in range(9)]
+    rows = [{"prompt": prompt, "response": response} for prompt, response in pairs]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "pairs.parquet")
+    lines = [
+        {"messages": [{"role": "user", "content": a}, {"role": "assistant", "content": b}]}
+        for a, b in pairs
+    ]
+    (tmp_path / "lines.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    written = [
+        write_parquet(read_conversations(tmp_path / name), tmp_path / f"{name}.out").read_bytes()
+        for name in ("pairs.parquet", "lines.jsonl")
+    ]
+    assert written[0] == written[1]
 
 
 def test_fewer_rows_than_one_batch_are_refused() -> None:
@@ -83,6 +105,7 @@ def test_sft_on_a_gpu_uses_flash_attention_where_it_is_installed(
     assert attention(healthbench, tmp_path) == (None, True)
 
 
+@pytest.mark.row("A05")
 def test_lora_dropout_is_refused_because_verl_would_ignore_it(tmp_path: Path) -> None:
     chosen = recipe("lora.r=4", "lora.dropout=0.05")
     with pytest.raises(UsageError, match=r"lora\.dropout=0\.05"):

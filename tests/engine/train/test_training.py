@@ -19,11 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from engine.base import jsonl
+from engine.data.conversations import read_conversations
 from engine.train.final_checkpoint import export, merged_state
 from tests.engine.train.conftest import SmallWorld
 from tests.paths import CONFIGS
@@ -188,12 +191,19 @@ MERGED = ["actor_rollout_ref.model.lora_rank=4", "actor_rollout_ref.model.lora.m
 FILTER = "algorithm.filter_groups.enable=true"
 
 
+@pytest.mark.row("V10")
 def test_grpo_trains_and_its_checkpoint_becomes_a_model(world: SmallWorld, tmp_path: Path) -> None:
     reward = DIGITS.replace("EQUAL", "range(0, 12, 2)")
-    done = run(
-        command(world, tmp_path, "trainer.val_before_train=false", FILTER, reward=reward), tmp_path
+    optim = "actor_rollout_ref.actor.optim"
+    settings = (f"{optim}.betas=[0.8,0.95]", f"{optim}.weight_decay=0.07", f"{optim}.lr=3e-4")
+    given = command(
+        world, tmp_path, "trainer.val_before_train=false", FILTER, *settings, reward=reward
     )
+    done = run(given, tmp_path)
     assert done.returncode == 0, done.stdout[-3000:]
+    saved = tmp_path / "checkpoints" / "global_step_2" / "actor"
+    (group,) = torch.load(saved / "optim_world_size_1_rank_0.pt")["param_groups"]
+    assert (group["betas"], group["weight_decay"], group["initial_lr"]) == ((0.8, 0.95), 0.07, 3e-4)
     check_filtered(metrics(tmp_path), tmp_path / "attempt_1")
     check_trained(world, tmp_path, tmp_path / "final")
 
@@ -269,6 +279,7 @@ def test_grpo_trains_an_adapter_and_its_checkpoint_becomes_a_model(
     check_trained(world, failed.folder, tmp_path / "final")
 
 
+@pytest.mark.row("V20", "A12")
 def test_failed_and_hanging_rewards_are_left_out_and_counted_and_too_many_stop_the_run(
     failed: Failed,
 ) -> None:
@@ -287,6 +298,7 @@ def test_failed_and_hanging_rewards_are_left_out_and_counted_and_too_many_stop_t
     assert "step 3: 8 of 8 rollouts got no reward" in failed.said
 
 
+@pytest.mark.row("A09")
 def test_a_step_trains_at_the_temperature_of_its_rollouts(failed: Failed) -> None:
     steps = metrics(failed.folder)
     assert [step["rollout/temperature"] for step in steps] == pytest.approx([1.2, 0.8])
@@ -296,6 +308,7 @@ def test_a_step_trains_at_the_temperature_of_its_rollouts(failed: Failed) -> Non
     )
 
 
+@pytest.mark.row("A10")
 def test_no_response_is_longer_than_its_step_allows(failed: Failed) -> None:
     steps = metrics(failed.folder)
     limits = [step["rollout/max_response_length"] for step in steps]
@@ -416,7 +429,7 @@ def test_a_signal_ends_everything_and_shows_in_the_exit_code(live: Live) -> None
     assert alive == []
 
 
-@pytest.mark.row("V10", "V15")
+@pytest.mark.row("V07", "V10", "V15")
 @pytest.mark.parametrize("shape", ["full", "lora", "two-ranks"])
 def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shape: str) -> None:
     optimizer = [
@@ -429,7 +442,7 @@ def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shap
     validation = [f"data.val_file={world.conversations}", "training.eval_steps=2"]
     extra = {
         "full": [*optimizer, *validation],
-        "lora": ["lora.r=4", "lora.alpha=8"],
+        "lora": [f"data.train_file={in_pairs(world, tmp_path)}", "lora.r=4", "lora.alpha=8"],
         "two-ranks": ["training.n_gpus=2", "training.per_device_train_batch_size=4"],
     }[shape]
     settings = [
@@ -460,6 +473,15 @@ def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shap
         rates = [float(rate) for rate in re.findall(r"train/lr:([\d.e-]+)", done.stdout)]
         assert rates == pytest.approx([0.01, 0.01 * (1 + 0.25) / 2, 0.01 * 0.25])
         assert re.findall(r"step:(\d+) - val/loss", done.stdout) == ["2", "3"]
+
+
+def in_pairs(world: SmallWorld, folder: Path) -> Path:
+    """The conversations as prompts and responses in parquet."""
+    conversations = read_conversations(world.conversations)
+    rows = [{"prompt": a["content"], "response": b["content"]} for a, b in conversations]
+    path = folder / "pairs.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
 
 
 def trained_weight(checkpoint: Path, name: str) -> torch.Tensor:

@@ -272,6 +272,7 @@ def of_qwen_7b(tmp_path: Path, kind: str, targets: str) -> list[str]:
     return ["verl_grpo", f"{model}.path={folder}", *lora]
 
 
+@pytest.mark.row("A05")
 @pytest.mark.parametrize("kind", ["grpo", "sft"])
 @pytest.mark.parametrize("targets", [ATTENTION, r".*\.(q|k|v|o)_proj"])
 def test_lora_weights_are_those_that_peft_reports(tmp_path: Path, kind: str, targets: str) -> None:
@@ -285,6 +286,7 @@ def test_lora_weights_are_those_that_peft_reports(tmp_path: Path, kind: str, tar
     assert sum(int(row[1].replace(",", "")) for row in rows) == 80_740_352
 
 
+@pytest.mark.row("A05")
 @pytest.mark.parametrize(
     ("typed", "fix"), [("q_proj,k_proj", "[q_proj,k_proj]"), ("query", "[q_proj,k_proj,v_proj,")]
 )

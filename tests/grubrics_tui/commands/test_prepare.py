@@ -74,6 +74,7 @@ def test_without_math_verify_it_says_what_is_not_compared(
     assert (check.status, "without math-verify" in check.message) == ("warn", True)
 
 
+@pytest.mark.row("V19", "V20")
 @pytest.mark.waits
 @pytest.mark.parametrize("name", ["subtraction", "target"])
 def test_a_documented_function_becomes_a_config_that_passes_the_checks_of_its_data(
@@ -91,6 +92,65 @@ def test_a_documented_function_becomes_a_config_that_passes_the_checks_of_its_da
     assert [check for check in checks.values() if check.status == "fail"] == []
     assert checks["audit"].status == "ok"
     assert "scored 4 of 4 sample rows, 0 to 1" in checks["reward"].message
+
+
+ALIASES = """
+import random
+
+class Sums:
+    @staticmethod
+    def make(seed, index):
+        a = random.Random(f"{seed} {index}").randrange(10_000)
+        return {"prompt": f"{index}. {a} + 1 =", "ground_truth": str(a + 1)}
+
+make = LGCV2DynamicDataset = Sums.make
+
+def compute_score(data_source, solution_str, ground_truth, extra_info):
+    return float(solution_str == ground_truth)
+
+compute_lgc_v2_score = compute_score
+"""
+
+
+@pytest.mark.waits
+@pytest.mark.row("V19", "V21")
+@pytest.mark.parametrize(
+    ("records", "score"),
+    [("make", "compute_score"), ("LGCV2DynamicDataset", "compute_lgc_v2_score")],
+)
+def test_data_and_reward_load_by_any_name_of_the_file(
+    records: str, score: str, project: Project
+) -> None:
+    (project.root / "env.py").write_text(ALIASES)
+    source = ("prepare", f"env.py:{records}:40", "--task", "rows", "--seed", "3")
+    config = ("init", "data/env/train.parquet", "--reward", f"env.py:{score}")
+    for words in (source, (*config, "--model", "models/base", "--name", "env")):
+        result = run(*words)
+        assert result.exit_code == 0, result.output
+    counts = [len(read_rows(Path(f"data/env/{name}.parquet"))) for name in ("train", "val")]
+    assert sum(counts) == 40 and min(counts) > 0
+    check = project.checks("env")["reward"]
+    assert (check.status, f"env.py:{score} scored" in check.message) == ("ok", True), check.message
+
+
+@pytest.mark.row("H23")
+@pytest.mark.parametrize(
+    ("second", "says"),
+    [
+        ({"answer": {"x": 1}}, "no column question"),
+        ({"question": "b", "answer": {"x": 1}, "schema": {"type": "objekt"}}, "the schema is none"),
+        ({"question": "b", "answer": {"x": 1}, "schema": "{x"}, "the schema is not JSON"),
+        ({"question": "b", "answer": {"y": 1}, "schema": {"required": ["x"]}}, "does not fit"),
+    ],
+)
+def test_a_record_without_prompt_or_with_a_bad_schema_is_named_by_its_line(
+    second: dict[str, object], says: str, call: Call
+) -> None:
+    records = [{"question": "a", "answer": {"x": 1}, "schema": {"required": ["x"]}}, second]
+    Path("tasks.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    code, text = call("prepare", "tasks.jsonl", "--task", "json")
+    assert (code, "tasks.jsonl:2: " in text, says in text, text.count("\n")) == (2, True, True, 1)
+    assert not Path("data/tasks").exists()
 
 
 def test_the_answer_says_what_the_block_list_left_out() -> None:

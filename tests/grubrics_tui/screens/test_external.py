@@ -61,6 +61,22 @@ async def test_an_external_log_is_shown_as_growing_with_the_numbers_of_its_lines
         await driver.shows("step 11/40", "reward 1.375")
 
 
+@pytest.mark.row("V28")
+async def test_a_console_with_only_progress_bars_shows_its_step_and_the_time_left(
+    tmp_path: Path, runs: Path
+) -> None:
+    path = tmp_path / "bars.log"
+    start = "Training Progress:   0%|          | 0/10000 [00:00<?, ?it/s]"
+    bar = "\rTraining Progress:  10%|#         | 1000/10000 [05:23<48:27,  3.10it/s]"
+    path.write_text(start + bar)
+    async with running(runs, watched=open_external(path)) as driver:
+        screen = await driver.shows("external: growing", "step 1000/10000", "10%", "ETA 48:27")
+        assert "no such metric" not in screen
+        with path.open("a") as handle:
+            handle.write(bar.replace("1000/", "2000/").replace("48:27", "1:02:03"))
+        await driver.shows("step 2000/10000", "20%", "ETA 1:02:03")
+
+
 async def test_panels_without_numbers_are_not_shown(log: Path, runs: Path) -> None:
     async with running(runs, watched=open_external(log)) as driver:
         await driver.shows("1 reward", "2 step time", "3 policy", "4 log", "TaskRunner 1")

@@ -119,6 +119,7 @@ def test_a_cap_that_is_hit_soon_is_not_hit_from_the_start() -> None:
     assert "7.8%" in capped.cause
 
 
+@pytest.mark.row("A10")
 def test_a_cap_that_is_hit_from_the_start_is_told_with_its_share() -> None:
     (one,) = metric_findings(columns({"response_length/clip_ratio": np.full(20, 0.9)}))
     assert [seen.text for seen in one.evidence] == ["90% of responses at the limit"]

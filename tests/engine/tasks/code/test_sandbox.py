@@ -31,6 +31,7 @@ def printed(program: str, given: str, output: str) -> str:
     return tested
 
 
+@pytest.mark.row("A16")
 @pytest.mark.parametrize(
     ("program", "expected"),
     [
@@ -101,6 +102,7 @@ def test_after_the_time_for_all_tests_the_others_are_not_run() -> None:
     assert (outcomes[0], outcomes[-1]) == ("timeout", "not run")
 
 
+@pytest.mark.row("A16")
 @pytest.mark.skipif(bool(find_gaps()), reason=f"not on this machine: {', '.join(find_gaps())}")
 @pytest.mark.parametrize(
     "attempt",

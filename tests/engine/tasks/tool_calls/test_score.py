@@ -170,6 +170,7 @@ def test_no_answer_raises(response: str) -> None:
     calls(f'<tool_call>{{"name": "weather", "arguments": {response}}}</tool_call>')
 
 
+@pytest.mark.row("H23")
 @pytest.mark.parametrize(
     ("values", "problem"),
     [

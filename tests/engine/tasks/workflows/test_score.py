@@ -36,6 +36,16 @@ def score_text(response: str, row: Any = MATH, **options: Any) -> dict[str, floa
     return asyncio.run(compute_score("w", response, row.truth, row.extra, **options))
 
 
+@pytest.mark.row("A25")
+def test_a_prompt_names_the_operators_and_the_form_of_the_answer_of_its_domain() -> None:
+    math, qa, code = (str(row.prompt[0]["content"]) for row in (MATH, QA, CODE))
+    assert "- answer_generate(" in math and "The answer is a number or an expression." in math
+    assert "- answer_generate(" in qa and "- test(" not in qa and "Capital of Italy?" in qa
+    assert "- programmer(" in code and "- test(" in code and "- answer_generate(" not in code
+    hints = {text.partition("\n\nProblem:")[0].rpartition("\n")[2] for text in (math, qa, code)}
+    assert len(hints) == 3
+
+
 def test_a_workflow_that_solves_the_problem_scores_1() -> None:
     assert score(f"return {DRAFT}") == {
         "score": 1,
@@ -64,6 +74,7 @@ def test_a_small_part_of_python_is_understood(body: str) -> None:
     assert score(body)["score"] == 1
 
 
+@pytest.mark.row("A23")
 @pytest.mark.parametrize(
     "body",
     [
@@ -95,6 +106,7 @@ def test_a_workflow_that_fails_scores_0_and_is_not_repaired(body: str) -> None:
     assert (scores["score"], scores["failed"]) == (0, 1)
 
 
+@pytest.mark.row("A23")
 @pytest.mark.parametrize(
     "response",
     ["", "9", "```python\n```", "def workflow(): return '9'", "def f(problem): return '9'",
@@ -105,11 +117,13 @@ def test_what_is_no_workflow_fails(response: str) -> None:
     assert score_text(response)["failed"] == 1
 
 
+@pytest.mark.row("A23")
 def test_a_result_that_is_not_used_costs_a_tier() -> None:
     scores = score(f"{DRAFT}\nreturn '9'")
     assert (scores["valid"], scores["tier"], scores["score"]) == (0, 1, 0.7)
 
 
+@pytest.mark.row("A24")
 def test_an_operator_of_another_domain_costs_more() -> None:
     scores = score("draft = programmer(problem, problem)\nreturn '9'")
     assert (scores["fits"], scores["tier"], scores["score"]) == (0, 1, 0.4)

@@ -18,6 +18,7 @@ from engine.tasks.workflows.tiers import (
 PROGRAM = "print(input())"
 
 
+@pytest.mark.row("A13")
 @pytest.mark.parametrize(
     ("answer", "adjusted", "quarters"),
     [
@@ -38,6 +39,7 @@ def test_math_by_the_relative_error(answer: str, adjusted: float, quarters: floa
     assert find_math_tier(answer, "100", QUARTERS) == quarters
 
 
+@pytest.mark.row("A13")
 @pytest.mark.parametrize(
     ("answer", "tier"), [(r"\boxed{\dfrac{\pi}{2}}", 1.0), ("3", 0.2), ("none", 0.0)]
 )
@@ -45,6 +47,7 @@ def test_an_expression_is_equal_or_an_attempt(answer: str, tier: float) -> None:
     assert find_math_tier(answer, r"\frac{\pi}{2}", ADJUSTED) == tier
 
 
+@pytest.mark.row("A13")
 @pytest.mark.parametrize(
     ("rate", "adjusted", "quarters"),
     [
@@ -66,10 +69,12 @@ def test_code_by_the_pass_rate(rate: float, adjusted: float, quarters: float) ->
     assert find_code_tier(PROGRAM, rate, QUARTERS) == quarters
 
 
+@pytest.mark.row("A13")
 def test_a_short_program_is_none() -> None:
     assert find_code_tier("print(1)", 1.0, ADJUSTED) == 0
 
 
+@pytest.mark.row("A13")
 @pytest.mark.parametrize(
     ("answer", "truth", "adjusted", "quarters"),
     [
@@ -91,6 +96,7 @@ def test_questions_by_shared_words(
     assert find_qa_tier(answer, truth, QUARTERS) == quarters
 
 
+@pytest.mark.row("A13")
 @pytest.mark.parametrize(
     ("is_valid", "fits", "after"),
     [

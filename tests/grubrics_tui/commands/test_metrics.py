@@ -1,0 +1,39 @@
+"""``metrics`` prints what there is, and says why a known metric is missing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from grubrics_tui.cli import app
+from tests.engine.formats.samples import verl_line, write
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    lines = [verl_line(step, {"actor/pg_loss": step / 2, "actor/lr": 0.5}) for step in (1, 2)]
+    return str(write(tmp_path / "night.log", *lines))
+
+
+@pytest.mark.row("V27")
+def test_a_metric_that_no_step_has_is_named_beside_the_values_of_the_others(log: str) -> None:
+    done = CliRunner().invoke(app, ["metrics", log, "train/value_loss", "train/policy_loss"])
+    assert done.exit_code == 0
+    assert done.stdout == "train/policy_loss\t1\t0.5\ntrain/policy_loss\t2\t1.0\n"
+    assert done.stderr.startswith("train/value_loss") and "n/a: only a critic" in done.stderr
+
+
+@pytest.mark.row("V27")
+def test_as_json_the_reason_stands_beside_the_series(log: str) -> None:
+    words = ["metrics", log, "train/kl_loss", "train/learning_rate", "--json"]
+    answer = json.loads(CliRunner().invoke(app, words).stdout)
+    assert answer["series"] == {"train/learning_rate": [[1, 0.5], [2, 0.5]]}
+    assert "use_kl_loss=true" in answer["unavailable"]["train/kl_loss"]
+
+
+def test_of_several_logs_each_has_its_own_answer(log: str) -> None:
+    answer = json.loads(CliRunner().invoke(app, ["metrics", log, log + "", "--json"]).stdout)
+    assert answer["sources"][log] == {"names": ["actor/lr", "actor/pg_loss"]}
