@@ -22,7 +22,9 @@ _HEADING = re.compile(rb"Training Progress: *\d{1,3}%\|")
 
 @dataclass(frozen=True)
 class ProgressBar:
-    """The counts are in steps of the whole run; ``elapsed_s`` is what tqdm shows."""
+    """The counts are in steps of the whole run; of SFT, of all its epochs, although
+    ``training.max_steps`` may end it within one. ``elapsed_s`` is what tqdm shows: of SFT, the
+    seconds of the epoch."""
 
     step: int
     total_steps: int

@@ -134,7 +134,8 @@ class VerlConsole(Parser):
         if bar is None or bar.step == self._bar_step:  # tqdm draws a bar several times.
             return None
         self._bar_step = bar.step
-        self._about = replace(self._about, total_steps=bar.total_steps)
+        if self._about.total_steps is None:
+            self._about = replace(self._about, total_steps=bar.total_steps)
         return self._numbering.step(bar.step, bar.metrics())
 
     def _timed(self, line: bytes) -> Step | None:

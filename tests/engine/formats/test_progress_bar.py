@@ -113,6 +113,16 @@ def test_the_steps_that_verl_logs_take_the_place_of_bars() -> None:
     assert steps[1].metrics == {"a/b": 0.5}
 
 
+@pytest.mark.row("V28")
+def test_bars_of_sft_count_through_its_epochs_up_to_the_total_that_verl_printed() -> None:
+    parser = VerlConsole()
+    lines = [f"Epoch {n}/2:  50%|# | 5/10 [00:10<00:10,  2.00s/it]".encode() for n in (1, 2)]
+    steps = parser.feed([b"{'total_training_steps': 18}", *lines])
+    assert [step.step for step in steps] == [5, 15]
+    assert [step.metrics["progress/percent"] for step in steps] == [25.0, 75.0]
+    assert parser.about().total_steps == 18
+
+
 def test_epochs_of_another_program_are_no_verl_console(tmp_path: Path) -> None:
     path = write(tmp_path / "own.log", "Epoch 2/3:  50%|#    | 5/10 [00:10<00:10,  2.00s/it]")
     with pytest.raises(UsageError, match="no known format"):
