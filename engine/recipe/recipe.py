@@ -20,6 +20,7 @@ from yaml import YAMLError
 
 from engine.base import files
 from engine.base.errors import UsageError
+from engine.base.shell import format_command
 from engine.recipe import allowed
 from engine.recipe.config_files import find_config
 from engine.recipe.key_ends import ending_with, meant_by, shortest_end
@@ -115,10 +116,7 @@ class Recipe:
 
 
 _PROGRAMS = frozenset((".sh", ".bash", ".zsh", ".py", ".sbatch", ".slurm"))
-_FROM_PROGRAM = (
-    "For a script of verl: write a YAML file with 'grubrics: {kind: grpo}' and give the script's "
-    "key=value arguments after it. To watch a job that you started yourself: grubrics-tui watch LOG"
-)
+_WATCH_PROGRAM = "To watch a job that you started yourself: grubrics-tui watch LOG"
 
 
 def load_recipe(
@@ -224,7 +222,7 @@ def _merge(path: Path, kind: Kind, overrides: tuple[str, ...], layers: Layers) -
             key = ALIASES.get(key, key)
             where = _where(path, origin, key)
             refuse_secret(where, key, value)
-            _check_key(where, key, value, defaults)
+            check_key(where, key, value, defaults)
             if index >= over_file:
                 before.setdefault(key, merged.get(key))
             _put(merged, origins, key, value, origin)
@@ -284,7 +282,11 @@ def defaults_of(kind: Kind) -> dict[str, Any]:
 
 def _read_file(path: Path) -> dict[str, Any]:
     if path.suffix in _PROGRAMS:
-        raise UsageError(f"{path} is a program, not a config. {_FROM_PROGRAM}")
+        use = ("run", "--", "python") if path.suffix == ".py" else ("import",)
+        command = format_command(["grubrics-tui", *use, str(path)])
+        raise UsageError(
+            f"{path} is a program, not a config. To use it: {command}. {_WATCH_PROGRAM}"
+        )
     try:
         text = files.read_regular(path, _LARGEST).decode()
         require_bounded(str(path), text)
@@ -354,7 +356,8 @@ def _environment_values(kind: Kind, env: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def _check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) -> None:
+def check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) -> None:
+    """Raise UsageError for an unknown key, or for a value of a type that the key does not take."""
     new_name = moved_to(key)
     if new_name is not None and value is not None and "trainer.v1.trainer_mode" in defaults:
         raise UsageError(

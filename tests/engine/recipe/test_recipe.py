@@ -118,7 +118,8 @@ def test_a_script_is_answered_with_the_way_to_launch_what_it_runs(
     path.write_text("python -m verl.trainer.main_ppo \\\n    data.train_batch_size=4\n")
     with pytest.raises(UsageError, match="is a program, not a config") as caught:
         load(str(path))
-    assert "grubrics: {kind: grpo}" in str(caught.value)
+    use = "run -- python" if name.endswith(".py") else "import"
+    assert f"grubrics-tui {use} {tmp_path / name}" in str(caught.value)
     assert "grubrics-tui watch" in str(caught.value)
 
 

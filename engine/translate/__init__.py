@@ -1,0 +1,1 @@
+"""Translate scripts of verl and configs of other trainers into configs, key by key."""

@@ -1,0 +1,156 @@
+"""Translate the keys of ``verl.trainer.main_ppo``; most keep their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engine.base.errors import UsageError
+from engine.base.shell import format_command
+from engine.base.values import format_config_value
+from engine.own_reward.function import KEY as OWN_REWARD
+from engine.own_reward.function import PACKAGE
+from engine.recipe.compose import VERL_MANAGERS, on_cpu
+from engine.recipe.keys import flatten, is_open, moved_to, verl_defaults, verl_version
+from engine.recipe.recipe import Recipe
+from engine.runs.kinds import GRPO
+from engine.translate.translation import Row, checked, left_out, no_such_key
+from engine.translate.verl_script import GROUP, Override, TrainerCall, export_rows
+
+_ACTOR = "actor_rollout_ref.actor"
+_ROLLOUT = "actor_rollout_ref.rollout"
+_ESTIMATOR = "algorithm.adv_estimator"
+_RENAMED = {
+    f"{_ACTOR}.grad_clip": f"{_ACTOR}.optim.clip_grad",
+    f"{_ACTOR}.checkpoint.contents": f"{_ACTOR}.checkpoint.save_contents",
+    f"{_ROLLOUT}.swap_space": f"{_ROLLOUT}.engine_kwargs.vllm.swap_space",
+    f"{_ROLLOUT}.multi_turn.max_turns": f"{_ROLLOUT}.multi_turn.max_assistant_turns",
+    "trainer.val_generations_to_log_to_wandb": "trainer.log_val_generations",
+    "ray_init.num_cpus": "ray_kwargs.ray_init.num_cpus",
+}
+"""Keys of earlier versions of verl that have another name, besides those of ``moved_to``."""
+_WORKERS = re.compile(
+    r"(?:VLLM|SGL|SGLANG|NCCL|GLOO|TORCH|PYTORCH|TRITON|TOKENIZERS|CUDA_DEVICE|OMP|FLASH\w*)_"
+)
+"""Names of variables that processes of Ray read, not the one that starts them."""
+_NO_OFFLOAD = re.compile(
+    r".+\.(?:\w*offload\w*|use_fused_kernels|use_liger|use_shm)|trainer\.nnodes"
+)
+"""What a CPU has no use for."""
+_VERL_REWARDS = f"{PACKAGE}verl.utils.reward_score"
+_REWARD: dict[str, Any] = {
+    f"{OWN_REWARD}.path": _VERL_REWARDS,
+    f"{OWN_REWARD}.name": "default_compute_score",
+    "grubrics.reward_check_s": 120.0,
+}
+"""verl's own function, which chooses a score by ``data_source``. Importing verl takes its time."""
+
+
+def translate_grpo(path: Path, call: TrainerCall) -> list[Row]:
+    """Rows for every word of a call of ``main_ppo``.
+
+    UsageError for an estimator that needs a critic: such a run has no counterpart.
+    """
+    rows = [_translate(override) for override in call.overrides]
+    _require_grpo(path, rows)
+    rows += [*call.rows, *map(_checked, export_rows(call.exports, _WORKERS))]
+    return [*rows, *_reward(rows), *_name(path, rows)]
+
+
+def _require_grpo(path: Path, rows: Iterable[Row]) -> None:
+    chosen = {key: value for row in rows for key, value in row.values.items()}
+    estimator = chosen.get(_ESTIMATOR, dict(flatten(verl_defaults()))[_ESTIMATOR])
+    if estimator == "gae":
+        command = format_command(["grubrics-tui", "import", str(path), f"{_ESTIMATOR}=grpo"])
+        how = "" if _ESTIMATOR in chosen else ", verl's default,"
+        raise UsageError(
+            f"{path}: {_ESTIMATOR}=gae{how} trains with PPO and a critic, which has no "
+            f"counterpart. If the script passes on its arguments: {command}"
+        )
+
+
+def _translate(override: Override) -> Row:
+    source, line, value = override.key, override.line, override.value
+    key = _RENAMED.get(source) or moved_to(source) or source
+    known = dict(flatten(verl_defaults()))
+    if "." not in key:
+        return left_out(source, line, GROUP)
+    if key.startswith("critic."):
+        return left_out(source, line, "there is no critic")
+    if key == "trainer.device":
+        return _device(override)
+    if (reason := _unsupported(key, value)) is not None:
+        return left_out(source, line, reason)
+    if key not in known and not is_open(key, known):
+        return left_out(source, line, no_such_key(source, verl_version(), known))
+    return _checked(Row(source, line, {key: value}))
+
+
+def _checked(row: Row) -> Row:
+    return checked(row, GRPO)
+
+
+def _device(override: Override) -> Row:
+    if override.value in ("cpu", "cuda"):
+        return Row(override.key, override.line, {"grubrics.device": override.value})
+    return left_out(override.key, override.line, f"{override.value} is not supported: cuda or cpu")
+
+
+def _unsupported(key: str, value: Any) -> str | None:
+    """Why this project does not train with a value that verl accepts; None where it does."""
+    if key.startswith("reward.reward_model."):
+        return None if value in (False, None) and key.endswith(".enable") else _NO_REWARD_MODEL
+    if key == "reward.reward_manager.name" and value not in VERL_MANAGERS:
+        return f"{value} cannot record its rewards; known: {', '.join(VERL_MANAGERS)}"
+    if key.startswith("reward.reward_manager.") and not key.endswith(".name"):
+        return "a reward manager of your own cannot record its rewards"
+    if key == "trainer.use_v1" and value is False:
+        return "only the V1 trainer is supported"
+    if key in ("trainer.rollout_data_dir", "trainer.validation_data_dir"):
+        return "every run keeps its rollouts in its own directory"
+    return None
+
+
+_NO_REWARD_MODEL = "reward models are not used; a reward function can call a server"
+
+
+def _reward(rows: Iterable[Row]) -> Iterator[Row]:
+    """verl's score by ``data_source``, if the script names no function."""
+    chosen = {key: value for row in rows for key, value in row.values.items()}
+    if chosen.get(f"{OWN_REWARD}.path"):
+        return
+    note = "the script names no reward function: verl's own scores by data_source, as in verl"
+    yield Row("", None, _REWARD, note)
+
+
+def _name(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
+    """A name for a run whose own one cannot be known: checkpoints are stored under it."""
+    key = "trainer.experiment_name"
+    if any(row.source == key and row.is_left_out for row in rows):
+        yield Row("", None, {key: path.stem}, "the script's own name is not known")
+
+
+def for_cpu(rows: Iterable[Row], recipe: Recipe) -> list[Row]:
+    """The rows for a machine without a GPU: what the CPU implies is left to it."""
+    implied = {**on_cpu(recipe), "trainer.n_gpus_per_node": 1}
+    kept = []
+    for row in rows:
+        if not row.source:
+            row = replace(row, values={k: v for k, v in row.values.items() if k not in implied})
+            kept += [row] if row.values else []
+            continue
+        dropped = [key for key in row.values if key in implied or _NO_OFFLOAD.fullmatch(key)]
+        if dropped:
+            value = implied.get(dropped[0])
+            why = (
+                "not for a CPU"
+                if value is None
+                else f"for a CPU: {dropped[0]}={format_config_value(value)}"
+            )
+            row = left_out(row.source, row.line, why)
+        if "grubrics.device" not in row.values:
+            kept.append(row)
+    return [*kept, Row("", None, {"grubrics.device": "cpu"}, "--device cpu")]

@@ -1,0 +1,507 @@
+"""Follow a shell script up to its commands: variables, defaults, arrays and exports, no programs.
+
+What only a shell can know stays unknown: the output of a command, and a variable that is set in a
+loop or under a condition. A word that contains it keeps the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.base.masking import names_secret
+from engine.translate.shell_words import Mark, Piece, Word, read_text, read_tokens
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Why only a shell knows a value."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A word of a command, expanded. With a ``problem``, its text is as it is written."""
+
+    line: int
+    text: str
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Export:
+    """An exported variable. ``is_used``: a later word of the script contains its value."""
+
+    line: int
+    name: str
+    value: str | Unknown
+    is_used: bool = False
+
+
+@dataclass(frozen=True)
+class Command:
+    """``exports``: variables that are set for this command alone."""
+
+    line: int
+    arguments: tuple[Argument, ...]
+    exports: tuple[Export, ...] = ()
+
+
+@dataclass(frozen=True)
+class Script:
+    commands: tuple[Command, ...]
+    """Without assignments and what the shell does for itself (``set``, ``shift``)."""
+    exports: tuple[Export, ...]
+    secrets: frozenset[str] = frozenset()
+    """Values of variables whose names say that they are secrets."""
+
+
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=", re.ASCII)
+_VARIABLE = re.compile(r"([A-Za-z_]\w*|[0-9]+|[@*#])(?:\[[@*]\])?(?:(:?[-=?+])(.*))?", re.DOTALL)
+_OPENING = frozenset(("if", "while", "until", "for", "select", "case", "function", "{"))
+_HEADED = frozenset(("for", "select", "case", "function"))
+"""Those that are followed by words that are no command."""
+_BETWEEN = frozenset(("then", "elif", "else", "do", "!", "time"))
+_CLOSING = frozenset(("fi", "done", "esac", "}"))
+_ENDS = frozenset(("\n", ";", ";;", "&", "&&", "||", "|", "|&"))
+_DECLARES = frozenset(("export", "declare", "local", "readonly", "typeset"))
+_SILENT = frozenset(
+    (
+        "set",
+        "shift",
+        "unset",
+        "echo",
+        ":",
+        "true",
+        "exit",
+        "wait",
+        "shopt",
+        "trap",
+        "[",
+        "[[",
+        "test",
+    )
+)
+_SURE = (_DECLARES | _SILENT) - {"[", "[[", "test"} | {"cd", "mkdir", "source", "."}
+"""Commands after which ``&&`` goes on."""
+
+_Value = str | tuple[Argument, ...] | Unknown
+
+
+def follow(script: str, arguments: Sequence[str], environment: Mapping[str, str]) -> Script:
+    """Follow a script that is called with ``arguments``; ``environment`` has what may be expanded.
+
+    Raises ShellError for a script that no shell can read.
+    """
+    given = [Argument(0, text) for text in arguments]
+    follower = _Follower(given, dict(environment))
+    follower.follow(list(read_tokens(script)))
+    exports = tuple(
+        Export(line, name, _as_text(follower.values.get(name, "")), name in follower.used)
+        for name, line in follower.exported.items()
+    )
+    own = [export for command in follower.commands for export in command.exports]
+    named = [*follower.values.items(), *((export.name, export.value) for export in own)]
+    secrets = {
+        value for name, value in named if isinstance(value, str) and names_secret(name, value)
+    }
+    return Script(tuple(follower.commands), exports, frozenset(secrets))
+
+
+def _as_text(value: _Value) -> str | Unknown:
+    if not isinstance(value, tuple):
+        return value
+    return " ".join(argument.text for argument in value)
+
+
+class _Fields:
+    """The words that one word becomes."""
+
+    def __init__(self, word: Word) -> None:
+        self._word = word
+        self._line = word.line
+        self._done: list[Argument] = []
+        self._current: str | None = None
+        self._problem: str | None = None
+        self._is_nothing = False
+        """Whether a list without elements is in it: ``"$@"`` alone is no word then."""
+
+    def add(self, text: str) -> None:
+        self._current = (self._current or "") + text
+
+    def add_problem(self, problem: str) -> None:
+        self._problem = self._problem or problem
+
+    def add_split(self, text: str) -> None:
+        """Add an expansion without quotes: the shell splits it at its blanks."""
+        words = text.split()
+        if text[:1].isspace():
+            self._end()
+        for index, word in enumerate(words):
+            if index:
+                self._end()
+            self.add(word)
+        if words and text[-1:].isspace():
+            self._end()
+
+    def add_several(self, arguments: Sequence[Argument], is_quoted: bool) -> None:
+        self._is_nothing = not arguments
+        for index, argument in enumerate(arguments):
+            if index:
+                self._end()
+            self._line = argument.line or self._word.line
+            if argument.problem:
+                self._done.append(argument)
+            elif is_quoted:
+                self.add(argument.text)
+            else:
+                self.add_split(argument.text)
+
+    def _end(self) -> None:
+        if self._current is not None and not (self._is_nothing and not self._current):
+            self._done.append(Argument(self._line, self._current))
+        self._current = None
+
+    def arguments(self) -> list[Argument]:
+        """All words; with a problem, the one word as it is written."""
+        if self._problem is not None:
+            return [Argument(self._word.line, self._word.raw, self._problem)]
+        self._end()
+        return self._done
+
+    def value(self) -> str | Unknown:
+        """All words as one text."""
+        arguments = self.arguments()
+        problem = next((argument.problem for argument in arguments if argument.problem), None)
+        text = " ".join(argument.text for argument in arguments)
+        return text if problem is None else Unknown(problem)
+
+
+class _Follower:
+    def __init__(self, arguments: list[Argument], environment: dict[str, str]) -> None:
+        self.arguments = arguments
+        self.values: dict[str, _Value] = dict(environment)
+        self.exported: dict[str, int] = {}
+        self.used: set[str] = set()
+        self.commands: list[Command] = []
+        self._opened: list[tuple[str, int]] = []
+        """Loops, conditions and functions around the place, with their lines."""
+        self._is_uncertain = False
+        """Whether ``&&`` or ``||`` decides about the next command."""
+
+    def follow(self, tokens: list[Word | Mark]) -> None:
+        at = 0
+        while at < len(tokens):
+            at = self._command(tokens, at)
+
+    def _command(self, tokens: list[Word | Mark], at: int) -> int:
+        """Follow the command that begins at a token; return where the next one begins."""
+        words: list[Word] = []
+        arrays: dict[int, list[Word]] = {}
+        while at < len(tokens):
+            token = tokens[at]
+            at += 1
+            if isinstance(token, Word):
+                if not words and self._keyword(token):
+                    continue
+                words.append(token)
+                if words[0].raw == "[[" and token.raw != "[[":
+                    at = _after_test(tokens, at)
+            elif token.text == "(" and words and _ASSIGNED.fullmatch(words[-1].raw):
+                arrays[len(words) - 1], at = _array(tokens, at)
+            elif token.text == "(":
+                at = self._bracket(words, tokens, at, token.line)
+                words = []
+            elif token.text == ")" and self._is_in("case"):
+                words = []  # They are the pattern.
+            elif token.text == ")":
+                self._close()
+                break
+            elif token.text == "|" and self._is_in("case") and len(words) == 1:
+                words = []
+            elif token.text in _ENDS:
+                self._run(words, arrays)
+                self._note_end(token.text, words)
+                return at
+            else:
+                at += 1  # The target of a redirection.
+        self._run(words, arrays)
+        self._note_end("", words)
+        return at
+
+    def _keyword(self, word: Word) -> bool:
+        """Note a word that opens, divides or closes a loop, a condition or a group."""
+        name = word.raw
+        if name in _OPENING:
+            self._opened.append((name, word.line))
+            return name not in _HEADED
+        if name in _CLOSING:
+            self._close()
+            return True
+        return name in _BETWEEN
+
+    def _is_in(self, kind: str) -> bool:
+        return bool(self._opened) and self._opened[-1][0] == kind
+
+    def _close(self) -> None:
+        if self._opened:
+            self._opened.pop()
+
+    def _bracket(self, words: list[Word], tokens: list[Word | Mark], at: int, line: int) -> int:
+        """Note ``NAME()`` of a function, or the group of a subshell."""
+        following = tokens[at] if at < len(tokens) else None
+        if words and isinstance(following, Mark) and following.text == ")":
+            # Its body follows in braces, perhaps in the next line.
+            at += 1
+            while at < len(tokens) and tokens[at] == Mark(tokens[at].line, "\n"):
+                at += 1
+            if at < len(tokens) and isinstance(tokens[at], Word):
+                at += 1
+            self._opened.append(("function", line))
+            return at
+        self._opened.append(("(", line))
+        return at
+
+    def _note_end(self, mark: str, words: list[Word]) -> None:
+        first = words[0].raw if words else ""
+        is_sure = first in _SURE or bool(_ASSIGNED.match(first))
+        self._is_uncertain = mark == "||" or (mark == "&&" and not is_sure)
+
+    def _uncertainty(self, line: int) -> str | None:
+        """Why a variable that is set here may have another value, or none."""
+        for kind, opened in self._opened:
+            if kind not in ("{", "("):
+                return f"{_BLOCKS.get(kind, 'a block')} in line {opened} decides it"
+        return f"a condition in line {line} decides it" if self._is_uncertain else None
+
+    def _run(self, words: list[Word], arrays: Mapping[int, list[Word]]) -> None:
+        """Follow the assignments of a command, and keep what is a program."""
+        count = 0
+        while count < len(words) and _ASSIGNED.match(words[count].raw):
+            count += 1
+        if not words:
+            return
+        first = words[min(count, len(words) - 1)].raw
+        if count == len(words) or first in _DECLARES:
+            self._assign(words, arrays, is_export=first == "export" and count < len(words))
+        elif first in _HEADED:
+            self._head(words)
+        elif first in _SILENT:
+            self._shell_command(first, words[count:])
+        elif arguments := [item for word in words[count:] for item in self._expand(word)]:
+            exports = tuple(map(self._export, words[:count]))
+            self.commands.append(Command(words[count].line, tuple(arguments), exports))
+
+    def _head(self, words: list[Word]) -> None:
+        """The first line of a loop: its variable has several values."""
+        if words[0].raw in ("for", "select") and len(words) > 1:
+            name = words[1].raw
+            self.values[name] = Unknown(f"the loop in line {words[0].line} decides it")
+
+    def _export(self, word: Word) -> Export:
+        """A variable that is set before a command, for it alone."""
+        match = _ASSIGNED.match(word.raw)
+        assert match is not None
+        return Export(word.line, match[1], _as_text(self._value(word, match[0], None)))
+
+    def _shell_command(self, name: str, words: list[Word]) -> None:
+        if name == "shift":
+            number = words[1].raw if len(words) > 1 else "1"
+            del self.arguments[: int(number) if number.isdecimal() else 0]
+        elif name == "unset":
+            for word in words[1:]:
+                self.values.pop(word.raw, None)
+        elif name == "set" and "--" in (raw := [word.raw for word in words]):
+            following = words[raw.index("--") + 1 :]
+            after = words[len(words) - len(following) :]
+            self.arguments = [item for word in after for item in self._expand(word)]
+
+    def _assign(
+        self, words: list[Word], arrays: Mapping[int, list[Word]], *, is_export: bool
+    ) -> None:
+        for index, word in enumerate(words):
+            match = _ASSIGNED.match(word.raw)
+            if match is None:
+                if is_export and word.raw.isidentifier():
+                    self.exported.setdefault(word.raw, word.line)
+                continue
+            name, is_added = match[1], bool(match[2])
+            value = self._value(word, match[0], arrays.get(index))
+            reason = self._uncertainty(word.line)
+            if reason is not None:
+                value = Unknown(reason)
+            elif is_added:
+                value = _added(self.values.get(name, ""), value)
+            self.values[name] = value
+            if is_export:
+                self.exported[name] = word.line
+        if is_export:
+            self.exported.pop("export", None)
+
+    def _value(self, word: Word, head: str, array: list[Word] | None) -> _Value:
+        if array is not None:
+            return tuple(item for part in array for item in self._expand(part))
+        return self._fields(word, _without_head(word, head), splits=False).value()
+
+    def _expand(self, word: Word) -> list[Argument]:
+        return self._fields(word, word.pieces, splits=True).arguments()
+
+    def _fields(self, word: Word, pieces: Sequence[Piece], *, splits: bool) -> _Fields:
+        fields = _Fields(word)
+        for piece in pieces:
+            if piece.kind == "text":
+                fields.add(piece.text)
+                continue
+            value = self._of_piece(piece, word)
+            if isinstance(value, Unknown):
+                fields.add_problem(value.reason)
+            elif isinstance(value, tuple):
+                fields.add_several(value, is_quoted=piece.is_quoted or not splits)
+            elif piece.is_quoted or not splits:
+                fields.add(value)
+            else:
+                fields.add_split(value)
+        return fields
+
+    def _of_piece(self, piece: Piece, word: Word) -> _Value:
+        if piece.kind == "executed":
+            number = self._arithmetic(piece.text)
+            return number if number is not None else Unknown(f"{piece.text} needs a shell")
+        match = _VARIABLE.fullmatch(piece.text)
+        if match is None:
+            return Unknown(f"${{{piece.text}}} needs a shell")
+        name, sign, default = match[1], match[2] or "", match[3] or ""
+        value = self._of_name(name)
+        is_set = value is not None and not (sign.startswith(":") and value in ("", ()))
+        if sign.endswith("+"):
+            return self._default(word, default) if is_set else ""
+        if value is not None and (is_set or not sign):
+            return value
+        if sign.endswith(("-", "=")):
+            chosen = self._default(word, default)
+            if sign.endswith("="):
+                self.values[name] = chosen
+            return chosen
+        if name.isdecimal():
+            return Unknown(f"it is argument {name} of the script; give it after the file")
+        return Unknown(f"{name} is not set in the script")
+
+    def _of_name(self, name: str) -> _Value | None:
+        """The value of a variable; None if it has none."""
+        if name in ("@", "*", "#") or name.isdecimal():
+            return self._argument(name)
+        self.used.add(name)
+        value = self.values.get(name)
+        if isinstance(value, str) and names_secret(name, value):
+            return Unknown(f"{name} is a secret: set it in .env")
+        return value
+
+    def _argument(self, name: str) -> _Value | None:
+        """The value of ``$1``, ``$@`` or ``$#``; in a function, they are those of its call."""
+        for kind, line in self._opened:
+            if kind == "function":
+                return Unknown(f"it is an argument of the function in line {line}")
+        if name == "#":
+            return str(len(self.arguments))
+        if not name.isdecimal():
+            return tuple(self.arguments)
+        number = int(name)
+        if not 0 < number <= len(self.arguments):
+            return None
+        argument = self.arguments[number - 1]
+        return argument.text if argument.problem is None else Unknown(argument.problem)
+
+    def _default(self, word: Word, text: str) -> str | Unknown:
+        return self._fields(word, read_text(text), splits=False).value()
+
+    def _arithmetic(self, text: str) -> str | None:
+        """The value of ``$((...))`` with integers and variables; None for anything else."""
+        if not (text.startswith("$((") and text.endswith("))")):
+            return None
+        try:
+            tree = ast.parse(text[3:-2].replace("$", " ").strip(), mode="eval")
+            return str(self._integer(tree.body))
+        except (SyntaxError, ValueError, ArithmeticError):
+            return None
+
+    def _integer(self, node: ast.expr) -> int:
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return node.value
+        if isinstance(node, ast.Name):
+            value = self._of_name(node.id)
+            if isinstance(value, str):
+                return int(value)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return -self._integer(node.operand)
+        if isinstance(node, ast.BinOp) and (compute := _OPERATORS.get(type(node.op))):
+            return compute(self._integer(node.left), self._integer(node.right))
+        raise ValueError(ast.dump(node)[:40])
+
+
+_BLOCKS = {"function": "the function", "case": "the case"} | {
+    name: f"the loop '{name}'" if name in ("for", "while", "until") else f"the '{name}'"
+    for name in ("for", "while", "until", "if", "select")
+}
+
+
+def _quotient(left: int, right: int) -> int:
+    """Division of a shell, which rounds towards 0."""
+    return int(left / right) if abs(left) < 2**53 else left // right
+
+
+_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: _quotient,
+    ast.Mod: lambda left, right: left - right * _quotient(left, right),
+}
+
+
+def _added(before: _Value, value: _Value) -> _Value:
+    """``NAME+=value``."""
+    if isinstance(before, Unknown) or isinstance(value, Unknown):
+        return before if isinstance(before, Unknown) else value
+    if isinstance(before, str) and isinstance(value, str):
+        return before + value
+    return _listed(before) + _listed(value)
+
+
+def _listed(value: str | tuple[Argument, ...]) -> tuple[Argument, ...]:
+    if isinstance(value, tuple):
+        return value
+    return (Argument(0, value),) if value else ()
+
+
+def _without_head(word: Word, head: str) -> tuple[Piece, ...]:
+    """The pieces of an assignment after ``NAME=``, which is in its first piece."""
+    first, *others = word.pieces
+    rest = first.text.removeprefix(head)
+    return (Piece("text", rest, first.is_quoted), *others)
+
+
+def _array(tokens: Sequence[Word | Mark], at: int) -> tuple[list[Word], int]:
+    """The words up to the closing bracket, and where the next token is."""
+    words: list[Word] = []
+    while at < len(tokens):
+        token = tokens[at]
+        at += 1
+        if isinstance(token, Word):
+            words.append(token)
+        elif token.text == ")":
+            break
+    return words, at
+
+
+def _after_test(tokens: Sequence[Word | Mark], at: int) -> int:
+    """Where ``[[ ... ]]`` has ended."""
+    while at < len(tokens):
+        token = tokens[at]
+        at += 1
+        if isinstance(token, Word) and token.raw == "]]":
+            break
+    return at

@@ -1,0 +1,251 @@
+"""Find the call of verl's trainer in a shell script, and the keys that it gets."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.base import files
+from engine.base.errors import UsageError, nearest, shorten
+from engine.base.masking import mask_words, names_secret
+from engine.recipe.recipe import parse_override
+from engine.translate.shell_script import Argument, Command, Export, Script, Unknown, follow
+from engine.translate.shell_words import ShellError
+from engine.translate.translation import Row, left_out
+
+LARGEST = 1 << 20
+"""Bytes of a script; those of verl have a few thousand."""
+
+Trainer = Literal["ppo", "sft", "fsdp_sft"]
+_TRAINERS: dict[str, Trainer] = {
+    "main_ppo": "ppo",
+    "main_ppo_sync": "ppo",
+    "main_dapo": "ppo",
+    "sft_trainer": "sft",
+    "sft_trainer_ray": "sft",
+    "fsdp_sft_trainer": "fsdp_sft",
+}
+"""By the last word of the module: verl's own, and those of its recipes."""
+_MODULE = re.compile(r"(?:[\w.]*\.|(?:[\w./-]*/)?)(main_\w+|\w*sft_trainer\w*)(?:\.py)?")
+_OF_VERL = re.compile(r"verl\.trainer\.(\w+)|(?:.*/)?verl/trainer/(\w+)\.py")
+_ENVIRONMENT = ("HOME", "USER", "PWD")
+_KEY = re.compile(r"(\+\+|\+|~)?([\w./@-]+)(?:=(.*))?", re.DOTALL)
+_DOTTED = re.compile(r"(?:\+{1,2}|~)?\w+\.[\w.]+=")
+_MAPPING_COLON = re.compile(r"([{,]\s*['\"]?[\w./-]+['\"]?):(?=\S)")
+
+
+GROUP = "it chooses a part of verl's config files, not a value"
+
+
+@dataclass(frozen=True)
+class Override:
+    """A word of the trainer's command: ``+key=value``."""
+
+    line: int | None
+    key: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class TrainerCall:
+    """``launcher`` has options of torchrun by their names; ``rows`` are what was left out."""
+
+    trainer: Trainer
+    line: int
+    overrides: tuple[Override, ...]
+    launcher: dict[str, str]
+    exports: tuple[Export, ...]
+    rows: tuple[Row, ...]
+
+
+def read_script(path: Path, arguments: Sequence[str], line: int | None = None) -> TrainerCall:
+    """Read the script's call of a trainer, or of several the one in ``line``.
+
+    ``arguments`` are those of the script itself: ``$1``, ``$@``. UsageError if it has no such call
+    or several, or if no shell can read it.
+    """
+    try:
+        text = files.read_regular(path, LARGEST).decode()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8 text: {error}") from error
+    environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    try:
+        script = follow(text, arguments, environment)
+    except ShellError as error:
+        raise UsageError(f"{path}: {error}") from error
+    return _call(script, _find(path, script, line))
+
+
+def _find(path: Path, script: Script, line: int | None) -> Command:
+    calls = [command for command in script.commands if _module_index(command) is not None]
+    if line is not None:
+        calls = [call for call in calls if call.line == line] or calls
+    if len(calls) == 1 and line in (None, calls[0].line):
+        return calls[0]
+    if calls:
+        lines = ", ".join(str(call.line) for call in calls)
+        where = "a trainer in line" if len(calls) == 1 else "trainers in lines"
+        raise UsageError(f"{path} starts {where} {lines}; choose it with --line")
+    modules = [name for command in script.commands if (name := _unknown_module(command))]
+    known = ", ".join(f"verl.trainer.{name}" for name in ("main_ppo", "sft_trainer"))
+    if modules:
+        close = nearest(modules[0], _TRAINERS)
+        hint = f"; did you mean '{close}'?" if close else f"; known: {known}"
+        raise UsageError(f"{path}: '{modules[0]}' is not a trainer that can be translated{hint}")
+    raise UsageError(f"{path} starts no trainer of verl, such as python3 -m {known}")
+
+
+def _module_index(command: Command) -> int | None:
+    """Where the command names a trainer: after ``-m``, or as a file."""
+    for index, argument in enumerate(command.arguments):
+        match = _MODULE.fullmatch(argument.text)
+        is_program = index > 0 and (
+            command.arguments[index - 1].text == "-m" or argument.text.endswith(".py")
+        )
+        if match and is_program and match[1] in _TRAINERS:
+            return index
+    return None
+
+
+def _unknown_module(command: Command) -> str | None:
+    for argument in command.arguments:
+        if match := _OF_VERL.fullmatch(argument.text):
+            return match[1] or match[2]
+    return None
+
+
+def _call(script: Script, command: Command) -> TrainerCall:
+    index = _module_index(command)
+    assert index is not None
+    match = _MODULE.fullmatch(command.arguments[index].text)
+    assert match is not None
+    words = [_without_secret(word, script) for word in command.arguments[index + 1 :]]
+    overrides, rows = _overrides(words)
+    others = [_other_command(other, script) for other in script.commands if other is not command]
+    return TrainerCall(
+        _TRAINERS[match[1]],
+        command.line,
+        tuple(overrides),
+        _options(command.arguments[:index]),
+        (*script.exports, *command.exports),
+        (*rows, *(row for row in others if row)),
+    )
+
+
+def _options(arguments: Sequence[Argument]) -> dict[str, str]:
+    """The options ``--name=value`` or ``--name value`` of the program that starts the trainer."""
+    options: dict[str, str] = {}
+    for index, argument in enumerate(arguments):
+        if not argument.text.startswith("--") or argument.text == "--":
+            continue
+        name, equals, value = argument.text[2:].partition("=")
+        if not equals and index + 1 < len(arguments):
+            following = arguments[index + 1].text
+            value = "" if following.startswith("-") else following
+        options[name.replace("-", "_")] = "" if argument.problem else value
+    return options
+
+
+def _overrides(arguments: Sequence[Argument]) -> tuple[list[Override], list[Row]]:
+    overrides: list[Override] = []
+    rows: list[Row] = []
+    skipped = False
+    for index, argument in enumerate(arguments):
+        if skipped:
+            skipped = False
+            continue
+        read = _override(argument)
+        if isinstance(read, Override):
+            overrides.append(read)
+            continue
+        rows.append(read)
+        following = arguments[index + 1].text if index + 1 < len(arguments) else "="
+        skipped = argument.text.startswith("--") and "=" not in argument.text + following
+    return overrides, rows
+
+
+def _override(argument: Argument) -> Override | Row:
+    """Read a word of Hydra; a row for what has no value that can be known."""
+    line = argument.line or None
+    match = _KEY.fullmatch(argument.text)
+    if argument.text.startswith("-"):
+        name = argument.text.partition("=")[0]
+        return left_out(name, line, "it chooses a config file of verl, whose values are not read")
+    if match is None:
+        return left_out(argument.text, line, argument.problem or "it is not key=value")
+    sign, key, raw = match[1] or "", match[2], match[3]
+    if argument.problem:
+        return left_out(key, line, argument.problem)
+    if sign == "~":
+        return left_out(f"~{key}", line, "a key cannot be removed; set another value, or null")
+    if raw is None:
+        return left_out(key, line, "it is not key=value")
+    if "/" in key or "@" in key or key.startswith("hydra."):
+        return left_out(key, line, GROUP)
+    try:
+        return Override(line, key, _value(key, raw))
+    except UsageError as error:
+        return left_out(key, line, str(error))
+
+
+def _value(key: str, raw: str) -> Any:
+    """The value as Hydra reads it: as YAML, where ``key=`` is an empty text, and ``{a:1}`` a
+    mapping."""
+    if not raw:
+        return ""
+    text = _MAPPING_COLON.sub(r"\1: ", raw) if raw.startswith(("{", "[{")) else raw
+    return parse_override(f"{key}={text}")[1]
+
+
+def _without_secret(argument: Argument, script: Script) -> Argument:
+    """The word, or only its key if it has the value of a secret variable of the script."""
+    if not any(secret in argument.text for secret in script.secrets):
+        return argument
+    key, _, value = argument.text.partition("=")
+    is_key = not any(secret in key for secret in script.secrets)
+    return Argument(
+        argument.line, f"{key}=…" if is_key and value else "…", "a secret: set it in .env"
+    )
+
+
+def _other_command(command: Command, script: Script) -> Row | None:
+    """A row for a program that the script also runs."""
+    words = [_without_secret(argument, script).text for argument in command.arguments]
+    if words[0] in ("tee", "sleep", "date", "ulimit", "nvidia-smi", "time"):
+        return None
+    shown = shorten(" ".join(mask_words(words)), 80)
+    if _DOTTED.match(words[0]):
+        why = "the trainer's command has ended before this line (a comment, or no backslash)"
+        return left_out(words[0].partition("=")[0], command.line, why)
+    if words[0] == "cd":
+        return left_out(shown, command.line, "paths of a config begin in the folder of the launch")
+    return left_out(shown, command.line, "a program that import does not run")
+
+
+def export_rows(exports: Sequence[Export], passed: re.Pattern[str] | None) -> Iterator[Row]:
+    """Rows for exported variables. Those whose names ``passed`` matches reach Ray's processes."""
+    for export in exports:
+        name, value = f"export {export.name}", export.value
+        if isinstance(value, Unknown):
+            if "secret" in value.reason:
+                yield left_out(name, export.line, f"a secret: set {export.name} in .env")
+            elif not export.is_used:
+                yield left_out(name, export.line, f"{value.reason}; set it in .env")
+        elif names_secret(export.name, value):
+            yield left_out(name, export.line, f"a secret: set {export.name} in .env")
+        elif export.is_used:
+            continue  # Its value is in the keys.
+        elif export.name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+            why = f"set it at the launch: {export.name}={value} grubrics-tui launch"
+            yield left_out(name, export.line, why)
+        elif passed is not None and passed.match(export.name):
+            key = f"ray_kwargs.ray_init.runtime_env.env_vars.{export.name}"
+            yield Row(name, export.line, {key: value})
+        else:
+            yield left_out(name, export.line, f"set it in .env: {export.name}={value}")

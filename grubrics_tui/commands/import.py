@@ -1,0 +1,130 @@
+"""``grubrics-tui import``: translate a script of verl or a config of AFlow into a config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from engine.base.counts import count_of
+from engine.base.shell import format_command
+from engine.base.values import format_config_value
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import JsonOption
+from grubrics_tui.commands.shared.output import answer
+
+if TYPE_CHECKING:
+    from engine.translate.import_config import ImportedConfig
+    from engine.translate.translation import Row
+
+
+def import_config(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Shell script that starts verl, or YAML of AFlow"),
+    ],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[ARGUMENT...]",
+            help="Arguments of the script, for its $1 and $@",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Config to write (default: configs/, FILE's stem, .yaml)"
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="cpu|cuda",
+            autocompletion=lambda: ["cpu", "cuda"],
+            help="cpu: leave out what needs a GPU (default: as in FILE)",
+        ),
+    ] = None,
+    line: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Line of the trainer, in a script with several"),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the config if it exists")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the keys and the config; write nothing")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Translate a script of verl or a config of AFlow into a config.
+
+    The script is read, not executed. Prints what became of every key: the key of the config, or
+    why there is none.
+    """
+    from engine.translate.import_config import plan_import, write_import
+
+    config = plan_import(file, arguments or (), out=out, line=line, device=device, force=force)
+    if not dry_run:
+        write_import(config)
+    answer(_value(config, dry_run), "\n".join(_lines(config, dry_run)), as_json)
+
+
+def _value(config: ImportedConfig, dry_run: bool) -> dict[str, Any]:
+    rows = config.translation.rows
+    return {
+        "config": str(config.path),
+        "name": config.name,
+        "written": not dry_run,
+        "kind": config.translation.kind.name,
+        "source": str(config.translation.source),
+        "translated": sum(row.is_translated for row in rows),
+        "left_out": sum(row.is_left_out for row in rows),
+        "added": sum(not row.source for row in rows),
+        "keys": [row.to_json() for row in rows],
+        "text": config.text,
+    }
+
+
+def _lines(config: ImportedConfig, dry_run: bool) -> Iterator[str]:
+    rows = config.translation.rows
+    translated = [row for row in rows if row.is_translated]
+    missing = [row for row in rows if row.is_left_out]
+    added = [row for row in rows if row.values and not row.source]
+    yield from (line for row in translated for line in _translated(row))
+    for title, group in (("added", added), ("left out", missing)):
+        if group:
+            yield f"\n{title}:"
+        yield from (line for row in group for line in _other(row))
+    yield ""
+    if dry_run:
+        yield config.text
+        yield f"dry run: {config.path} was not written"
+    else:
+        yield f"wrote {config.path} ({config.translation.kind.title})"
+    counts = f"{len(added)} added, {len(missing)} left out"
+    yield f"{count_of(len(translated), 'key')} translated, {counts}"
+    if not dry_run:
+        yield f"next: {format_command(['grubrics-tui', 'check', config.name])}"
+
+
+def _translated(row: Row) -> Iterator[str]:
+    """``12  trainer.nnodes=1``, and the name in the source where it is another one."""
+    for key, value in row.values.items():
+        origin = "" if key == row.source else f"from {row.source}"
+        note = "; ".join(filter(None, (origin, row.note)))
+        yield f"{_number(row)}{key}={format_config_value(value)}" + (f"  ({note})" if note else "")
+
+
+def _other(row: Row) -> Iterator[str]:
+    if not row.values:
+        yield f"{_number(row)}{row.source}: {row.note}"
+    for key, value in row.values.items():
+        yield f"{_number(row)}{key}={format_config_value(value)}  ({row.note})"
+
+
+def _number(row: Row) -> str:
+    return f"{row.line or '':>4}  "
+
+
+COMMAND = Command(import_config, Task.PREPARE)

@@ -1,0 +1,62 @@
+"""A script of verl, as it is, becomes a config that trains."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from engine.base import jsonl
+from tests.e2e.project import Project
+from tests.engine.translate.scripts import TINY_GRPO, write
+
+pytestmark = pytest.mark.slow
+
+
+def _row(number: int, split: str) -> dict[str, Any]:
+    return {
+        "data_source": "openai/gsm8k",
+        "prompt": [{"role": "user", "content": f"{number} + 1?"}],
+        "ability": "math",
+        "reward_model": {"style": "rule", "ground_truth": str(number + 1)},
+        "extra_info": {"index": number, "split": split},
+    }
+
+
+@pytest.fixture(scope="module")
+def project(pristine_world: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The script, its data and its model."""
+    folder = tmp_path_factory.mktemp("import")
+    shutil.copytree(pristine_world.path / "data/tiny/model", folder / "model")
+    for name, numbers in (("train", range(16)), ("val", range(50, 54))):
+        rows = pa.Table.from_pylist([_row(number, name) for number in numbers])
+        pq.write_table(rows, folder / f"{name}.parquet")
+    write(folder, "sums.sh", TINY_GRPO)
+    return Project(folder)
+
+
+@pytest.fixture(scope="module")
+def imported(project: Project) -> dict[str, Any]:
+    return project.json("import", "sums.sh", "--device", "cpu")
+
+
+def test_the_config_passes_the_preflight_checks(project: Project, imported: dict[str, Any]) -> None:
+    value = project.json("check", imported["name"])
+    failed = [check for check in value["checks"] if check["status"] == "fail"]
+    assert value["ok"], failed
+    (reward,) = [check for check in value["checks"] if check["id"] == "reward"]
+    assert "default_compute_score scored 4 of 4 sample rows" in reward["message"]
+
+
+def test_its_run_trains_with_verls_score_of_the_data_source(
+    project: Project, imported: dict[str, Any]
+) -> None:
+    done = project.run("launch", imported["name"], "--name", "sums", "--wait")
+    assert done.returncode == 0, done.stdout + done.stderr
+    run = project.path / "runs/sums"
+    assert [step["step"] for step in jsonl.read(run / "train_log.jsonl")] == [1, 2]
+    rewards = [record["reward"] for record in jsonl.read(run / "attempt_1/reward.jsonl")]
+    assert len(rewards) == 16 and {*rewards} <= {0.0, 1.0}

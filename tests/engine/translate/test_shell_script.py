@@ -1,0 +1,152 @@
+"""What a shell makes of a script, compared with bash itself."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.translate.shell_script import Script, Unknown, follow
+from engine.translate.shell_words import ShellError
+
+WORDS = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12))
+
+
+def words_of(script: str, arguments: Sequence[str] = ()) -> list[str]:
+    """The words after ``show``, the only program of the script."""
+    (command,) = follow(script, arguments, {"HOME": "/home/ann"}).commands
+    return [argument.text for argument in command.arguments[1:]]
+
+
+def reasons_of(script: str) -> list[str | None]:
+    (command,) = follow(script, (), {}).commands
+    return [argument.problem for argument in command.arguments[1:]]
+
+
+@given(WORDS)
+def test_any_quoted_words_are_read_back(words: list[str]) -> None:
+    assert words_of(f"show {shlex.join(words)}") == words
+
+
+@given(
+    st.lists(
+        st.sampled_from(["a", " ", '"', "'", "\\", "$V", "${V}", "#", "\n", "=", "$", "${W:-d e}"])
+    )
+)
+def test_words_are_those_of_bash(parts: list[str]) -> None:
+    script = f"V='x  y'\nshow {''.join(parts)}"
+    try:
+        script_read = follow(script, (), {})
+    except ShellError:
+        return
+    if len(script_read.commands) != 1:
+        return  # A line break began another command.
+    arguments = script_read.commands[0].arguments[1:]
+    if any(argument.problem for argument in arguments):
+        return
+    words = [argument.text for argument in arguments]
+    program = "set -f\nshow() { printf '%s\\0' \"$@\"; }\n" + script
+    bash = subprocess.run(["bash", "-c", program], capture_output=True, check=False)
+    assert bash.returncode == 0, bash.stderr
+    expected = bash.stdout.decode().split("\0")[:-1]
+    # printf without a word prints one empty word.
+    assert words == expected or (not words and expected == [""])
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("A=1\nshow k=$A ${A}b", ["k=1", "1b"]),
+        ("show ${A:-d} ${A-e} ${B:=f} $B", ["d", "e", "f", "f"]),
+        ("A=\nshow ${A:-d} [${A-e}]", ["d", "[]"]),
+        ("A=x\nshow ${A:+yes}${B:+no}", ["yes"]),
+        ("show '$HOME' \"$HOME/x\"", ["$HOME", "/home/ann/x"]),
+        ("A='a=1 b=2'\nshow $A \"$A\"", ["a=1", "b=2", "a=1 b=2"]),
+        ("show a \\\n  b # c\n", ["a", "b"]),
+        ("show a=b#c", ["a=b#c"]),
+        ("p=2\nshow n=$(( (p + 1) * 4 / 5 )) $((7 % 4))", ["n=2", "3"]),
+        ('A=(a=1 # one\n b=2)\nA+=(c=3)\nshow "${A[@]}"', ["a=1", "b=2", "c=3"]),
+        ("A=x\nA+=y\nshow $A", ["xy"]),
+        ("show \"['a','b']\" '[\"c\"]'", ["['a','b']", '["c"]']),
+        ("show a 2>&1 | tee log > /dev/null", ["a"]),
+        ("show $'a\\nb'", ["a\nb"]),
+        ('cat <<EOF\nshow x "\nEOF\nshow a', ["a"]),
+        ("export A=1 B='2 3'\nshow $A \"$B\"", ["1", "2 3"]),
+        ("unset A\nshow a", ["a"]),
+    ],
+)
+def test_words_after_expansion(script: str, words: list[str]) -> None:
+    commands = [
+        c
+        for c in follow(script, (), {"HOME": "/home/ann"}).commands
+        if c.arguments[0].text == "show"
+    ]
+    assert [argument.text for argument in commands[0].arguments[1:]] == words
+
+
+def test_arguments_of_the_script_take_their_places() -> None:
+    script = 'N=$1\nshift\nshow n=$N "$@" $#'
+    assert words_of(script, ["8", "a b", "c"]) == ["n=8", "a b", "c", "2"]
+
+
+def test_no_arguments_are_no_words() -> None:
+    assert words_of('show a $@ "$@"') == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("show k=$(date)", "$(date) needs a shell"),
+        ("show k=`date`", "`date` needs a shell"),
+        ("show ${A##*/}", "${A##*/} needs a shell"),
+        ("show $A", "A is not set in the script"),
+        ("show $1", "it is argument 1 of the script; give it after the file"),
+        ("if [ -z $X ]; then A=1; else A=2; fi\nshow $A", "the 'if' in line 1 decides it"),
+        ("for i in 1 2; do\n A=$i\ndone\nshow $A", "the loop 'for' in line 1 decides it"),
+        ("case $X in\n a|b) A=1;;\nesac\nshow $A", "the case in line 1 decides it"),
+        ("f() {\n A=$1\n}\nshow $A", "the function in line 1 decides it"),
+        ("[ -n x ] && A=1\nshow $A", "a condition in line 1 decides it"),
+        ("A_TOKEN=abcd1234efgh\nshow $A_TOKEN", "A_TOKEN is a secret: set it in .env"),
+    ],
+)
+def test_what_only_a_shell_knows_has_a_reason(script: str, reason: str) -> None:
+    assert reasons_of(script) == [reason]
+
+
+def test_a_word_of_an_array_keeps_its_reason_and_line() -> None:
+    (command,) = follow('A=(a=1\n b=$(x))\nshow "${A[@]}"', (), {}).commands
+    assert [(a.line, a.problem) for a in command.arguments[1:]] == [
+        (1, None),
+        (2, "$(x) needs a shell"),
+    ]
+
+
+def test_variables_before_a_program_are_its_own() -> None:
+    (command,) = follow("A=1 show a", (), {}).commands
+    assert [(export.name, export.value) for export in command.exports] == [("A", "1")]
+
+
+def test_exports_say_whether_a_word_has_their_value() -> None:
+    exports = follow("export A=1 B=$(x)\nshow $A", (), {}).exports
+    assert [(export.name, export.is_used) for export in exports] == [("A", True), ("B", False)]
+    assert exports[1].value == Unknown("$(x) needs a shell")
+
+
+@pytest.mark.parametrize(
+    ("script", "line"), [("a\nb 'c", 2), ('a "b', 1), ("a\n\n$(b", 3), ("a `b", 1), ("${a", 1)]
+)
+def test_a_script_that_no_shell_reads_names_the_line(script: str, line: int) -> None:
+    with pytest.raises(ShellError) as raised:
+        follow(script, (), {})
+    assert raised.value.line == line
+
+
+@given(st.text(alphabet="ab$(){}[]'\"\\`;&|<>#= \n", max_size=40))
+def test_any_text_is_followed_or_refused(script: str) -> None:
+    with suppress(ShellError):
+        assert isinstance(follow(script, ["x"], {}), Script)
