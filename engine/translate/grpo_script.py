@@ -13,7 +13,7 @@ from engine.base.shell import format_command
 from engine.base.values import format_config_value
 from engine.own_reward.function import KEY as OWN_REWARD
 from engine.own_reward.function import PACKAGE
-from engine.recipe.compose import VERL_MANAGERS, on_cpu
+from engine.recipe.compose import OVERLONG_BUFFER, VERL_MANAGERS, on_cpu
 from engine.recipe.keys import flatten, is_open, moved_to, verl_defaults, verl_version
 from engine.recipe.recipe import Recipe
 from engine.runs.kinds import GRPO
@@ -40,6 +40,7 @@ _NO_OFFLOAD = re.compile(
     r".+\.(?:\w*offload\w*|use_fused_kernels|use_liger|use_shm)|trainer\.nnodes"
 )
 """What a CPU has no use for."""
+_LONGEST = "reward.reward_kwargs.max_resp_len"
 _VERL_REWARDS = f"{PACKAGE}verl.utils.reward_score"
 _REWARD: dict[str, Any] = {
     f"{OWN_REWARD}.path": _VERL_REWARDS,
@@ -118,12 +119,14 @@ _NO_REWARD_MODEL = "reward models are not used; a reward function can call a ser
 
 
 def _reward(rows: Iterable[Row]) -> Iterator[Row]:
-    """verl's score by ``data_source``, if the script names no function."""
+    """What the rewards need besides: verl's score by ``data_source`` without a function."""
     chosen = {key: value for row in rows for key, value in row.values.items()}
-    if chosen.get(f"{OWN_REWARD}.path"):
-        return
-    note = "the script names no reward function: verl's own scores by data_source, as in verl"
-    yield Row("", None, _REWARD, note)
+    if chosen.get(f"{OVERLONG_BUFFER}.enable") and _LONGEST not in chosen:
+        longest = dict(flatten(verl_defaults())) | chosen
+        values = {_LONGEST: longest["data.max_response_length"]}
+        yield Row("", None, values, "the longest response, as in verl's recipe")
+    if not chosen.get(f"{OWN_REWARD}.path"):
+        yield Row("", None, _REWARD, "no function in the script: verl's, which data_source chooses")
 
 
 def _name(path: Path, rows: Iterable[Row]) -> Iterator[Row]:

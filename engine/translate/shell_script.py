@@ -89,6 +89,9 @@ _SILENT = frozenset(
 _SURE = (_DECLARES | _SILENT) - {"[", "[[", "test"} | {"cd", "mkdir", "source", "."}
 """Commands after which ``&&`` goes on."""
 
+_WORKING_FOLDER = ("$(pwd)", "`pwd`")
+"""A command that every shell has built in, and that only names its folder."""
+
 _Value = str | tuple[Argument, ...] | Unknown
 
 
@@ -261,7 +264,8 @@ class _Follower:
                 at += 1
             if at < len(tokens) and isinstance(tokens[at], Word):
                 at += 1
-            self._opened.append(("function", line))
+            if words[0].raw != "function":  # Else it is noted already.
+                self._opened.append(("function", line))
             return at
         self._opened.append(("(", line))
         return at
@@ -368,6 +372,8 @@ class _Follower:
         return fields
 
     def _of_piece(self, piece: Piece, word: Word) -> _Value:
+        if piece.text in _WORKING_FOLDER:
+            return self.values.get("PWD", "")
         if piece.kind == "executed":
             number = self._arithmetic(piece.text)
             return number if number is not None else Unknown(f"{piece.text} needs a shell")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from engine.recipe.secrets import refuse_secret
 from engine.runs.kinds import Kind
 
 _LONGEST_NOTE = 300
+_RESOLVER = re.compile(r"\$\{(?!oc\.)[\w.]+:")
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,8 @@ def complaint(key: str, value: Any, kind: Kind) -> str | None:
     except UsageError as error:
         return str(error).removeprefix(": ")
     if isinstance(value, str) and "${" in value:
-        return None
+        resolver = _RESOLVER.search(value)
+        return f"only Hydra resolves {resolver[0]}...}}" if resolver else None
     expected = allowed.complaint(key, value)
     return None if expected is None else f"{key}={value!r} must be {expected}"
 

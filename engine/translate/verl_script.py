@@ -32,7 +32,7 @@ _TRAINERS: dict[str, Trainer] = {
 """By the last word of the module: verl's own, and those of its recipes."""
 _MODULE = re.compile(r"(?:[\w.]*\.|(?:[\w./-]*/)?)(main_\w+|\w*sft_trainer\w*)(?:\.py)?")
 _OF_VERL = re.compile(r"verl\.trainer\.(\w+)|(?:.*/)?verl/trainer/(\w+)\.py")
-_ENVIRONMENT = ("HOME", "USER", "PWD")
+_ENVIRONMENT = ("HOME", "USER")
 _KEY = re.compile(r"(\+\+|\+|~)?([\w./@-]+)(?:=(.*))?", re.DOTALL)
 _DOTTED = re.compile(r"(?:\+{1,2}|~)?\w+\.[\w.]+=")
 _MAPPING_COLON = re.compile(r"([{,]\s*['\"]?[\w./-]+['\"]?):(?=\S)")
@@ -75,6 +75,7 @@ def read_script(path: Path, arguments: Sequence[str], line: int | None = None) -
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 text: {error}") from error
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    environment["PWD"] = str(Path.cwd())
     try:
         script = follow(text, arguments, environment)
     except ShellError as error:
@@ -127,6 +128,9 @@ def _call(script: Script, command: Command) -> TrainerCall:
     assert match is not None
     words = [_without_secret(word, script) for word in command.arguments[index + 1 :]]
     overrides, rows = _overrides(words)
+    if [word.text for word in command.arguments[:3]] == ["ray", "job", "submit"]:
+        why = "to train on its cluster: grubrics-tui launch NAME --ray ADDRESS (docs/cluster.md)"
+        rows.append(left_out("ray job submit", command.line, why))
     others = [_other_command(other, script) for other in script.commands if other is not command]
     return TrainerCall(
         _TRAINERS[match[1]],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,7 +80,7 @@ def _value(config: ImportedConfig, dry_run: bool) -> dict[str, Any]:
         "source": str(config.translation.source),
         "translated": sum(row.is_translated for row in rows),
         "left_out": sum(row.is_left_out for row in rows),
-        "added": sum(not row.source for row in rows),
+        "added": _added(rows),
         "keys": [row.to_json() for row in rows],
         "text": config.text,
     }
@@ -102,10 +102,15 @@ def _lines(config: ImportedConfig, dry_run: bool) -> Iterator[str]:
         yield f"dry run: {config.path} was not written"
     else:
         yield f"wrote {config.path} ({config.translation.kind.title})"
-    counts = f"{len(added)} added, {len(missing)} left out"
+    counts = f"{_added(rows)} added, {len(missing)} left out"
     yield f"{count_of(len(translated), 'key')} translated, {counts}"
     if not dry_run:
         yield f"next: {format_command(['grubrics-tui', 'check', config.name])}"
+
+
+def _added(rows: Iterable[Row]) -> int:
+    """How many keys the source does not say and the config needs."""
+    return sum(len(row.values) for row in rows if not row.source)
 
 
 def _translated(row: Row) -> Iterator[str]:

@@ -51,6 +51,8 @@ def bash(folder: Path) -> Iterator[Terminal]:
     [
         ("dia", "diagnose "),
         ("launch mi", "launch mine "),
+        ("impo", "import "),
+        ("import run.sh --device cu", "import run.sh --device cuda "),
         ("launch mine --que", "launch mine --queue "),
         ("show da", "show day "),
         ("compare day nig", "compare day night-"),

@@ -86,6 +86,11 @@ def test_a_reward_function_of_the_script_is_kept(section: str) -> None:
     assert chosen["reward.custom_reward_function.name"] == "score"
 
 
+def test_an_overlong_buffer_begins_before_the_longest_response() -> None:
+    words = ("reward_model.overlong_buffer.enable=True", "data.max_response_length=77")
+    assert values(call(*words))["reward.reward_kwargs.max_resp_len"] == 77
+
+
 def test_secrets_are_named_and_not_written() -> None:
     secret = "0123456789abcdef0123456789abcdef01234567"
     before = f"export WANDB_API_KEY={secret}\nMY_TOKEN={secret}"
@@ -146,6 +151,8 @@ def test_forms_of_a_value(word: str, expected: int) -> None:
         ("model_engine=megatron", "model_engine", "a part of verl's config files"),
         ("actor@a.b=c", "actor@a.b", "a part of verl's config files"),
         ("--config-name=mine", "--config-name", "whose values are not read"),
+        ("+trainer.foo='${now:%Y}'", "trainer.foo", "no such key"),
+        ("trainer.project_name='${now:%Y}'", "trainer.project_name", "only Hydra resolves ${now:"),
         ("# c\n trainer.nnodes=2", "trainer.nnodes", "has ended before this line"),
     ],
 )

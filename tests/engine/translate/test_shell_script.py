@@ -94,6 +94,16 @@ def test_arguments_of_the_script_take_their_places() -> None:
     assert words_of(script, ["8", "a b", "c"]) == ["n=8", "a b", "c", "2"]
 
 
+@pytest.mark.parametrize("head", ["f()", "function f", "function f()", "f ()"])
+def test_after_a_function_values_are_certain(head: str) -> None:
+    assert words_of(f"{head} {{\n B=1\n}}\nA=2\nshow $A $@", ["x"]) == ["2", "x"]
+
+
+def test_the_working_folder_is_known() -> None:
+    (command,) = follow('show "$(pwd)/a" `pwd`', (), {"PWD": "/work"}).commands
+    assert [argument.text for argument in command.arguments[1:]] == ["/work/a", "/work"]
+
+
 def test_no_arguments_are_no_words() -> None:
     assert words_of('show a $@ "$@"') == ["a"]
 
