@@ -6,30 +6,14 @@ loop or under a condition. A word that contains it keeps the reason.
 
 from __future__ import annotations
 
-import ast
-import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.base.masking import names_secret
+from engine.translate.shell_arithmetic import compute
+from engine.translate.shell_fields import Argument, Fields, Unknown
 from engine.translate.shell_words import Mark, Piece, Word, read_text, read_tokens
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """Why only a shell knows a value."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Argument:
-    """A word of a command, expanded. With a ``problem``, its text is as it is written."""
-
-    line: int
-    text: str
-    problem: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,24 +53,9 @@ _BETWEEN = frozenset(("then", "elif", "else", "do", "!", "time"))
 _CLOSING = frozenset(("fi", "done", "esac", "}"))
 _ENDS = frozenset(("\n", ";", ";;", "&", "&&", "||", "|", "|&"))
 _DECLARES = frozenset(("export", "declare", "local", "readonly", "typeset"))
-_SILENT = frozenset(
-    (
-        "set",
-        "shift",
-        "unset",
-        "echo",
-        ":",
-        "true",
-        "exit",
-        "wait",
-        "shopt",
-        "trap",
-        "[",
-        "[[",
-        "test",
-    )
-)
-_SURE = (_DECLARES | _SILENT) - {"[", "[[", "test"} | {"cd", "mkdir", "source", "."}
+_TESTS = frozenset(("[", "[[", "test"))
+_QUIET = frozenset(("set", "shift", "unset", "echo", ":", "true", "exit", "wait", "shopt", "trap"))
+_SURE = _DECLARES | _QUIET | {"cd", "mkdir", "source", "."}
 """Commands after which ``&&`` goes on."""
 
 _WORKING_FOLDER = ("$(pwd)", "`pwd`")
@@ -121,69 +90,6 @@ def _as_text(value: _Value) -> str | Unknown:
     return " ".join(argument.text for argument in value)
 
 
-class _Fields:
-    """The words that one word becomes."""
-
-    def __init__(self, word: Word) -> None:
-        self._word = word
-        self._line = word.line
-        self._done: list[Argument] = []
-        self._current: str | None = None
-        self._problem: str | None = None
-        self._is_nothing = False
-        """Whether a list without elements is in it: ``"$@"`` alone is no word then."""
-
-    def add(self, text: str) -> None:
-        self._current = (self._current or "") + text
-
-    def add_problem(self, problem: str) -> None:
-        self._problem = self._problem or problem
-
-    def add_split(self, text: str) -> None:
-        """Add an expansion without quotes: the shell splits it at its blanks."""
-        words = text.split()
-        if text[:1].isspace():
-            self._end()
-        for index, word in enumerate(words):
-            if index:
-                self._end()
-            self.add(word)
-        if words and text[-1:].isspace():
-            self._end()
-
-    def add_several(self, arguments: Sequence[Argument], is_quoted: bool) -> None:
-        self._is_nothing = not arguments
-        for index, argument in enumerate(arguments):
-            if index:
-                self._end()
-            self._line = argument.line or self._word.line
-            if argument.problem:
-                self._done.append(argument)
-            elif is_quoted:
-                self.add(argument.text)
-            else:
-                self.add_split(argument.text)
-
-    def _end(self) -> None:
-        if self._current is not None and not (self._is_nothing and not self._current):
-            self._done.append(Argument(self._line, self._current))
-        self._current = None
-
-    def arguments(self) -> list[Argument]:
-        """All words; with a problem, the one word as it is written."""
-        if self._problem is not None:
-            return [Argument(self._word.line, self._word.raw, self._problem)]
-        self._end()
-        return self._done
-
-    def value(self) -> str | Unknown:
-        """All words as one text."""
-        arguments = self.arguments()
-        problem = next((argument.problem for argument in arguments if argument.problem), None)
-        text = " ".join(argument.text for argument in arguments)
-        return text if problem is None else Unknown(problem)
-
-
 class _Follower:
     def __init__(self, arguments: list[Argument], environment: dict[str, str]) -> None:
         self.arguments = arguments
@@ -193,6 +99,8 @@ class _Follower:
         self.commands: list[Command] = []
         self._opened: list[tuple[str, int]] = []
         """Loops, conditions and functions around the place, with their lines."""
+        self._unknown_arguments: str | None = None
+        """Why the arguments are no longer known."""
         self._is_uncertain = False
         """Whether ``&&`` or ``||`` decides about the next command."""
 
@@ -294,7 +202,9 @@ class _Follower:
             self._assign(words, arrays, is_export=first == "export" and count < len(words))
         elif first in _HEADED:
             self._head(words)
-        elif first in _SILENT:
+        elif first in _TESTS:
+            return
+        elif first in _QUIET:
             self._shell_command(first, words[count:])
         elif arguments := [item for word in words[count:] for item in self._expand(word)]:
             exports = tuple(map(self._export, words[:count]))
@@ -313,6 +223,11 @@ class _Follower:
         return Export(word.line, match[1], _as_text(self._value(word, match[0], None)))
 
     def _shell_command(self, name: str, words: list[Word]) -> None:
+        """Follow a command of the shell itself that changes arguments or variables."""
+        if name in ("set", "shift") and (reason := self._uncertainty(words[0].line)):
+            is_changed = name == "shift" or any(word.raw == "--" for word in words)
+            self._unknown_arguments = reason if is_changed else self._unknown_arguments
+            return
         if name == "shift":
             number = words[1].raw if len(words) > 1 else "1"
             del self.arguments[: int(number) if number.isdecimal() else 0]
@@ -354,8 +269,8 @@ class _Follower:
     def _expand(self, word: Word) -> list[Argument]:
         return self._fields(word, word.pieces, splits=True).arguments()
 
-    def _fields(self, word: Word, pieces: Sequence[Piece], *, splits: bool) -> _Fields:
-        fields = _Fields(word)
+    def _fields(self, word: Word, pieces: Sequence[Piece], *, splits: bool) -> Fields:
+        fields = Fields(word)
         for piece in pieces:
             if piece.kind == "text":
                 fields.add(piece.text)
@@ -375,8 +290,10 @@ class _Follower:
         if piece.text in _WORKING_FOLDER:
             return self.values.get("PWD", "")
         if piece.kind == "executed":
-            number = self._arithmetic(piece.text)
-            return number if number is not None else Unknown(f"{piece.text} needs a shell")
+            number = None
+            if piece.text.startswith("$((") and piece.text.endswith("))"):
+                number = compute(piece.text[3:-2], self._of_name)
+            return Unknown(f"{piece.text} needs a shell") if number is None else number
         match = _VARIABLE.fullmatch(piece.text)
         if match is None:
             return Unknown(f"${{{piece.text}}} needs a shell")
@@ -411,6 +328,8 @@ class _Follower:
         for kind, line in self._opened:
             if kind == "function":
                 return Unknown(f"it is an argument of the function in line {line}")
+        if self._unknown_arguments is not None:
+            return Unknown(self._unknown_arguments)
         if name == "#":
             return str(len(self.arguments))
         if not name.isdecimal():
@@ -424,47 +343,10 @@ class _Follower:
     def _default(self, word: Word, text: str) -> str | Unknown:
         return self._fields(word, read_text(text), splits=False).value()
 
-    def _arithmetic(self, text: str) -> str | None:
-        """The value of ``$((...))`` with integers and variables; None for anything else."""
-        if not (text.startswith("$((") and text.endswith("))")):
-            return None
-        try:
-            tree = ast.parse(text[3:-2].replace("$", " ").strip(), mode="eval")
-            return str(self._integer(tree.body))
-        except (SyntaxError, ValueError, ArithmeticError):
-            return None
-
-    def _integer(self, node: ast.expr) -> int:
-        if isinstance(node, ast.Constant) and type(node.value) is int:
-            return node.value
-        if isinstance(node, ast.Name):
-            value = self._of_name(node.id)
-            if isinstance(value, str):
-                return int(value)
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return -self._integer(node.operand)
-        if isinstance(node, ast.BinOp) and (compute := _OPERATORS.get(type(node.op))):
-            return compute(self._integer(node.left), self._integer(node.right))
-        raise ValueError(ast.dump(node)[:40])
-
 
 _BLOCKS = {"function": "the function", "case": "the case"} | {
     name: f"the loop '{name}'" if name in ("for", "while", "until") else f"the '{name}'"
     for name in ("for", "while", "until", "if", "select")
-}
-
-
-def _quotient(left: int, right: int) -> int:
-    """Division of a shell, which rounds towards 0."""
-    return int(left / right) if abs(left) < 2**53 else left // right
-
-
-_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: _quotient,
-    ast.Mod: lambda left, right: left - right * _quotient(left, right),
 }
 
 

@@ -13,7 +13,8 @@ from engine.base import files
 from engine.base.errors import UsageError, nearest, shorten
 from engine.base.masking import mask_words, names_secret
 from engine.recipe.recipe import parse_override
-from engine.translate.shell_script import Argument, Command, Export, Script, Unknown, follow
+from engine.translate.shell_fields import Argument, Unknown
+from engine.translate.shell_script import Command, Export, Script, follow
 from engine.translate.shell_words import ShellError
 from engine.translate.translation import Row, left_out
 

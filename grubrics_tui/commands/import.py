@@ -35,9 +35,7 @@ def import_config(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Config to write (default: configs/, FILE's stem, .yaml)"
-        ),
+        typer.Option(metavar="FILE", help="Config to write (default: FILE's stem in configs/)"),
     ] = None,
     device: Annotated[
         str | None,
@@ -64,7 +62,9 @@ def import_config(
     """
     from engine.translate.import_config import plan_import, write_import
 
-    config = plan_import(file, arguments or (), out=out, line=line, device=device, force=force)
+    config = plan_import(
+        file, arguments or (), out=out, line=line, device=device, force=force or dry_run
+    )
     if not dry_run:
         write_import(config)
     answer(_value(config, dry_run), "\n".join(_lines(config, dry_run)), as_json)

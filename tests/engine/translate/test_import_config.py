@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from engine.base.errors import UsageError
 from engine.recipe.recipe import load_recipe
 from engine.translate.import_config import ImportedConfig, plan_import, write_import
-from engine.translate.shell_script import Argument
+from engine.translate.shell_fields import Argument
 from engine.translate.translation import Row
 from engine.translate.verl_script import Override, _override
 from tests.engine.translate.scripts import AFLOW, SFT, TINY_GRPO, call, write

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.translate.shell_script import Script, Unknown, follow
+from engine.translate.shell_fields import Unknown
+from engine.translate.shell_script import Script, follow
 from engine.translate.shell_words import ShellError
 
 WORDS = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12))
@@ -69,6 +70,7 @@ def test_words_are_those_of_bash(parts: list[str]) -> None:
         ("A='a=1 b=2'\nshow $A \"$A\"", ["a=1", "b=2", "a=1 b=2"]),
         ("show a \\\n  b # c\n", ["a", "b"]),
         ("show a=b#c", ["a=b#c"]),
+        ("show $((-7 / 2)) $((-7 % 4))", ["-3", "-3"]),
         ("p=2\nshow n=$(( (p + 1) * 4 / 5 )) $((7 % 4))", ["n=2", "3"]),
         ('A=(a=1 # one\n b=2)\nA+=(c=3)\nshow "${A[@]}"', ["a=1", "b=2", "c=3"]),
         ("A=x\nA+=y\nshow $A", ["xy"]),
@@ -120,6 +122,7 @@ def test_no_arguments_are_no_words() -> None:
         ("for i in 1 2; do\n A=$i\ndone\nshow $A", "the loop 'for' in line 1 decides it"),
         ("case $X in\n a|b) A=1;;\nesac\nshow $A", "the case in line 1 decides it"),
         ("f() {\n A=$1\n}\nshow $A", "the function in line 1 decides it"),
+        ("if true; then shift; fi\nshow $1", "the 'if' in line 1 decides it"),
         ("[ -n x ] && A=1\nshow $A", "a condition in line 1 decides it"),
         ("A_TOKEN=abcd1234efgh\nshow $A_TOKEN", "A_TOKEN is a secret: set it in .env"),
     ],

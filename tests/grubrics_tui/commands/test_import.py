@@ -50,6 +50,7 @@ def test_json_has_the_same_as_data() -> None:
 
 def test_a_dry_run_prints_the_config_and_writes_nothing() -> None:
     done = run("run.sh", "--dry-run")
+    assert done.exit_code == 0
     assert "kind: grpo" in done.stdout and not Path("configs").exists()
 
 

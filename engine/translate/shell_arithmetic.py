@@ -1,0 +1,47 @@
+"""Compute ``$((...))`` of integers and variables."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+
+
+def compute(expression: str, find_value: Callable[[str], object]) -> str | None:
+    """Return the value of what is between the brackets; None if a shell has to compute it.
+
+    ``find_value`` returns the value of a variable.
+    """
+    try:
+        tree = ast.parse(expression.replace("$", " ").strip(), mode="eval")
+        return str(_integer(tree.body, find_value))
+    except (SyntaxError, ValueError, ArithmeticError):
+        return None
+
+
+def _integer(node: ast.expr, find_value: Callable[[str], object]) -> int:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.Name) and isinstance(value := find_value(node.id), str):
+        return int(value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_integer(node.operand, find_value)
+    if isinstance(node, ast.BinOp) and (operation := _OPERATIONS.get(type(node.op))):
+        left, right = (_integer(side, find_value) for side in (node.left, node.right))
+        return operation(left, right)
+    raise ValueError("not an integer")
+
+
+def _quotient(left: int, right: int) -> int:
+    """Division of a shell, which rounds towards 0."""
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+_OPERATIONS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: _quotient,
+    ast.Mod: lambda left, right: left - right * _quotient(left, right),
+}
