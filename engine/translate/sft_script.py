@@ -58,7 +58,7 @@ def _every(value: Any) -> Any:
 
 def _interval(value: Any) -> int:
     if not isinstance(value, int) or value < 1:
-        raise _NoCounterpartError("without a validation file nothing is validated")
+        raise _NoCounterpartError("without an interval, data.val_file is used after each epoch")
     return value
 
 
@@ -218,6 +218,8 @@ def _defaults(call: TrainerCall, rows: Sequence[Row]) -> list[Row]:
     names = _OLD_DEFAULTS if call.trainer == "fsdp_sft" else _FROM_DEFAULTS
     if not any(row.values.get("lora.r") for row in rows):
         present.add("lora.alpha")
+    if "training.max_steps" in present:
+        present.add("training.num_train_epochs")
     note = "the default of the script's trainer"
     return [
         Row("", None, {_TARGETS[name].key: defaults[name]}, f"{note}: {name}")
@@ -256,7 +258,7 @@ def sft_for_cpu(rows: Iterable[Row]) -> list[Row]:
             kept.append(row)
     key = "training.gradient_accumulation_steps"
     kept = [
-        Row(row.source, row.line, {key: row.values[key] * gpus}, row.note)
+        Row(row.source, row.line, {key: row.values[key] * gpus}, f"{row.note} on {gpus} GPUs")
         if key in row.values
         else row
         for row in kept

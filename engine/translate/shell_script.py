@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from engine.base.masking import names_secret
 from engine.translate.shell_arithmetic import compute
 from engine.translate.shell_fields import Argument, Fields, Unknown
-from engine.translate.shell_words import Mark, Piece, Word, read_text, read_tokens
+from engine.translate.shell_words import Mark, Piece, ShellError, Word, read_text, read_tokens
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,9 @@ _SURE = _DECLARES | _QUIET | {"cd", "mkdir", "source", "."}
 _WORKING_FOLDER = ("$(pwd)", "`pwd`")
 """A command that every shell has built in, and that only names its folder."""
 
+_MOST_TEXT = 10_000_000
+"""Characters of all expansions; those of a long script are some 10,000."""
+
 _Value = str | tuple[Argument, ...] | Unknown
 
 
@@ -99,6 +102,7 @@ class _Follower:
         self.commands: list[Command] = []
         self._opened: list[tuple[str, int]] = []
         """Loops, conditions and functions around the place, with their lines."""
+        self._expanded = 0
         self._unknown_arguments: str | None = None
         """Why the arguments are no longer known."""
         self._is_uncertain = False
@@ -276,6 +280,7 @@ class _Follower:
                 fields.add(piece.text)
                 continue
             value = self._of_piece(piece, word)
+            self._count(value, word.line)
             if isinstance(value, Unknown):
                 fields.add_problem(value.reason)
             elif isinstance(value, tuple):
@@ -285,6 +290,13 @@ class _Follower:
             else:
                 fields.add_split(value)
         return fields
+
+    def _count(self, value: _Value, line: int) -> None:
+        """Raise ShellError for a script that doubles a value again and again."""
+        arguments = value if isinstance(value, tuple) else [_as_text(value)]
+        self._expanded += sum(len(str(argument)) for argument in arguments)
+        if self._expanded > _MOST_TEXT:
+            raise ShellError(line, f"its variables expand to more than {_MOST_TEXT:,} characters")
 
     def _of_piece(self, piece: Piece, word: Word) -> _Value:
         if piece.text in _WORKING_FOLDER:

@@ -203,6 +203,11 @@ def test_sft_of_a_newer_trainer_has_its_defaults() -> None:
     assert chosen["training.lr_scheduler_type"] == "constant"
 
 
+def test_sft_gets_no_default_that_would_have_no_effect() -> None:
+    chosen = values(SFT, "1", "out", "trainer.total_training_steps=3")
+    assert not {"training.num_train_epochs", "lora.alpha"} & chosen.keys()
+
+
 def test_sft_on_a_cpu_keeps_the_whole_batch() -> None:
     chosen = values(SFT, "8", "out", device="cpu")
     assert chosen["training.gradient_accumulation_steps"] == 16

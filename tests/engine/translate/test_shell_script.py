@@ -159,6 +159,12 @@ def test_a_script_that_no_shell_reads_names_the_line(script: str, line: int) -> 
     assert raised.value.line == line
 
 
+@pytest.mark.parametrize(("start", "step"), [("A=xxxx", "A=$A$A"), ("A=(x)", 'A+=("${A[@]}")')])
+def test_a_value_that_doubles_without_end_is_refused(start: str, step: str) -> None:
+    with pytest.raises(ShellError, match="expand to more than"):
+        follow("\n".join([start, *[step] * 200]), (), {})
+
+
 @given(st.text(alphabet="ab$(){}[]'\"\\`;&|<>#= \n", max_size=40))
 def test_any_text_is_followed_or_refused(script: str) -> None:
     with suppress(ShellError):
