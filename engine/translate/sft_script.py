@@ -256,9 +256,9 @@ def sft_for_cpu(rows: Iterable[Row]) -> list[Row]:
             row = left_out(row.source, row.line, "for a CPU: training.n_gpus=1")
         if "training.bf16" not in row.values:
             kept.append(row)
-    key = "training.gradient_accumulation_steps"
+    key, on_gpus = "training.gradient_accumulation_steps", f" on {gpus} GPUs" if gpus > 1 else ""
     kept = [
-        Row(row.source, row.line, {key: row.values[key] * gpus}, f"{row.note} on {gpus} GPUs")
+        Row(row.source, row.line, {key: row.values[key] * gpus}, f"{row.note}{on_gpus}")
         if key in row.values
         else row
         for row in kept

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ def make_hostile_world() -> World:
     _spoil_rollouts(world.day)
     _spoil_recipes()
     _write_records()
+    _write_scripts()
     return replace(
         world,
         night=_elsewhere(world.night, "night"),
@@ -135,6 +137,17 @@ def _spoil_recipes() -> None:
     name = FOLDER[:60].encode(errors="surrogateescape").decode(errors="ignore")
     Path(f"configs/{name}.yaml").write_text(text)
     Path("configs/broken.yaml").write_bytes(b"grubrics: {kind: sft, " + ALL.encode())
+
+
+def _write_scripts() -> None:
+    """A script of verl and a config of AFlow, for ``import``."""
+    start = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo"
+    values = shlex.quote(f"trainer.project_name={ALL}")
+    keys = shlex.quote(f"+trainer.{ALL}=1")
+    text = f"export A={shlex.quote(ALL)}\n{start} {values} {keys} x.$({ALL}) $1\n{values}\n"
+    Path("hostile.sh").write_text(text)
+    values = json.dumps({"base_model": ALL, "train_dataset": ALL, ALL: ALL})
+    Path("hostile-aflow.yaml").write_text(values)
 
 
 def _write_records() -> None:
