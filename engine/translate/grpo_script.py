@@ -41,13 +41,8 @@ _NO_OFFLOAD = re.compile(
 )
 """What a CPU has no use for."""
 _LONGEST = "reward.reward_kwargs.max_resp_len"
-_VERL_REWARDS = f"{PACKAGE}verl.utils.reward_score"
-_REWARD: dict[str, Any] = {
-    f"{OWN_REWARD}.path": _VERL_REWARDS,
-    f"{OWN_REWARD}.name": "default_compute_score",
-    "grubrics.reward_check_s": 120.0,
-}
-"""verl's own function, which chooses a score by ``data_source``. Importing verl takes its time."""
+_REWARD = {f"{OWN_REWARD}.path": f"{PACKAGE}engine.train.verl_score"}
+"""verl's own function, which chooses a score by ``data_source``."""
 
 
 def translate_grpo(path: Path, call: TrainerCall) -> list[Row]:
@@ -126,7 +121,7 @@ def _reward(rows: Iterable[Row]) -> Iterator[Row]:
         values = {_LONGEST: longest["data.max_response_length"]}
         yield Row("", None, values, "the longest response, as in verl's recipe")
     if not chosen.get(f"{OWN_REWARD}.path"):
-        yield Row("", None, _REWARD, "no function in the script: verl's, which data_source chooses")
+        yield Row("", None, _REWARD, "no function in the script: verl's score by data_source")
 
 
 def _name(path: Path, rows: Iterable[Row]) -> Iterator[Row]:

@@ -48,7 +48,7 @@ def test_the_config_passes_the_preflight_checks(project: Project, imported: dict
     failed = [check for check in value["checks"] if check["status"] == "fail"]
     assert value["ok"], failed
     (reward,) = [check for check in value["checks"] if check["id"] == "reward"]
-    assert "default_compute_score scored 4 of 4 sample rows" in reward["message"]
+    assert "verl_score:compute_score scored 4 of 4 sample rows" in reward["message"]
 
 
 def test_its_run_trains_with_verls_score_of_the_data_source(

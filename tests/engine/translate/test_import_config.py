@@ -75,8 +75,7 @@ def test_every_key_of_a_script_has_a_row_with_its_line() -> None:
 
 def test_without_a_reward_function_verl_scores_by_data_source() -> None:
     chosen = values(call())
-    assert chosen["reward.custom_reward_function.path"] == "pkg://verl.utils.reward_score"
-    assert chosen["reward.custom_reward_function.name"] == "default_compute_score"
+    assert chosen["reward.custom_reward_function.path"] == "pkg://engine.train.verl_score"
 
 
 @pytest.mark.parametrize("section", ["custom_reward_function", "reward.custom_reward_function"])
