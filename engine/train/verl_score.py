@@ -2,8 +2,9 @@
 
 A config names it as ``reward.custom_reward_function.path=pkg://engine.train.verl_score``.
 
-Importing verl takes 8 s of computing and 450 MB in every process of a reward, for torch and Ray,
-which few scores need (``numina_*``). So the packages above the scores are entered without executing them.
+Importing verl takes 8 s of computing and some 440 MB in every process of a reward, for torch and
+Ray, which few scores need (``numina_*``). So the packages above the scores are entered without
+executing them.
 """
 
 from __future__ import annotations
