@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import psutil
+
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state
 
@@ -27,3 +29,13 @@ def ended(run: RunDir) -> RunState:
     """Wait for the end of a run; returns its last state."""
     wait_for(lambda: observed_state(run).has_ended)
     return observed_state(run)
+
+
+def is_over(process: psutil.Process | int) -> bool:
+    """Whether a process, or that of a PID, has ended. One that was killed a moment ago may still
+    run: wait for it."""
+    try:
+        found = psutil.Process(process) if isinstance(process, int) else process
+        return not found.is_running() or found.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

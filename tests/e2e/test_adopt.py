@@ -22,7 +22,7 @@ from engine.runs.state import observed_state, recorded_state
 from engine.supervise.adopted_follower import LineCopy
 from tests.e2e.project import CLI, Project
 from tests.e2e.terminal import Terminal
-from tests.waiting import ended, wait_for
+from tests.waiting import ended, is_over, wait_for
 
 pytestmark = pytest.mark.waits
 
@@ -80,10 +80,6 @@ def is_there(pid: int) -> list[psutil.Process]:
         return psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
         return []
-
-
-def is_over(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 def adopted(project: Project, name: str, target: object, *options: str) -> RunDir:

@@ -17,7 +17,7 @@ from engine.runs.processes import members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state, recorded_state
 from tests.e2e.project import Project
-from tests.waiting import ended, wait_for
+from tests.waiting import ended, is_over, wait_for
 
 pytestmark = pytest.mark.waits
 
@@ -54,10 +54,6 @@ def orphan_of(run: RunDir) -> psutil.Process:
     console = run.attempt(1).console
     wait_for(lambda: console.is_file() and console.read_text().strip())
     return psutil.Process(int(console.read_text()))
-
-
-def is_over(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_loop_that_prints_its_loss_is_listed_with_its_steps(project: Project) -> None:

@@ -20,7 +20,7 @@ from engine.supervise import slurm_follower, slurm_jobs
 from engine.supervise.slurm_follower import Follower
 from engine.supervise.slurm_jobs import SlurmJob, read_job
 from tests.e2e.project import Project
-from tests.waiting import ended, wait_for
+from tests.waiting import ended, is_over, wait_for
 
 pytestmark = pytest.mark.waits
 
@@ -61,10 +61,6 @@ def submitted(project: Project, name: str, script: str) -> RunDir:
 def job_of(cluster: Path) -> psutil.Process:
     wait_for(lambda: any(path.read_text() for path in cluster.glob("*.pid")))
     return psutil.Process(int(next(cluster.glob("*.pid")).read_text()))
-
-
-def is_over(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_job_is_a_run_with_its_steps_and_its_id(project: Project) -> None:

@@ -24,7 +24,7 @@ from engine.own_reward.processes import (
     as_arguments,
     source_of,
 )
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, is_over, wait_for
 
 pytestmark = pytest.mark.waits
 
@@ -76,7 +76,7 @@ def results(function: RewardFunction, *answers: str, limit_s: float = 30.0) -> l
             processes.end()
 
     result = asyncio.run(ask())
-    assert not [each for each in left if each.is_running() and each.status() != "zombie"]
+    wait_for(lambda: all(map(is_over, left)))
     return result
 
 
@@ -128,7 +128,7 @@ class TestCalls:
         note = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid))"
         results(written(f"{text}\n    {note}\n    {after}\n    return 1"), "x")
         daemon = int((tmp_path / "pid").read_text())
-        assert not psutil.pid_exists(daemon) or psutil.Process(daemon).status() == "zombie"
+        wait_for(lambda: is_over(daemon))
 
     def test_an_exception_that_cannot_be_printed_is_an_error_of_its_call(
         self, written: Written
