@@ -60,7 +60,7 @@ class TinyProject:
         )
 
     def python(self, *arguments: str) -> str:
-        """What a program prints. Exits with its error if it fails."""
+        """What a program prints. Exits with all of its output if it fails."""
         done = subprocess.run(
             [sys.executable, *arguments],
             cwd=self.path,
@@ -70,7 +70,7 @@ class TinyProject:
             text=True,
         )
         if done.returncode:
-            sys.exit(f"{' '.join(arguments)}: {done.stderr or done.stdout}")
+            sys.exit(f"{' '.join(arguments)}: {done.stderr}{done.stdout}")
         return done.stdout
 
 
