@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
@@ -53,6 +54,8 @@ REFUSED: Mapping[str, str] = {
 """Found with version 0.1.25: all sets were read, and were run with two hash seeds and with garbage
 for answers."""
 
+_BETWEEN_OPTIONS = re.compile(r",(?![^\[]*\])")
+"""A comma that is not in a list, such as ``sizes=[3,4]``."""
 _COUNT = 500
 _INSTALL = "puzzles need reasoning-gym: pip install 'grubrics-tui[puzzles]'"
 
@@ -69,7 +72,7 @@ class PuzzleSet:
 def parse_set(text: str) -> PuzzleSet:
     """Of ``NAME``, ``NAME:COUNT`` or ``NAME:COUNT,OPTION=VALUE,...``. UsageError for other text,
     for an unknown set or option and for a refused set."""
-    head, *pairs = text.split(",")
+    head, *pairs = _BETWEEN_OPTIONS.split(text)
     name, _, number = head.partition(":")
     if number and not (number.isdecimal() and int(number) > 0):
         raise UsageError(f"{text}: write NAME:COUNT, with a count above 0")
@@ -88,10 +91,15 @@ def make_puzzles(chosen: PuzzleSet, seed: int) -> Iterator[dict[str, Any]]:
     derived = derive_seed(chosen.name, seed)
     try:
         puzzles = _create(chosen.name, size=chosen.count, seed=derived, **chosen.options)
+        for index in range(chosen.count):
+            yield puzzles[index]
     except (AssertionError, TypeError, ValueError) as error:
         raise UsageError(f"{chosen.name}: {error}") from error
-    for index in range(chosen.count):
-        yield puzzles[index]
+    except Exception as error:
+        # Values that the set does not check make it raise anything, also at a later puzzle.
+        given = ", ".join(f"{name}={value}" for name, value in chosen.options.items())
+        problem = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{chosen.name} with {given or 'its defaults'}: {problem}") from error
 
 
 def derive_seed(name: str, seed: int) -> int:

@@ -76,6 +76,16 @@ def test_values_that_a_set_refuses_are_an_error_of_usage() -> None:
         list(make_puzzles(parse_set("gcd:1,min_numbers=9"), 1))
 
 
+def test_values_that_make_a_set_raise_are_named() -> None:
+    with pytest.raises(UsageError, match=r"aiw with task_types=\['siblings'\].*: AttributeError"):
+        examples('aiw:3,task_types=["siblings"],task_type_weights=[1.0]')
+
+
+def test_a_list_is_one_value() -> None:
+    chosen = parse_set('aiw:3,task_types=["siblings","friends"],max_entities=4')
+    assert chosen.options == {"task_types": ["siblings", "friends"], "max_entities": 4}
+
+
 def test_refused_are_only_sets_that_exist() -> None:
     assert set(REFUSED) <= set(factory.DATASETS)
 
