@@ -75,6 +75,20 @@ class Prepared:
         return {} if self.blocked is None else self.blocked.counts.hits
 
 
+def parse_columns(given: Sequence[str], known: Sequence[str]) -> dict[str, str]:
+    """Columns of the files by names of the task's, from ``NAME=COLUMN``. UsageError for another
+    text or NAME."""
+    columns = {}
+    for text in given:
+        name, equals, column = text.partition("=")
+        if not equals or name not in known:
+            raise UsageError(
+                f"--column {text}: write NAME=COLUMN, with a NAME of {', '.join(known)}"
+            )
+        columns[name] = column
+    return columns
+
+
 def prepare_task(
     task: RecordFormat,
     data: Sequence[Path],

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,10 +29,11 @@ from engine.data.prepare_task import (
     Prepared,
     PrepareOptions,
     Report,
+    parse_columns,
     prepare_task,
     report_nothing,
 )
-from engine.data.records import SUFFIXES, read_records
+from engine.data.records import SUFFIXES, read_records, require_file
 from engine.host.environment import gpus
 from engine.own_reward.files import find_function
 from engine.own_reward.function import TASK, RewardFunction
@@ -183,6 +184,7 @@ def write_config(
     task: str | None = None,
     reward: str | None = None,
     tools: Path | None = None,
+    columns: Sequence[str] = (),
     report: Report = report_nothing,
 ) -> NewConfig:
     """Write ``configs/NAME.yaml`` for ``data``; ``name`` is by default the file's stem, or of
@@ -190,12 +192,14 @@ def write_config(
 
     The ``task``, or the ``reward`` as ``FILE`` or ``FILE:FUNCTION``, scores the answers. For these,
     records of another form than GRPO's are prepared in ``data/NAME/``; ``data`` is then whatever
-    ``prepare`` takes, and ``report`` gets its progress. The model may call the functions of
-    ``tools``. UsageError if the data cannot be trained on, if there is no such function, or if a
-    config of that name exists; then nothing is written.
+    ``prepare`` takes, ``columns`` are ``NAME=COLUMN``, and ``report`` gets its progress. The model
+    may call the functions of ``tools``. UsageError if the data cannot be trained on, if there is no
+    such function, or if a config of that name exists; then nothing is written.
     """
     is_scored = task is not None or reward is not None
     if not data.is_file() and not (is_scored and _is_source(data, task)):
+        if is_scored:
+            require_file(data)
         is_on_hub = HubSource.parse(str(data)) is not None
         advice = f"; for a data set of the hub, add --task {_QUESTIONS}" if is_on_hub else ""
         raise UsageError(f"{data} is not a file; give a .jsonl or .parquet file{advice}")
@@ -220,7 +224,9 @@ def write_config(
         raise UsageError(f"{path} exists; choose another name with --name")
     prepared = None
     if not is_ready:
-        data, prepared = _prepare(data, name, task, report)
+        data, prepared = _prepare(data, name, task, columns, report)
+    elif columns:
+        raise UsageError(f"--column {columns[0]}: {data} is not prepared, so no column is chosen")
     on_gpu, validation = bool(gpus()), _find_validation(data)
     config = template.format(
         data=_quote(data),
@@ -276,7 +282,9 @@ def _is_source(data: Path, task: str | None) -> bool:
     return OwnRecords.parse(text) is not None or HubSource.parse(text) is not None
 
 
-def _prepare(data: Path, name: str, task: str | None, report: Report) -> tuple[Path, Prepared]:
+def _prepare(
+    data: Path, name: str, task: str | None, columns: Sequence[str], report: Report
+) -> tuple[Path, Prepared]:
     """Write the files of the task, or for an own reward function, to ``data/NAME``."""
     folder = Path("data", name)
     train = folder / TRAIN
@@ -286,7 +294,8 @@ def _prepare(data: Path, name: str, task: str | None, report: Report) -> tuple[P
         )
     chosen = find_format(ROWS.name if task is None else task)
     inputs = find_inputs([data], HubChoice(), os.environ)
-    options = PrepareOptions(folder, names=inputs.names)
+    chosen_columns = parse_columns(columns, list(chosen.columns))
+    options = PrepareOptions(folder, chosen_columns, names=inputs.names)
     return train, prepare_task(chosen, inputs.paths, [], options, report)
 
 

@@ -53,11 +53,13 @@ def _is_bf16(value: Any) -> bool:
 
 
 def _every(value: Any) -> Any:
-    return value if value in (None, -1) or int(value) > 0 else -1
+    if value is not None and type(value) is not int:
+        raise _NoCounterpartError(f"{value!r} is not a number of steps")
+    return value if value is None or value > 0 else -1
 
 
 def _interval(value: Any) -> int:
-    if not isinstance(value, int) or value < 1:
+    if type(value) is not int or value < 1:
         raise _NoCounterpartError("without an interval, data.val_file is used after each epoch")
     return value
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping
+
+_ARGUMENT = re.compile(r"\$(?:([0-9])|\{([0-9]+)\})")
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 
 
 def compute(expression: str, find_value: Callable[[str], object]) -> str | None:
@@ -13,16 +17,29 @@ def compute(expression: str, find_value: Callable[[str], object]) -> str | None:
     ``find_value`` returns the value of a variable.
     """
     try:
-        tree = ast.parse(expression.replace("$", " ").strip(), mode="eval")
+        filled = _ARGUMENT.sub(
+            lambda match: _argument(match[1] or match[2], find_value), expression
+        )
+        tree = ast.parse(filled.replace("$", " ").strip(), mode="eval")
         return str(_integer(tree.body, find_value))
     except (SyntaxError, ValueError, ArithmeticError):
         return None
+
+
+def _argument(number: str, find_value: Callable[[str], object]) -> str:
+    """The value of ``$1``, which is no name."""
+    value = find_value(number)
+    if not isinstance(value, str) or not _INTEGER.fullmatch(value):
+        raise ValueError("not an integer")
+    return f"({value})"
 
 
 def _integer(node: ast.expr, find_value: Callable[[str], object]) -> int:
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return node.value
     if isinstance(node, ast.Name) and isinstance(value := find_value(node.id), str):
+        if not _INTEGER.fullmatch(value):  # 010 is octal, and text is another expression.
+            raise ValueError("not an integer")
         return int(value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_integer(node.operand, find_value)

@@ -6,9 +6,11 @@ loop or under a condition. A word that contains it keeps the reason.
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 
 from engine.base.masking import names_secret
 from engine.translate.shell_arithmetic import compute
@@ -45,22 +47,30 @@ class Script:
 
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=", re.ASCII)
-_VARIABLE = re.compile(r"([A-Za-z_]\w*|[0-9]+|[@*#])(?:\[[@*]\])?(?:(:?[-=?+])(.*))?", re.DOTALL)
+_VARIABLE = re.compile(r"([A-Za-z_]\w*|[0-9]+|[@*#])(\[[@*]\])?(?:(:?[-=?+])(.*))?", re.DOTALL)
 _OPENING = frozenset(("if", "while", "until", "for", "select", "case", "function", "{"))
 _HEADED = frozenset(("for", "select", "case", "function"))
 """Those that are followed by words that are no command."""
 _BETWEEN = frozenset(("then", "elif", "else", "do", "!", "time"))
 _CLOSING = frozenset(("fi", "done", "esac", "}"))
 _ENDS = frozenset(("\n", ";", ";;", "&", "&&", "||", "|", "|&"))
+_PIPES = frozenset(("|", "|&"))
 _DECLARES = frozenset(("export", "declare", "local", "readonly", "typeset"))
 _TESTS = frozenset(("[", "[[", "test"))
 _QUIET = frozenset(("set", "shift", "unset", "echo", ":", "true", "exit", "wait", "shopt", "trap"))
 _SURE = _DECLARES | _QUIET | {"cd", "mkdir", "source", "."}
 """Commands after which ``&&`` goes on."""
 
+_CONDITION = "condition"
+"""A group in braces after ``&&`` or ``||``."""
+_SETTERS = frozenset(("let", "read", "mapfile", "readarray", "getopts", "eval"))
+"""Commands that set the variables that their words name."""
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WORKING_FOLDER = ("$(pwd)", "`pwd`")
 """A command that every shell has built in, and that only names its folder."""
 
+_LONG_SECRET = 8
+"""Characters."""
 _MOST_TEXT = 10_000_000
 """Characters of all expansions; those of a long script are some 10,000."""
 
@@ -81,10 +91,24 @@ def follow(script: str, arguments: Sequence[str], environment: Mapping[str, str]
     )
     own = [export for command in follower.commands for export in command.exports]
     named = [*follower.values.items(), *((export.name, export.value) for export in own)]
-    secrets = {
+    secrets = follower.secrets | {
         value for name, value in named if isinstance(value, str) and names_secret(name, value)
     }
+    exports = tuple(_without_secret(export, secrets) for export in exports)
     return Script(tuple(follower.commands), exports, frozenset(secrets))
+
+
+def holds_secret(text: str, secrets: Iterable[str]) -> bool:
+    """Whether a text is a secret, or contains one that is long enough not to be there by chance."""
+    return any(
+        text == secret or (len(secret) >= _LONG_SECRET and secret in text) for secret in secrets
+    )
+
+
+def _without_secret(export: Export, secrets: Set[str]) -> Export:
+    if isinstance(export.value, str) and holds_secret(export.value, secrets):
+        return replace(export, value=Unknown(f"a secret: set {export.name} in .env"))
+    return export
 
 
 def _as_text(value: _Value) -> str | Unknown:
@@ -100,6 +124,13 @@ class _Follower:
         self.exported: dict[str, int] = {}
         self.used: set[str] = set()
         self.commands: list[Command] = []
+        self.secrets: set[str] = set()
+        """Values that stand in the place of a secret, such as the default of its variable."""
+        self._assigned: Counter[str] = Counter()
+        """How often the script sets a variable, in any place."""
+        self._has_exited = False
+        self._is_apart = False
+        """Whether the command runs in a process of its own: in a pipe, or in the background."""
         self._opened: list[tuple[str, int]] = []
         """Loops, conditions and functions around the place, with their lines."""
         self._expanded = 0
@@ -109,8 +140,10 @@ class _Follower:
         """Whether ``&&`` or ``||`` decides about the next command."""
 
     def follow(self, tokens: list[Word | Mark]) -> None:
+        heads = (_ASSIGNED.match(token.raw) for token in tokens if isinstance(token, Word))
+        self._assigned.update(head[1] for head in heads if head)
         at = 0
-        while at < len(tokens):
+        while at < len(tokens) and not self._has_exited:
             at = self._command(tokens, at)
 
     def _command(self, tokens: list[Word | Mark], at: int) -> int:
@@ -134,17 +167,23 @@ class _Follower:
             elif token.text == ")" and self._is_in("case"):
                 words = []  # They are the pattern.
             elif token.text == ")":
+                self._run(words, arrays)
                 self._close()
+                words = []
                 break
             elif token.text == "|" and self._is_in("case") and len(words) == 1:
                 words = []
             elif token.text in _ENDS:
+                is_piped = token.text in _PIPES
+                self._is_apart = self._is_apart or is_piped or token.text == "&"
                 self._run(words, arrays)
+                self._is_apart = is_piped
                 self._note_end(token.text, words)
                 return at
             else:
                 at += 1  # The target of a redirection.
         self._run(words, arrays)
+        self._is_apart = False
         self._note_end("", words)
         return at
 
@@ -152,7 +191,8 @@ class _Follower:
         """Note a word that opens, divides or closes a loop, a condition or a group."""
         name = word.raw
         if name in _OPENING:
-            self._opened.append((name, word.line))
+            is_group = name == "{" and self._is_uncertain
+            self._opened.append((_CONDITION if is_group else name, word.line))
             return name not in _HEADED
         if name in _CLOSING:
             self._close()
@@ -190,8 +230,10 @@ class _Follower:
     def _uncertainty(self, line: int) -> str | None:
         """Why a variable that is set here may have another value, or none."""
         for kind, opened in self._opened:
-            if kind not in ("{", "("):
+            if kind != "{":
                 return f"{_BLOCKS.get(kind, 'a block')} in line {opened} decides it"
+        if self._is_apart:
+            return f"a pipe or a background process in line {line} sets it for itself"
         return f"a condition in line {line} decides it" if self._is_uncertain else None
 
     def _run(self, words: list[Word], arrays: Mapping[int, list[Word]]) -> None:
@@ -202,6 +244,9 @@ class _Follower:
         if not words:
             return
         first = words[min(count, len(words) - 1)].raw
+        if first.startswith("(("):
+            self._forget(words, f"(( )) in line {words[0].line} may set it")
+            return
         if count == len(words) or first in _DECLARES:
             self._assign(words, arrays, is_export=first == "export" and count < len(words))
         elif first in _HEADED:
@@ -210,9 +255,26 @@ class _Follower:
             return
         elif first in _QUIET:
             self._shell_command(first, words[count:])
+        elif first in _SETTERS or (first == "printf" and any(word.raw == "-v" for word in words)):
+            self._forget(words[count + 1 :], f"{first} in line {words[0].line} may set it")
         elif arguments := [item for word in words[count:] for item in self._expand(word)]:
             exports = tuple(map(self._export, words[:count]))
+            if first == "cd":
+                self._change_folder(arguments[1:], words[count].line)
             self.commands.append(Command(words[count].line, tuple(arguments), exports))
+
+    def _forget(self, words: Sequence[Word], reason: str) -> None:
+        """The variables that these words name may have been set."""
+        for name in _NAME.findall(" ".join(word.raw for word in words)):
+            self.values[name] = Unknown(reason)
+
+    def _change_folder(self, folders: Sequence[Argument], line: int) -> None:
+        before, reason = self.values.get("PWD", ""), self._uncertainty(line)
+        known = [item.text for item in folders if item.problem is None and item.text != "-"]
+        if reason is None and len(known) == len(folders) == 1 and isinstance(before, str):
+            self.values["PWD"] = posixpath.normpath(posixpath.join(before, known[0]))
+        else:
+            self.values["PWD"] = Unknown(reason or f"cd in line {line} decides it")
 
     def _head(self, words: list[Word]) -> None:
         """The first line of a loop: its variable has several values."""
@@ -228,19 +290,28 @@ class _Follower:
 
     def _shell_command(self, name: str, words: list[Word]) -> None:
         """Follow a command of the shell itself that changes arguments or variables."""
+        if name == "exit":
+            self._has_exited = not self._opened and not self._is_uncertain and not self._is_apart
+        elif name == ":":
+            for word in words[1:]:
+                self._expand(word)  # ``: ${NAME:=value}`` sets it.
         if name in ("set", "shift") and (reason := self._uncertainty(words[0].line)):
-            is_changed = name == "shift" or any(word.raw == "--" for word in words)
+            is_changed = name == "shift" or _sets_arguments(words)
             self._unknown_arguments = reason if is_changed else self._unknown_arguments
             return
         if name == "shift":
-            number = words[1].raw if len(words) > 1 else "1"
-            del self.arguments[: int(number) if number.isdecimal() else 0]
+            given = [item for word in words[1:] for item in self._expand(word)]
+            number = given[0].text if given else "1"
+            if not number.isdecimal() or any(item.problem for item in given):
+                self._unknown_arguments = f"shift in line {words[0].line} decides them"
+            elif int(number) <= len(self.arguments):
+                del self.arguments[: int(number)]
         elif name == "unset":
             for word in words[1:]:
                 self.values.pop(word.raw, None)
-        elif name == "set" and "--" in (raw := [word.raw for word in words]):
-            following = words[raw.index("--") + 1 :]
-            after = words[len(words) - len(following) :]
+        elif name == "set" and _sets_arguments(words):
+            raw = [word.raw for word in words]
+            after = words[raw.index("--") + 1 if "--" in raw else 1 :]
             self.arguments = [item for word in after for item in self._expand(word)]
 
     def _assign(
@@ -268,7 +339,12 @@ class _Follower:
     def _value(self, word: Word, head: str, array: list[Word] | None) -> _Value:
         if array is not None:
             return tuple(item for part in array for item in self._expand(part))
-        return self._fields(word, _without_head(word, head), splits=False).value()
+        pieces = _without_head(word, head)
+        value, home = self._fields(word, pieces, splits=False).value(), self.values.get("HOME")
+        begins = pieces[0].text.partition("/")[0] == "~" and not pieces[0].is_quoted
+        if begins and isinstance(value, str) and isinstance(home, str):
+            return home + value[1:]
+        return value
 
     def _expand(self, word: Word) -> list[Argument]:
         return self._fields(word, word.pieces, splits=True).arguments()
@@ -309,8 +385,10 @@ class _Follower:
         match = _VARIABLE.fullmatch(piece.text)
         if match is None:
             return Unknown(f"${{{piece.text}}} needs a shell")
-        name, sign, default = match[1], match[2] or "", match[3] or ""
+        name, subscript, sign, default = (group or "" for group in match.groups())
         value = self._of_name(name)
+        if isinstance(value, tuple):
+            value = self._of_array(value, name, subscript, is_quoted=piece.is_quoted)
         is_set = value is not None and not (sign.startswith(":") and value in ("", ()))
         if sign.endswith("+"):
             return self._default(word, default) if is_set else ""
@@ -318,12 +396,32 @@ class _Follower:
             return value
         if sign.endswith(("-", "=")):
             chosen = self._default(word, default)
+            if isinstance(chosen, str) and names_secret(name, chosen):
+                self.secrets.add(chosen)
+                return Unknown(f"{name} is a secret: set it in .env")
             if sign.endswith("="):
-                self.values[name] = chosen
+                reason = self._uncertainty(word.line)
+                self.values[name] = chosen if reason is None else Unknown(reason)
             return chosen
         if name.isdecimal():
             return Unknown(f"it is argument {name} of the script; give it after the file")
         return Unknown(f"{name} is not set in the script")
+
+    def _of_array(
+        self, array: tuple[Argument, ...], name: str, subscript: str, *, is_quoted: bool
+    ) -> _Value:
+        """``$A`` is the first element, ``"${A[*]}"`` all of them as one word."""
+        if name != "@" and name != "*" and not subscript:
+            array = array[:1]
+        elif not is_quoted or (name != "*" and subscript != "[*]"):
+            return array
+        problem = next((item.problem for item in array if item.problem), None)
+        if problem is not None:
+            return Unknown(problem)
+        between = self.values.get("IFS", " ")
+        if not isinstance(between, str):
+            return Unknown("IFS decides it")
+        return between[:1].join(item.text for item in array)
 
     def _of_name(self, name: str) -> _Value | None:
         """The value of a variable; None if it has none."""
@@ -331,6 +429,9 @@ class _Follower:
             return self._argument(name)
         self.used.add(name)
         value = self.values.get(name)
+        for kind, line in self._opened:
+            if kind == "function" and self._assigned[name] > 1:
+                return Unknown(f"{name} may be set again before the function in line {line} runs")
         if isinstance(value, str) and names_secret(name, value):
             return Unknown(f"{name} is a secret: set it in .env")
         return value
@@ -356,10 +457,21 @@ class _Follower:
         return self._fields(word, read_text(text), splits=False).value()
 
 
-_BLOCKS = {"function": "the function", "case": "the case"} | {
+_BLOCKS = {
+    "function": "the function",
+    "case": "the case",
+    "(": "the subshell",
+    _CONDITION: "a condition",
+} | {
     name: f"the loop '{name}'" if name in ("for", "while", "until") else f"the '{name}'"
     for name in ("for", "while", "until", "if", "select")
 }
+
+
+def _sets_arguments(words: Sequence[Word]) -> bool:
+    """Whether ``set`` gets arguments of the script: after ``--``, or at once."""
+    raw = [word.raw for word in words[1:]]
+    return "--" in raw or (bool(raw) and not raw[0].startswith(("-", "+")))
 
 
 def _added(before: _Value, value: _Value) -> _Value:
@@ -368,6 +480,9 @@ def _added(before: _Value, value: _Value) -> _Value:
         return before if isinstance(before, Unknown) else value
     if isinstance(before, str) and isinstance(value, str):
         return before + value
+    if isinstance(before, tuple) and isinstance(value, str):  # It is added to the first element.
+        first = before[0] if before else Argument(0, "")
+        return (replace(first, text=first.text + value), *before[1:])
     return _listed(before) + _listed(value)
 
 

@@ -14,7 +14,7 @@ from engine.base.errors import UsageError, nearest, shorten
 from engine.base.masking import mask_words, names_secret
 from engine.recipe.recipe import parse_override
 from engine.translate.shell_fields import Argument, Unknown
-from engine.translate.shell_script import Command, Export, Script, follow
+from engine.translate.shell_script import Command, Export, Script, follow, holds_secret
 from engine.translate.shell_words import ShellError
 from engine.translate.translation import Row, left_out
 
@@ -36,6 +36,10 @@ _OF_VERL = re.compile(r"verl\.trainer\.(\w+)|(?:.*/)?verl/trainer/(\w+)\.py")
 _ENVIRONMENT = ("HOME", "USER")
 _KEY = re.compile(r"(\+\+|\+|~)?([\w./@-]+)(?:=(.*))?", re.DOTALL)
 _DOTTED = re.compile(r"(?:\+{1,2}|~)?\w+\.[\w.]+=")
+_NUMBER = re.compile(
+    r"[-+]?(?:(?:0|[1-9]\d*)(?:_\d+)*(?:\.[\d_]*)?|\.\d[\d_]*)(?:e[-+]?\d+)?|[-+]?\.?(?:inf|nan)",
+    re.IGNORECASE | re.ASCII,
+)
 _MAPPING_COLON = re.compile(r"([{,]\s*['\"]?[\w./-]+['\"]?):(?=\S)")
 
 
@@ -205,15 +209,19 @@ def _value(key: str, raw: str) -> Any:
     if not raw:
         return ""
     text = _MAPPING_COLON.sub(r"\1: ", raw) if raw.startswith(("{", "[{")) else raw
-    return parse_override(f"{key}={text}")[1]
+    value = parse_override(f"{key}={text}")[1]
+    # YAML reads more words as flags and numbers than Hydra: on, 010, 0x10, 1:30.
+    is_flag = isinstance(value, bool) and raw.lower() not in ("true", "false")
+    is_number = isinstance(value, int | float) and not _NUMBER.fullmatch(raw)
+    return raw if is_flag or (is_number and not isinstance(value, bool)) else value
 
 
 def _without_secret(argument: Argument, script: Script) -> Argument:
     """The word, or only its key if it has the value of a secret variable of the script."""
-    if not any(secret in argument.text for secret in script.secrets):
-        return argument
     key, _, value = argument.text.partition("=")
-    is_key = not any(secret in key for secret in script.secrets)
+    if not any(holds_secret(text, script.secrets) for text in (argument.text, value)):
+        return argument
+    is_key = not holds_secret(key, script.secrets)
     return Argument(
         argument.line, f"{key}=…" if is_key and value else "…", "a secret: set it in .env"
     )

@@ -50,6 +50,10 @@ def init(
         Path | None,
         typer.Option(metavar="FILE", help="Python file of tools that the model may call"),
     ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=COLUMN", help="A column by another name: question=Frage"),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a first config for a data file to configs/.
@@ -62,7 +66,16 @@ def init(
     from engine.launch.new_config import write_config
 
     with record_progress(as_json) as report:
-        new = write_config(data, name, model, task=task, reward=reward, tools=tools, report=report)
+        new = write_config(
+            data,
+            name,
+            model,
+            task=task,
+            reward=reward,
+            tools=tools,
+            columns=column or (),
+            report=report,
+        )
     lines = [f"wrote {new.path}"]
     if new.prepared is not None:
         lines = [*format_prepared(new.prepared, new.data.parent), *lines]

@@ -126,7 +126,7 @@ def prepare(
     written once, and none is in both files. A benchmark is one file for evaluate.
     """
     from engine.data.hub_data import HubChoice
-    from engine.data.prepare_task import PrepareOptions
+    from engine.data.prepare_task import PrepareOptions, parse_columns
     from engine.tasks.registry import find_format
 
     choice = HubChoice(split, config_name, revision)
@@ -150,7 +150,7 @@ def prepare(
     chosen = find_format(task or _TASK)
     makes_records = chosen.make_records is not None
     folder = out or Path("data", chosen.name if makes_records else data[0].stem)
-    columns = _columns(column or [], list(chosen.columns))
+    columns = parse_columns(column or [], list(chosen.columns))
     share = _VAL_SHARE if val_share is None else val_share
     options = PrepareOptions(folder, columns, system, share, seed, skip_unusable, blocklist)
     answer(*_prepare_task(chosen, data, val or [], choice, val_split, options, as_json), as_json)
@@ -254,18 +254,6 @@ def _remark_lines(prepared: Prepared) -> Iterator[str]:
     if prepared.blocked is not None:
         yield from prepared.blocked.format_lines()
     yield from (f"warning: {limit}" for limit in prepared.limits)
-
-
-def _columns(given: list[str], known: list[str]) -> dict[str, str]:
-    columns = {}
-    for text in given:
-        name, equals, column = text.partition("=")
-        if not equals or name not in known:
-            raise UsageError(
-                f"--column {text}: write NAME=COLUMN, with a NAME of {', '.join(known)}"
-            )
-        columns[name] = column
-    return columns
 
 
 COMMAND = Command(prepare, Task.PREPARE)

@@ -160,6 +160,27 @@ def test_records_of_a_task_are_prepared(suffix: str) -> None:
     assert recipe.get("reward.custom_reward_function.path") == "task://questions"
 
 
+def test_columns_of_other_names_are_given() -> None:
+    jsonl_file("f.jsonl", {"Frage": "2 + 3?", "Antwort": 5})
+    with Path("f.jsonl").open("a") as file:
+        file.write(json.dumps({"Frage": "2 + 4?", "Antwort": 6}) + "\n")
+    with pytest.raises(UsageError, match="--column question=COLUMN"):
+        write_config(Path("f.jsonl"), task="questions")
+    columns = ("question=Frage", "answer=Antwort")
+    new = write_config(Path("f.jsonl"), task="questions", columns=columns)
+    assert new.prepared is not None and new.prepared.train == 1
+
+
+def test_columns_are_refused_for_a_file_that_is_used_as_it_is() -> None:
+    with pytest.raises(UsageError, match="--column question=Frage"):
+        write_config(sums_file(), task="questions", columns=("question=Frage",))
+
+
+def test_a_missing_file_of_records_is_named_with_the_formats() -> None:
+    with pytest.raises(UsageError, match=r"none\.csv does not exist; give a file .*\.csv"):
+        write_config(Path("none.csv"), task="questions")
+
+
 def test_records_for_an_own_reward_keep_their_prompts() -> None:
     Path("my.py").write_text("def compute_score(**_): ...\n")
     new = write_config(questions_file("q.jsonl"), "mine", reward="my.py")

@@ -169,3 +169,87 @@ def test_a_value_that_doubles_without_end_is_refused(start: str, step: str) -> N
 def test_any_text_is_followed_or_refused(script: str) -> None:
     with suppress(ShellError):
         assert isinstance(follow(script, ["x"], {}), Script)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("show $(($1 * 2)) $((${2}+1))", ["16", "5"]),
+        ("N=1\ncd /tmp\nshow $PWD $(pwd)/a", ["/tmp", "/tmp/a"]),
+        ("A=(a=1 b=2)\nshow $A", ["a=1"]),
+        ("A=(a=1 b=2)\nA+=0\nshow ${A[@]}", ["a=10", "b=2"]),
+        ('A=(a b)\nIFS=,\nshow "[${A[*]}]"', ["[a,b]"]),
+        ('n=1\nshift $n\nshow "$@"', ["4"]),
+        ('shift 5\nshow "$@"', ["8", "4"]),
+        ('set a=4\nshow "$@"', ["a=4"]),
+        (": ${N:=8}\nshow $N", ["8"]),
+        ("D=~/data\nshow $D", ["/home/ann/data"]),
+        ("N=1\n(true)\nshow $N", ["1"]),
+    ],
+)
+def test_words_are_those_that_bash_passes(script: str, words: list[str]) -> None:
+    commands = follow(script, ["8", "4"], {"HOME": "/home/ann", "PWD": "/work"}).commands
+    [command] = [each for each in commands if each.arguments[0].text == "show"]
+    assert [argument.text for argument in command.arguments[1:]] == words
+    program = f"show() {{ printf '%s\\n' \"$@\"; }}\n{script}"
+    bash = subprocess.run(
+        ["bash", "-c", program, "script", "8", "4"],
+        env={"HOME": "/home/ann"},
+        cwd="/",
+        capture_output=True,
+        check=True,
+    )
+    assert bash.stdout.decode().splitlines() == words
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "N=010\nshow $((N * 2))",
+        'N=3\n[ "$1" = a ] && { X=1; N=2; }\nshow $N',
+        "N=3\n(N=4)\nshow $N",
+        "N=3\necho x | N=4\nshow $N",
+        "N=3\nN=4 &\nshow $N",
+        "N=4\n((N*=2))\nshow $N",
+        "N=4\n(( N = 8 ))\nshow $N",
+        "N=4\nlet N=8\nshow $N",
+        "N=4\nread N <<< 8\nshow $N",
+        "N=4\nprintf -v N %d 8\nshow $N",
+        'N=4\neval "N=8"\nshow $N',
+        "N=1\nrun() { show $N; }\nN=2\nrun",
+        "cd $(mktemp -d)\nshow $PWD",
+        "shift $(true)\nshow $1",
+    ],
+)
+def test_what_only_a_shell_can_know_has_a_reason(script: str) -> None:
+    commands = follow(script, ["8"], {"PWD": "/work"}).commands
+    [command] = [each for each in commands if each.arguments[0].text == "show"]
+    assert [argument.problem is None for argument in command.arguments[1:]] == [False]
+
+
+def test_nothing_after_an_exit_is_followed() -> None:
+    assert follow("[ a ] || exit 1\nshow a\nexit 0\nshow b", (), {}).commands[0].arguments[1:]
+    assert words_of("[ a ] || exit 1\nshow a\nexit 0\nshow b") == ["a"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "show ${API_KEY:-hunter2hunter2}",
+        "export API_KEY=hunter2hunter2\nexport VLLM_X=hunter2hunter2\nshow a",
+        "export VLLM_X=${API_KEY:-hunter2hunter2}\nshow a",
+    ],
+)
+def test_a_secret_is_in_no_word_and_no_export(script: str) -> None:
+    followed = follow(script, (), {})
+    words = [argument for command in followed.commands for argument in command.arguments]
+    shown = [each.text for each in words if each.problem is None]
+    values = [each.value for each in followed.exports if each.name != "API_KEY"]
+    assert "hunter2" not in " ".join(shown)
+    assert not [value for value in values if isinstance(value, str)]
+    assert "hunter2hunter2" in followed.secrets
+
+
+def test_a_short_secret_hides_no_other_words() -> None:
+    script = "export OPENAI_API_KEY=a\nshow algorithm.adv_estimator=grpo"
+    assert words_of(script) == ["algorithm.adv_estimator=grpo"]
