@@ -11,12 +11,14 @@ from typing import Any
 from engine.base.errors import UsageError
 from engine.base.shell import format_command
 from engine.base.values import format_config_value
+from engine.data.contract import read_facts
 from engine.own_reward.function import KEY as OWN_REWARD
-from engine.own_reward.function import PACKAGE
+from engine.own_reward.function import PACKAGE, TASK
 from engine.recipe.compose import OVERLONG_BUFFER, VERL_MANAGERS, on_cpu
 from engine.recipe.keys import flatten, is_open, moved_to, verl_defaults, verl_version
 from engine.recipe.recipe import Recipe
 from engine.runs.kinds import GRPO
+from engine.tasks.registry import tasks
 from engine.translate.translation import Row, checked, left_out, no_such_key
 from engine.translate.verl_script import GROUP, Override, TrainerCall, export_rows
 
@@ -120,8 +122,26 @@ def _reward(rows: Iterable[Row]) -> Iterator[Row]:
         longest = dict(flatten(verl_defaults())) | chosen
         values = {_LONGEST: longest["data.max_response_length"]}
         yield Row("", None, values, "the longest response, as in verl's recipe")
-    if not chosen.get(f"{OWN_REWARD}.path"):
+    if chosen.get(f"{OWN_REWARD}.path"):
+        return
+    if (task := _task_of(chosen.get("data.train_files"))) is not None:
+        path = {f"{OWN_REWARD}.path": f"{TASK}{task}"}
+        yield Row("", None, path, f"no function in the script: the data is of the task {task}")
+    else:
         yield Row("", None, _REWARD, "no function in the script: verl's score by data_source")
+
+
+def _task_of(data: Any) -> str | None:
+    """The task that the first file of the data was prepared for; None if it has none, or is not
+    there. verl does not know its ``data_source``."""
+    first = data[0] if isinstance(data, list) and data else data
+    if not isinstance(first, str) or not Path(first).is_file():
+        return None
+    try:
+        facts = read_facts(Path(first))
+    except UsageError:
+        return None
+    return facts.preset if facts is not None and facts.preset in tasks() else None
 
 
 def _name(path: Path, rows: Iterable[Row]) -> Iterator[Row]:

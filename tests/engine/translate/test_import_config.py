@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
+from engine.data.contract import FileFacts, write_rows
 from engine.recipe.recipe import load_recipe
 from engine.translate.import_config import ImportedConfig, plan_import, write_import
 from engine.translate.shell_fields import Argument
@@ -75,6 +76,17 @@ def test_every_key_of_a_script_has_a_row_with_its_line() -> None:
 
 def test_without_a_reward_function_verl_scores_by_data_source() -> None:
     chosen = values(call())
+    assert chosen["reward.custom_reward_function.path"] == "pkg://engine.train.verl_score"
+
+
+def test_data_that_was_prepared_for_a_task_is_scored_by_it(tmp_path: Path) -> None:
+    data = tmp_path / "train.parquet"
+    facts = FileFacts("questions", "train", False, None, 1)
+    write_rows(data, [{"data_source": "questions", "extra_info": {}}], facts)
+    chosen = values(call(f"data.train_files={data}"))
+    assert chosen["reward.custom_reward_function.path"] == "task://questions"
+    data.write_bytes(b"torn")
+    chosen = values(call(f"data.train_files={data}"))
     assert chosen["reward.custom_reward_function.path"] == "pkg://engine.train.verl_score"
 
 
