@@ -106,7 +106,7 @@ class NewConfigDialog(Dialog[str]):
                 field = Input(id=name, placeholder=placeholder)
                 field.border_title = title
                 yield field
-            yield Static(id="told", markup=False)
+            yield Static(id="status", markup=False)
 
     def on_mount(self) -> None:
         self._suggest()
@@ -150,16 +150,16 @@ class NewConfigDialog(Dialog[str]):
 
     @on(Described)
     def _show_description(self, message: Described) -> None:
-        self._tell(message.text, "quiet")
+        self._show_status(message.text, "quiet")
 
     @on(Input.Submitted)
     def _submit(self) -> None:
         values = {name: self.query_one(f"#{name}", Input).value.strip() for name in _FIELDS}
         if not values["data"]:
-            self._tell("Data: type the path of a file", "error")
+            self._show_status("Data: type the path of a file", "error")
             self.query_one("#data").focus()
             return
-        self._tell("Writing ...", "quiet")
+        self._show_status("Writing ...", "quiet")
         self._write(**values)
 
     @work(thread=True, exclusive=True, group="write", exit_on_error=False)
@@ -187,11 +187,11 @@ class NewConfigDialog(Dialog[str]):
 
     @on(Progressed)
     def _show_progress(self, message: Progressed) -> None:
-        self._tell(f"{count_of(message.read, 'record')} read ...", "quiet")
+        self._show_status(f"{count_of(message.read, 'record')} read ...", "quiet")
 
     @on(Refused)
     def _show_refusal(self, message: Refused) -> None:
-        self._tell(message.reason, "error")
+        self._show_status(message.reason, "error")
 
     @on(Written)
     def _close(self, message: Written) -> None:
@@ -204,9 +204,9 @@ class NewConfigDialog(Dialog[str]):
         self.app.notify(clean_text("\n".join(lines)), markup=False)
         self.dismiss(config.name)
 
-    def _tell(self, text: str, ink: str) -> None:
-        told = Content.styled(clean_text(text), f"${ink}")
-        self.query_one("#told", Static).update(inert(told))
+    def _show_status(self, text: str, ink: str) -> None:
+        status = Content.styled(clean_text(text), f"${ink}")
+        self.query_one("#status", Static).update(inert(status))
 
     def action_back(self) -> None:
         self.dismiss()
