@@ -243,7 +243,7 @@ def is_aflow(path: Path) -> bool:
 
 
 def read_aflow(path: Path) -> dict[str, Any]:
-    """The keys of a config, dotted. UsageError for a file that is none."""
+    """The dotted keys of a config. UsageError for a file that is no config."""
     try:
         text = files.read_regular(path, _LARGEST).decode()
         require_bounded(str(path), text)

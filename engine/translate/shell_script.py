@@ -59,7 +59,7 @@ _DECLARES = frozenset(("export", "declare", "local", "readonly", "typeset"))
 _TESTS = frozenset(("[", "[[", "test"))
 _QUIET = frozenset(("set", "shift", "unset", "echo", ":", "true", "exit", "wait", "shopt", "trap"))
 _SURE = _DECLARES | _QUIET | {"cd", "mkdir", "source", "."}
-"""Commands after which ``&&`` goes on."""
+"""Commands that are assumed to succeed, so that what follows ``&&`` is executed."""
 
 _CONDITION = "condition"
 """A group in braces after ``&&`` or ``||``."""
