@@ -166,7 +166,7 @@ SMALL_TASKS = {
         "puzzles",
         answer_of("puzzles"),
         sft_steps=60,
-        grpo_steps=40,
+        grpo_steps=120,
         response=16,
         source="gcd:500,min_numbers=2,max_numbers=2,max_value=40",
     ),

@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -24,6 +24,7 @@ from engine.host.programs import own_module, scope_prefix
 from engine.host.surroundings import surroundings
 from engine.launch.ray_target import follower_argv
 from engine.own_reward.files import code_files, input_files, keep_code, keep_inputs
+from engine.preflight.check import Check
 from engine.recipe.executed import require_own_code
 from engine.recipe.frozen import (
     config_of,
@@ -86,8 +87,14 @@ class LaunchPlan:
     parent: Parent | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     """Variables that every attempt's trainer gets besides those of the launching shell."""
+    warnings: tuple[str, ...] = ()
+    """What the preflight checks warn of, for the run's log."""
     folder_note: str = ""
     """Why the run does not save into the folder of its config, in one line."""
+
+    def with_warnings(self, checks: Iterable[Check]) -> LaunchPlan:
+        """The plan of a run whose log begins with these warnings."""
+        return replace(self, warnings=tuple(f"{check.id}: {check.message}" for check in checks))
 
 
 def plan(
@@ -276,6 +283,10 @@ def _create(directory: Path, contents: Mapping[str, Any], add_files: AddFiles) -
             ),
         )
         log_event(run, "config", changes=contents["changes"])
+        for path, fingerprint in (contents.get("data") or {}).items():
+            log_event(run, "dataset", path=path, **fingerprint)
+        for message in contents.get("warnings") or ():
+            log_event(run, "warning", message=message)
         staging.rename(directory)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
@@ -332,6 +343,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
         "total_steps": launch_plan.total_steps,
         "checkpoint_dir": checkpoint_dir(recipe),
         "parent": asdict(launch_plan.parent) if launch_plan.parent else None,
+        "warnings": list(launch_plan.warnings),
         "queue": ticket.to_json() if ticket else None,
         "ray": launch_plan.ray,
         # The trainer reads the recipe of the launch: the file may be edited while the run waits.

@@ -116,7 +116,7 @@ def launch_rerun(rerun: Rerun) -> RunDir:
     original = rerun.original
     if rerun.plan.ticket is None and not observed_state(original).has_ended:
         raise UsageError(f"run '{original.id}' has been resumed meanwhile. Apply the fix again")
-    made = launch(rerun.plan)
+    made = launch(rerun.plan.with_warnings(rerun.warnings))
     if not observed_state(original).has_ended:
         ask_stop(original, by="its fix")
     return made

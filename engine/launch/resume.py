@@ -13,7 +13,7 @@ from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.checkpoints.find import check_checkpoint
 from engine.checkpoints.ownership import Stamp, checkpoint_folder, read_stamp, taken
-from engine.checkpoints.step_folders import WantedFiles, complete_steps
+from engine.checkpoints.step_folders import WantedFiles, complete_steps, step_of
 from engine.history.train_log import read_steps
 from engine.host.surroundings import changed_files, changes, surroundings
 from engine.launch.launcher import start_supervisor
@@ -26,7 +26,7 @@ from engine.runs.events import clear_requests, log_event
 from engine.runs.kinds import COMMAND, read_kind
 from engine.runs.manifest import values_of
 from engine.runs.processes import members
-from engine.runs.rundir import RunDir
+from engine.runs.rundir import RunDir, find_run
 from engine.runs.state import RunState, describe, readable_state, with_first_start, write_state
 from engine.runs.trust import require, vouch
 from engine.supervise.cluster_jobs import left_on_cluster
@@ -40,6 +40,31 @@ class Resumed:
     step: int
     attempt: int
     warnings: tuple[str, ...]
+
+
+Source = tuple[RunDir, int | None]
+"""A run, and the step of the checkpoint to resume from; None: its last complete one."""
+
+
+def find_resumable(root: Path, run_or_checkpoint: str, from_step: int | None) -> Source:
+    """The run below ``root`` by its ID or by one of its checkpoints, ``FOLDER/global_step_N``.
+
+    UsageError for an unknown run, for a folder of checkpoints without the mark of its run, and for
+    two different steps.
+    """
+    path = Path(run_or_checkpoint)
+    step = step_of(path)
+    if step is None or not path.is_dir():
+        return find_run(root, run_or_checkpoint), from_step
+    stamp = read_stamp(path.parent)
+    if stamp is None:
+        raise UsageError(
+            f"{path.parent} does not name the run that saved it. Name the run: "
+            f"grubrics-tui resume RUN --from {step}"
+        )
+    if from_step not in (None, step):
+        raise UsageError(f"--from {from_step} and {path.name} are different steps. Give one")
+    return find_run(root, stamp.run), step
 
 
 def resume(run: RunDir, from_step: int | None = None) -> Resumed:

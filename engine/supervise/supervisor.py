@@ -46,6 +46,7 @@ from engine.supervise.adopted import Adopted, has_unknown_end
 from engine.supervise.final_state import Evidence, Exit, final_state
 from engine.supervise.follower_report import Report, read_report
 from engine.supervise.hang import Dumps, Hang, find_hang, find_stopped, sample_members, write_stacks
+from engine.supervise.milestones import CheckpointWatch, validation_of
 from engine.supervise.program_steps import ProgramSteps, open_steps
 from engine.supervise.queue import (
     DoctorCommand,
@@ -65,6 +66,7 @@ from engine.supervise.trainer import Trainer, recording, waiting_for
 TICK_S = 0.25
 HEARTBEAT_S = 2.0
 CODE_LOOK_S = 5.0
+CHECKPOINT_LOOK_S = 1.0
 SAMPLE_S = 2.0
 QUEUE_LOOK_S = 1.0
 GRACE_S = 2.0
@@ -108,6 +110,7 @@ class Supervisor:
         self._steps = open_steps(run, self.attempt, manifest)
         self._last_before = max((step.step for step in read_steps(run.train_log)), default=-1)
         self._console = Tail(self.attempt.console)
+        self._saved = CheckpointWatch(self.checkpoints)
         self._sampler = SystemSampler(run.path)
         self._stopping: Escalation | None = None
         self._waits_for_checkpoint = False
@@ -131,6 +134,7 @@ class Supervisor:
         self._begin(start)
         sample, beat = Every(SAMPLE_S, self._sample), Every(HEARTBEAT_S, self._set)
         watch_code = Every(CODE_LOOK_S, self._warn_of_edited_code)
+        watch_saves = Every(CHECKPOINT_LOOK_S, self._record_checkpoints)
         while self.trainer.exit is None:
             time.sleep(TICK_S)
             self.trainer.reap()
@@ -140,6 +144,7 @@ class Supervisor:
             sample()
             self._check_stall()
             watch_code()
+            watch_saves()
             beat()
             if self._guard.is_gone():
                 # No command could find, watch or stop this run any more.
@@ -150,6 +155,7 @@ class Supervisor:
         self._warn_of_edited_code()
         self._end_remaining()
         self._follow()
+        self._record_checkpoints()
         self._conclude(self.trainer.exit)
         self.writer.flush_until(LAST_WORDS_S)
         return self.trainer.exit.code or 0
@@ -278,6 +284,8 @@ class Supervisor:
             self._see_total(self._steps.total_steps)
         for step in steps:
             self.writer.step(replace(step, redone=step.redone or step.step <= self._last_before))
+            if (validation := validation_of(step)) is not None:
+                self.writer.event("validation", **validation)
             if step.step < 1:
                 continue
             if not is_history:
@@ -431,6 +439,8 @@ class Supervisor:
             write_error=self.writer.trouble,
         )
         state, reason = final_state(evidence)
+        if state == "failed":
+            self.writer.event("error", step=self.state.step, message=reason)
         self.writer.event("end", state=state, reason=reason, exit_code=exit_.code)
         if self._ticket is not None:
             ran_s, has_stepped = time.monotonic() - self._began, self._has_begun
@@ -461,6 +471,10 @@ class Supervisor:
     def _warn_of_edited_code(self) -> None:
         for path in self._code.changes():
             self.writer.event("warning", message=self._code.describe(path), path=str(path))
+
+    def _record_checkpoints(self) -> None:
+        for step, path in self._careful(lambda: list(self._saved.new())) or ():
+            self.writer.event("checkpoint", step=step, path=str(path))
 
     def _sample(self) -> None:
         members = self._processes()

@@ -103,7 +103,9 @@ def launch(
         if cluster:
             say(f"  {describe_target(cluster, recipe)}")
     # The others differ in seed and folder; each is checked again when its turn comes.
-    warnings = [f"{check.id}: {check.message}" for check in _checked(plans[0], root, cluster)]
+    checks = _checked(plans[0], root, cluster)
+    plans = [plan.with_warnings(checks) for plan in plans]
+    warnings = list(plans[0].warnings)
     warn(warnings)
     values = [_plan_json(plan, warnings) for plan in plans]
     if dry_run:

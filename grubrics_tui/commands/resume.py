@@ -7,18 +7,26 @@ from typing import Annotated
 import typer
 
 from engine.base.shell import format_command
-from engine.runs.rundir import find_run, runs_root
+from engine.runs.rundir import runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.follow import followed
-from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
+from grubrics_tui.commands.shared.options import JsonOption, RunsOption, TrustOption
 from grubrics_tui.commands.shared.output import answer, warn
 from grubrics_tui.commands.shared.run_text import outcome
 from grubrics_tui.commands.shared.trust import require_run_code_trust
 
 
 def resume(
-    run: RunArgument,
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|CHECKPOINT",
+            help="Run ID, unique prefix, or directory; or a checkpoint, FOLDER/global_step_N",
+            autocompletion=complete_run,
+        ),
+    ],
     from_step: Annotated[
         int | None,
         typer.Option(
@@ -37,10 +45,11 @@ def resume(
 
     With --wait, exits with 1 if the run does not finish.
     """
+    from engine.launch.resume import find_resumable, resume_plan
     from engine.launch.resume import resume as resume_run
-    from engine.launch.resume import resume_plan
 
-    chosen, argv = find_run(runs_root(runs), run), None
+    argv = None
+    chosen, from_step = find_resumable(runs_root(runs), run, from_step)
     require_run_code_trust(chosen, trust)
     if dry_run:
         resumed, argv = resume_plan(chosen, from_step)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.launch.launcher import LaunchPlan
+    from engine.preflight.check import Check
     from engine.recipe.steps import StepPlan
 
 _NOW, _TURN = "now", "in the queue"
@@ -91,9 +92,12 @@ class LaunchScreen(ScrolledScreen):
         runs_root: Path,
         order: Order | None = None,
         edited: Callable[[tuple[str, ...]], None] = lambda _: None,
+        warnings: Sequence[Check] = (),
     ) -> None:
-        """``source``: a config or a run. ``edited`` gets the overrides chosen here."""
+        """``source``: a config or a run. ``edited`` gets the overrides chosen here. ``warnings``
+        are those of the checks that have seen the values."""
         super().__init__()
+        self._warnings = warnings
         self._source, self._overrides, self._runs_root = source, tuple(overrides), runs_root
         self._order, self._edited = order or Order(), edited
         self._is_edited = False
@@ -222,9 +226,10 @@ class LaunchScreen(ScrolledScreen):
     def _launch(self, plans: Sequence[LaunchPlan], checks: bool) -> None:
         """``checks``: the preflight checks have not seen the values."""
         try:
+            warnings = self._warnings
             if checks:
-                _require_launchable(plans[0], self._runs_root)
-            started = launch_all(plans)
+                warnings = _require_launchable(plans[0], self._runs_root)
+            started = launch_all([plan.with_warnings(warnings) for plan in plans])
         except UsageError as error:
             self.post_message(self.Refused(str(error)))
         else:
@@ -258,14 +263,14 @@ def _find_needs(plan: LaunchPlan, runs: Path) -> Needs:
     return Needs(estimate(plan.recipe, os.environ, runs), free, check_machine(subject))
 
 
-def _require_launchable(plan: LaunchPlan, runs: Path) -> None:
-    """Run the preflight checks. UsageError if one fails."""
+def _require_launchable(plan: LaunchPlan, runs: Path) -> list[Check]:
+    """Run the preflight checks, and return the warnings. UsageError if one fails."""
     from engine.launch.queueing import ahead
     from engine.preflight.checklist import require_launchable
 
     before = ahead(plan.ticket, runs) if plan.ticket else ()
     turn = plan.ticket is not None and plan.ticket.turn
-    require_launchable(plan.recipe, runs, ahead=before, waits=turn)
+    return require_launchable(plan.recipe, runs, ahead=before, waits=turn)
 
 
 def _parse_name(text: str) -> str:

@@ -193,8 +193,11 @@ class ChecklistScreen(CockpitScreen):
             self._choose(self._config, overrides)
 
         order = Order(queue=queue)
+        warnings = self.query_one(CheckList).warnings
         self.app.push_screen(
-            LaunchScreen(self._config, self._overrides, self._runs_root, order, check_again)
+            LaunchScreen(
+                self._config, self._overrides, self._runs_root, order, check_again, warnings
+            )
         )
 
     def _obstacle(self) -> str | None:

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.host.programs import own_module
-from engine.launch.launcher import Parent, launch, manifest, plan
+from engine.launch.launcher import Parent, launch, manifest, plan, start_run
+from engine.preflight.check import warn
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.manifest import checked
 
@@ -21,6 +23,10 @@ grubrics: {kind: grpo, device: cpu}
 data: {train_files: none.parquet, train_batch_size: 4}
 trainer: {default_local_dir: checkpoints/x}
 """
+
+
+IDLE = [{"number": 1, "argv": ["true"]}]
+"""Attempts of a run whose trainer does nothing."""
 
 
 @pytest.fixture
@@ -110,3 +116,18 @@ def test_a_name_that_is_not_a_plain_folder_name_is_refused(
 ) -> None:
     with pytest.raises(UsageError):
         plan(recipe, name, tmp_path)
+
+
+@pytest.mark.row("H14")
+def test_the_log_of_a_run_begins_with_its_data_and_the_warnings_of_the_checks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.jsonl").write_text("{}\n{}\n")
+    Path("try.yaml").write_text(RECIPE.replace("none.parquet", "train.jsonl"))
+    planned = plan(load_recipe("try.yaml"), "try", tmp_path / "runs")
+    warned = planned.with_warnings([warn("disk", "12 GB are free")])
+    run = start_run(warned.directory, lambda: manifest(warned) | {"attempts": IDLE})
+    data, warning = list(jsonl.read(run.events))[1:3]
+    assert (data["event"], data["path"], data["rows"]) == ("dataset", "train.jsonl", 2)
+    assert (warning["event"], warning["message"]) == ("warning", "disk: 12 GB are free")

@@ -14,7 +14,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.checkpoints.ownership import claim
 from engine.launch.launcher import manifest, plan, start_supervisor
-from engine.launch.resume import resume, resume_plan
+from engine.launch.resume import find_resumable, resume, resume_plan
 from engine.recipe.frozen import pinned_recipe
 from engine.recipe.recipe import load_recipe
 from engine.runs.processes import identify
@@ -353,3 +353,22 @@ def test_files_of_an_attempt_are_private_with_any_umask(run: RunDir) -> None:
         str(path): 0 for path in written
     }
     assert is_launched_here(run)
+
+
+@pytest.mark.row("H17")
+def test_a_run_is_found_by_one_of_its_checkpoints(run: RunDir, folder: Path) -> None:
+    save_step(folder, 3)
+    found, step = find_resumable(run.path.parent, str(folder / "global_step_3"), None)
+    assert (found.path, step) == (run.path, 3)
+
+
+def test_a_checkpoint_and_another_step_are_refused(run: RunDir, folder: Path) -> None:
+    save_step(folder, 3)
+    with pytest.raises(UsageError, match="--from 2 and global_step_3 are different steps"):
+        find_resumable(run.path.parent, str(folder / "global_step_3"), 2)
+
+
+def test_a_checkpoint_without_the_mark_of_a_run_is_refused(run: RunDir, tmp_path: Path) -> None:
+    save_step(tmp_path / "foreign", 3)
+    with pytest.raises(UsageError, match="does not name the run that saved it"):
+        find_resumable(run.path.parent, str(tmp_path / "foreign" / "global_step_3"), None)

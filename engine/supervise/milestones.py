@@ -1,0 +1,44 @@
+"""Events of a run's log besides its start and end: validations, and complete checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from engine.checkpoints.step_folders import complete_steps, tracked_step
+from engine.history import metrics
+from engine.history.train_log import Step
+
+_VALIDATION = {metrics.VALIDATION_REWARD: "reward", metrics.VALIDATION_LOSS: "loss"}
+
+
+def validation_of(step: Step) -> dict[str, Any] | None:
+    """The validation of a step: its reward, its loss, or both. None if it has none."""
+    results = {name: step.metrics[key] for key, name in _VALIDATION.items() if key in step.metrics}
+    return {"step": step.step, **results} if results else None
+
+
+class CheckpointWatch:
+    """Finds the checkpoints that become complete in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Checkpoints that are complete already are not found again."""
+        self._folder = folder
+        self._last = tracked_step(folder)
+
+    def new(self) -> Iterator[tuple[int, Path]]:
+        """Step and folder of each checkpoint that was completed since the last call.
+
+        The tracker names only the newest one. A checkpoint that was deleted meanwhile, because a
+        later one replaced it, is not found.
+        """
+        newest = tracked_step(self._folder)
+        if newest is None or newest == self._last:
+            return
+        last, self._last = self._last or 0, newest
+        # A run that goes on from an earlier step writes lower numbers than the tracker had.
+        before = last if last < newest else newest - 1
+        for step, path in complete_steps(self._folder).items():
+            if before < step <= newest:
+                yield step, path
