@@ -19,6 +19,7 @@ from engine.host.surroundings import changed_files, changes, surroundings
 from engine.launch.launcher import start_supervisor
 from engine.launch.ray_target import chosen_cluster, recipe_to_resume
 from engine.own_reward.code_fingerprints import edited_code, executed_code
+from engine.preflight.demands import EXPECT_DATA
 from engine.recipe.executed import require_own_code
 from engine.recipe.frozen import config_of, pinned_recipe
 from engine.recipe.recipe import load_recipe
@@ -88,6 +89,7 @@ def _resume(run: RunDir, from_step: int | None) -> Resumed:
         chosen_cluster(manifest["ray"], recipe_to_resume(run))
     step, checkpoint = starting_point(run, manifest, state, from_step)
     attempt = _next_attempt(run, manifest, step, checkpoint)
+    _require_expected_data(run, manifest, attempt["surroundings"])
     try:
         raw_warnings = (*_warnings(run, manifest, attempt), *_gap(run, step))
         warnings = tuple(jsonl.line(warning) or "" for warning in raw_warnings)
@@ -256,6 +258,16 @@ def _warnings(run: RunDir, manifest: dict[str, Any], attempt: dict[str, Any]) ->
     if manifest.get("config"):
         files.write_atomic(run.recipe, pinned_recipe(manifest["config"]))
         yield from _moved_defaults(run, manifest)
+
+
+def _require_expected_data(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> None:
+    """UsageError if the run was launched for certain data, and these have changed."""
+    changed = changed_files(manifest, now, "data")
+    if changed and values_of(manifest).get(EXPECT_DATA):
+        raise UsageError(
+            f"run '{run.id}': {', '.join(changed)} changed since the launch, and {EXPECT_DATA} "
+            "forbids other data. Restore the file, or launch a new run"
+        )
 
 
 def _changed(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:

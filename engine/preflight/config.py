@@ -11,6 +11,7 @@ from engine.base.counts import count_of
 from engine.base.errors import nearest
 from engine.judge.providers import asks_server
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
+from engine.preflight.demands import check_defaults
 from engine.recipe.compose import OWN_LOOPS
 from engine.recipe.executed import code_objection
 from engine.recipe.exposure import exposure_complaint
@@ -62,7 +63,7 @@ def check(subject: Subject) -> Check:
     recipe = subject.recipe
     rank = lora_rank(recipe)
     notes = [count_of(len(recipe.changes), "override")]
-    problems = [*_overrides(recipe), *_paths(recipe)]
+    problems = [*_overrides(recipe), *_paths(recipe), *check_defaults(recipe, ID)]
     if recipe.kind == GRPO:
         problems += [*_rollout(recipe), *_trainer(recipe), *_actor(recipe)]
         problems += [*_names(recipe), *_packages(recipe), *_files(recipe)]

@@ -21,6 +21,7 @@ from engine.preflight.conversations import (
     format_numbers,
     read_conversations,
 )
+from engine.preflight.demands import check_hashes
 from engine.preflight.samples import SPLITS, split_files
 from engine.recipe.places import data_files
 from engine.recipe.recipe import Recipe
@@ -51,7 +52,7 @@ def check(subject: Subject) -> Check:
     """Check every training and validation file of the config."""
     recipe = subject.recipe
     paths = dict.fromkeys(path.expanduser() for path in data_files(recipe))
-    checks = [_check_file(recipe, path) for path in paths]
+    checks = [_check_file(recipe, path) for path in paths] + [*check_hashes(recipe, ID)]
     are_sound = all(check.status != "fail" for check in checks)
     for split in SPLITS if recipe.kind == GRPO else ():
         files = split_files(recipe, split)

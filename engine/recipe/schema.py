@@ -17,6 +17,12 @@ from engine.runs.kinds import GRPO, ByKind, Kind
 _SEVERITIES = f"{', '.join(ALARMS[:-1])} and {ALARMS[-1]}"
 
 
+CONFIG_VERSION = 1
+"""The only version of configs so far. A change that gives a key another meaning needs the next."""
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{8,64}$")]
+"""A SHA-256 in hex, or its beginning."""
+
 Decay = Annotated[float, Field(ge=0, lt=1)]
 """A decay rate of Adam."""
 
@@ -67,10 +73,18 @@ class ProjectSection(Section):
 
     kind: str = GRPO.name
     """The kind of training: grpo or sft."""
+    version: int = CONFIG_VERSION
+    """The version of the format that the config is written in. There is one so far."""
     device: Literal["cpu", "cuda"] = "cuda"
     """Where training and generation run."""
     description: str = ""
     """A line about the config."""
+    no_silent_defaults: bool = False
+    """The checks fail if a value that decides what is learned, such as the learning rate, is a
+    default that nobody has set."""
+    expect_data: list[Sha256] | None = None
+    """The SHA-256 of the data files, in any order, or the first 8 characters or more of each; the
+    checks fail for other data."""
     preset: str | list[str] | None = None
     """An algorithm by its name, or several that fit together, e.g. [dapo, tis]; docs/verl.md lists
     them."""
@@ -99,6 +113,17 @@ class ProjectSection(Section):
     response_length_schedule: LengthScheduleSection = LengthScheduleSection()
     exposed: bool = False
     """Whether the run may listen where other hosts reach it, as it must on a cluster of several."""
+
+    @field_validator("version")
+    @classmethod
+    def _is_known(cls, version: int) -> int:
+        if version == CONFIG_VERSION:
+            return version
+        raise PydanticCustomError(
+            "version",
+            "this program reads configs of version {known}; a newer config needs a newer program",
+            {"known": CONFIG_VERSION},
+        )
 
 
 class ModelSection(Section):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -71,6 +72,18 @@ def launch(
     dry_run: DryRunOption = False,
     after: AfterOption = None,
     queue: QueueOption = False,
+    no_silent_defaults: Annotated[
+        bool,
+        typer.Option(
+            "--no-silent-defaults",
+            help="Refuse a config that leaves what is learned to defaults, such as the "
+            "learning rate",
+        ),
+    ] = False,
+    expect_data: Annotated[
+        str | None,
+        typer.Option(metavar="SHA256,...", help="Refuse data files with other hashes"),
+    ] = None,
     ray: Annotated[
         str | None,
         typer.Option(
@@ -94,7 +107,8 @@ def launch(
     order = Order(name, parse_seeds(seeds or ""), after, queue)
     if wait and len(order.seeds) > 1:
         raise UsageError("--wait follows one run; leave it out, or give one seed")
-    recipe, again = _read(config, source, overrides or [], root, trust)
+    demands = [*(overrides or []), *_demands(no_silent_defaults, expect_data)]
+    recipe, again = _read(config, source, demands, root, trust)
     require_code_trust(recipe, trust)
     plans, cluster = _planned(recipe, root, order, ray, again)
     if not as_json:
@@ -140,6 +154,15 @@ def _read(
         )
     require_config_trust(config, trust)
     return load_recipe(config, overrides), None
+
+
+def _demands(no_silent_defaults: bool, expect_data: str | None) -> Iterator[str]:
+    """Yield the overrides that the options stand for."""
+    if no_silent_defaults:
+        yield "grubrics.no_silent_defaults=true"
+    if expect_data is not None:
+        hashes = [part.strip() for part in expect_data.split(",")]
+        yield f"grubrics.expect_data={json.dumps(hashes)}"
 
 
 def _planned(

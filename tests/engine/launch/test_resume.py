@@ -12,6 +12,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.base.files import content_hash
 from engine.checkpoints.ownership import claim
 from engine.launch.launcher import manifest, plan, start_supervisor
 from engine.launch.resume import find_resumable, resume, resume_plan
@@ -372,3 +373,18 @@ def test_a_checkpoint_without_the_mark_of_a_run_is_refused(run: RunDir, tmp_path
     save_step(tmp_path / "foreign", 3)
     with pytest.raises(UsageError, match="does not name the run that saved it"):
         find_resumable(run.path.parent, str(tmp_path / "foreign" / "global_step_3"), None)
+
+
+@pytest.mark.row("H10")
+def test_a_run_that_expects_certain_data_does_not_resume_on_others(
+    run: RunDir, folder: Path
+) -> None:
+    digest = content_hash(Path("train.jsonl"))
+    config = {**run.read_manifest()["config"], "grubrics.expect_data": {"value": [digest]}}
+    rewrite(run, config=config)
+    log(run, 1, 2, 3)
+    save(folder, 3)
+    Path("train.jsonl").write_text("{}\n{}\n")
+    with pytest.raises(UsageError, match=r"train\.jsonl changed since the launch, and grubrics"):
+        resume(run)
+    assert len(run.read_manifest()["attempts"]) == 1
