@@ -163,7 +163,7 @@ def _summary(comparison: Comparison) -> Iterable[str]:
 
 def _results(row: Measure, baseline: int) -> Iterator[str]:
     """Yield the cells of a measure: value, interval, difference from the baseline, step."""
-    from grubrics_tui.drawing.comparison import format_delta, format_half, format_value
+    from engine.reports.measure_text import format_delta, format_half, format_value
 
     best = row.best()
     pairs = zip(row.entries, row.comparisons(baseline), strict=True)

@@ -12,8 +12,9 @@ from typing import Literal
 
 import numpy as np
 
+from engine.base.ticks import Range
 from engine.history.columns import Column, Floats
-from grubrics_tui.drawing.axis import Range, XAxis
+from grubrics_tui.drawing.axis import XAxis
 
 BandKind = Literal["spread", "extremes", "none"]
 

@@ -10,19 +10,16 @@ from rich.cells import cell_len, set_cell_size
 from engine.findings.finding import Severity
 from engine.reports.compare import Comparison
 from engine.reports.differences import SHELL, Cell, Difference, short_text
+from engine.reports.measure_text import format_delta, format_half, format_value
 from engine.reports.measures import Measure, Value
 from engine.reports.same_rewards import format_kinds, format_reward_differences
-from engine.statistics.intervals import Estimate
-from grubrics_tui.drawing.chart_data import short
 from grubrics_tui.drawing.looks import STATE_LOOKS, look_of
 from grubrics_tui.drawing.spans import Row, Span, width_of
 from grubrics_tui.drawing.wrap import clipped
-from grubrics_tui.text.formats import MISSING, duration, seconds
+from grubrics_tui.text.formats import MISSING
 
 _NARROWEST, _WIDEST, _LABEL, _GAP = 13, 34, 30, 2
 _CURSOR = "› "
-_ROUNDING = 1e-9
-"""An interval that is narrower, relative to its mean, comes from rounding."""
 
 
 @dataclass(frozen=True)
@@ -142,31 +139,6 @@ def line(table_line: TableLine, grid: Grid, width: int, *, chosen: bool = False)
             parts = _shifted(parts, grid)
         row += _fitted(parts, grid.column, paper)
     return row
-
-
-def format_value(value: Value, unit: str) -> str:
-    """Format a measured value in its unit."""
-    if value is None or isinstance(value, str):
-        return value or MISSING
-    if unit == "seconds":
-        return seconds(value)
-    if unit == "duration":
-        return duration(value)
-    return f"{value:,.0f}" if unit == "count" else short(value)
-
-
-def format_delta(value: float, unit: str) -> str:
-    """``+0.31``, ``-4:07``; ``0`` if the difference rounds to zero."""
-    size = format_value(abs(value), unit)
-    return "0" if size == format_value(0.0, unit) else ("+" if value > 0 else "-") + size
-
-
-def format_half(estimate: Estimate | None, unit: str) -> str:
-    """`` ±0.048``: half of a 95% interval with two digits; empty without one, or without width."""
-    half = None if estimate is None else estimate.half_width
-    if estimate is None or not half or half < _ROUNDING * abs(estimate.mean):
-        return ""
-    return f" ±{half:.2g}" if unit == "number" else f" ±{format_value(half, unit)}"
 
 
 def _values(row: Measure, comparison: Comparison, star: str) -> Iterator[tuple[Span, ...]]:

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from engine.base.visible_text import ESCAPES
 from engine.logs.log_lines import is_error, split_source
 from grubrics_tui.drawing.spans import Span
-from grubrics_tui.text.terminal_text import ERASE_LINE, ESCAPES
+from grubrics_tui.text.terminal_text import ERASE_LINE
 
 _SGR = re.compile(r"(?:\x1b\[|\x9b)([\d;:]*)m")
 # Red, green, yellow, blue, magenta, cyan: the terminal's colors 1 to 6, as roles of the theme.

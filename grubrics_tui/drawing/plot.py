@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from grubrics_tui.drawing.axis import UNITS, Axis, Range, around, axis_of, steady, x_labels
+from engine.base.ticks import Range, around
+from grubrics_tui.drawing.axis import UNITS, Axis, axis_of, steady, x_labels
 from grubrics_tui.drawing.chart_data import Line, Marks, Plot, View
 from grubrics_tui.drawing.picture import Picture
 from grubrics_tui.drawing.prepare import inside, logarithmic, within

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.base.ticks import Range
 from engine.history.columns import Floats
-from grubrics_tui.drawing.axis import UNITS, Range, XAxis, axis_of, format_place, step_between
+from grubrics_tui.drawing.axis import UNITS, XAxis, axis_of, format_place, step_between
 from grubrics_tui.drawing.picture import Picture
 from grubrics_tui.drawing.plot import Ints
 from grubrics_tui.drawing.spans import Row

@@ -7,15 +7,10 @@ import unicodedata
 from collections.abc import Iterable
 
 from engine.base.masking import mask_lines, mask_text
+from engine.base.visible_text import ESCAPES, visible_text
 
 MAX_LINE = 2000
 
-# CSI; strings up to their terminator (OSC, DCS, SOS, PM, APC); two-byte escapes. 7 and 8 bit.
-ESCAPES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
-    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
-    r"|\x1b[ -/]*[0-~]?"
-)
 ERASE_LINE = re.compile(r"(?:\x1b\[|\x9b)[0-2]?K")
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -42,7 +37,7 @@ def clean_text(text: str) -> str:
 
     Drops escape sequences and invisible characters, turns white space into blanks, masks secrets.
     """
-    return _harmless(mask_text(text))
+    return visible_text(mask_text(text))
 
 
 def may_show(text: str, wanted: str) -> bool:
@@ -58,23 +53,7 @@ def may_show(text: str, wanted: str) -> bool:
 
 def clean_texts(texts: Iterable[str]) -> list[str]:
     """Clean each text as ``clean_text`` does; much faster for thousands of texts."""
-    return [_harmless(text) for text in mask_lines(texts)]
-
-
-def _harmless(text: str) -> str:
-    if text.isprintable():
-        return text
-    text = ESCAPES.sub("", text) if "\x1b" in text or not text.isascii() else text
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    return "\n".join(
-        line
-        if line.isprintable()
-        else "".join(
-            char if char.isprintable() else " " if char.isspace() else ""
-            for char in line.expandtabs(4)
-        )
-        for line in lines
-    )
+    return [visible_text(text) for text in mask_lines(texts)]
 
 
 def blanked(text: str) -> str:

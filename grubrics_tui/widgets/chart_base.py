@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from textual.message import Message
 
+from engine.base.ticks import Range
 from engine.history.columns import Column
-from grubrics_tui.drawing.axis import Range
 from grubrics_tui.drawing.chart_data import View
 from grubrics_tui.drawing.legend import Look
 from grubrics_tui.drawing.spans import Row

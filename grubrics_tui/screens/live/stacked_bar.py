@@ -7,8 +7,9 @@ from functools import partial
 
 import numpy as np
 
+from engine.base.ticks import Range
 from engine.history.columns import Column
-from grubrics_tui.drawing.axis import Range, format_place, places, steps_at
+from grubrics_tui.drawing.axis import format_place, places, steps_at
 from grubrics_tui.drawing.chart_data import Line, Plot
 from grubrics_tui.drawing.legend import entry, wrap
 from grubrics_tui.drawing.redraw_cache import can_be_reused

@@ -10,9 +10,9 @@ from textual import events
 from textual.app import ComposeResult
 
 from engine.base.jsonl import integer, line, moment, number
+from engine.base.ticks import Range
 from engine.history.columns import Column
 from engine.runs.state import RunState
-from grubrics_tui.drawing.axis import Range
 from grubrics_tui.drawing.chart_data import Line, Plot
 from grubrics_tui.drawing.spans import Row, Span, bar
 from grubrics_tui.model.history import History

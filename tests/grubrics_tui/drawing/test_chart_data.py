@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grubrics_tui.drawing.axis import Range
+from engine.base.ticks import Range
 from grubrics_tui.drawing.chart_data import View
 
 ALL = Range(1.0, 101.0)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grubrics_tui.drawing.axis import Range
+from engine.base.ticks import Range
 from grubrics_tui.drawing.plot import braille, dots, gather, mean_of, means
 
 VALUES = st.lists(st.one_of(st.just(float("nan")), st.floats(-5, 5)), min_size=1, max_size=200)

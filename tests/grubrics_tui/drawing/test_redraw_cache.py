@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grubrics_tui.drawing.axis import Range
+from engine.base.ticks import Range
 from grubrics_tui.drawing.chart_data import Band, Line, Marks, Plot, View
 from grubrics_tui.drawing.plot import framed, render, y_range
 from grubrics_tui.drawing.redraw_cache import RedrawCheck, can_be_reused

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from textual.app import App, ComposeResult
 
+from engine.base.ticks import around
 from engine.history.live import RunWatch
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from grubrics_tui.drawing.axis import around
 from grubrics_tui.drawing.chart_data import Plot, Values
 from grubrics_tui.model.history import History
 from grubrics_tui.model.step_phases import PARTS, StepPhases
