@@ -181,6 +181,15 @@ class Finding:
         }
 
 
+def format_evidence(evidence: Evidence) -> str:
+    """``console.log:12: CUDA out of memory  (3 times)``."""
+    line = evidence.values.get("line")
+    location = f"{evidence.path}:{line}: " if evidence.path and line is not None else ""
+    count = evidence.values.get("seen")
+    times = f"  ({count} times)" if count else ""
+    return f"{location}{evidence.text}{times}"
+
+
 def launchable(findings: Iterable[Finding]) -> list[Remedy]:
     """Return the fixes that a new run can be launched with, each once.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from engine.runs import figures
 
 REWARD_MEAN = figures.REWARD
@@ -64,6 +66,25 @@ MOST_USED = (
     STEP_TIME,
 )
 """The metrics that a message names first."""
+
+USUAL: tuple[tuple[str, ...], ...] = (
+    (REWARD_MEAN,),
+    (VALIDATION_REWARD,),
+    (TRAIN_LOSS,),
+    (VALIDATION_LOSS,),
+    (REWARD_STD,),
+    ("actor/pg_loss", "actor/loss"),
+    ("actor/kl_loss", "actor/reward_kl_penalty", "actor/ppo_kl"),
+    ("actor/entropy", "actor/entropy_loss"),
+    ("actor/grad_norm",),
+    ("actor/pg_clipfrac",),
+    ("response_length/mean",),
+    ("train/grad_norm",),
+    ("train/lr",),
+    (JUDGE_LATENCY,),
+    (STEP_TIME,),
+)
+"""What is worth a look in any run; of each quantity, the first name that a run has logged."""
 
 # The phases of a GRPO step, in the order they happen; their sum is about STEP_TIME.
 STEP_PHASES = (
@@ -181,3 +202,9 @@ NOT_LOGGED = {
 def canonical(name: str) -> str:
     """The canonical name of a metric; an unknown name is its own."""
     return ALIASES.get(name, name)
+
+
+def usual_metrics(names: Collection[str]) -> list[str]:
+    """Of each quantity of ``USUAL``, the first name that is among ``names``."""
+    logged = (next((name for name in group if name in names), None) for group in USUAL)
+    return [name for name in logged if name is not None]

@@ -41,7 +41,7 @@ def refuse_secret(where: str, key: str, value: Any) -> None:
         return
     name = key.rpartition(".")[2].replace("-", "_")
     hook = "webhook" in name.lower() and "://" in value
-    if hook or _LOGIN.match(value) or (_URL.search(value) and _url_has_secret(value)):
+    if hook or holds_credentials(value):
         raise UsageError(
             f"{where}: the URL of {key} holds a login or a key, and config values are stored "
             "with the run; set it in the environment instead"
@@ -52,6 +52,11 @@ def refuse_secret(where: str, key: str, value: Any) -> None:
             f"{where}: {key} looks like a secret, and config values are stored with the run; "
             "set it in the environment instead"
         )
+
+
+def holds_credentials(text: str) -> bool:
+    """Whether a text is a login at a host, or an address with a login or a key."""
+    return bool(_LOGIN.match(text) or (_URL.search(text) and _url_has_secret(text)))
 
 
 def is_secret_key(key: str, value: Any) -> bool:

@@ -116,11 +116,13 @@ class RunRecord:
         """Incremented by every ``add``."""
 
     @classmethod
-    def read(cls, run: RunDir | ExternalRun, id: str | None = None) -> RunRecord:
-        """Read everything that the files contain now."""
+    def read(
+        cls, run: RunDir | ExternalRun, id: str | None = None, *, examine: bool = True
+    ) -> RunRecord:
+        """Read everything that the files contain now. ``examine``: also diagnose the run."""
         record, reader, share = cls(run, id), open_reader(run), 0.0
         while share < 1:
-            news = reader.poll()
+            news = reader.poll(examine=examine)
             record.add(news)
             share = news.update.read_share
         return record

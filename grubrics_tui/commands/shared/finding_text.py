@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from engine.findings.finding import format_evidence
 from grubrics_tui.commands.shared.output import say
 from grubrics_tui.drawing.changes import format_change
 
 if TYPE_CHECKING:
-    from engine.findings.finding import Change, Evidence, Finding, Remedy
+    from engine.findings.finding import Change, Finding, Remedy
 
 
 _MOST_EVIDENCE = 4
@@ -24,20 +25,12 @@ def finding_lines(findings: Sequence[Finding], choices: Sequence[Remedy] = ()) -
         yield f"{str(finding.severity).upper()}{since}: {finding.title}  [{finding.id}]"
         yield f"  {finding.cause}"
         yield from (
-            f"  evidence: {_format_evidence(evidence)}"
+            f"  evidence: {format_evidence(evidence)}"
             for evidence in finding.evidence[:_MOST_EVIDENCE]
         )
         yield from (line for remedy in finding.remedies for line in _remedy_lines(remedy, choices))
         yield from (f"  consequence: {later.title}  [{later.id}]" for later in finding.followed_by)
         yield from (f"  not checked: {text}" for text in finding.not_checked)
-
-
-def _format_evidence(evidence: Evidence) -> str:
-    line = evidence.values.get("line")
-    location = f"{evidence.path}:{line}: " if evidence.path and line is not None else ""
-    count = evidence.values.get("seen")
-    times = f"  ({count} times)" if count else ""
-    return f"{location}{evidence.text}{times}"
 
 
 def _remedy_lines(remedy: Remedy, choices: Sequence[Remedy]) -> Iterator[str]:

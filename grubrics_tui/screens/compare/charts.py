@@ -22,38 +22,18 @@ from grubrics_tui.drawing.wrap import clipped
 from grubrics_tui.text.formats import MISSING
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.chart_panels import (
-    GRAD_NORM,
-    LEARNING_RATE,
-    QUANTITIES,
-    VALIDATION_LOSS,
     ChartGrid,
     arranged,
 )
 
 _MOST = 9
 _SMALLEST = (34, 6)
-_USUAL: tuple[Sequence[str], ...] = (
-    (metrics.REWARD_MEAN,),
-    (metrics.VALIDATION_REWARD,),
-    (metrics.TRAIN_LOSS,),
-    (VALIDATION_LOSS,),
-    (metrics.REWARD_STD,),
-    *(quantity.names for quantity in QUANTITIES),
-    (GRAD_NORM,),
-    (LEARNING_RATE,),
-    (metrics.JUDGE_LATENCY,),
-    (metrics.STEP_TIME,),
-)
-"""What is worth a look in any comparison; of each the first name that a run has logged."""
-
 Build = Callable[[str], Plot]
 
 
-def usual_metrics(names: Sequence[str]) -> list[str]:
+def first_metrics(names: Sequence[str]) -> list[str]:
     """The metrics that are shown first, of those that the runs have logged."""
-    logged = frozenset(names)
-    usual = [next((name for name in group if name in logged), None) for group in _USUAL]
-    return [name for name in usual if name is not None][:_MOST] or list(names[:_MOST])
+    return (metrics.usual_metrics(frozenset(names)) or list(names))[:_MOST]
 
 
 def group_line(

@@ -25,8 +25,8 @@ from grubrics_tui.screens.charts import ChartScreen
 from grubrics_tui.screens.compare.charts import (
     CompareCharts,
     SmallChart,
+    first_metrics,
     group_line,
-    usual_metrics,
 )
 from grubrics_tui.screens.compare.table import CompareTable
 from grubrics_tui.screens.navigation import OpenConfig
@@ -140,7 +140,7 @@ class CompareScreen(ChartScreen):
     @on(AllRead)
     def _show(self) -> None:
         if not self.metric:
-            usual = usual_metrics(metric_names(self.records))
+            usual = first_metrics(metric_names(self.records))
             self.set_reactive(CompareScreen.metric, usual[0] if usual else "")
         self._compare()
 
@@ -181,7 +181,7 @@ class CompareScreen(ChartScreen):
         names = metric_names(self.records)
         versions = (*inks, comparison.until, *(record.version for record in self.records))
         self.query_one(CompareCharts).show(
-            usual_metrics(names), self.metric, self._plot, versions, "no run has logged a step"
+            first_metrics(names), self.metric, self._plot, versions, "no run has logged a step"
         )
         heads = list(zip(labels(comparison.names), inks, strict=True))
         self.query_one(CompareTable).show(comparison, heads, deltas=self.deltas, shell=self.shell)

@@ -1,0 +1,127 @@
+"""The evaluations of a project that measured checkpoints of the runs of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.base import jsonl
+from engine.base.counts import count_of
+from engine.base.errors import UsageError
+from engine.evaluation.folder import TargetDir, read_target
+from engine.evaluation.measures import Metric, metrics_of
+from engine.evaluation.summary import (
+    Result,
+    TargetComparison,
+    TargetRows,
+    compare_targets,
+    find_results,
+    settle_scale,
+)
+from engine.evaluation.targets import BASELINES, TEXTS, Target
+from engine.reports.run_report.report import Table
+from engine.statistics.intervals import Estimate
+
+_HEAD = ("target", "metric", "mean", "95% interval", "n", "unscored", "weights")
+_COMPARED = ("target", "against", "metric", "difference", "95% interval", "pairs", "verdict")
+
+
+def read_evaluations(folder: Path, runs: Sequence[str]) -> Iterator[tuple[str, tuple[Table, ...]]]:
+    """The ID of each evaluation with a checkpoint of the ``runs``, and its tables.
+
+    Targets are these checkpoints and the named baselines. An evaluation that cannot be read has no
+    tables.
+    """
+    for setup in sorted(folder.glob("*/setup.json")):
+        targets = _targets(setup.parent, runs)
+        if not any(is_checkpoint_of(target.name, runs) for target, _ in targets):
+            continue
+        try:
+            yield setup.parent.name, tuple(_tables(jsonl.read_json(setup) or {}, targets, runs))
+        except (LookupError, TypeError, ValueError, UsageError):
+            yield setup.parent.name, ()  # Another version wrote it, or it is damaged.
+
+
+def is_checkpoint_of(target: str, runs: Sequence[str]) -> bool:
+    """Whether a target is ``RUN`` or ``RUN:STEP``."""
+    return target.partition(":")[0] in runs
+
+
+def _targets(folder: Path, runs: Sequence[str]) -> list[tuple[Target, TargetDir]]:
+    """The baselines, then the checkpoints by run and step."""
+    files = sorted(folder.glob("*/target.json"))
+    known = [(target, TargetDir(f.parent)) for f in files if (target := read_target(f)) is not None]
+    named = [one for one in known if one[0].name in BASELINES]
+    own = [one for one in known if is_checkpoint_of(one[0].name, runs)]
+    return [*named, *sorted(own, key=lambda one: _place(one[0].name, runs))]
+
+
+def _place(target: str, runs: Sequence[str]) -> tuple[int, float]:
+    run, _, step = target.partition(":")
+    return runs.index(run), float(step) if step.isdecimal() else float("inf")
+
+
+def _tables(
+    setup: dict[str, Any], targets: Sequence[tuple[Target, TargetDir]], runs: Sequence[str]
+) -> Iterator[Table]:
+    rows = [TargetRows.read(target.name, folder) for target, folder in targets]
+    metrics = [settle_scale(metric, rows) for metric in metrics_of(setup["scoring"])]
+    samples = int((setup["sampling"] or {}).get("samples", 1))
+    results = [
+        (target, result)
+        for (target, _), of_target in zip(targets, rows, strict=True)
+        for result in find_results(of_target, metrics, 1 if target.form in TEXTS else samples)
+    ]
+    drawn = f"{count_of(samples, 'answer')} each" if setup["sampling"] else "loss"
+    yield Table(
+        _HEAD,
+        tuple(_result_row(target, result) for target, result in results),
+        note=f"{count_of(int(setup['items']), 'item')} of {setup['data']}, {drawn}",
+    )
+    if pairs := list(_compare(rows, metrics, runs)):
+        yield Table(_COMPARED, tuple(map(_pair_row, pairs)), note="paired by item")
+
+
+def _compare(
+    rows: Sequence[TargetRows], metrics: Sequence[Metric], runs: Sequence[str]
+) -> Iterator[TargetComparison]:
+    """Every checkpoint against every baseline; without one, against the first checkpoint."""
+    own = [target for target in rows if is_checkpoint_of(target.name, runs)]
+    named = [target for target in rows if target not in own]
+    yield from compare_targets(named or own[:1], own, metrics)
+
+
+def _result_row(target: Target, result: Result) -> tuple[str, ...]:
+    estimate = result.estimate
+    return (
+        result.target,
+        result.metric,
+        f"{estimate.mean:.3f}" if estimate else "no scores",
+        format_interval(estimate),
+        str(estimate.n if estimate else 0),
+        str(result.unscored),
+        target.sha256[:12],
+    )
+
+
+def _pair_row(pair: TargetComparison) -> tuple[str, ...]:
+    estimate = pair.comparison.difference
+    needed = pair.comparison.needed
+    return (
+        pair.b,
+        pair.a,
+        pair.metric,
+        f"{estimate.mean:+.3f}",
+        format_interval(estimate, "+"),
+        str(estimate.n),
+        pair.comparison.verdict + (f"; about {needed:,} items would show it" if needed else ""),
+    )
+
+
+def format_interval(estimate: Estimate | None, sign: str = "") -> str:
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return "–"
+    if estimate.is_constant:
+        return "all equal"
+    return f"{estimate.low:{sign}.3f} to {estimate.high:{sign}.3f}"

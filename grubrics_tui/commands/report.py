@@ -1,0 +1,159 @@
+"""``grubrics-tui report``: write runs into one file, to be read without this program."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from engine.base import files
+from engine.base.errors import UsageError
+from engine.runs.rundir import runs_root
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.completions import complete_run
+from grubrics_tui.commands.shared.evaluation_text import FOLDER
+from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
+from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared.sources import open_source
+
+if TYPE_CHECKING:
+    from engine.reports.run_report.report import Report
+
+_PRINT = Path("-")
+
+
+def report(
+    run: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            autocompletion=complete_run,
+            help="Run IDs, unique prefixes or directories, or files or folders of other trainers",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write an HTML page: one file"),
+    ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write Markdown of at most 65,536 characters; - prints"),
+    ] = None,
+    pr: Annotated[
+        bool, typer.Option("--pr", help="Keep the Markdown within 60 lines, for a pull request")
+    ] = False,
+    svg: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write an SVG file per chart")
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC",
+            help="Draw this metric; may be repeated (default: the usual metrics)",
+        ),
+    ] = None,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC", help="Draw this metric on a logarithmic axis; may be repeated"
+        ),
+    ] = None,
+    samples: Annotated[
+        int,
+        typer.Option(metavar="N", help="Rollouts per run, from the best to the worst"),
+    ] = 3,
+    date: Annotated[
+        str | None,
+        typer.Option(metavar="DATE", help="Date below the title, e.g. 2026-01-31 (default: none)"),
+    ] = None,
+    as_format: FormatOption = None,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a report of runs: HTML, Markdown, SVG.
+
+    It has curves, results, findings, samples, environment and costs, without secrets. It names what
+    the runs do not have.
+    """
+    from engine.history.metrics import canonical
+    from engine.reports.run_report.assemble import Choice, make_report
+    from engine.reports.run_report.write import require_file, require_folder
+
+    _check_options(output, markdown, svg, pr, samples)
+    if output is not None:
+        require_file(output, "-o")
+    if markdown is not None and markdown != _PRINT:
+        require_file(markdown, "--markdown")
+    if svg is not None:
+        require_folder(svg, "--svg")
+    drawn, logarithmic = (tuple(map(canonical, names or ())) for names in (metric, log))
+    choice = Choice(drawn, logarithmic, samples, _read_date(date), FOLDER)
+    made = make_report(_open(run, as_format, runs), choice)
+    _write(made, output, markdown, pr, svg, as_json)
+
+
+def _check_options(
+    output: Path | None, markdown: Path | None, svg: Path | None, pr: bool, samples: int
+) -> None:
+    if output is markdown is svg is None:
+        raise UsageError("name what to write: -o FILE.html, --markdown FILE or --svg DIR")
+    if samples < 0:
+        raise UsageError(f"--samples {samples} must be at least 0")
+    if pr and markdown is None:
+        raise UsageError("--pr shortens the Markdown: add --markdown FILE, or --markdown -")
+
+
+def _read_date(text: str | None) -> str:
+    try:
+        return datetime.date.fromisoformat(text).isoformat() if text is not None else ""
+    except ValueError as error:
+        raise UsageError(f"--date {text}: expected YYYY-MM-DD, e.g. 2026-01-31") from error
+
+
+def _open(names: list[str], as_format: str | None, runs: str | None) -> dict[str, Any]:
+    """The runs by their IDs."""
+    from engine.reports.compare import MOST_RUNS
+    from engine.reports.run_record import distinct_ids
+
+    if len(names) > MOST_RUNS:
+        raise UsageError(f"{len(names)} runs chosen; a report takes at most {MOST_RUNS}")
+    root = runs_root(runs)
+    chosen = [open_source(root, name, as_format) for name in names]
+    ids = distinct_ids(chosen)
+    if (twice := next((id for id in ids if ids.count(id) > 1), None)) is not None:
+        raise UsageError(f"run '{twice}' is named twice; a report has each run once")
+    return dict(zip(ids, chosen, strict=True))
+
+
+def _write(
+    made: Report,
+    output: Path | None,
+    markdown: Path | None,
+    pr: bool,
+    svg: Path | None,
+    as_json: bool,
+) -> None:
+    """Write what was asked for, and say where it is; printed Markdown stands alone."""
+    from engine.reports.run_report.html_page import render_html
+    from engine.reports.run_report.markdown_page import render_markdown, render_short
+    from engine.reports.run_report.write import write_charts
+
+    text = (render_short if pr else render_markdown)(made) if markdown is not None else ""
+    written = []
+    if output is not None:
+        files.write_atomic(output, render_html(made))
+        written.append(output)
+    if markdown is not None and markdown != _PRINT:
+        files.write_atomic(markdown, text)
+        written.append(markdown)
+    if svg is not None:
+        written += write_charts(made, svg)
+    printed = text if markdown == _PRINT else None
+    value = {"written": [*map(str, written)], "missing": [*made.gaps], "markdown": printed}
+    lines = [*(f"wrote {path}" for path in written), *(f"missing: {gap}" for gap in made.gaps)]
+    answer(value, printed if printed is not None else "\n".join(lines), as_json)
+
+
+COMMAND = Command(report, Task.KEEP)
