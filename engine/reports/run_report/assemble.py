@@ -25,6 +25,7 @@ from engine.reports.run_report.facts import (
     environment_table,
     files_table,
     manifest_table,
+    mapping_of,
     runs_table,
 )
 from engine.reports.run_report.problems import find_findings, make_problem, merge_problems
@@ -101,7 +102,7 @@ def make_report(sources: Mapping[str, RunDir | ExternalRun], choice: Choice) -> 
     metrics = choose_metrics(records, choice.metrics, choice.log)
     sections = (
         Section("runs", "Runs", (runs_table(legend, material.records),)),
-        Section("findings", "Findings", tuple(merge_problems(material.problems))),
+        _findings(material),
         Section("results", "Results", (_results(comparison, legend),), _ends(comparison)),
         Section("curves", "Curves", _curves(material, legend, metrics, choice)),
         _config(comparison, legend, material),
@@ -124,7 +125,7 @@ def make_report(sources: Mapping[str, RunDir | ExternalRun], choice: Choice) -> 
         choice.date,
         legend,
         material.gaps,
-        tuple(section for section in sections if section.blocks),
+        tuple(section for section in sections if section.blocks or section.lead),
     )
     return publisher.all(report)
 
@@ -153,6 +154,11 @@ def _diagnose(material: _Material, run: str) -> None:
         record.health = health_from(findings)
 
 
+def _findings(material: _Material) -> Section:
+    lead = () if material.problems else ("No known problems found.",)
+    return Section("findings", "Findings", tuple(merge_problems(material.problems)), lead)
+
+
 def _gaps(source: RunDir | ExternalRun, record: RunRecord) -> Iterator[str]:
     """What a run does not have (yet)."""
     state, steps = record.state, record.steps()
@@ -172,7 +178,7 @@ def _gaps(source: RunDir | ExternalRun, record: RunRecord) -> Iterator[str]:
         for name, key in (("configuration", "config"), ("environment", "environment"))
         if not manifest.get(key)
     ]
-    missing += [] if (manifest.get("git") or {}).get("commit") else ["commit"]
+    missing += [] if mapping_of(manifest, "git").get("commit") else ["commit"]
     if missing:
         yield f"the manifest has no {', no '.join(missing)}"
     if exposed := exposures(source):
@@ -257,7 +263,7 @@ def _config(comparison: Comparison, legend: Sequence[Legend], material: _Materia
     if len(comparison.groups) > 1:
         rows = tuple(map(_difference_row, comparison.config))
         unknown = ", ".join(comparison.without_config)
-        lead = (f"Not known of {unknown}.",) if unknown else ()
+        lead = (f"Not known of {unknown}.",) if unknown else () if rows else ("No key differs.",)
         blocks = (Table(("key", *_names(legend)), rows),) if rows else ()
         return Section("config", "Config differences", blocks, lead)
     record = next(iter(material.records.values()))
@@ -270,7 +276,8 @@ def _config(comparison: Comparison, legend: Sequence[Legend], material: _Materia
         for change in changed_values(record.manifest)
     )
     blocks = (Table(("key", "in the file", "in the run", "set by"), rows),) if rows else ()
-    return Section("config", "Overrides", blocks)
+    lead = () if rows else ("Nothing was set over the config file.",)
+    return Section("config", "Overrides", blocks, lead)
 
 
 def _difference_row(difference: Difference) -> tuple[str, ...]:

@@ -74,12 +74,19 @@ def draw_sweeps(sweeps: Sequence[tuple[Legend, str, Sweep]]) -> Iterator[Chart]:
 
 
 def _series(entry: Legend, columns: Sequence[Column]) -> Series:
-    """The line of a group: of one run as it was logged, of several their mean."""
+    """The line of a group: of one run as it was logged, of several their mean.
+
+    A step at which one of them logged no number has no mean.
+    """
     if len(columns) == 1:
         return Series(entry.key, entry.name, entry.color, columns[0].steps, columns[0].values)
     curve = mean_curve(columns)
-    ends = (curve.low, curve.high) if curve.steps.size else (None, None)
-    return Series(entry.key, entry.name, entry.color, curve.steps, curve.mean, *ends)
+    missing = [column.steps[~np.isfinite(column.values)] for column in columns]
+    steps = np.unique(np.concatenate([curve.steps, *missing]))
+    known = np.isin(steps, curve.steps)
+    values, low, high = (np.full(steps.size, np.nan) for _ in range(3))
+    values[known], low[known], high[known] = curve.mean, curve.low, curve.high
+    return Series(entry.key, entry.name, entry.color, steps, values, low, high)
 
 
 def _swept(entry: Legend, run: str, sweep: Sweep) -> Series:

@@ -39,7 +39,7 @@ def read_evaluations(folder: Path, runs: Sequence[str]) -> Iterator[tuple[str, t
             continue
         try:
             yield setup.parent.name, tuple(_tables(jsonl.read_json(setup) or {}, targets, runs))
-        except (LookupError, TypeError, ValueError, UsageError):
+        except (LookupError, TypeError, ValueError, AttributeError, UsageError):
             yield setup.parent.name, ()  # Another version wrote it, or it is damaged.
 
 

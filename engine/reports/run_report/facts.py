@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from engine.base import files
+from engine.base import files, jsonl
 from engine.base.counts import count_of
+from engine.base.masking import mask_words
 from engine.base.shell import format_command
 from engine.base.times import MISSING, duration
 from engine.base.values import format_config_value
@@ -38,6 +40,12 @@ _FILES = {
 }
 
 
+def mapping_of(manifest: Manifest, key: str) -> Mapping[str, Any]:
+    """A part of a manifest; empty where it is missing or another program wrote something else."""
+    value = manifest.get(key)
+    return value if isinstance(value, dict) else {}
+
+
 def runs_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -> Table:
     """A row per run: what it is, how it ended, how far it came."""
     rows = []
@@ -58,7 +66,13 @@ def runs_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -> Ta
                 )
             )
     head = ("", "run", "kind", "config", "state", "health", "step", "started (UTC)", "time")
-    return Table(head, tuple(rows))
+    return _keyed(head, rows)
+
+
+def _keyed(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], title: str = "") -> Table:
+    """A table whose first column has the letters of the legend; without it if there are none."""
+    start = 0 if any(row[0] for row in rows) else 1
+    return Table(head[start:], tuple(row[start:] for row in rows), title)
 
 
 def format_moment(moment: float | None) -> str:
@@ -99,9 +113,9 @@ def _joined(facts: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 def _environment(manifest: Manifest) -> Iterator[tuple[str, str]]:
     """Commit, machine and software, as of the launch."""
-    if commit := _mapping(manifest, "git").get("commit"):
+    if commit := mapping_of(manifest, "git").get("commit"):
         yield "commit", f"{commit}{_tree_state(manifest)}"
-    hardware, software = _mapping(manifest, "hardware"), _mapping(manifest, "environment")
+    hardware, software = mapping_of(manifest, "hardware"), mapping_of(manifest, "environment")
     if "gpus" in hardware:
         yield "GPUs", _gpus(hardware["gpus"])
     if hardware.get("cpu"):
@@ -117,7 +131,7 @@ def _environment(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _tree_state(manifest: Manifest) -> str:
-    dirty = _mapping(manifest, "git").get("dirty")
+    dirty = mapping_of(manifest, "git").get("dirty")
     if dirty is None:
         return ", state of the files unknown"
     return ", with uncommitted changes" if dirty else ", clean"
@@ -128,11 +142,6 @@ def _gpus(listed: Any) -> str:
     gpus = [gpu for gpu in listed if isinstance(gpu, dict)] if isinstance(listed, list) else []
     names = Counter(str(gpu.get("name")) for gpu in gpus)
     return ", ".join(f"{count} x {name}" for name, count in names.items()) or "none"
-
-
-def _mapping(manifest: Manifest, key: str) -> Mapping[str, Any]:
-    value = manifest.get(key)
-    return value if isinstance(value, dict) else {}
 
 
 def data_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -> Table | None:
@@ -148,8 +157,8 @@ def data_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -> Ta
 
 def _fingerprints(manifest: Manifest) -> Iterator[tuple[str, ...]]:
     for part, title in _FILES.items():
-        for path, facts in _mapping(manifest, part).items():
-            rows = facts.get("rows")
+        for path, facts in mapping_of(manifest, part).items():
+            rows = jsonl.integer(facts.get("rows"))
             sampled = "" if "sha256" in facts else " (of samples of the file)"
             yield title, path, MISSING if rows is None else f"{rows:,}", f"{digest(facts)}{sampled}"
 
@@ -165,11 +174,8 @@ def costs_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -> T
         *("", "run", "time", "GPU hours", "tokens", "judge calls", "failed calls"),
         *("tokens to the judge", "from the judge", "USD"),
     )
-    return Table(
-        head,
-        tuple(rows),
-        note="Judge calls of training steps; those of validations are not logged.",
-    )
+    note = "Judge calls of training steps; those of validations are not logged."
+    return replace(_keyed(head, rows), note=note)
 
 
 def _costs(record: RunRecord) -> Iterator[str]:
@@ -208,7 +214,7 @@ def manifest_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -
         for name, text in _launch(records[run].manifest)
         if text
     )
-    return Table(("", "run", "", ""), rows, title="Launch")
+    return _keyed(("", "run", "", ""), rows, "Launch")
 
 
 def _launch(manifest: Manifest) -> Iterator[tuple[str, str]]:
@@ -223,9 +229,10 @@ def _launch(manifest: Manifest) -> Iterator[tuple[str, str]]:
             for change in changed_values(manifest)
         ),
     )
-    seeds = _mapping(manifest, "seeds")
+    seeds = mapping_of(manifest, "seeds")
     yield "seeds", ", ".join(f"{key}={value}" for key, value in seeds.items())
-    yield "command", format_command(manifest["argv"]) if "argv" in manifest else ""
+    # Before quotes and escapes of the shell get into a secret.
+    yield "command", format_command(mask_words(manifest.get("argv") or ()))
     attempts = len(manifest.get("attempts") or ())
     yield "attempts", count_of(attempts, "attempt") if attempts > 1 else ""
 

@@ -69,7 +69,7 @@ def _head(report: Report) -> Iterator[str]:
 
 def _section_blocks(section: Section) -> Iterator[list[str]]:
     """The parts of a section that are left out as a whole."""
-    if all(isinstance(block, Charts) for block in section.blocks):
+    if any(isinstance(block, Charts) for block in section.blocks):
         return
     yield [f"### {inline(section.title)}", ""]
     if section.lead:

@@ -184,16 +184,18 @@ def _line(series: Series, x: Range, y: Range, is_log: bool) -> str:
 
 
 def _band(series: Series, x: Range, y: Range, is_log: bool) -> Iterator[str]:
+    """The area between the ends of the band, in pieces as the line has them."""
     if series.low is None or series.high is None:
         return
-    known = np.isfinite(series.low) & np.isfinite(series.high)
-    steps, low, high = (a[known] for a in (series.steps, series.low, series.high))
-    if steps.size < 2:
-        return
-    top, base = (kept_points(steps, values, x, _COLUMNS) for values in (high, low))
-    there = _path(steps[top], high[top], x, y, is_log)
-    back = _path(steps[base][::-1], low[base][::-1], x, y, is_log)
-    yield f'<path class="band f{series.color}" d="{there}L{back[1:]}Z"/>'
+    shape = ""
+    for piece in find_pieces(np.flatnonzero(np.isfinite(series.low)), series.low):
+        steps, low, high = (a[piece] for a in (series.steps, series.low, series.high))
+        top, base = (kept_points(steps, values, x, _COLUMNS) for values in (high, low))
+        there = _path(steps[top], high[top], x, y, is_log)
+        back = _path(steps[base][::-1], low[base][::-1], x, y, is_log)
+        shape += f"{there}L{back[1:]}Z" if piece.size > 1 else ""
+    if shape:
+        yield f'<path class="band f{series.color}" d="{shape}"/>'
 
 
 def _path(steps: Floats, values: Floats, x: Range, y: Range, is_log: bool) -> str:

@@ -48,6 +48,8 @@ COMMANDS = (
     ["log", "leaky", "--append"],
     ["log", "leaky", "--observations", TEXT],
     ["compare", "leaky", "leaky"],
+    ["report", "leaky", "-o", "report.html", "--markdown", "report.md", "--svg", "charts"],
+    ["report", "leaky", "--markdown", "-"],
     ["note", "leaky", TEXT],
     ["note", "leaky"],
     ["tag", "leaky", f"glpat-{BODY}"],
