@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -25,22 +26,26 @@ _WORD = re.compile(r"[^\s\"'<>(),;]{6,4000}")
 
 @dataclass(frozen=True)
 class Publisher:
-    """``projects``: the working directories of the runs, which are left out of paths."""
+    """``projects``: the working directories of the runs, which are left out of paths. ``home`` is
+    written as ``~``; none if empty."""
 
     projects: tuple[str, ...] = ()
+    home: str = ""
 
     @classmethod
     def of(cls, manifests: Sequence[Mapping[str, Any]]) -> Publisher:
         folders = {str(manifest.get("cwd") or "").rstrip("/") for manifest in manifests}
         folders.add(str(Path.cwd()))
-        return cls(tuple(sorted((f for f in folders if len(f) > 1), key=lambda f: (-len(f), f))))
+        longest_first = sorted((f for f in folders if len(f) > 1), key=lambda f: (-len(f), f))
+        home = os.path.expanduser("~").rstrip("/")  # noqa: PTH111 - Path.home() fails without one
+        return cls(tuple(longest_first), "" if home == "~" else home)
 
     def text(self, text: str) -> str:
         """The text as it may be published."""
         masked = _WORD.sub(_without_credentials, mask_text(visible_text(text)))
         for folder in self.projects:
             masked = masked.replace(f"{folder}/", "")
-        return masked
+        return masked.replace(f"{self.home}/", "~/") if self.home else masked
 
     def all(self, value: T) -> T:
         """``value`` with every text in it, at any depth of tuples and dataclasses, published."""

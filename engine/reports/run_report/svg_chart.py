@@ -47,6 +47,7 @@ CHART_STYLE = (
     ".chart text{font:11px system-ui,sans-serif;fill:currentColor}"
     ".chart .grid{stroke:currentColor;stroke-opacity:.15}"
     ".chart .line{fill:none;stroke-width:1.4;stroke-linejoin:round;stroke-linecap:round}"
+    ".chart .dot{stroke-width:4}"
     ".chart .band{stroke:none;fill-opacity:.18}.chart .gap{stroke-width:1.4}"
     f".chart .key{{font-weight:700;stroke:none}}{_colored(0)}"
     f"@media (prefers-color-scheme:dark){{{_colored(1)}}}"
@@ -147,9 +148,16 @@ def _grid(x: Range, y: Range, is_log: bool) -> Iterator[str]:
         yield f'<path class="grid" d="M{_LEFT} {place:.1f}H{right}"/>'
         yield f'<text x="{_LEFT - 5}" y="{place + 3.5:.1f}" text-anchor="end">{label}</text>'
     values = [value for value in ticks(x, 4) if value.is_integer()]
-    for value, label in zip(values, tick_labels(x, values, 4), strict=True):
+    for value, label in zip(values, _step_labels(x, values), strict=True):
         yield f'<text x="{_x(value, x):.1f}" y="{bottom + 15}" text-anchor="middle">{label}</text>'
     yield f'<path class="grid" d="M{_LEFT} {bottom}H{right}"/>'
+
+
+def _step_labels(x: Range, values: Sequence[float]) -> list[str]:
+    """Steps are whole numbers: ``400``, ``20k``."""
+    if max(map(abs, values), default=0) < 10_000:
+        return [f"{value:.0f}" for value in values]
+    return tick_labels(x, [*values], 4)
 
 
 def _levels(y: Range, is_log: bool) -> list[tuple[float, str]]:
@@ -171,10 +179,15 @@ def _line(series: Series, x: Range, y: Range, is_log: bool) -> str:
     """The line; a dot where no neighbor is left. Below, a tick where a step has no number."""
     kept = kept_points(series.steps, series.values, x, _COLUMNS)
     pieces = find_pieces(kept, series.values)
-    path = "".join(_path(series.steps[p], series.values[p], x, y, is_log) for p in pieces)
-    line = (
-        f'<path class="line s{series.color}" d="{path}">'
-        f"<title>{escape(f'{series.key} {series.label}'.strip())}</title></path>"
+    lines, dots = (
+        "".join(_path(series.steps[p], series.values[p], x, y, is_log) for p in chosen)
+        for chosen in ([p for p in pieces if p.size > 1], [p for p in pieces if p.size == 1])
+    )
+    title = f"<title>{escape(f'{series.key} {series.label}'.strip())}</title>"
+    line = "".join(
+        f'<path class="{kind} s{series.color}" d="{path}">{title}</path>'
+        for kind, path in (("line", lines), ("line dot", dots))
+        if path
     )
     gaps = missing_places(series.steps, series.values, x, _COLUMNS)
     if not gaps.size:

@@ -143,3 +143,9 @@ def test_the_end_of_a_long_text_is_shown() -> None:
 def test_paths_are_relative_to_the_project(tmp_path: Path) -> None:
     run = make_run(tmp_path, "a", config_path=f"{tmp_path}/configs/x.yaml")
     assert not [text for text in outputs(run) if str(tmp_path) in text]
+
+
+def test_a_home_is_written_as_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    publisher = Publisher.of([{"cwd": f"{tmp_path}/project"}])
+    assert publisher.text(f"{tmp_path}/project/x and {tmp_path}/y") == "x and ~/y"

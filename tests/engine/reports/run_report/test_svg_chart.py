@@ -61,7 +61,7 @@ def test_a_step_without_a_number_divides_the_line_and_is_marked() -> None:
 
 def test_a_lone_step_is_a_dot() -> None:
     nan = float("nan")
-    assert path_of(draw_chart(chart_of(nan, 2, nan))).endswith("h0")
+    assert path_of(draw_chart(chart_of(nan, 2, nan)), "line dot").endswith("h0")
 
 
 def test_a_chart_without_values_says_so() -> None:
