@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from html import escape
+from textwrap import wrap
 
 import numpy as np
 
@@ -19,6 +20,8 @@ _COLUMNS = 2 * (_WIDTH - _LEFT - _RIGHT)
 """Columns of points: two for each unit, for screens that enlarge the chart."""
 _LINE = 16
 """Height of a line of the legend."""
+_CHARACTERS = 54
+"""Of a line of text, which SVG does not wrap."""
 _KEY = 11
 """Least distance between the letters at the ends of lines."""
 
@@ -49,7 +52,8 @@ CHART_STYLE = (
     ".chart .line{fill:none;stroke-width:1.4;stroke-linejoin:round;stroke-linecap:round}"
     ".chart .dot{stroke-width:4}"
     ".chart .band{stroke:none;fill-opacity:.18}.chart .gap{stroke-width:1.4}"
-    f".chart .key{{font-weight:700;stroke:none}}{_colored(0)}"
+    ".chart .name{font-weight:700}.chart .key{font-weight:700;stroke:none}"
+    f"{_colored(0)}"
     f"@media (prefers-color-scheme:dark){{{_colored(1)}}}"
     f"@media print{{{_colored(0)}}}"
 )
@@ -72,27 +76,39 @@ def draw_chart(chart: Chart) -> str:
 
 def draw_file(chart: Chart) -> str:
     """The chart as a file of its own, with name, legend and notes."""
-    lines = [f"{series.key} {series.label}" for series in chart.series]
-    top, bottom = _LINE + 6, _LINE * (len(lines) + len(chart.notes)) + 4
-    height = top + _HEIGHT + bottom
-    words = [f'<text x="{_LEFT}" y="{_LINE}" font-weight="700">{escape(chart.name)}</text>']
-    for number, (series, line) in enumerate(zip(chart.series, lines, strict=True), start=1):
+    name = wrap(chart.name, _CHARACTERS)
+    top = _LINE * len(name) + 6
+    below = [
+        *_legend(chart.series),
+        *((None, line) for n in chart.notes for line in wrap(n, _CHARACTERS)),
+    ]
+    words = [_text(_LEFT, _LINE * n, line, bold=True) for n, line in enumerate(name, start=1)]
+    for number, (color, line) in enumerate(below, start=1):
         y = top + _HEIGHT + _LINE * number - 4
-        words.append(
-            f'<path class="line s{series.color}" d="M{_LEFT} {y - 4}h14"/>'
-            f'<text x="{_LEFT + 20}" y="{y}">{escape(line)}</text>'
-        )
-    for number, note in enumerate(chart.notes, start=len(lines) + 1):
-        y = top + _HEIGHT + _LINE * number - 4
-        words.append(f'<text x="{_LEFT}" y="{y}">{escape(note)}</text>')
+        words.append(_text(_LEFT + 20, y, line))
+        if color is not None:
+            words.append(f'<path class="line s{color}" d="M{_LEFT} {y - 4}h14"/>')
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" '
-        f'viewBox="0 0 {_WIDTH} {height}">'
+        f'viewBox="0 0 {_WIDTH} {top + _HEIGHT + _LINE * len(below) + 4}">'
         f"<title>{escape(chart.name)}</title><desc>{escape(describe_chart(chart))}</desc>"
         f"<style>{_FILE_STYLE}{CHART_STYLE}</style>"
         f'<g transform="translate(0 {top})">{"".join(_plot(chart))}</g>{"".join(words)}</svg>\n'
     )
+
+
+def _legend(drawn: Sequence[Series]) -> Iterator[tuple[int | None, str]]:
+    """The lines of the legend; the first of each series has its color."""
+    for series in drawn:
+        first, *rest = wrap(f"{series.key} {series.label}", _CHARACTERS) or [""]
+        yield series.color, first
+        yield from ((None, line) for line in rest)
+
+
+def _text(x: int, y: int, line: str, *, bold: bool = False) -> str:
+    name = ' class="name"' if bold else ""
+    return f'<text{name} x="{x}" y="{y}">{escape(line)}</text>'
 
 
 def describe_chart(chart: Chart) -> str:
