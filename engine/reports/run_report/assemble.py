@@ -6,17 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.base.times import MISSING
-from engine.base.values import format_config_value
 from engine.doctor.health import health_from
 from engine.formats.external_run import ExternalRun
 from engine.history.metrics import VALIDATION_LOSS, VALIDATION_REWARD
 from engine.history.sweep import Sweep, read_sweep
-from engine.reports.compare import Comparer, Comparison, check_groups
-from engine.reports.differences import SHELL, Difference, short_text
-from engine.reports.measure_text import format_delta, format_half, format_value
-from engine.reports.measures import Measure
+from engine.reports.compare import Comparer, check_groups
 from engine.reports.run_record import RunRecord
+from engine.reports.run_report.comparison_tables import (
+    config_section,
+    describe_results,
+    environment_differences_table,
+    make_legend,
+    results_table,
+)
 from engine.reports.run_report.curves import choose_metrics, draw_metrics, draw_sweeps
 from engine.reports.run_report.evaluations import is_checkpoint_of, read_evaluations
 from engine.reports.run_report.facts import (
@@ -29,7 +31,7 @@ from engine.reports.run_report.facts import (
     runs_table,
 )
 from engine.reports.run_report.problems import find_findings, make_problem, merge_problems
-from engine.reports.run_report.publish import Publisher, published_manifest, published_value
+from engine.reports.run_report.publish import Publisher, published_manifest
 from engine.reports.run_report.report import (
     Block,
     Charts,
@@ -41,13 +43,9 @@ from engine.reports.run_report.report import (
     Table,
 )
 from engine.reports.run_report.samples import choose_samples
-from engine.reports.same_rewards import format_kinds, format_reward_differences
 from engine.runs.kinds import find_kind
-from engine.runs.manifest import changed_values
 from engine.runs.rundir import RunDir
 from engine.runs.trust import exposures
-
-_LETTERS = "ABCDEFGH"
 
 
 @dataclass(frozen=True)
@@ -81,9 +79,7 @@ class _Material:
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        return tuple(
-            f"{', '.join(filter(None, runs))}: {gap}" for gap, runs in self.missing.items()
-        )
+        return tuple(f"{', '.join(runs)}: {gap}" for gap, runs in self.missing.items())
 
 
 def make_report(sources: Mapping[str, RunDir | ExternalRun], choice: Choice) -> Report:
@@ -98,17 +94,26 @@ def make_report(sources: Mapping[str, RunDir | ExternalRun], choice: Choice) -> 
     comparer = Comparer(records)
     check_groups(comparer.groups)
     comparison = comparer.compare()
-    legend = _legend(comparison)
+    legend = make_legend(comparison)
     metrics = choose_metrics(records, choice.metrics, choice.log)
     sections = (
         Section("runs", "Runs", (runs_table(legend, material.records),)),
         _findings(material),
-        Section("results", "Results", (_results(comparison, legend),), _ends(comparison)),
+        Section(
+            "results", "Results", (results_table(comparison, legend),), describe_results(comparison)
+        ),
         Section("curves", "Curves", _curves(material, legend, metrics, choice)),
-        _config(comparison, legend, material),
+        config_section(comparison, legend, records),
         Section("evaluations", "Evaluations", tuple(_evaluations(material, choice.evaluations))),
         Section("samples", "Samples", tuple(_samples(material, choice.samples, publisher))),
-        Section("environment", "Environment", tuple(_environment(comparison, legend, material))),
+        Section(
+            "environment",
+            "Environment",
+            _present(
+                environment_differences_table(comparison, legend),
+                environment_table(legend, material.records),
+            ),
+        ),
         Section("data", "Data and code", _present(data_table(legend, material.records))),
         Section("costs", "Costs", (costs_table(legend, material.records),)),
         Section(
@@ -185,62 +190,6 @@ def _gaps(source: RunDir | ExternalRun, record: RunRecord) -> Iterator[str]:
         yield f"other users could have written the run: {'; '.join(exposed)}"
 
 
-def _legend(comparison: Comparison) -> tuple[Legend, ...]:
-    """A letter and a color for each group; no letter if there is only one."""
-    groups, ids = comparison.groups, comparison.ids
-    return tuple(
-        Legend(
-            _LETTERS[index] if len(groups) > 1 else "",
-            index + 1,
-            group.name,
-            tuple(ids[member] for member in group.members),
-            group.label if len(group.members) > 1 else "",
-        )
-        for index, group in enumerate(groups)
-    )
-
-
-def _names(legend: Sequence[Legend]) -> tuple[str, ...]:
-    return tuple(f"{entry.key} {entry.name}".strip() for entry in legend)
-
-
-def _ends(comparison: Comparison) -> tuple[str, ...]:
-    """How to read the results, and why some of them cannot be compared."""
-    if len(comparison.groups) == 1 and not comparison.has_intervals:
-        return ()
-    sentences = ["Each run at its last step."]
-    if len(comparison.groups) > 1:
-        sentences.append(f"Differences in parentheses are to {comparison.names[0]}.")
-    if comparison.has_intervals:
-        sentences.append("± is half of the 95% interval over the seeds.")
-    else:
-        sentences.append("One run each: differences may be chance.")
-    remarks = (
-        format_reward_differences(comparison.reward_keys),
-        format_kinds(comparison.kinds, comparison.shared),
-        *(f"{n.other} and {n.run}: {n.finding.title}" for n in comparison.no_effect),
-    )
-    return (" ".join(sentences), *(f"Note: {remark}" for remark in remarks if remark))
-
-
-def _results(comparison: Comparison, legend: Sequence[Legend]) -> Table:
-    rows = tuple((row.name, *_result_cells(row)) for row in comparison.summary)
-    return Table(("", *_names(legend)), rows)
-
-
-def _result_cells(row: Measure) -> Iterator[str]:
-    """Value with half its interval, difference from the first column, and step."""
-    for index, (entry, other) in enumerate(zip(row.entries, row.comparisons(0), strict=True)):
-        parts = [format_value(entry.value, row.unit) + format_half(entry.estimate, row.unit)]
-        if other is not None and index:
-            estimate = other.difference
-            delta = format_delta(estimate.mean, row.unit) + format_half(estimate, row.unit)
-            parts.append(f"({delta})")
-        if entry.step is not None:
-            parts.append(f"at {entry.step:,}")
-        yield " ".join(parts)
-
-
 def _curves(
     material: _Material, legend: Sequence[Legend], metrics: Sequence[str], choice: Choice
 ) -> tuple[Block, ...]:
@@ -256,36 +205,6 @@ def _sweeps(material: _Material, legend: Sequence[Legend]) -> Iterator[tuple[Leg
             sweep = read_sweep(source) if isinstance(source, RunDir) else None
             if sweep is not None and sweep.points:
                 yield entry, run, sweep
-
-
-def _config(comparison: Comparison, legend: Sequence[Legend], material: _Material) -> Section:
-    """The keys that differ between the runs; of one run, those that differ from its file."""
-    if len(comparison.groups) > 1:
-        rows = tuple(map(_difference_row, comparison.config))
-        unknown = ", ".join(comparison.without_config)
-        lead = (f"Not known of {unknown}.",) if unknown else () if rows else ("No key differs.",)
-        blocks = (Table(("key", *_names(legend)), rows),) if rows else ()
-        return Section("config", "Config differences", blocks, lead)
-    record = next(iter(material.records.values()))
-    rows = tuple(
-        (
-            change["key"],
-            *(format_config_value(change[side]) for side in ("before", "after")),
-            str(change["origin"]),
-        )
-        for change in changed_values(record.manifest)
-    )
-    blocks = (Table(("key", "in the file", "in the run", "set by"), rows),) if rows else ()
-    lead = () if rows else ("Nothing was set over the config file.",)
-    return Section("config", "Overrides", blocks, lead)
-
-
-def _difference_row(difference: Difference) -> tuple[str, ...]:
-    cells = (
-        MISSING if cell is None else short_text(published_value(difference.key, cell.value))
-        for cell in difference.cells
-    )
-    return (difference.name, *cells)
 
 
 def _evaluations(material: _Material, folder: Path) -> Iterator[Block]:
@@ -313,17 +232,6 @@ def _samples(material: _Material, count: int, publisher: Publisher) -> Iterator[
         if not chosen:
             material.miss(run, "no rollout with a score")
         yield from chosen
-
-
-def _environment(
-    comparison: Comparison, legend: Sequence[Legend], material: _Material
-) -> Iterator[Table]:
-    relevant = [row for row in comparison.environment if row.section != SHELL]
-    if relevant:
-        rows = tuple(map(_difference_row, relevant))
-        yield Table(("", *_names(legend)), rows, title="What differs")
-    if (table := environment_table(legend, material.records)) is not None:
-        yield Table(table.head, table.rows, title="At the launch")
 
 
 def _present(*tables: Table | None) -> tuple[Table, ...]:

@@ -99,7 +99,8 @@ def environment_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]
     ]
     names = list(dict.fromkeys(name for column in columns for name in column))
     rows = tuple((name, *(column.get(name, MISSING) for column in columns)) for name in names)
-    return Table(("", *(entry.key or entry.name for entry in legend)), rows) if rows else None
+    head = ("", *(entry.key or entry.name for entry in legend))
+    return Table(head, rows, title="At the launch") if rows else None
 
 
 def _joined(facts: Sequence[Mapping[str, str]]) -> dict[str, str]:
