@@ -105,6 +105,29 @@ def write_atomic(path: Path, text: str | Iterable[str]) -> None:
 
 
 @contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new file to write and read, which replaces ``path`` in the end; after an error, nothing is
+    left of it."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with _folder_of(path) as (folder, _):
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        descriptor = _open_in(folder, temporary, flags, 0o600)
+        try:
+            with os.fdopen(descriptor, "w+b") as handle:
+                yield handle
+                handle.flush()
+                os.fsync(handle.fileno())
+                os.fchmod(handle.fileno(), _mode_of_file(folder))
+            os.replace(temporary.name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException as error:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary.name, dir_fd=folder)
+            if isinstance(error, OSError) and error.filename is None:
+                error.filename = str(path)  # A full disk names no file.
+            raise
+
+
+@contextmanager
 def _errors_name(path: Path) -> Iterator[None]:
     """Let every OSError name ``path``: a full disk names no file, a temporary file nobody knows."""
     try:

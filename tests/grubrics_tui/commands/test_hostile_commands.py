@@ -150,6 +150,8 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["foreign/night.log", "-o", "out.html"],
         [WORDS, "-o", "out.html"],
     ],
+    "package": [["grpo-day", "--force"], [WORDS], ["grpo-day", "--out", WORDS, "--force"]],
+    "verify": [[WORDS], [HERE], ["day"], ["day/night.log"]],
     "prune": [["grpo-day", "--dry-run"], [WORDS], ["--keep", WORDS], ["--older", WORDS]],
     "archive": [[WORDS], ["sft-warmup"], ["sft-warmup", "--undo"]],
     "delete": [["grpo-day"], [WORDS], ["grpo-day", "--yes"]],

@@ -1,0 +1,48 @@
+"""``grubrics-tui verify``: check a package of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import JsonOption
+from grubrics_tui.commands.shared.output import answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from engine.reports.parcel_check import ParcelCheck
+
+
+def verify(
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="FILE.zip|FOLDER", help="Package, or the folder it was unpacked to"),
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Check a package against its SHA-256 digests.
+
+    Names changed, missing and extra files, and exits with 1 if there are any.
+    """
+    from engine.reports.parcel_check import check_parcel
+
+    check = check_parcel(path)
+    answer(check.to_json(), "\n".join(_lines(check)), as_json)
+    raise typer.Exit(1 if check.problems else 0)
+
+
+def _lines(check: ParcelCheck) -> Iterator[str]:
+    for problem in check.problems:
+        detail = f" ({problem.detail})" if problem.detail else ""
+        yield f"{problem.kind:<8} {problem.name}{detail}"
+    files = "1 file" if check.files == 1 else f"{check.files} files"
+    yield f"{check.path}: {files} as listed" + (
+        f", {len(check.problems)} not" if check.problems else ""
+    )
+
+
+COMMAND = Command(verify, Task.KEEP)
