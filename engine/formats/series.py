@@ -37,7 +37,7 @@ def read_columns(
     """
     from engine.history.columns import Batch, Columns
 
-    wanted = {name for metric in metrics for name in _meanings(metric)}
+    wanted = {name for metric in metrics for name in meanings_of(metric)}
     path = Path(run_or_path)
     if not is_external(run_or_path):
         run = RunDir(path) if path.is_dir() else find_run(root, run_or_path)
@@ -70,7 +70,7 @@ def series(columns: Columns, metric: str, source: str = "RUN") -> Series:
 
     ``source`` is the run or path of ``columns``, for the error.
     """
-    for name in _meanings(metric):
+    for name in meanings_of(metric):
         if len(column := columns.get(name)):
             steps, values = column.steps.tolist(), column.values.tolist()
             return [
@@ -83,7 +83,7 @@ def series(columns: Columns, metric: str, source: str = "RUN") -> Series:
 def why_not_logged(columns: Columns, metric: str) -> str | None:
     """Why no step has a metric that is known by this name; None if a step has it, or if the name
     is unknown."""
-    if any(len(columns.get(name)) for name in _meanings(metric)):
+    if any(len(columns.get(name)) for name in meanings_of(metric)):
         return None
     return NOT_LOGGED.get(metric)
 
@@ -94,7 +94,7 @@ def unknown_metric(metric: str, known: Sequence[str], source: str) -> UsageError
     return unknown_name("metric", metric, known, first=MOST_USED, all_by=listing)
 
 
-def _meanings(metric: str) -> tuple[str, ...]:
+def meanings_of(metric: str) -> tuple[str, ...]:
     """The canonical names that a person may mean, the likeliest first."""
     name = canonical(metric)
     return (name, *SIBLINGS.get(name, ()), *DASHBOARD_NAMES.get(metric, ()))

@@ -1,10 +1,10 @@
 """Parcels: a run as one zip file that another person can check, unpack and read.
 
-A parcel unpacks to one folder, which is a small project: ``runs/ID``, the run's evaluations in
-``evaluations``, and with ``checkpoints`` its checkpoints. ``SHA256SUMS`` lists every other file in
-the format of ``sha256sum``, and ``parcel.json`` says what was masked and what was left out. Equal
-runs give equal bytes: the entries are sorted, and have no times and no owners. The zip file's
-comment is the SHA-256 of all bytes before it.
+A parcel unpacks to one folder, ``ID-package``, which is a small project: ``runs/ID``, the run's
+evaluations in ``evaluations``, and with ``checkpoints`` its checkpoints. ``SHA256SUMS`` lists every
+other file in the format of ``sha256sum``, and ``parcel.json`` says what was masked and what was
+left out. Equal runs give equal bytes: the entries are sorted, and have no times and no owners. The
+zip file's comment is the SHA-256 of all bytes before it.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def write_parcel(
     about = {"v": 1, "run": run.id, "state": state.word, "step": state.step}
     with files.replacing(out) as handle:
         with zipfile.ZipFile(handle, "w") as archive:
-            packing = _Packing(archive, run.id)
+            packing = _Packing(archive, f"{run.id}-package")
             for file in listed:
                 packing.add_file(file)
             _finish(packing, about)
@@ -217,11 +217,11 @@ def _files(
     """The files to pack, sorted by their names in the parcel."""
     folders = [(run.path, f"runs/{run.id}")]
     folders += [(folder, f"evaluations/{folder.name}") for folder in _evaluations(run, evaluations)]
-    listed = [file for folder, name in folders for file in _below(folder, name)]
+    saved = checkpoint_folder(run.read_manifest())
+    listed = [file for folder, name in folders for file in _below(folder, name, without=saved)]
     if is_active:
         listed = [_as_of_now(file) for file in listed]
     if checkpoints:
-        saved = checkpoint_folder(run.read_manifest())
         steps = complete_steps(saved).values() if saved else ()
         models = [saved / "final"] if saved and (saved / "final").is_dir() else []
         for folder in (*steps, *models):
@@ -232,10 +232,17 @@ def _files(
     yield from sorted(listed, key=lambda file: file.name)
 
 
-def _below(folder: Path, name: str, *, is_checkpoint: bool = False) -> Iterator[_File]:
-    """The files below a folder. Hidden ones, such as those that are being written, are none."""
+def _below(
+    folder: Path, name: str, *, without: Path | None = None, is_checkpoint: bool = False
+) -> Iterator[_File]:
+    """The files below a folder, except those in ``without``. Hidden ones, such as those that are
+    being written, are none."""
     for above, folders, names in os.walk(folder):
-        folders[:] = [entry for entry in folders if _is_packed(entry)]
+        folders[:] = [
+            entry
+            for entry in folders
+            if _is_packed(entry) and (without is None or not _is_same(Path(above, entry), without))
+        ]
         inner = PurePosixPath(name, Path(above).relative_to(folder))
         for entry in filter(_is_packed, names):
             path = Path(above, entry)
@@ -245,6 +252,10 @@ def _below(folder: Path, name: str, *, is_checkpoint: bool = False) -> Iterator[
 
 def _is_packed(name: str) -> bool:
     return not name.startswith(".") and name not in _NOT_PACKED and name.isprintable()
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    return other.exists() and path.samefile(other)
 
 
 def _evaluations(run: RunDir, root: Path) -> list[Path]:

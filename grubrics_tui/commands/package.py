@@ -36,7 +36,8 @@ def package(
 ) -> None:
     """Pack a run into a zip file with SHA-256 digests.
 
-    Its evaluations are packed too. Secrets in texts are masked. Equal runs give equal bytes. To check it: grubrics-tui verify.
+    Its evaluations are packed too. Secrets in texts are masked. The same run gives the same bytes.
+    To check a package: grubrics-tui verify.
     """
     from engine.reports.parcel import write_parcel
     from grubrics_tui.commands.shared.evaluation_text import FOLDER

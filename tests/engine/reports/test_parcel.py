@@ -43,7 +43,7 @@ def unpack(parcel: Parcel) -> Path:
     folder = parcel.path.with_suffix("")
     with zipfile.ZipFile(parcel.path) as archive:
         archive.extractall(folder)
-    return folder / "grpo-1"
+    return folder / "grpo-1-package"
 
 
 def packed(parcel: Parcel) -> dict[str, bytes]:
@@ -196,6 +196,16 @@ def test_checkpoints_are_packed_only_when_asked_and_unchanged(run: RunDir, tmp_p
         if path.is_file():
             name = str(path.relative_to(tmp_path))
             assert content[name] == path.read_bytes()
+
+
+def test_checkpoints_in_the_folder_of_the_run_are_checkpoints_too(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "grpo-1" / "saved"
+    run = make_run(tmp_path, checkpoint_dir=str(folder))
+    save(folder, 20)
+    assert not any("saved" in name for name in packed(pack(run)))
+    names = packed(pack(run, "all.zip", checkpoints=True))
+    assert "checkpoints/global_step_20/data.pt" in names
+    assert not any("saved" in name for name in names)
 
 
 def test_a_run_without_a_checkpoint_says_so_and_leaves_no_file(run: RunDir, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def parcel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(parcel: Path, tmp_path: Path) -> Path:
     with zipfile.ZipFile(parcel) as archive:
         archive.extractall(tmp_path)
-    return tmp_path / "grpo-1"
+    return tmp_path / "grpo-1-package"
 
 
 def rewritten(parcel: Path, out: Path, add: Callable[[zipfile.ZipFile], None]) -> Path:
@@ -79,7 +79,7 @@ def test_no_flipped_bit_of_the_zip_file_passes(parcel: Path, data: st.DataObject
 
 def test_the_changed_file_of_a_zip_file_is_named(parcel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(parcel) as archive:
-        info = archive.getinfo(f"grpo-1/{LOG}")
+        info = archive.getinfo(f"grpo-1-package/{LOG}")
         start = info.header_offset + 30 + len(info.filename)
     content = bytearray(parcel.read_bytes())
     content[start + info.compress_size // 2] ^= 4
@@ -120,12 +120,12 @@ def test_a_list_with_another_line_is_named(folder: Path) -> None:
     ("name", "reason"),
     [
         ("../outside", "leads out"),
-        ("grpo-1/../../outside", "leads out"),
+        ("grpo-1-package/../../outside", "leads out"),
         ("/etc/passwd", "leads out"),
         ("C:/windows", "leads out"),
         ("grpo-1\\..\\outside", "differently"),
-        ("grpo-1/\x1b[2J", "differently"),
-        ("grpo-1/parcel.json", "2 entries named"),
+        ("grpo-1-package/\x1b[2J", "differently"),
+        ("grpo-1-package/parcel.json", "2 entries named"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -136,7 +136,7 @@ def test_hostile_names_are_refused(parcel: Path, tmp_path: Path, name: str, reas
 
 
 def test_a_link_in_a_zip_file_is_refused(parcel: Path, tmp_path: Path) -> None:
-    info = zipfile.ZipInfo("grpo-1/runs/link")
+    info = zipfile.ZipInfo("grpo-1-package/runs/link")
     info.create_system, info.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
     path = rewritten(parcel, tmp_path / "x.zip", lambda zip_file: zip_file.writestr(info, "/etc"))
     with pytest.raises(UsageError, match="a link or a device"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from engine.statistics.intervals import (
     estimate_clustered_mean,
     estimate_mean,
     estimate_rate,
+    script_bootstrap,
 )
 
 SETS = 2000
@@ -137,6 +139,16 @@ def test_strata_do_not_add_their_differences_to_the_interval() -> None:
 def test_a_stratum_without_values_is_refused() -> None:
     with pytest.raises(ValueError, match="stratum"):
         estimate_by_bootstrap([[1.0], []], seed=0)
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=40), st.integers(0, 2**32 - 1))
+def test_the_bootstrap_of_scripts_is_that_of_pythons_generator(
+    values: list[float], seed: int
+) -> None:
+    draws = random.Random(seed)
+    means = sorted(sum(draws.choice(values) for _ in values) / len(values) for _ in range(40))
+    interval = script_bootstrap(values, seed=seed, resamples=40)
+    assert interval == pytest.approx((means[0], means[38]))
 
 
 def test_a_weighted_mean_has_the_interval_of_a_ratio() -> None:

@@ -37,7 +37,7 @@ def test_a_package_is_verified_and_its_unpacked_run_is_read(
     assert (done.exit_code, done.stdout) == (0, "night.zip: 6 files as listed\n")
     with zipfile.ZipFile("night.zip") as archive:
         archive.extractall(tmp_path / "elsewhere")
-    monkeypatch.chdir(tmp_path / "elsewhere" / "night")
+    monkeypatch.chdir(tmp_path / "elsewhere" / "night-package")
     assert run_command("metrics", "night", "reward/mean").stdout == metrics != ""
     assert json.loads(run_command("show", "night", "--json").stdout)["step"] == 3
     assert run_command("verify", ".").exit_code == 0
@@ -48,12 +48,12 @@ def test_a_flipped_bit_is_named_with_its_file_and_exit_code_1(sample: SampleRun)
     run_command("package", "night")
     with zipfile.ZipFile("night.zip") as archive:
         archive.extractall()
-    log = Path("night/runs/night/train_log.jsonl")
+    log = Path("night-package/runs/night/train_log.jsonl")
     log.write_bytes(log.read_bytes().replace(b"reward", b"rewarD", 1))
-    done = run_command("verify", "night")
+    done = run_command("verify", "night-package")
     assert done.exit_code == 1
     assert done.stdout.startswith("changed  runs/night/train_log.jsonl (")
-    answer = json.loads(run_command("verify", "night", "--json").stdout)
+    answer = json.loads(run_command("verify", "night-package", "--json").stdout)
     assert answer["ok"] is False and answer["problems"][0]["kind"] == "changed"
 
 

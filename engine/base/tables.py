@@ -1,0 +1,71 @@
+"""Rows of values as lines of CSV, Markdown or aligned text."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Literal
+
+Form = Literal["csv", "markdown"]
+Row = Sequence[Any]
+
+
+def table_lines(form: Form, names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
+    """The lines of a table, each with its line break. ``names`` are those of the columns.
+
+    None is an empty cell and NaN is ``NaN``; a float has the shortest text that reads back as it.
+    """
+    return _FORMS[form](names, (list(map(format_cell, row)) for row in rows))
+
+
+def aligned_lines(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table in columns, for a terminal; all but the first are aligned right."""
+    cells = [list(names), *map(list, rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for first, *others in cells:
+        padded = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+        yield "  ".join([first.ljust(widths[0]), *padded]).rstrip()
+
+
+def format_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else repr(value)
+    return str(value)
+
+
+class _Line:
+    """The file that ``csv.writer`` writes a line to."""
+
+    text = ""
+
+    def write(self, text: str) -> None:
+        self.text = text
+
+
+def _csv_lines(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    line = _Line()
+    writer = csv.writer(line, lineterminator="\n")
+    for cells in chain([names], rows):
+        writer.writerow(cells)
+        yield line.text
+
+
+def _markdown_lines(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield _markdown_line(names)
+    yield _markdown_line(["---"] * len(names))
+    yield from map(_markdown_line, rows)
+
+
+def _markdown_line(cells: Sequence[str]) -> str:
+    escaped = (" ".join(cell.replace("|", "\\|").split()) for cell in cells)
+    return f"| {' | '.join(escaped)} |\n"
+
+
+_FORMS: Mapping[Form, Callable[[Sequence[str], Iterable[Sequence[str]]], Iterator[str]]] = {
+    "csv": _csv_lines,
+    "markdown": _markdown_lines,
+}

@@ -1,0 +1,117 @@
+"""``grubrics-tui summarize``: statistics of scored answers."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from engine.base.errors import UsageError
+from engine.runs.rundir import RunDir, find_run, runs_root
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.completions import complete_run
+from grubrics_tui.commands.shared.options import JsonOption, RunsOption
+from grubrics_tui.commands.shared.output import print_json, say
+from grubrics_tui.commands.shared.standard_input import standard_input_read
+
+if TYPE_CHECKING:
+    from engine.reports.answer_summary import AnswerSummary
+
+
+def summarize(
+    source: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE|RUN...",
+            autocompletion=complete_run,
+            help="JSONL files with a scored answer per line, or runs; - for stdin",
+        ),
+    ],
+    validation: Annotated[
+        bool, typer.Option("--validation", help="Of runs: validation instead of training rollouts")
+    ] = False,
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Seed of the bootstrap")
+    ] = 17,
+    resamples: Annotated[
+        int, typer.Option(metavar="N", min=40, help="Resamples of the bootstrap")
+    ] = 200,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table")] = False,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Summarize scored answers: reward, valid JSON, latency.
+
+    The interval is a percentile bootstrap. Rows without any token, or with an error and no reward,
+    are counted apart as infra errors.
+    """
+    from engine.base.tables import aligned_lines, table_lines
+    from engine.reports.answer_summary import COLUMNS, summarize_rows
+
+    if csv and markdown:
+        raise UsageError("--csv and --markdown exclude each other")
+    with standard_input_read(source) as paths:
+        read = [
+            (name, _rows(path, runs, validation)) for name, path in zip(source, paths, strict=True)
+        ]
+    rows = [summarize_rows(name, each, seed=seed, resamples=resamples) for name, each in read]
+    if as_json:
+        print_json({"seed": seed, "resamples": resamples, "summaries": list(map(asdict, rows))})
+    elif csv or markdown:
+        lines = table_lines("csv" if csv else "markdown", COLUMNS, (row.values() for row in rows))
+        sys.stdout.writelines(lines)
+    else:
+        say("\n".join(aligned_lines(_HEADS, map(_cells, rows))))
+
+
+_HEADS = (
+    "file",
+    "rows",
+    "infra errors",
+    "reward",
+    "95% interval",
+    "valid JSON",
+    "p95 ms",
+    "p99 ms",
+)
+
+
+def _cells(row: AnswerSummary) -> list[str]:
+    interval = f"{_short(row.reward_ci_lower)} to {_short(row.reward_ci_upper)}"
+    valid = "-" if row.json_valid_rate is None else f"{row.json_valid_rate:.1%}"
+    return [
+        row.file,
+        str(row.rows),
+        str(row.infra_errors),
+        _short(row.reward_mean),
+        "-" if row.reward_ci_lower is None else interval,
+        valid,
+        _short(row.latency_p95_ms),
+        _short(row.latency_p99_ms),
+    ]
+
+
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"
+
+
+def _rows(source: str, runs: str | None, validation: bool) -> list[dict[str, Any]]:
+    """The rows of a file, or the rollouts of a run."""
+    from engine.reports.answer_summary import read_answers, read_rollouts
+
+    path = Path(source)
+    if path.is_file():
+        return read_answers(path)
+    run = RunDir(path) if RunDir(path).is_one() else find_run(runs_root(runs), source)
+    rows = read_rollouts(run, "val" if validation else "train")
+    if not rows:
+        kind = "validation" if validation else "training"
+        raise UsageError(f"run '{run.id}' has recorded no {kind} rollouts")
+    return rows
+
+
+COMMAND = Command(summarize, Task.MEASURE)

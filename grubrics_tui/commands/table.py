@@ -1,0 +1,89 @@
+"""``grubrics-tui table``: metrics per step of runs as a table for other programs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.base.errors import UsageError
+from engine.runs.rundir import runs_root
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.completions import complete_run
+from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
+from grubrics_tui.commands.shared.output import answer, print_json
+from grubrics_tui.commands.shared.sources import open_source
+from grubrics_tui.commands.shared.standard_input import standard_input_read
+
+
+def table(
+    run: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN|PATH...",
+            autocompletion=complete_run,
+            help="Run IDs, unique prefixes or directories, or external logs; - for stdin",
+        ),
+    ],
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METRIC", help="Only this metric; may be repeated (default: all)"),
+    ] = None,
+    long: Annotated[
+        bool, typer.Option("--long", help="A row per value: run, step, metric, value")
+    ] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print Markdown instead of CSV")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Write to FILE.csv, FILE.parquet or FILE.md instead of stdout",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists")] = False,
+    as_format: FormatOption = None,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write metrics of runs as CSV, parquet or Markdown.
+
+    A row per run and step, a column per metric; with --long, a row per value. A step that did not
+    log a metric has an empty cell; NaN is a value that was logged.
+    """
+    from engine.formats.series import read_columns
+    from engine.reports.metric_table import (
+        find_form,
+        long_table,
+        text_of,
+        wide_table,
+        write_table,
+    )
+    from engine.reports.run_record import distinct_ids
+
+    if out is not None:
+        form = find_form(out)
+        if out.exists() and not force:
+            raise UsageError(f"{out} already exists. To replace it, add --force")
+    root = runs_root(runs)
+    with standard_input_read(run) as paths:
+        labels = distinct_ids([open_source(root, path, as_format) for path in paths])
+        columns = [read_columns(path, root, metric or (), as_format) for path in paths]
+    build = long_table if long else wide_table
+    built = build(list(zip(labels, columns, strict=True)), metric or ())
+    if out is not None:
+        write_table(built, out, form)
+        value = {"path": str(out), "rows": len(built), "columns": list(built.columns)}
+        answer(value, f"{out}: {len(built)} rows, {len(built.columns)} columns", as_json)
+    elif as_json:
+        print_json({"columns": list(built.columns), "rows": built.to_json()})
+    else:
+        sys.stdout.writelines(text_of(built, "markdown" if markdown else "csv"))
+
+
+COMMAND = Command(table, Task.INSPECT)

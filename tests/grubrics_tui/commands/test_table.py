@@ -1,0 +1,49 @@
+"""``table`` prints CSV, writes files, and replaces none unasked."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from grubrics_tui.cli import app
+from tests.engine.formats.samples import verl_line, write
+from tests.grubrics_tui.sample_run import SampleRun
+
+
+def run_command(*words: str) -> Result:
+    return CliRunner().invoke(app, ["table", *words])
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run, and a log of verl."""
+    monkeypatch.chdir(tmp_path)
+    SampleRun.create(Path("runs"), "night").grow(2)
+    write(tmp_path / "day.log", verl_line(1, {"reward/mean": 0.5}))
+
+
+@pytest.mark.row("H36")
+def test_runs_and_logs_are_in_one_table_with_the_names_of_metrics() -> None:
+    done = run_command("nig", "day.log", "--metric", "reward/mean")
+    assert done.exit_code == 0
+    rows = list(csv.DictReader(done.stdout.splitlines()))
+    assert [(row["run"], row["step"]) for row in rows] == [
+        ("night", "1"),
+        ("night", "2"),
+        ("day.log", "1"),
+    ]
+    printed = CliRunner().invoke(app, ["metrics", "night", "reward/mean"]).stdout
+    assert printed == "".join(f"reward/mean\t{r['step']}\t{r['reward/mean']}\n" for r in rows[:2])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".md"])
+def test_a_file_is_replaced_only_when_asked(suffix: str) -> None:
+    file = Path(f"t{suffix}")
+    file.write_text("mine")
+    refused = run_command("night", "-o", str(file))
+    assert "already exists" in str(refused.exception) and file.read_text() == "mine"
+    assert run_command("night", "-o", str(file), "--force").exit_code == 0
+    assert file.read_bytes() != b"mine"
