@@ -181,6 +181,12 @@ def read_target(file: Path) -> Target | None:
     return Target(name, form, source, sha256)
 
 
+def evaluations_of(run_id: str, root: Path) -> list[Path]:
+    """The evaluations below ``root`` of which a target is the run or a checkpoint of it."""
+    targets = ((file.parent.parent, read_target(file)) for file in root.glob("*/*/target.json"))
+    return sorted({folder for folder, target in targets if target and target.is_of(run_id)})
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[int]:
     """One process at a time adds to an evaluation; yields the descriptor that holds the lock."""

@@ -53,6 +53,10 @@ class Target:
         """The name of its folder in an evaluation."""
         return f"{re.sub(r'[^A-Za-z0-9.=-]+', '-', self.name)[:60]}-{self.sha256[:8]}"
 
+    def is_of(self, run_id: str) -> bool:
+        """Whether it is a run, by its ID, or a checkpoint of it."""
+        return self.name == run_id or self.name.startswith(f"{run_id}:")
+
 
 def find_target(text: str, root: Path, names: Sequence[str] = ()) -> Target:
     """The target that ``text`` names: RUN, RUN:STEP, a checkpoint or model folder, or a hub name.

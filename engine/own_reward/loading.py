@@ -20,7 +20,6 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Literal
 
-import engine
 from engine.base import files
 
 
@@ -109,7 +108,7 @@ def own_modules(folder: Path) -> tuple[str, ...]:
     paths = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
     files = [Path(path) for path in paths if path and path.endswith(".py")]
     inside = {str(path.relative_to(folder)) for path in files if _is_own(path, folder)}
-    project = Path(engine.__file__).parent
+    project = Path(__file__).parents[1]
     outside = {
         str(path)
         for path in files

@@ -12,11 +12,10 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import engine
 from engine.preflight.check import Check, Subject, fail, ok, skip
 
 ID = "tests"
-CHECKOUT = Path(engine.__file__).resolve().parents[1]
+CHECKOUT = Path(__file__).resolve().parents[2]
 """Where this program's tests are, unless it was installed without them."""
 ARGUMENTS = ("-x", "tests", "-m", "not slow")
 _PATIENCE_S = 900

@@ -27,7 +27,7 @@ from engine.base.masked_files import TooLongError, masked_json, masked_jsonl, ma
 from engine.base.masking import mask_text
 from engine.checkpoints.ownership import checkpoint_folder
 from engine.checkpoints.step_folders import complete_steps
-from engine.evaluation.folder import read_target
+from engine.evaluation.folder import evaluations_of
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 from engine.runs.trust import PROOF
@@ -216,7 +216,9 @@ def _files(
 ) -> Iterator[_File]:
     """The files to pack, sorted by their names in the parcel."""
     folders = [(run.path, f"runs/{run.id}")]
-    folders += [(folder, f"evaluations/{folder.name}") for folder in _evaluations(run, evaluations)]
+    folders += [
+        (folder, f"evaluations/{folder.name}") for folder in evaluations_of(run.id, evaluations)
+    ]
     saved = checkpoint_folder(run.read_manifest())
     listed = [file for folder, name in folders for file in _below(folder, name, without=saved)]
     if is_active:
@@ -256,19 +258,6 @@ def _is_packed(name: str) -> bool:
 
 def _is_same(path: Path, other: Path) -> bool:
     return other.exists() and path.samefile(other)
-
-
-def _evaluations(run: RunDir, root: Path) -> list[Path]:
-    """The evaluations of which a target is the run or a checkpoint of it."""
-    targets = ((file.parent.parent, read_target(file)) for file in root.glob("*/*/target.json"))
-    wanted = (run.id, f"{run.id}:")
-    return sorted(
-        {
-            folder
-            for folder, target in targets
-            if target and (target.name == wanted[0] or target.name.startswith(wanted[1]))
-        }
-    )
 
 
 def _as_of_now(file: _File) -> _File:
