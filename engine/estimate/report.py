@@ -27,6 +27,8 @@ OTHER = 128 * 1024
 """Random state, schedule, place in the data, configuration and torch's own headers."""
 TOKENIZER = 12 * 1024**2
 """Of a vocabulary of 150,000; verl writes it into every checkpoint."""
+FINAL_MODEL = "final model"
+"""The part of a checkpoint that SFT writes once, in the end."""
 _SMALL_VOCABULARY = 10_000
 
 
@@ -46,7 +48,7 @@ def checkpoint(
             Part("model", weights * stored, f"{weights:,} x {stored} B"),
             Part("optim", 2 * trained * stored, f"2 x {trained:,} x {stored} B"),
             Part("tokenizer and others", OTHER + names, "the same for every model size"),
-            Part("final model", shape.weights * stored if final else 0, "the weights alone"),
+            Part(FINAL_MODEL, shape.weights * stored if final else 0, "the weights alone"),
         ],
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,6 +26,7 @@ from grubrics_tui.commands.shared.output import answer, warn_of_unread_parquet
 
 if TYPE_CHECKING:
     from engine.estimate.breakdown import Breakdown
+    from engine.estimate.measured import Measured
     from engine.estimate.report import Estimate, Sizes
     from engine.recipe.recipe import Recipe
 
@@ -50,8 +51,10 @@ def estimate(
 ) -> None:
     """Estimate memory, disk, judge calls and duration of a run.
 
+    For a run that has steps, a table compares the estimate with what the run took.
     Exits with 1 if the run does not fit.
     """
+    from engine.estimate.measured import measured_of
     from engine.estimate.report import estimate as estimated
     from engine.preflight.limits import check_targets
 
@@ -72,8 +75,12 @@ def estimate(
     for check in check_targets(recipe, shape):
         raise UsageError(f"{recipe.path}: {check.message} [fix: {check.fix}]")
     warn_of_unread_parquet()
+    measured = measured_of(run, result) if run and not changed and gpus is None else []
     value = {"recipe": recipe.name, "run": run.id if run else None, **result.to_json()}
-    answer(value, "\n".join(_lines(result, recipe)), as_json)
+    if run:
+        value["measured"] = [each.to_json() for each in measured]
+    lines = [*_lines(result, recipe), *_measured(measured)]
+    answer(value, "\n".join(lines), as_json)
     raise typer.Exit(1 if result.fits is False else 0)
 
 
@@ -243,6 +250,33 @@ def _duration(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
     else:
         elapsed = duration(expected.seconds)
         yield f"\nduration: {count_of(expected.steps, 'step')} in {elapsed}, from {expected.basis}"
+
+
+def _measured(measured: Sequence[Measured]) -> Iterator[str]:
+    from engine.base.tables import aligned_lines
+
+    if not measured:
+        return
+    rows = [
+        (
+            each.name,
+            _amount(each.estimate, each.unit),
+            _amount(each.measured, each.unit),
+            "unknown" if each.error is None else f"{each.error:+.0%}",
+        )
+        for each in measured
+    ]
+    yield ""
+    yield from aligned_lines(("measured in this run", "estimate", "measured", "error"), rows)
+    yield from (f"  {each.name}: {each.note}" for each in measured if each.note)
+
+
+def _amount(value: float | None, unit: str) -> str:
+    from engine.estimate.breakdown import size
+
+    if value is None:
+        return "unknown"
+    return size(round(value)) if unit == "bytes" else f"{value:,.1f}".removesuffix(".0")
 
 
 _MEASURED_STEPS = 5

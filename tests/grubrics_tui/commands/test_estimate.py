@@ -25,6 +25,7 @@ from engine.runs.state import RunState, write_state
 from grubrics_tui.cli import app
 from grubrics_tui.commands.estimate import lowering
 from grubrics_tui.screens.checklist.launch_facts import Needs, need_facts
+from tests.engine.reports.runs import log_steps
 from tests.paths import CONFIGS
 
 Call = Callable[..., tuple[int, str]]
@@ -119,6 +120,13 @@ def test_a_run_is_estimated_with_the_recipe_it_was_launched_with() -> None:
     )
     assert (of_run["run"], of_recipe["run"]) == ("night", None)
     assert of_run["memory"] == of_recipe["memory"]
+    assert of_run["measured"] == [] and "measured" not in of_recipe
+    log_steps(run, [{"perf/max_memory_reserved_gb": 64.0}])
+    (peak,) = json.loads(estimate("night", "--gpu-memory", "80", "--json").output)["measured"]
+    assert peak["error"] == peak["estimate"] / peak["measured"] - 1
+    shown = estimate("night", "--gpu-memory", "80").output
+    assert re.search(r"(?m)^memory of one GPU +58.2 GiB +64.0 GiB +-9%$", shown)
+    assert "measured in" not in estimate("night", "data.train_batch_size=8").output
     more = estimate("night", "--gpus", "4", "--gpu-memory", "80")
     assert "on each of 4 GPUs" in more.output
 

@@ -1,0 +1,118 @@
+"""The estimate of a run beside what the run took: memory, checkpoint, judge calls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from engine.base import jsonl
+from engine.checkpoints.find import check_checkpoint, size_bytes
+from engine.estimate.breakdown import GIB
+from engine.estimate.report import FINAL_MODEL, Estimate
+from engine.history import metrics
+from engine.history.columns import Columns
+from engine.runs.rundir import RunDir
+
+Unit = Literal["bytes", "calls"]
+_RESERVED = "perf/max_memory_reserved_gb"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One quantity. ``estimate`` is None where it is unknown; ``note``: what one of them lacks."""
+
+    name: str
+    unit: Unit
+    estimate: float | None
+    measured: float
+    note: str = ""
+
+    @property
+    def error(self) -> float | None:
+        """Estimate / measured - 1: above 0, the estimate was too high."""
+        if self.estimate is None or not self.measured:
+            return None
+        return self.estimate / self.measured - 1
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "error": self.error}
+
+
+def measured_of(run: RunDir, estimate: Estimate) -> list[Measured]:
+    """What the files of a run say about the quantities that were estimated; empty before a step."""
+    columns = Columns.read(run.train_log, {_RESERVED, metrics.JUDGE_CALLS})
+    if not columns.names:
+        return []
+    gpu, host = _peaks(run)
+    return [
+        *_gpu(estimate, gpu, columns),
+        *_host(estimate, host),
+        *_checkpoint(run, estimate),
+        *_judge(estimate, columns),
+    ]
+
+
+def _peaks(run: RunDir) -> tuple[int, int]:
+    """The most bytes that the run's processes took on one GPU, and in host memory; 0: unknown."""
+    gpu = host = 0
+    for attempt in run.attempts():
+        for sample in jsonl.read(attempt.system):
+            cards, processes = sample.get("gpus"), sample.get("run")
+            for card in cards if isinstance(cards, list) else ():
+                gpu = max(gpu, _integer(card, "run_mem"))
+            # Shared pages count once in ``pss``, which not every sample has.
+            host = max(host, _integer(processes, "pss") or _integer(processes, "rss"))
+    return gpu, host
+
+
+def _integer(values: Any, key: str) -> int:
+    return (jsonl.integer(values.get(key)) or 0) if isinstance(values, dict) else 0
+
+
+def _gpu(estimate: Estimate, peak: int, columns: Columns) -> Iterator[Measured]:
+    expected = None
+    if estimate.device != "cpu" and estimate.sizes is not None:
+        expected = estimate.sizes.memory.peak.total
+    if peak:
+        yield Measured("memory of one GPU", "bytes", expected, peak)
+    elif estimate.device != "cpu" and (reserved := _largest(columns, _RESERVED)):
+        note = "measured: PyTorch's part only"
+        yield Measured("memory of one GPU", "bytes", expected, reserved * GIB, note)
+
+
+def _host(estimate: Estimate, peak: int) -> Iterator[Measured]:
+    if not peak:
+        return
+    expected = None
+    if (sizes := estimate.sizes) is not None:
+        on_cpu = sizes.memory.peak.total if estimate.device == "cpu" else 0
+        expected = sizes.memory.host.total + on_cpu
+    yield Measured("host memory", "bytes", expected, peak, "estimate: without Python and Ray")
+
+
+def _checkpoint(run: RunDir, estimate: Estimate) -> Iterator[Measured]:
+    saved = check_checkpoint(run)
+    if not saved.complete or saved.path is None or estimate.sizes is None:
+        return
+    parts = estimate.sizes.checkpoint.parts
+    is_final = saved.step is None
+    expected = sum(part.bytes for part in parts if (part.name == FINAL_MODEL) == is_final)
+    name = "final model" if is_final else "checkpoint"
+    yield Measured(name, "bytes", expected, size_bytes(saved.path))
+
+
+def _judge(estimate: Estimate, columns: Columns) -> Iterator[Measured]:
+    calls = columns.get(metrics.JUDGE_CALLS).values
+    if not calls.size or not (measured := float(calls.mean())):
+        return
+    expected = None if estimate.judge is None else float(estimate.judge.calls.step)
+    yield Measured("judge calls per step", "calls", expected, measured)
+
+
+def _largest(columns: Columns, name: str) -> float:
+    values = columns.get(name).values
+    finite = values[values == values]
+    largest = float(finite.max()) if finite.size else 0.0
+    return 0.0 if math.isinf(largest) else largest
