@@ -5,26 +5,34 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
 from engine.base.masking import mask_text
+from engine.base.sparkline import sparkline
 from engine.base.times import seconds
 from engine.checkpoints.find import check_checkpoint
 from engine.doctor.health import Health, health_of
 from engine.history import metrics
 from engine.history.train_log import Step, history, read_steps
+from engine.reports.groups import seed_of
 from engine.reports.numbered_log import format_field, one_line
-from engine.runs.manifest import changed_values, parent_phrase
+from engine.runs.kinds import find_kind
+from engine.runs.manifest import changed_values, parent_phrase, values_of
 from engine.runs.notes import read_notes
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, observed_state, with_first_start
 
 WINDOW = 10
 """Steps at each end of a run that a mean is taken over."""
+_BLOCKS = 24
+"""Blocks of a curve."""
+_SHORTEST_CURVE = 8
+"""Steps that a curve has at least."""
 
 
 def draft_entry(run: RunDir) -> LogEntry:
@@ -47,7 +55,9 @@ def drafted(run: RunDir, health: Health | None) -> LogEntry:
         date=time.strftime("%Y-%m-%d", time.localtime(start)) if start else "",
         config=_in_project(_config(manifest), project),
         duration=_duration(state),
-        result=_listed(_result(state, history(read_steps(run.train_log)), health)),
+        result=_listed(
+            _result(state, history(read_steps(run.train_log)), health, values_of(manifest))
+        ),
         observations="\n".join(filter(None, (notes.text, tags))),
         directory=_in_project(str(run.path), project),
         checkpoint=_in_project(jsonl.line(check_checkpoint(run).message) or "", project),
@@ -60,14 +70,30 @@ def _in_project(text: str, project: str) -> str:
 
 
 def _config(manifest: Mapping[str, Any]) -> str:
-    """The parent of a derived run, the config file, and what was set over it."""
+    """The parent of a derived run, the config file, what was set over it, and what else decides the
+    result: model, seed and commit."""
     changes = [
         f"{change['key']}={change['after']} (was {change['before']}, {change['origin']})"
         for change in changed_values(manifest)
     ]
     return _listed(
-        [parent_phrase(manifest), jsonl.line(manifest.get("config_path")) or "", *changes]
+        [
+            parent_phrase(manifest),
+            jsonl.line(manifest.get("config_path")) or "",
+            *changes,
+            *_origin(manifest),
+        ]
     )
+
+
+def _origin(manifest: Mapping[str, Any]) -> Iterator[str]:
+    kind, git, seed = find_kind(manifest.get("kind")), manifest.get("git"), seed_of(manifest)
+    if kind is not None and (model := jsonl.line(values_of(manifest).get(kind.model_key))):
+        yield f"model: {model}"
+    if seed is not None:
+        yield f"seed: {seed}"
+    if isinstance(git, dict) and (commit := jsonl.line(git.get("commit"))):
+        yield f"commit: {commit[:12]}" + (" with uncommitted changes" if git.get("dirty") else "")
 
 
 def _duration(state: RunState) -> str:
@@ -80,7 +106,9 @@ def _duration(state: RunState) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {remaining_s:02d} s"
 
 
-def _result(state: RunState, steps: Sequence[Step], health: Health | None) -> list[str]:
+def _result(
+    state: RunState, steps: Sequence[Step], health: Health | None, config: Mapping[str, Any]
+) -> list[str]:
     finding = health.finding if health else None
     # verl logs validation before training as step 0, which trained nothing.
     trained = [step for step in steps if step.step > 0]
@@ -89,11 +117,14 @@ def _result(state: RunState, steps: Sequence[Step], health: Health | None) -> li
         f"doctor: {jsonl.line(finding.title)} [{finding.id}]" if finding else "",
         _progress(state, trained),
         _ends("reward", trained, metrics.REWARD_MEAN),
+        _curve("reward", trained, metrics.REWARD_MEAN),
         _ends("loss", trained, metrics.TRAIN_LOSS),
+        _curve("loss", trained, metrics.TRAIN_LOSS),
         _before_and_after("validation reward", steps, metrics.VALIDATION_REWARD),
         _before_and_after("validation loss", steps, "val/loss"),
         _recent("in-group reward std (population)", trained, metrics.REWARD_STD),
         _recent("judge latency", trained, metrics.JUDGE_LATENCY, seconds),
+        _judge(steps, config),
     ]
 
 
@@ -113,6 +144,43 @@ def _ends(label: str, steps: Sequence[Step], name: str) -> str:
     first, last = _mean(values[:width]), _mean(values[-width:])
     steps_text = "step" if width == 1 else f"{width} steps"
     return f"{label}: {first:.4g} (first {steps_text}), {last:.4g} (last {steps_text})"
+
+
+def _curve(label: str, steps: Sequence[Step], name: str) -> str:
+    """The curve as blocks, each the mean of as many steps; empty for a short run."""
+    points = _points(steps, name)
+    if len(points) < _SHORTEST_CURVE:
+        return ""
+    edges = [len(points) * n // _BLOCKS for n in range(_BLOCKS + 1)]
+    parts = [points[start:end] for start, end in pairwise(edges) if end > start]
+    means = [_mean([value for _, value in part]) for part in parts]
+    low, high = min(means), max(means)
+    span = f"steps {points[0][0]} to {points[-1][0]}, {low:.4g} to {high:.4g}"
+    return f"{label} curve: {sparkline(means)} ({span})"
+
+
+def _judge(steps: Sequence[Step], config: Mapping[str, Any]) -> str:
+    """Calls and tokens of all logged steps, and their cost where the config has prices."""
+    calls = _total(steps, metrics.JUDGE_CALLS)
+    if not calls:
+        return ""
+    ways = ("in", "out")
+    tokens = [_total(steps, name) for name in (metrics.JUDGE_TOKENS_IN, metrics.JUDGE_TOKENS_OUT)]
+    text = f"judge: {calls:,.0f} calls"
+    if any(tokens):
+        text += "".join(
+            f", {count:,.0f} tokens {way}" for count, way in zip(tokens, ways, strict=True)
+        )
+    prices = [jsonl.number(config.get(f"judge.usd_per_million_{way}")) for way in ways]
+    known = [price for price in prices if price is not None]
+    if any(tokens) and len(known) == 2:
+        cost = sum(price * count for price, count in zip(known, tokens, strict=True)) / 1e6
+        text += f", ${cost:,.2f}"
+    return text
+
+
+def _total(steps: Sequence[Step], name: str) -> float:
+    return math.fsum(value for _, value in _points(steps, name))
 
 
 def _before_and_after(label: str, steps: Sequence[Step], name: str) -> str:

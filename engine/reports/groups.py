@@ -68,13 +68,13 @@ def find_groups(ids: Sequence[str], manifests: Sequence[Manifest]) -> tuple[Grou
     members: dict[tuple[str, int], list[int]] = {}
     repeated: Counter[tuple[str, int | None]] = Counter()
     for index, values in enumerate(trained_values(manifests)):
-        seed = _seed(manifests[index])
+        seed = seed_of(manifests[index])
         is_known = values and seed is not None
         identity = _identity(manifests[index], values) if is_known else f"run {index}"
         members.setdefault((identity, repeated[identity, seed]), []).append(index)
         repeated[identity, seed] += 1
     by_seed = [
-        sorted(runs, key=lambda index: _seed(manifests[index]) or 0) for runs in members.values()
+        sorted(runs, key=lambda index: seed_of(manifests[index]) or 0) for runs in members.values()
     ]
     return _named(ids, manifests, by_seed)
 
@@ -156,7 +156,7 @@ def _named(
 
 
 def _group(name: str, manifests: Sequence[Manifest], members: Sequence[int]) -> Group:
-    return Group(name, tuple(members), tuple(_seed(manifests[index]) for index in members))
+    return Group(name, tuple(members), tuple(seed_of(manifests[index]) for index in members))
 
 
 def _common_name(ids: Sequence[str]) -> str:
@@ -173,7 +173,8 @@ def common_beginning(names: Sequence[str]) -> str:
     return "".join(characters[0] for characters in alike)
 
 
-def _seed(manifest: Manifest) -> int | None:
+def seed_of(manifest: Manifest) -> int | None:
+    """The seed by which a run is paired with others; None if it is unknown."""
     config, kind = manifest.get("config") or {}, find_kind(manifest.get("kind"))
     keys = (*(kind.seed_keys if kind else ()), *filter(_SEED.fullmatch, sorted(config, key=len)))
     value = next((config[key].get("value") for key in keys if key in config), None)

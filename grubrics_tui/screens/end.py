@@ -138,6 +138,8 @@ def summary_facts(run_state: RunState, entry: LogEntry, health: Health | None = 
         facts.append(("duration", entry.duration))
     for item in entry.result.splitlines()[1:]:
         label, _, text = item.removeprefix("- ").partition(": ")
+        if label.endswith(" curve"):  # The panel below draws it.
+            continue
         facts.append((label, text) if text else ("reached", label))
     return facts
 

@@ -30,6 +30,7 @@ def test_a_draft_is_filled_from_manifest_state_and_train_log(tmp_path: Path) -> 
         "- finished",
         "- step 20 of 20",
         "- reward: 0.45 (first 10 steps), 1.45 (last 10 steps)",
+        "- reward curve: ▁▁▂▂▂▃▃▄▄▄▅▅▅▆▆▇▇▇██ (steps 1 to 20, 0 to 1.9)",
         "- in-group reward std (population): 0.2 (last 10 steps)",
         "- judge latency: 1.5 s (last 10 steps)",
     ]
@@ -95,3 +96,48 @@ def test_an_empty_run_directory_still_gives_a_draft(tmp_path: Path) -> None:
     entry = draft_entry(run)
     assert entry.title == "run (grpo-1)"
     assert entry.result == "lost: no readable state.json"
+
+
+def test_an_entry_names_model_seed_and_commit(tmp_path: Path) -> None:
+    values = {"actor_rollout_ref.model.path": "Qwen/Qwen3-8B", "grubrics.seed": 3}
+    config = {key: {"value": value, "origin": "file"} for key, value in values.items()}
+    git = {"commit": "0123456789abcdef", "branch": "main", "dirty": True}
+    run = make_run(tmp_path, config=config, git=git)
+    assert draft_entry(run).config.splitlines() == [
+        "- configs/grpo_tiny.yaml",
+        "- model: Qwen/Qwen3-8B",
+        "- seed: 3",
+        "- commit: 0123456789ab with uncommitted changes",
+    ]
+
+
+def judged(tmp_path: Path, **prices: float) -> str:
+    """The result of a run with two steps that were judged."""
+    config = {f"judge.{key}": {"value": value} for key, value in prices.items()}
+    run = make_run(tmp_path, config=config)
+    step = {"judge/calls": 640.0, "judge/tokens_in": 1e6, "judge/tokens_out": 5e4}
+    log_steps(run, [step, step])
+    return draft_entry(run).result.splitlines()[-1]
+
+
+def test_calls_and_tokens_of_the_judge_are_added_up(tmp_path: Path) -> None:
+    expected = "- judge: 1,280 calls, 2,000,000 tokens in, 100,000 tokens out"
+    assert judged(tmp_path) == expected
+
+
+def test_the_judge_costs_what_the_config_says(tmp_path: Path) -> None:
+    line = judged(tmp_path, usd_per_million_in=0.5, usd_per_million_out=2)
+    assert line.endswith("100,000 tokens out, $1.20")
+
+
+def test_a_long_curve_has_a_block_for_every_part_of_the_run(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    log_steps(run, [{"train/loss": 2.0 if n < 500 else 1.0} for n in range(1000)])
+    line = next(each for each in draft_entry(run).result.splitlines() if "curve" in each)
+    assert line == f"- loss curve: {'█' * 12}{'▁' * 12} (steps 1 to 1000, 1 to 2)"
+
+
+def test_a_short_run_has_no_curve(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    log_steps(run, [{"reward/mean": 0.1}] * 7)
+    assert "curve" not in draft_entry(run).result
