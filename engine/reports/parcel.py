@@ -111,6 +111,9 @@ class _Packing:
         if mask_text(file.name) != file.name:
             self.left_out[mask_text(file.name)] = "its name looks like a secret"
             return
+        if not file.name.isprintable() or "\\" in file.name:
+            self.left_out[ascii(file.name)] = "systems read its name differently"
+            return
         try:
             handle = _open(file)
         except OSError as error:  # Deleted meanwhile, or not a regular file.
@@ -253,7 +256,7 @@ def _below(
 
 
 def _is_packed(name: str) -> bool:
-    return not name.startswith(".") and name not in _NOT_PACKED and name.isprintable()
+    return not name.startswith(".") and name not in _NOT_PACKED
 
 
 def _is_same(path: Path, other: Path) -> bool:

@@ -29,6 +29,7 @@ _MOST_EXPANSION = 500
 _HARMLESS = 64 << 20
 """Bytes that a zip file of any size may expand to."""
 _LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<name>[^\n]+)")
+_DRIVE = re.compile(r"[A-Za-z]:")
 _ENCRYPTED = 0x1
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError)
@@ -113,7 +114,7 @@ def _danger(archive: zipfile.ZipFile, size: int) -> str | None:
     for info in entries:
         name = shorten(info.orig_filename)
         parts = PurePosixPath(info.orig_filename).parts
-        if info.orig_filename.startswith("/") or ".." in parts or ":" in info.orig_filename:
+        if info.orig_filename.startswith("/") or ".." in parts or _DRIVE.match(info.orig_filename):
             return f"its entry {name!r} leads out of the folder"
         if "\\" in info.orig_filename or not info.orig_filename.isprintable():
             return f"its entry {name!r} has a name that systems read differently"

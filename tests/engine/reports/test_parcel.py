@@ -14,6 +14,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.history.columns import Columns
 from engine.reports.parcel import Parcel, write_parcel
+from engine.reports.parcel_check import check_parcel
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
 from tests.engine.checkpoints.checkpoint_files import save
@@ -151,6 +152,16 @@ def test_links_and_binary_files_are_left_out_and_named(run: RunDir, tmp_path: Pa
         "runs/grpo-1/pipe": "not a regular file",
     }
     assert b"not of the run" not in b"".join(packed(parcel).values())
+
+
+def test_names_that_systems_read_differently_are_left_out_and_named(run: RunDir) -> None:
+    names = ("a\\b.txt", "a\nb.txt", "a\udcffb.txt", "12:30.log", "größe |.txt")
+    for name in names:
+        (run.path / name).write_text("text")
+    parcel = pack(run)
+    assert [name for name, _ in parcel.left_out] == [ascii(f"runs/grpo-1/{n}") for n in names[:3]]
+    assert {f"runs/grpo-1/{name}" for name in names[3:]} <= packed(parcel).keys()
+    assert check_parcel(parcel.path).problems == ()
 
 
 def test_an_active_run_is_packed_to_its_last_complete_lines(run: RunDir) -> None:
