@@ -33,12 +33,8 @@ def summarize(
     validation: Annotated[
         bool, typer.Option("--validation", help="Of runs: validation instead of training rollouts")
     ] = False,
-    seed: Annotated[
-        int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Seed of the bootstrap")
-    ] = 17,
-    resamples: Annotated[
-        int, typer.Option(metavar="N", min=40, help="Resamples of the bootstrap")
-    ] = 200,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the bootstrap")] = 17,
+    resamples: Annotated[int, typer.Option(metavar="N", help="Resamples of the bootstrap")] = 200,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table")] = False,
     runs: RunsOption = None,
@@ -54,6 +50,10 @@ def summarize(
 
     if csv and markdown:
         raise UsageError("--csv and --markdown exclude each other")
+    if not 0 <= seed < 2**32:
+        raise UsageError(f"--seed {seed}: must be between 0 and {2**32 - 1}")
+    if resamples < _FEWEST_RESAMPLES:
+        raise UsageError(f"--resamples {resamples}: must be at least {_FEWEST_RESAMPLES}")
     with standard_input_read(source) as paths:
         read = [
             (name, _rows(path, runs, validation)) for name, path in zip(source, paths, strict=True)
@@ -68,6 +68,8 @@ def summarize(
         say("\n".join(aligned_lines(_HEADS, map(_cells, rows))))
 
 
+_FEWEST_RESAMPLES = 40
+"""With fewer, the ends of a 95% interval are the smallest and the largest mean."""
 _HEADS = (
     "file",
     "rows",
