@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
@@ -363,12 +362,32 @@ def known(name: str) -> ModelShape | None:
 def shape_of(recipe: Recipe, env: Mapping[str, str]) -> ModelShape | None:
     """The recipe's model: from its folder, the hub's cache, or the table of known names."""
     name = model_name(recipe)
+    return from_config(_read_config(name, env)) or known(name)
+
+
+def context_of(name: str, env: Mapping[str, str]) -> int:
+    """The context of a model in tokens, also of an unknown family; 0 if nothing says it."""
+    config = _read_config(name, env)
+    shape = from_config(config) or known(name)
+    return _stated_context(config) if shape is None else shape.positions
+
+
+_CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx")
+"""Names of the context in a ``config.json``, as vLLM reads them."""
+
+
+def _stated_context(config: Mapping[str, Any]) -> int:
+    """The context that a ``config.json`` states, at its top or for the text of a larger model."""
+    inner = config.get("text_config")
+    values = {**(inner if isinstance(inner, Mapping) else {}), **config}
+    try:
+        stated = next((int(values[key]) for key in _CONTEXT_KEYS if values.get(key)), 0)
+        return _positions({**values, "max_position_embeddings": stated}, Family())
+    except (TypeError, ValueError):
+        return 0
+
+
+def _read_config(name: str, env: Mapping[str, str]) -> dict[str, Any]:
+    """The ``config.json`` of a model; empty if it is not on the disk, or torn."""
     folder = local_folder(name, env)
-    if folder is not None and (found := _in_folder(folder)) is not None:
-        return found
-    return known(name)
-
-
-def _in_folder(folder: Path) -> ModelShape | None:
-    config = jsonl.read_json(folder / "config.json")
-    return None if config is None else from_config(config)
+    return {} if folder is None else jsonl.read_json(folder / "config.json") or {}

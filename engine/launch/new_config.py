@@ -34,6 +34,7 @@ from engine.data.prepare_task import (
     report_nothing,
 )
 from engine.data.records import SUFFIXES, read_records, require_file
+from engine.estimate.model_shape import context_of
 from engine.host.environment import gpus
 from engine.own_reward.files import find_function
 from engine.own_reward.function import TASK, RewardFunction
@@ -45,6 +46,8 @@ DEFAULT_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 _QUESTIONS = "questions"
 """The task of ``prepare`` without ``--task``."""
 _NAMED_COLUMNS = 8
+_SEQUENCE = 1024
+"""Tokens of a conversation, or of a prompt and its response."""
 _GRPO_COLUMNS = ("prompt", "data_source", "reward_model", "extra_info")
 
 _SFT = """\
@@ -62,7 +65,7 @@ lora:
 
 data:
   train_file: {data}
-  max_seq_length: 1024
+  max_seq_length: {sequence}
 
 training:
   output_dir: checkpoints/{name} # the trained model is in final/
@@ -92,8 +95,8 @@ data:
   train_files: {data}
   val_files: {validation}
   train_batch_size: 8
-  max_prompt_length: 512
-  max_response_length: 512
+  max_prompt_length: {prompt}
+  max_response_length: {response}
 
 actor_rollout_ref:
   model:
@@ -228,11 +231,12 @@ def write_config(
     elif columns:
         raise UsageError(f"--column {columns[0]}: {data} is not prepared, so no column is chosen")
     on_gpu, validation = bool(gpus()), _find_validation(data)
+    model = model or DEFAULT_MODEL
     config = template.format(
         data=_quote(data),
         comment=_plain(data),
         name=name,
-        model=_quote(model or DEFAULT_MODEL),
+        model=_quote(model),
         device="cuda" if on_gpu else "cpu",
         bf16="true" if on_gpu else "false",
         engine="vllm" if on_gpu else "hf",
@@ -241,6 +245,7 @@ def write_config(
         validation=_quote(validation),
         reward=scoring,
         tools="" if tools is None else _TOOLS.format(tools=_quote(tools)),
+        **_lengths(context_of(model, os.environ)),
     )
     if written is not None and not written.exists():
         _write(written, _REWARD.format(data=_plain(data)))
@@ -297,6 +302,15 @@ def _prepare(
     chosen_columns = parse_columns(columns, list(chosen.columns))
     options = PrepareOptions(folder, chosen_columns, names=inputs.names)
     return train, prepare_task(chosen, inputs.paths, [], options, report)
+
+
+def _lengths(context: int) -> dict[str, str]:
+    """The config's lengths in tokens, within a model's context (0: not known)."""
+    sequence = min(_SEQUENCE, context or _SEQUENCE)
+    prompt = max(1, sequence // 2)
+    lengths = {"sequence": sequence, "prompt": prompt, "response": max(1, sequence - prompt)}
+    note = f" # the model's context is {context} tokens" if sequence < _SEQUENCE else ""
+    return {name: f"{length}{note}" for name, length in lengths.items()}
 
 
 def _check_tools(tools: Path, template: str) -> None:

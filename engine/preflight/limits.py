@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from engine.estimate.model_shape import ModelShape, shape_of
+from engine.estimate.model_shape import ModelShape, context_of, shape_of
 from engine.preflight.check import Check, Subject, fail, summary
-from engine.recipe.places import lora_rank
+from engine.recipe.places import lora_rank, model_name
 from engine.recipe.recipe import Recipe
 from engine.runs.kinds import SFT
 
@@ -27,7 +27,7 @@ _SFT_LENGTH = "data.max_seq_length"
 def check(subject: Subject) -> Check:
     """Check every limit, and name the numbers that collide."""
     recipe, shape = subject.recipe, shape_of(subject.recipe, subject.env)
-    context = shape.positions if shape else 0
+    context = context_of(model_name(recipe), subject.env)
     if recipe.kind == SFT:
         longest = int(recipe.get(_SFT_LENGTH))
         problems = []

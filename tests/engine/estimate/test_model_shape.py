@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.estimate.known_models import KNOWN
-from engine.estimate.model_shape import ModelShape, from_config, known
+from engine.estimate.model_shape import ModelShape, context_of, from_config, known
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,31 @@ def test_scaled_positions_reach_farther() -> None:
     scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
     shape = from_config({**KNOWN["qwen2.5-7b"], "rope_scaling": scaling})
     assert shape is not None and shape.positions == 4 * 32768
+
+
+@pytest.mark.parametrize(
+    ("config", "tokens"),
+    [
+        ({**KNOWN["qwen2.5-7b"], "max_position_embeddings": 512}, 512),
+        ({"model_type": "phi3", "max_position_embeddings": 4096}, 4096),
+        ({"model_type": "gpt2", "n_positions": 1024, "n_ctx": 2048}, 1024),
+        ({"model_type": "vlm", "text_config": {"max_position_embeddings": 640}}, 640),
+        ({"max_position_embeddings": 512, "rope_scaling": {"factor": 2.0}}, 1024),
+        ({"max_position_embeddings": "many"}, 0),
+        ({"model_type": "mamba"}, 0),
+    ],
+)
+def test_the_context_of_any_family_is_read(
+    tmp_path: Path, config: Mapping[str, Any], tokens: int
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert context_of(str(tmp_path), {}) == tokens
+
+
+def test_the_context_of_a_model_on_the_hub_is_known_by_its_name(tmp_path: Path) -> None:
+    env = {"HF_HUB_CACHE": str(tmp_path)}
+    assert context_of("Qwen/Qwen2.5-0.5B-Instruct", env) == 32_768
+    assert context_of("somebody/else-9B", env) == 0
 
 
 def test_lora_adapters_of_named_maps_are_counted_alone() -> None:

@@ -67,6 +67,22 @@ def test_conversations_become_an_sft_config() -> None:
     assert recipe.get("model.path") == "models/base"
 
 
+@pytest.mark.parametrize(
+    ("context", "sequence", "prompt", "response"),
+    [(None, 1024, 512, 512), (32_768, 1024, 512, 512), (512, 512, 256, 256), (129, 129, 64, 65)],
+)
+def test_the_lengths_fit_into_the_context_of_the_model(
+    context: int | None, sequence: int, prompt: int, response: int
+) -> None:
+    Path("model").mkdir()
+    Path("model/config.json").write_text(json.dumps({"max_position_embeddings": context}))
+    write_config(jsonl_file("chats.jsonl", {"messages": MESSAGES}), model="model")
+    assert loaded("chats").get("data.max_seq_length") == sequence
+    write_config(sums_file(), model="model")
+    lengths = [loaded("sums").get(f"data.max_{part}_length") for part in ("prompt", "response")]
+    assert lengths == [prompt, response]
+
+
 def test_rows_without_gold_scores_get_a_reward_function_that_works() -> None:
     new = write_config(sums_file())
     recipe = loaded("sums")
