@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,14 @@ def read_keys(recipe: Recipe) -> list[str]:
         for key in recipe.values
         if key in recipe.referenced or _find_rule(rules, key, complete) is None
     ]
+
+
+def unread_reasons(recipe: Recipe, keys: Iterable[str]) -> dict[str, str]:
+    """Return why this recipe does not read a key, for those of ``keys`` that it does not read."""
+    complete, rules = effective(recipe, Path()), _RULES[recipe.kind]
+    unreferenced = [key for key in keys if key not in recipe.referenced]
+    found = {key: _find_rule(rules, key, complete) for key in unreferenced}
+    return {key: rule.explanation[0] for key, rule in found.items() if rule is not None}
 
 
 def is_never_read(key: str) -> bool:

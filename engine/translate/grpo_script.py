@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from engine.recipe.keys import flatten, is_open, moved_to, verl_defaults, verl_v
 from engine.recipe.recipe import Recipe
 from engine.runs.kinds import GRPO
 from engine.tasks.registry import tasks
-from engine.translate.translation import Row, checked, left_out, no_such_key
+from engine.translate.translation import Row, checked, left_out, no_such_key, without_keys
 from engine.translate.verl_script import GROUP, Override, TrainerCall, export_rows
 
 _ACTOR = "actor_rollout_ref.actor"
@@ -38,10 +37,11 @@ _WORKERS = re.compile(
     r"(?:VLLM|SGL|SGLANG|NCCL|GLOO|TORCH|PYTORCH|TRITON|TOKENIZERS|CUDA_DEVICE|OMP|FLASH\w*)_"
 )
 """Names of variables that processes of Ray read, not the one that starts them."""
-_NO_OFFLOAD = re.compile(
-    r".+\.(?:\w*offload\w*|use_fused_kernels|use_liger|use_shm)|trainer\.nnodes"
+_ONLY_GPU = re.compile(
+    r".+\.(?:\w*offload\w*|use_fused_kernels|use_liger|use_shm|fsdp_size|model_dtype"
+    r"|\w+_parallel_size|free_cache_engine)|trainer\.nnodes"
 )
-"""What a CPU has no use for."""
+"""What a CPU has no use for: memory of GPUs, parts of a model on several, fused kernels, bf16."""
 _LONGEST = "reward.reward_kwargs.max_resp_len"
 _REWARD = {f"{OWN_REWARD}.path": f"{PACKAGE}engine.train.verl_score"}
 """verl's own function, which chooses a score by ``data_source``."""
@@ -154,21 +154,16 @@ def _name(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
 def for_cpu(rows: Iterable[Row], recipe: Recipe) -> list[Row]:
     """The rows for a machine without a GPU: what the CPU implies is left to it."""
     implied = {**on_cpu(recipe), "trainer.n_gpus_per_node": 1}
-    kept = []
-    for row in rows:
-        if not row.source:
-            row = replace(row, values={k: v for k, v in row.values.items() if k not in implied})
-            kept += [row] if row.values else []
-            continue
-        dropped = [key for key in row.values if key in implied or _NO_OFFLOAD.fullmatch(key)]
-        if dropped:
-            value = implied.get(dropped[0])
-            why = (
-                "not for a CPU"
-                if value is None
-                else f"for a CPU: {dropped[0]}={format_config_value(value)}"
-            )
-            row = left_out(row.source, row.line, why)
-        if "grubrics.device" not in row.values:
-            kept.append(row)
-    return [*kept, Row("", None, {"grubrics.device": "cpu"}, "--device cpu")]
+    rows = [row for row in rows if "grubrics.device" not in row.values]
+    keys = [key for row in rows for key in row.values]
+    reasons = {
+        key: _format_implied(key, implied.get(key))
+        for key in keys
+        if key in implied or _ONLY_GPU.fullmatch(key)
+    }
+    device = Row("", None, {"grubrics.device": "cpu"}, "--device cpu")
+    return [*without_keys(rows, reasons), device]
+
+
+def _format_implied(key: str, value: Any) -> str:
+    return "not for a CPU" if value is None else f"for a CPU: {key}={format_config_value(value)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,13 @@ from engine.base.errors import UsageError
 from engine.recipe.config_files import CONFIG_DIR
 from engine.recipe.keys import unflatten
 from engine.recipe.recipe import Recipe, load_recipe
+from engine.recipe.unread import unread_reasons
 from engine.runs.kinds import GRPO, SFT
 from engine.translate.aflow import is_aflow, read_aflow, translate_aflow
 from engine.translate.grpo_script import for_cpu, translate_grpo
 from engine.translate.sft_script import sft_for_cpu, translate_sft
-from engine.translate.translation import Translation, in_order
-from engine.translate.verl_script import read_script
+from engine.translate.translation import Translation, in_order, without_keys
+from engine.translate.verl_script import read_script, without_gpu_variables
 
 _SECTIONS = (
     *("grubrics", "reward", "model", "lora", "data", "actor_rollout_ref", "algorithm"),
@@ -102,11 +103,17 @@ def _translate(source: Path, arguments: Sequence[str], line: int | None, stem: s
 
 
 def _on_cpu(translation: Translation) -> Translation:
+    rows = list(without_gpu_variables(translation.rows))
     if translation.kind == SFT:
-        rows = sft_for_cpu(translation.rows)
-    else:
-        rows = for_cpu(translation.rows, _load(translation))
-    return Translation(translation.source, translation.kind, in_order(rows))
+        return replace(translation, rows=in_order(sft_for_cpu(rows)))
+    on_gpu = _load(translation)
+    translation = replace(translation, rows=in_order(for_cpu(rows, on_gpu)))
+    only_on_gpu = {
+        key: f"for a CPU: {reason}"
+        for key, reason in unread_reasons(_load(translation), translation.values).items()
+        if key not in unread_reasons(on_gpu, [key])
+    }
+    return replace(translation, rows=in_order(without_keys(translation.rows, only_on_gpu)))
 
 
 def _load(translation: Translation) -> Recipe:

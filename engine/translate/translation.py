@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,20 @@ def _without_repeated(row: Row, last: Mapping[str, Row]) -> Row:
 def left_out(source: str, line: int | None, why: str) -> Row:
     """A row without a counterpart; secrets in its texts are masked."""
     return Row(shorten(source, 100), line, {}, shorten(mask_text(why), _LONGEST_NOTE))
+
+
+def without_keys(rows: Iterable[Row], reasons: Mapping[str, str]) -> Iterator[Row]:
+    """The rows without some keys of the config; ``reasons`` say why, by key.
+
+    A key that the source does not say is dropped without a row.
+    """
+    for row in rows:
+        dropped = [key for key in row.values if key in reasons]
+        kept = {key: value for key, value in row.values.items() if key not in reasons}
+        if kept or not dropped:
+            yield replace(row, values=kept)
+        if dropped and row.source:
+            yield left_out(row.source, row.line, reasons[dropped[0]])
 
 
 def checked(row: Row, kind: Kind) -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -42,6 +42,11 @@ _NUMBER = re.compile(
 )
 _MAPPING_COLON = re.compile(r"([{,]\s*['\"]?[\w./-]+['\"]?):(?=\S)")
 
+_VARIABLE = re.compile(r"(?:export |.+\.env_vars\.)(\w+)")
+_OF_GPU = re.compile(
+    r"(?:VLLM|SGL|SGLANG|NCCL|TRITON|CUDA|HIP|ROCR|FLASH\w*|PYTORCH_(?:CUDA|HIP|NO_CUDA)|TORCH_(?:NCCL|CUDA))_"
+)
+"""Names of variables of rollout engines and of libraries for GPUs."""
 
 GROUP = "it chooses a part of verl's config files, not a value"
 
@@ -239,6 +244,16 @@ def _other_command(command: Command, script: Script) -> Row | None:
     if words[0] == "cd":
         return left_out(shown, command.line, "paths of a config begin in the folder of the launch")
     return left_out(shown, command.line, "a program that import does not run")
+
+
+def without_gpu_variables(rows: Iterable[Row]) -> Iterator[Row]:
+    """The rows without variables that a CPU has no use for, however the script sets them."""
+    for row in rows:
+        variable = _VARIABLE.fullmatch(row.source)
+        if variable and _OF_GPU.match(variable[1]):
+            yield left_out(row.source, row.line, "for a CPU: only programs on a GPU read it")
+        else:
+            yield row
 
 
 def export_rows(exports: Sequence[Export], passed: re.Pattern[str] | None) -> Iterator[Row]:

@@ -48,6 +48,55 @@ python3 -m verl.trainer.main_ppo "${ALGORITHM[@]}" \
     trainer.total_training_steps=2 "$@" 2>&1 | tee train.log
 """
 
+FOR_GPUS = r"""#!/usr/bin/env bash
+# The sizes, variables and loggers of a script for eight GPUs.
+set -x
+export VLLM_USE_V1=1
+export TOKENIZERS_PARALLELISM=true
+NCCL_DEBUG=WARN python3 -m verl.trainer.main_ppo \
+    algorithm.adv_estimator=grpo \
+    data.train_files=train.parquet \
+    data.val_files=val.parquet \
+    data.train_batch_size=1024 \
+    data.max_prompt_length=512 \
+    data.max_response_length=1024 \
+    data.filter_overlong_prompts=True \
+    data.truncation='error' \
+    actor_rollout_ref.model.path=Qwen/Qwen2-7B-Instruct \
+    actor_rollout_ref.model.use_remove_padding=True \
+    actor_rollout_ref.model.enable_gradient_checkpointing=True \
+    actor_rollout_ref.actor.optim.lr=1e-6 \
+    actor_rollout_ref.actor.ppo_mini_batch_size=256 \
+    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=40 \
+    actor_rollout_ref.actor.use_kl_loss=True \
+    actor_rollout_ref.actor.kl_loss_coef=0.001 \
+    actor_rollout_ref.actor.ulysses_sequence_parallel_size=2 \
+    actor_rollout_ref.actor.fsdp_config.optimizer_offload=False \
+    actor_rollout_ref.actor.fsdp_config.fsdp_size=8 \
+    actor_rollout_ref.actor.fsdp_config.model_dtype=bfloat16 \
+    actor_rollout_ref.rollout.name=vllm \
+    actor_rollout_ref.rollout.tensor_model_parallel_size=2 \
+    actor_rollout_ref.rollout.data_parallel_size=2 \
+    actor_rollout_ref.rollout.gpu_memory_utilization=0.5 \
+    actor_rollout_ref.rollout.max_num_seqs=256 \
+    actor_rollout_ref.rollout.enforce_eager=False \
+    actor_rollout_ref.rollout.free_cache_engine=True \
+    +actor_rollout_ref.rollout.engine_kwargs.vllm.swap_space=4 \
+    actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=40 \
+    actor_rollout_ref.rollout.n=5 \
+    actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=40 \
+    actor_rollout_ref.ref.fsdp_config.param_offload=True \
+    +ray_kwargs.ray_init.runtime_env.env_vars.VLLM_LOGGING_LEVEL=WARN \
+    trainer.logger='["console","wandb"]' \
+    trainer.project_name=verl_grpo_example_gsm8k \
+    trainer.experiment_name=qwen2_7b_function_rm \
+    trainer.n_gpus_per_node=8 \
+    trainer.nnodes=1 \
+    trainer.save_freq=20 \
+    trainer.test_freq=5 \
+    trainer.total_epochs=15 "$@"
+"""
+
 SFT = r"""set -x
 nproc_per_node=$1
 save_path=$2

@@ -19,7 +19,7 @@ from engine.translate.import_config import ImportedConfig, plan_import, write_im
 from engine.translate.shell_fields import Argument
 from engine.translate.translation import Row
 from engine.translate.verl_script import Override, _override
-from tests.engine.translate.scripts import AFLOW, SFT, TINY_GRPO, call, write
+from tests.engine.translate.scripts import AFLOW, FOR_GPUS, SFT, TINY_GRPO, call, write
 
 
 @pytest.fixture(autouse=True)
@@ -189,6 +189,39 @@ def test_a_cpu_decides_what_it_implies() -> None:
     assert not recipe.is_chosen("actor_rollout_ref.rollout.name")
     assert not recipe.is_chosen("trainer.n_gpus_per_node")
     assert "rollout.name=hf" in note_of(config, "actor_rollout_ref.rollout.name")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "actor_rollout_ref.rollout.gpu_memory_utilization",
+        "actor_rollout_ref.rollout.enforce_eager",
+        "actor_rollout_ref.rollout.engine_kwargs.vllm.swap_space",
+        "actor_rollout_ref.rollout.free_cache_engine",
+        "actor_rollout_ref.rollout.data_parallel_size",
+        "actor_rollout_ref.actor.ulysses_sequence_parallel_size",
+        "actor_rollout_ref.actor.fsdp_config.fsdp_size",
+        "actor_rollout_ref.actor.fsdp_config.model_dtype",
+        "ray_kwargs.ray_init.runtime_env.env_vars.VLLM_LOGGING_LEVEL",
+        "export VLLM_USE_V1",
+        "export NCCL_DEBUG",
+    ],
+)
+def test_what_only_a_gpu_reads_is_left_out_for_a_cpu(source: str) -> None:
+    """Also where the value is the default, as 0.5 is for gpu_memory_utilization."""
+    assert "for a CPU" in note_of(imported(FOR_GPUS, device="cpu"), source)
+    assert row_of(imported(FOR_GPUS), source).is_translated
+
+
+def test_a_cpu_keeps_what_it_reads() -> None:
+    chosen = imported(FOR_GPUS, device="cpu").translation.values
+    assert chosen["actor_rollout_ref.rollout.max_num_seqs"] == 256
+    assert chosen["ray_kwargs.ray_init.runtime_env.env_vars.TOKENIZERS_PARALLELISM"] == "true"
+
+
+def test_a_variable_that_a_cpu_does_not_read_is_not_proposed_for_the_env_file() -> None:
+    config = imported(f"export NCCL_DEBUG=WARN\n{SFT}", "8", "out", device="cpu")
+    assert note_of(config, "export NCCL_DEBUG") == "for a CPU: only programs on a GPU read it"
 
 
 def test_sft_keeps_the_batch_and_the_defaults_of_its_trainer() -> None:
