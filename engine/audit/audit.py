@@ -41,7 +41,8 @@ class AuditOptions:
     """At most ``hostile_rows`` of the rows get hostile answers.
 
     ``style`` writes a right answer (``#### {}``). An answer may take ``limit_s``. No answer is
-    tried after ``budget_s``, or once the median of an answer is above ``pace_s``.
+    tried after ``budget_s``, or once the median of an answer is above ``pace_s``, without the time
+    in which other programs had the processor.
     """
 
     hostile_rows: int = 64
@@ -67,7 +68,6 @@ class Scores:
 
     answer: str
     by_row: dict[int, float] = field(default_factory=dict)
-    seconds: list[float] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
     @property
@@ -102,7 +102,8 @@ class Audit:
     """``right`` are right answers written in ``style``; None where no style got more than others.
 
     ``below`` are rows whose right answer gets less than ``full``, the highest score of the audit,
-    as row, truth and score. ``other`` is the right answer of another row.
+    as row, truth and score. ``other`` is the right answer of another row, and ``styles`` are the
+    right answers in the styles that were tried. ``times`` are the seconds of each answer.
     """
 
     label: str
@@ -115,6 +116,8 @@ class Audit:
     other: Scores
     constants: tuple[Scores, ...]
     hostile: tuple[Scores, ...]
+    styles: tuple[Scores, ...]
+    times: tuple[float, ...]
     is_complete: bool
     seconds: float
 
@@ -127,7 +130,7 @@ class Audit:
     @property
     def seconds_each(self) -> tuple[float, float]:
         """Median and longest time of an answer."""
-        times = sorted(second for group in self._groups() for second in group.seconds)
+        times = sorted(self.times)
         return percentile(times, 0.5) or 0.0, times[-1] if times else 0.0
 
     def problems(self) -> list[str]:
@@ -156,11 +159,8 @@ class Audit:
             "problems": self.problems(),
         }
 
-    def _groups(self) -> Iterator[Scores]:
-        yield from (self.right, self.other, *self.constants, *self.hostile)
-
     def _failure_problems(self) -> Iterator[str]:
-        for group in self._groups():
+        for group in (self.right, self.other, *self.constants, *self.hostile, *self.styles):
             if group.failures:
                 first, count = group.failures[0], len(group.failures)
                 total = count + len(group.scores)
@@ -218,10 +218,16 @@ async def run_audit(
 
     It runs in processes of its own, also when it hangs: an answer without a score is a failure.
     """
+    times: list[float] = []
     processes = RewardProcesses(
-        source_of(function), options.limit_s, options.start_limit_s, quiet=True, env=env
+        source_of(function),
+        options.limit_s,
+        options.start_limit_s,
+        quiet=True,
+        env=env,
+        note_time=times.append,
     )
-    trial = _Trial(FunctionScorer(processes.score, processes.end), options)
+    trial = _Trial(FunctionScorer(processes.score, processes.end), options, times)
     try:
         return await trial.audit(function, rows)
     finally:
@@ -231,19 +237,20 @@ async def run_audit(
 class _Trial:
     """Scores groups of answers until the time is over."""
 
-    def __init__(self, scorer: FunctionScorer, options: AuditOptions) -> None:
+    def __init__(self, scorer: FunctionScorer, options: AuditOptions, times: list[float]) -> None:
+        """``times`` gets the seconds of every answer that ends in time."""
         self.scorer = scorer
         self._options = options
         self._start = time.monotonic()
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._is_complete = True
-        self._seconds: list[float] = []
+        self._times = times
         self._timeouts = 0
 
     async def audit(self, function: RewardFunction, rows: Sequence[Row]) -> Audit:
         known = [row for row in rows if row.truth]
         few = _spread(rows, self._options.hostile_rows)
-        style, write = await self._find_style(function, _spread(known, _STYLE_ROWS))
+        style, write, styles = await self._find_style(function, _spread(known, _STYLE_ROWS))
         right = await self._score(
             "the right answer", ((row, write(row.truth, row.extra)) for row in known)
         )
@@ -284,23 +291,33 @@ class _Trial:
             other=other,
             constants=tuple(constants),
             hostile=tuple(hostile),
+            styles=styles,
+            times=tuple(self._times),
             is_complete=self._is_complete,
             seconds=time.monotonic() - self._start,
         )
 
-    async def _find_style(self, function: RewardFunction, rows: Sequence[Row]) -> tuple[str, Write]:
-        """How right answers are written: as the task does, as is asked for, or as scores most."""
+    async def _find_style(
+        self, function: RewardFunction, rows: Sequence[Row]
+    ) -> tuple[str, Write, tuple[Scores, ...]]:
+        """How right answers are written: as the task does, as is asked for, or as scores most.
+
+        Also returns the scores of the other styles.
+        """
         if function.task is not None:
-            return f"task {function.task}", writer_of_task(find_task(function.task))
+            return f"task {function.task}", writer_of_task(find_task(function.task)), ()
         if self._options.style is not None:
-            return self._options.style, writer_of(self._options.style)
-        best, best_mean = STYLES[0], -math.inf
-        for style in STYLES:
-            write = writer_of(style)
-            scores = await self._score(style, ((row, write(row.truth, row.extra)) for row in rows))
-            if scores.scores and scores.mean > best_mean:
-                best, best_mean = style, scores.mean
-        return best, writer_of(best)
+            return self._options.style, writer_of(self._options.style), ()
+        tried = {style: await self._score_style(style, rows) for style in STYLES}
+        best = max(
+            STYLES, key=lambda style: tried[style].mean if tried[style].scores else -math.inf
+        )
+        others = tuple(scores for style, scores in tried.items() if style != best)
+        return best, writer_of(best), others
+
+    async def _score_style(self, style: str, rows: Sequence[Row]) -> Scores:
+        write, name = writer_of(style), f"the right answer as {style.replace('{}', 'ANSWER')}"
+        return await self._score(name, ((row, write(row.truth, row.extra)) for row in rows))
 
     async def _score(self, name: str, answers: Iterable[tuple[Row, str]]) -> Scores:
         group = Scores(name)
@@ -316,17 +333,16 @@ class _Trial:
             if sum(failure.is_timeout for failure in group.failures) >= _MOST_TIMEOUTS:
                 return
             score = (await self.scorer.score(row.rollout(text))).score
-        group.seconds.append(score.duration_s)
-        self._seconds.append(score.duration_s)
         if score.reward is not None:
             group.by_row[row.number] = float(score.reward)
         if score.error is not None:
             is_timeout = score.error.kind == "reward_timeout"
             self._timeouts += is_timeout
+            self._times += [self._options.limit_s] * is_timeout
             group.failures.append(Failure(row.number, score.error.message, is_timeout))
 
     def _is_over(self) -> bool:
-        is_slow = len(self._seconds) >= _PACE_CALLS and median(self._seconds) > self._options.pace_s
+        is_slow = len(self._times) >= _PACE_CALLS and median(self._times) > self._options.pace_s
         is_late = time.monotonic() > self._start + self._options.budget_s
         return is_late or is_slow or self._timeouts >= _ALL_TIMEOUTS
 

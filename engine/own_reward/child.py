@@ -15,9 +15,11 @@ import os
 import signal
 import socket
 import sys
+import time
 import traceback
 import types
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,12 +72,12 @@ def main(arguments: Sequence[str]) -> None:
         except LoadError as error:
             sock.sendall(pack(Refused(str(error))))
             os._exit(0)
-        scorer = Scorer(function, source, busy)
+        scorer = Scorer(function, source, busy, limit_s)
         folder = source.folder
         ready = Ready(scorer.together, defined_at(function, folder), own_modules(folder))
         sock.sendall(pack(ready))
         if scorer.together:
-            asyncio.run(scorer.serve_together(sock, limit_s))
+            asyncio.run(scorer.serve_together(sock))
         else:
             scorer.serve_in_turn(sock)
     except (EOFError, ConnectionError, KeyboardInterrupt):
@@ -86,11 +88,37 @@ def main(arguments: Sequence[str]) -> None:
     os._exit(0)  # Threads that the function started must not keep the process.
 
 
+@dataclass(frozen=True)
+class Times:
+    """``clock_s`` is the time; of it, this thread has waited ``queued_s`` for a processor."""
+
+    clock_s: float
+    queued_s: float
+
+    @classmethod
+    def now(cls) -> Times:
+        """Linux counts in nanoseconds how long a thread waits, if it is built to."""
+        try:
+            queued = int(Path("/proc/thread-self/schedstat").read_bytes().split()[1]) / 1e9
+        except (OSError, ValueError, IndexError):
+            queued = 0.0
+        return cls(time.monotonic(), queued)
+
+
 class Scorer:
     """Calls the function and turns its result, or its failure, into a reply."""
 
-    def __init__(self, function: Callable[..., Any], source: Source, busy: Busy) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        source: Source,
+        busy: Busy,
+        limit_s: float,
+        now: Callable[[], Times] = Times.now,
+    ) -> None:
         self._function = function
+        self._limit_s = limit_s
+        self._now = now
         self._source = source
         self._busy = busy
         self._plain = plain_record if source.contract == RECORD else plain
@@ -104,32 +132,29 @@ class Scorer:
         while True:
             number, arguments = receive(sock)
             self._busy.note(number)
-            reply = self._reply(number, partial(self._call, arguments))
+            reply = self.reply(number, arguments)
             self._busy.note(IDLE)
             sock.sendall(pack(reply))
 
-    async def serve_together(self, sock: socket.socket, limit_s: float) -> None:
+    async def serve_together(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         reader, writer = await asyncio.open_connection(sock=sock)
         calls = {asyncio.create_task(self._tick())}
         while True:
             body = await reader.readexactly(length_of(await reader.readexactly(HEADER)))
             number, arguments = unpack(body)
-            calls.add(task := asyncio.create_task(self._answer(writer, number, arguments, limit_s)))
+            calls.add(task := asyncio.create_task(self._answer(writer, number, arguments)))
             task.add_done_callback(calls.discard)
 
     async def _answer(
-        self,
-        writer: asyncio.StreamWriter,
-        number: int,
-        arguments: Mapping[str, Any],
-        limit_s: float,
+        self, writer: asyncio.StreamWriter, number: int, arguments: Mapping[str, Any]
     ) -> None:
+        start = self._now()
         coroutine = self._function(**{**arguments, **self._source.kwargs})
         task = asyncio.create_task(self._awaited(number, coroutine))
-        done, _ = await asyncio.wait({task}, timeout=limit_s)
+        done, _ = await asyncio.wait({task}, timeout=self._limit_s)
         if done:
-            reply = task.result()
+            reply = self._timed(task.result(), start)
         else:
             reply = Reply(number, "timeout", place=_suspended_at(coroutine, self._source.folder))
             task.cancel()  # Not waited for: the function may catch it.
@@ -157,11 +182,27 @@ class Scorer:
             result = self._loop.run_until_complete(_value_of(result))
         return self._plain(result)
 
-    def _reply(self, number: int, call: Callable[[], Any]) -> Reply:
+    def reply(self, number: int, arguments: Mapping[str, Any]) -> Reply:
+        """The reply to a call of a plain function."""
+        start = self._now()
         try:
-            return Reply(number, "ok", call())
+            reply = Reply(number, "ok", self._call(arguments))
         except BaseException as error:  # sys.exit() too ends the call, not the process
-            return self._failure(number, error)
+            reply = self._failure(number, error)
+        return self._timed(reply, start)
+
+    def _timed(self, reply: Reply, start: Times) -> Reply:
+        """The reply with its time; a result after the limit is none.
+
+        The owner looks only now and then how long a call has taken.
+        """
+        end = self._now()
+        elapsed = end.clock_s - start.clock_s
+        own_s = max(0.0, elapsed - (end.queued_s - start.queued_s))
+        if reply.outcome == "ok" and elapsed > self._limit_s:
+            place = defined_at(self._function, self._source.folder)
+            reply = Reply(reply.number, "timeout", place=place)
+        return replace(reply, own_s=own_s)
 
     def _failure(self, number: int, error: BaseException) -> Reply:
         folder = self._source.folder

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -60,6 +60,14 @@ GROW_AFTER_S = 0.5
 """A call that has waited so long for a free process gets another one."""
 
 
+NoteTime = Callable[[float], None]
+"""Gets the seconds of each call that ends by itself, without waiting for other programs."""
+
+
+def _note_nothing(seconds: float) -> None:
+    """Nobody asks how long calls take."""
+
+
 class RewardCallError(Exception):
     """The function gave no score for one call; one line with file and line says why."""
 
@@ -84,6 +92,7 @@ class RewardProcess:
     _sock: socket.socket
     _busy: Busy
     _trace: BinaryIO
+    _note_time: NoteTime
 
     def __post_init__(self) -> None:
         self._numbers = itertools.count(IDLE + 1)
@@ -103,6 +112,7 @@ class RewardProcess:
         *,
         quiet: bool = False,
         env: Mapping[str, str] | None = None,
+        note_time: NoteTime = _note_nothing,
     ) -> RewardProcess:
         """Start a process and wait until it has loaded the function.
 
@@ -135,7 +145,7 @@ class RewardProcess:
             for each in (ours, busy, trace):
                 each.close()
             raise
-        return cls(source, limit_s, ready, popen, mark, ours, busy, trace)
+        return cls(source, limit_s, ready, popen, mark, ours, busy, trace, note_time)
 
     async def call(self, arguments: Mapping[str, Any]) -> Any:
         """What the function returns for ``arguments``, in Python's own types.
@@ -193,6 +203,8 @@ class RewardProcess:
         await self._conclude()
 
     def _settle(self, future: asyncio.Future[Any], reply: Reply) -> None:
+        if reply.outcome != "timeout":
+            self._note_time(reply.own_s)
         if reply.outcome == "ok":
             future.set_result(reply.value)
         elif reply.outcome == "timeout":
@@ -288,6 +300,7 @@ class RewardProcesses:
         *,
         quiet: bool = False,
         env: Mapping[str, str] | None = None,
+        note_time: NoteTime = _note_nothing,
     ) -> None:
         """Starts the first process. UsageError when the function cannot be loaded."""
         self._source = source
@@ -295,6 +308,7 @@ class RewardProcesses:
         self._start_limit_s = start_limit_s
         self._quiet = quiet
         self._env = env
+        self._note_time = note_time
         first = self._start()
         self._together = first.ready.together
         self.ready = first.ready
@@ -359,7 +373,12 @@ class RewardProcesses:
 
     def _start(self) -> RewardProcess:
         return RewardProcess.start(
-            self._source, self._limit_s, self._start_limit_s, quiet=self._quiet, env=self._env
+            self._source,
+            self._limit_s,
+            self._start_limit_s,
+            quiet=self._quiet,
+            env=self._env,
+            note_time=self._note_time,
         )
 
 

@@ -27,12 +27,16 @@ Outcome = Literal["ok", "error", "timeout"]
 
 @dataclass(frozen=True)
 class Reply:
-    """The end of call ``number``. ``place`` is the line of the function's code it came from."""
+    """The end of call ``number``. ``place`` is the line of the function's code it came from.
+
+    ``own_s`` are the seconds of the call, without those in which other programs had the processor.
+    """
 
     number: int
     outcome: Outcome
     value: Any = None
     place: str | None = None
+    own_s: float = 0.0
 
 
 @dataclass(frozen=True)

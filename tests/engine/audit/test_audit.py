@@ -146,6 +146,17 @@ def test_an_answer_that_hangs_is_cut_and_has_no_score(tmp_path: Path, hang: str)
     assert (result.right.mean, len(result.right.scores)) == (1, 6)
 
 
+def test_a_right_answer_that_hangs_in_another_style_is_named(tmp_path: Path) -> None:
+    code = (
+        f"{HEAD}    while solution_str.startswith('The answer is'): pass\n"
+        "    return float(solution_str == ground_truth)\n"
+    )
+    result = audit(tmp_path, code, NUMBERS[:6], AuditOptions(limit_s=0.3))
+    [problem] = result.problems()
+    assert problem.startswith("the right answer as The answer is ANSWER: no score for ")
+    assert result.seconds_each[1] == 0.3
+
+
 def test_a_function_that_always_hangs_is_not_asked_for_ever(tmp_path: Path) -> None:
     result = audit(tmp_path, "import time; time.sleep(99)", NUMBERS, AuditOptions(limit_s=0.1))
     assert not result.is_complete
