@@ -234,7 +234,7 @@ def write_config(
     model = model or DEFAULT_MODEL
     config = template.format(
         data=_quote(data),
-        comment=_plain(data),
+        comment=_describe_file(data),
         name=name,
         model=_quote(model),
         device="cuda" if on_gpu else "cpu",
@@ -366,6 +366,15 @@ def _quote(value: object) -> str:
 def _plain(data: Path) -> str:
     """The file's name for a comment or docstring, without characters that could end it."""
     return re.sub(r"[^\w.-]", "_", data.name)
+
+
+_SPLIT = re.compile(r"(?:train|training)(?![a-z])", re.IGNORECASE)
+
+
+def _describe_file(data: Path) -> str:
+    """The file for a comment; of one that is named for its split, with the folder of its data."""
+    folder = f"{_plain(data.absolute().parent)}/" if _SPLIT.match(data.name) else ""
+    return folder + _plain(data)
 
 
 def _check_messages(data: Path) -> None:

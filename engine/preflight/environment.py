@@ -18,10 +18,11 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from engine.base.counts import count_of
+from engine.base.values import format_config_value
 from engine.host.environment import gpus, install_command, package_version
 from engine.judge.providers import find_provider
 from engine.preflight.check import Check, Subject, fail, summary, warn
-from engine.recipe.compose import effective
+from engine.recipe.compose import effective, on_cpu
 from engine.recipe.keys import verl_version
 from engine.recipe.places import lora_rank
 from engine.recipe.recipe import Recipe
@@ -70,7 +71,8 @@ def check(subject: Subject) -> Check:
     if conda not in (None, CONDA_ENVIRONMENT):
         message = f"conda environment '{conda}' is active, not '{CONDA_ENVIRONMENT}'"
         problems.append(warn(ID, message, f"conda activate {CONDA_ENVIRONMENT}"))
-    problems += _packages(recipe)
+    lacks_gpu = _lacks_gpu(subject)
+    problems += _packages(recipe, lacks_gpu)
     problems += check_versions(
         find_installed(),
         vllm=recipe.get(f"{_ROLLOUT}.name") == "vllm",
@@ -79,7 +81,9 @@ def check(subject: Subject) -> Check:
     )
     if not (recipe.kind.uses_ray and subject.uses_cluster):
         problems += [*_devices(subject), *check_precision(recipe, find_cards(), read_cpu_flags())]
-    problems += [*_attention(subject), *_allocator(subject)]
+    # Without a GPU, the config has to change first: what vLLM and FlashAttention need is no fix.
+    problems += [] if lacks_gpu else _attention(subject)
+    problems += _allocator(subject)
     versions = ", ".join(f"{name} {package_version(name)}" for name in _MAIN_PACKAGES)
     device = recipe.get("grubrics.device")
     return summary(ID, problems, f"Python {python}; {versions}; device {device}")
@@ -103,8 +107,9 @@ def needed_modules(recipe: Recipe) -> list[str]:
     return [*_MODULES, *(name for name, is_needed in optional.items() if is_needed)]
 
 
-def _packages(recipe: Recipe) -> Iterator[Check]:
-    missing = [name for name in needed_modules(recipe) if find_spec(name) is None]
+def _packages(recipe: Recipe, lacks_gpu: bool) -> Iterator[Check]:
+    needed = [name for name in needed_modules(recipe) if not (lacks_gpu and name == "vllm")]
+    missing = [name for name in needed if find_spec(name) is None]
     if missing:
         fix = f"pip install {' '.join(missing)}"
         if "vllm" in missing:
@@ -139,17 +144,38 @@ def _devices(subject: Subject) -> Iterator[Check]:
             message = f"{recipe.path}: {key}={wanted} ranks on {count_of(cores or 1, 'core')}"
             yield fail(ID, f"{message}; each trains a copy of the model", f"{key}={most}")
         return
-    visible = len(gpus())
-    if (allowed := subject.env.get("CUDA_VISIBLE_DEVICES")) is not None:
-        names = [name for name in allowed.split(",") if name.strip() not in ("", "-1")]
-        visible = min(visible, len(names))
+    visible = _count_gpus(subject.env)
     if wanted > visible:
         yield fail(
             ID,
             f"{recipe.path}: grubrics.device=cuda and {key}={wanted}, but {visible} NVIDIA GPUs "
             "are visible here",
-            f"{key}={visible}" if visible else "grubrics.device=cpu",
+            f"{key}={visible}" if visible else " ".join(_cpu_overrides(recipe)),
         )
+
+
+def _count_gpus(env: Mapping[str, str]) -> int:
+    """The GPUs of this host that ``CUDA_VISIBLE_DEVICES`` shows."""
+    count = len(gpus())
+    if (allowed := env.get("CUDA_VISIBLE_DEVICES")) is None:
+        return count
+    return min(count, len([name for name in allowed.split(",") if name.strip() not in ("", "-1")]))
+
+
+def _lacks_gpu(subject: Subject) -> bool:
+    """Whether the config trains on GPUs of this host, and it has none."""
+    is_here = not (subject.recipe.kind.uses_ray and subject.uses_cluster)
+    is_for_gpu = subject.recipe.get("grubrics.device") == "cuda"
+    return is_here and is_for_gpu and not _count_gpus(subject.env)
+
+
+def _cpu_overrides(recipe: Recipe) -> Iterator[str]:
+    """The CPU, and what it implies in place of values that the config sets for GPUs."""
+    implied = on_cpu(recipe) if recipe.kind == GRPO else {"training.bf16": False}
+    yield "grubrics.device=cpu"
+    for key, value in {**implied, recipe.kind.gpus_key: 1}.items():
+        if recipe.is_chosen(key) and recipe.get(key) != value:
+            yield f"{key}={format_config_value(value)}"
 
 
 def _attention(subject: Subject) -> Iterator[Check]:

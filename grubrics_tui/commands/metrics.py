@@ -20,6 +20,7 @@ from grubrics_tui.commands.shared.options import (
 )
 from grubrics_tui.commands.shared.output import print_json, say
 from grubrics_tui.commands.shared.standard_input import STANDARD_INPUT, standard_input_read
+from grubrics_tui.text.formats import significant
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def metrics(
 ) -> None:
     """Print metric values per step, of runs or external logs.
 
+    Values have six significant digits; --json has all of them.
     Names of W&B dashboards are known too: train/policy_loss is actor/pg_loss. A known metric that
     no step has is named on stderr with the reason, and in "unavailable" of --json.
     Of several, each line begins with the log, and --json has the logs in "sources".
@@ -94,7 +96,8 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
     yield from map(clean_text, answer.get("names", ()))
     for name, points in answer.get("series", {}).items():
         for step, number in points:
-            yield f"{clean_text(name)}\t{step}\t{'nan' if number is None else number}"
+            value = "nan" if number is None else significant(float(number))
+            yield f"{clean_text(name)}\t{step}\t{value}"
 
 
 COMMAND = Command(metrics, Task.INSPECT, aliases=("series",))

@@ -14,6 +14,13 @@ def fixed(value: float | None, decimals: int = 3) -> str:
     return MISSING if value is None else f"{value:.{decimals}f}"
 
 
+def significant(value: float) -> str:
+    """``0.412346``: six significant digits, one decimal from 100,000 on; ``5.0`` for an integer."""
+    if value.is_integer():
+        return str(value)
+    return f"{value:.1f}" if abs(value) >= 100_000 else f"{value:.6g}"
+
+
 def seconds(value: float | None) -> str:
     """``27.2 µs``, ``0.42 s``, ``310 s``, as ``engine.base.times`` formats them."""
     return MISSING if value is None else times.seconds(value)

@@ -251,6 +251,24 @@ def test_a_prepared_file_gives_the_config_the_name_of_its_folder() -> None:
     assert write_config(sums_file("data/riddles/train.parquet")).name == "riddles"
 
 
+@pytest.mark.parametrize(
+    ("file", "description"),
+    [
+        ("data/riddles/train.parquet", "GRPO on riddles/train.parquet"),
+        (
+            "data/riddles/train-00000-of-00001.parquet",
+            "GRPO on riddles/train-00000-of-00001.parquet",
+        ),
+        ("data/riddles/trains.parquet", "GRPO on trains.parquet"),
+        ("riddles.parquet", "GRPO on riddles.parquet"),
+    ],
+)
+def test_the_description_names_the_data_set(file: str, description: str) -> None:
+    Path(file).parent.mkdir(parents=True, exist_ok=True)
+    new = write_config(sums_file(file))
+    assert loaded(new.name).get("grubrics.description") == description
+
+
 def test_a_validation_file_that_does_not_exist_is_named() -> None:
     data = sums_file("train.parquet")
     assert write_config(data, "before").missing == Path("val.parquet")

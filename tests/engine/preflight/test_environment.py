@@ -18,11 +18,21 @@ def no_flash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "find_spec", lambda name: None if name in absent else object())
 
 
+@pytest.fixture
+def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "gpus", lambda: [{"name": "H100", "memory": 80 << 30}])
+
+
+@pytest.fixture
+def without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "gpus", list)
+
+
 def check(project: Project, *overrides: str, env: dict[str, str] | None = None) -> Check:
     return project.checks("grpo", "grubrics.device=cuda", *overrides, env=env)["environment"]
 
 
-@pytest.mark.usefixtures("no_flash")
+@pytest.mark.usefixtures("no_flash", "with_gpu")
 def test_a_gpu_recipe_without_flash_attention_is_refused_with_the_values_to_set(
     project: Project,
 ) -> None:
@@ -33,7 +43,7 @@ def test_a_gpu_recipe_without_flash_attention_is_refused_with_the_values_to_set(
     assert result.fix is not None and f"{FLASH}=sdpa" in result.fix
 
 
-@pytest.mark.usefixtures("no_flash")
+@pytest.mark.usefixtures("no_flash", "with_gpu")
 def test_sdpa_needs_no_flash_attention(project: Project) -> None:
     assert "flash-attn" not in check(project, f"+{FLASH}=sdpa").message
 
@@ -64,6 +74,26 @@ def test_a_logger_without_its_package_is_named_with_the_command(project: Project
     assert result.fix == "pip install clearml"
 
 
+@pytest.mark.usefixtures("no_flash", "without_gpu")
+def test_without_a_gpu_the_only_fix_is_a_config_for_the_cpu(project: Project) -> None:
+    """It can be applied as it is: what vLLM and FlashAttention need would be another way."""
+    overrides = ("actor_rollout_ref.rollout.name=vllm", "trainer.n_gpus_per_node=8")
+    result = check(project, *overrides)
+    assert result.fix == (
+        "grubrics.device=cpu trainer.n_gpus_per_node=1 actor_rollout_ref.rollout.name=hf"
+    )
+    after = check(project, *overrides, *result.fix.split())
+    assert "NVIDIA" not in after.message and "vllm" not in after.message
+
+
+@pytest.mark.usefixtures("without_gpu")
+def test_sft_on_a_cpu_has_no_bf16(project: Project) -> None:
+    result = project.checks("sft", "grubrics.device=cuda", "training.bf16=true")["environment"]
+    assert result.fix is not None
+    assert result.fix.startswith("grubrics.device=cpu") and "training.bf16=false" in result.fix
+
+
+@pytest.mark.usefixtures("with_gpu")
 @pytest.mark.parametrize(
     ("absent", "extra"), [(("torch",), "train"), (("vllm",), "gpu"), (("torch", "vllm"), "gpu")]
 )

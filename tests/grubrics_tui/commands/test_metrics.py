@@ -34,6 +34,26 @@ def test_as_json_the_reason_stands_beside_the_series(log: str) -> None:
     assert "use_kl_loss=true" in answer["unavailable"]["train/kl_loss"]
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.30000000000000004, "0.3"),
+        (0.12345678901234, "0.123457"),
+        (1.2345678901e-7, "1.23457e-07"),
+        (1234567.8901, "1234567.9"),
+        (3.0, "3.0"),
+        (123456789.0, "123456789.0"),
+    ],
+)
+def test_values_are_short_as_text_and_complete_as_json(
+    tmp_path: Path, value: float, text: str
+) -> None:
+    log = str(write(tmp_path / "log", verl_line(1, {"actor/lr": value})))
+    assert CliRunner().invoke(app, ["metrics", log, "actor/lr"]).stdout == f"actor/lr\t1\t{text}\n"
+    answer = json.loads(CliRunner().invoke(app, ["metrics", log, "actor/lr", "--json"]).stdout)
+    assert answer["series"] == {"actor/lr": [[1, value]]}
+
+
 def test_of_several_logs_each_has_its_own_answer(log: str) -> None:
     answer = json.loads(CliRunner().invoke(app, ["metrics", log, log + "", "--json"]).stdout)
     assert answer["sources"][log] == {"names": ["actor/lr", "actor/pg_loss"]}

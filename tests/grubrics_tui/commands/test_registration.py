@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from grubrics_tui.cli import app, main
 from grubrics_tui.commands.shared.command import commands, find_command
+from tests.paths import ROOT
 from tests.plugins import InstallPlugin
 
 ALIASES = [(alias, name) for name, command in commands().items() for alias in command.aliases]
@@ -20,6 +22,11 @@ def test_a_former_name_still_works_and_no_help_lists_it(former: str, name: str) 
     done = CliRunner().invoke(app, [former, "--help"])
     assert done.exit_code == 0
     assert f"grubrics-tui {former}" not in CliRunner().invoke(app, ["--help"]).stdout
+
+
+@pytest.mark.parametrize("name", commands())
+def test_the_readme_shows_every_command(name: str) -> None:
+    assert re.search(rf"grubrics-tui {name}\b", (ROOT / "README.md").read_text())
 
 
 def test_the_former_names_are_those_of_published_scripts() -> None:
