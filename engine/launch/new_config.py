@@ -12,13 +12,15 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
+from engine.base.masking import mask_url
 from engine.base.parquet import pa, pq
+from engine.checkpoints.model_folder import missing_parts
 from engine.data.contract import read_facts
 from engine.data.conversations import holds_conversations
 from engine.data.hub_data import HubChoice, find_inputs
@@ -38,7 +40,10 @@ from engine.estimate.model_shape import context_of
 from engine.host.environment import gpus
 from engine.own_reward.files import find_function
 from engine.own_reward.function import TASK, RewardFunction
+from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
+from engine.recipe import hub
 from engine.recipe.config_files import CONFIG_DIR
+from engine.recipe.places import is_hub_name, local_folder
 from engine.tasks.registry import find_format, find_task
 from engine.tasks.rows import ROWS
 
@@ -276,6 +281,34 @@ def describe_data(data: Path) -> str:
     if _read_has_gold(data):
         return "rows with gold scores: GRPO; without a task or reward, a judge scores"
     return "rows for GRPO; without a task or reward, a function to adapt is written"
+
+
+def describe_model(model: str, env: Mapping[str, str]) -> str:
+    """One line: where a model comes from, and what to do if it cannot be loaded.
+
+    ``model`` is empty for the default. The hub is asked for one that is not on the disk.
+    """
+    name = model or DEFAULT_MODEL
+    folder = local_folder(name, env)
+    if folder is not None:
+        missing = missing_parts(folder)
+        return f"{name} has no {' and no '.join(missing)}" if missing else f"{name} is on this disk"
+    if not is_hub_name(name):
+        return f"{name} does not exist; {_ANOTHER_MODEL}"
+    if (variable := hub.is_offline(env)) is not None:
+        return f"{name} is not on this disk, and {variable} disables downloads; {_ANOTHER_MODEL}"
+    answer = hub.ask(name, env)
+    if answer.state == "there":
+        return f"{name} will be downloaded from {mask_url(hub.endpoint(env))}"
+    if answer.state == "empty":
+        return f"{name} has no config.json on the hub; {_ANOTHER_MODEL}"
+    problem, advice = hub.explain(answer, name, "model", env)
+    return f"{name} {problem}; {_ANOTHER_MODEL if answer.state == 'unreachable' else advice}"
+
+
+_ANOTHER_MODEL = (
+    f"type the folder of a model, such as that of {MAKE_TINY_WORLD}: {TINY_WORLD}/model"
+)
 
 
 def _is_source(data: Path, task: str | None) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
@@ -17,7 +18,7 @@ from textual.widgets import Input, Static
 
 from engine.base.counts import count_of
 from engine.base.errors import UsageError
-from grubrics_tui.screens.base import FIELD_BINDINGS, Dialog
+from grubrics_tui.screens.base import FIELD_BINDINGS, Dialog, post_from_thread
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.facts import inert
@@ -40,8 +41,8 @@ _REPORTED = 1000
 class NewConfigDialog(Dialog[str]):
     """Returns the name of the config that was written, or None.
 
-    Files and tasks are suggested, and what the data seems to be is shown below. The file is read
-    and written in threads.
+    Files and tasks are suggested. Below, the form shows what the data seems to be, the tasks, and
+    whether the model can be loaded. Files and the hub are asked in threads.
     """
 
     WHERE = "new_config"
@@ -75,12 +76,20 @@ class NewConfigDialog(Dialog[str]):
             super().__init__()
             self.text = text
 
-    class Suggested(Message):
-        """What can be typed into the fields, the likeliest first."""
+    class ModelDescribed(Message):
+        """Where the model comes from."""
 
-        def __init__(self, suggestions: dict[str, list[str]]) -> None:
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Suggested(Message):
+        """What can be typed into the fields, the likeliest first; ``tasks`` have summaries."""
+
+        def __init__(self, suggestions: dict[str, list[str]], tasks: dict[str, str]) -> None:
             super().__init__()
             self.suggestions = suggestions
+            self.tasks = tasks
 
     class Progressed(Message):
         def __init__(self, read: int) -> None:
@@ -96,6 +105,14 @@ class NewConfigDialog(Dialog[str]):
         def __init__(self, reason: str) -> None:
             super().__init__()
             self.reason = reason
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tasks: dict[str, str] = {}
+        self._data = ""
+        """What the data seems to be."""
+        self._model = ""
+        """Where the model comes from."""
 
     def compose(self) -> ComposeResult:
         # Focus must stay in a field: outside of one, letters are keys of the app.
@@ -118,15 +135,17 @@ class NewConfigDialog(Dialog[str]):
 
         data = [f"{place}*{suffix}" for place in ("", "data/", "data/*/") for suffix in SUFFIXES]
         models = _newest(f"{place}/config.json" for place in _MODEL_PLACES)
+        summaries = {name: task.summary for name, task in tasks().items()}
         suggestions = {
             "data": _newest(data),
-            "scoring": [*tasks(), *_newest(("*.py", "rewards/*.py"))],
+            "scoring": [*summaries, *_newest(("*.py", "rewards/*.py"))],
             "model": [str(Path(config).parent) for config in models],
         }
-        self.post_message(self.Suggested(suggestions))
+        self.post_message(self.Suggested(suggestions, summaries))
 
     @on(Suggested)
     def _offer(self, message: Suggested) -> None:
+        self._tasks = message.tasks
         for name, texts in message.suggestions.items():
             field = self.query_one(f"#{name}", Input)
             field.suggester = SuggestFromList(texts)
@@ -149,8 +168,48 @@ class NewConfigDialog(Dialog[str]):
             self.post_message(self.Described(str(error)))
 
     @on(Described)
-    def _show_description(self, message: Described) -> None:
-        self._show_status(message.text, "quiet")
+    def _show_data(self, message: Described) -> None:
+        self._data = message.text
+        self._show_hint()
+
+    @on(events.DescendantFocus)
+    def _enter_field(self) -> None:
+        if self._field in ("model", "name"):
+            model = self.query_one("#model", Input).value.strip()
+            post_from_thread(lambda: self._read_model(model), self.post_message)
+        self._show_hint()
+
+    def _read_model(self, model: str) -> Iterator[Message]:
+        from engine.launch.new_config import describe_model
+
+        yield self.ModelDescribed(describe_model(model, os.environ))
+
+    @on(ModelDescribed)
+    def _show_model(self, message: ModelDescribed) -> None:
+        self._model = message.text
+        self._show_hint()
+
+    @on(Input.Changed, "#scoring")
+    def _show_hint(self) -> None:
+        """Below the fields, help with the one that has the focus."""
+        hints = {
+            "data": [self._data],
+            "scoring": [self._data, self._format_tasks()],
+            "model": [self._model],
+            "name": [self._model],
+        }
+        self._show_status("\n".join(filter(None, hints.get(self._field, ()))), "quiet")
+
+    @property
+    def _field(self) -> str:
+        return (self.focused.id or "") if self.focused is not None else ""
+
+    def _format_tasks(self) -> str:
+        """The task that is typed, else the names of all."""
+        typed = self.query_one("#scoring", Input).value.strip()
+        if typed in self._tasks:
+            return f"{typed}: {self._tasks[typed]}"
+        return f"tasks: {', '.join(self._tasks)}"
 
     @on(Input.Submitted)
     def _submit(self) -> None:

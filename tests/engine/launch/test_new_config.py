@@ -12,7 +12,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.data.contract import FileFacts, write_rows
-from engine.launch.new_config import describe_data, write_config
+from engine.launch.new_config import describe_data, describe_model, write_config
 from engine.own_reward.function import RewardFunction
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.scoring import reward_function
@@ -423,3 +423,21 @@ def test_data_that_cannot_be_described_is_named(name: str) -> None:
     Path("notes.txt").write_text("hello")
     with pytest.raises(UsageError, match=name):
         describe_data(Path(name))
+
+
+@pytest.mark.parametrize(
+    ("model", "env", "says"),
+    [
+        ("", {}, "Qwen/Qwen2.5-0.5B-Instruct is not on this disk, and http://127.0.0.1:9 cannot"),
+        ("a/b", {"HF_HUB_OFFLINE": "1"}, "a/b is not on this disk, and HF_HUB_OFFLINE disables"),
+        ("none", {}, "none does not exist; type the folder of a model"),
+        ("here", {}, "here has no weights"),
+    ],
+)
+def test_a_model_that_cannot_be_loaded_is_described_with_what_to_type(
+    model: str, env: dict[str, str], says: str
+) -> None:
+    Path("here").mkdir()
+    Path("here/config.json").write_text("{}")
+    closed = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": "cache"}
+    assert describe_model(model, {**closed, **env}).startswith(says)

@@ -75,6 +75,23 @@ async def test_what_is_wrong_is_said_below_and_nothing_is_written() -> None:
     assert not Path("configs").exists()
 
 
+async def test_the_tasks_are_listed_and_the_typed_one_is_explained() -> None:
+    questions_file("q.jsonl")
+    async with running(RUNS, SMALL, config="") as driver:
+        await open_form(driver)
+        await driver.press("tab")
+        await driver.shows("records with question", "tasks:", "puzzles", "reading", "code")
+        await driver.press(*"reading")
+        await driver.shows("reading: questions about a text")
+
+
+async def test_a_hub_that_cannot_be_reached_is_named_with_a_model_that_needs_none() -> None:
+    async with running(RUNS, SMALL, config="") as driver:
+        await open_form(driver)
+        await driver.press("tab", "tab")
+        await driver.shows("http://127.0.0.1:9 cannot be reached", "data/tiny/model")
+
+
 async def test_text_that_arrives_together_with_tab_is_for_the_next_field() -> None:
     questions_file("q.jsonl")
     async with running(RUNS, SMALL, config="") as driver:
