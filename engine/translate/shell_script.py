@@ -15,7 +15,16 @@ from dataclasses import dataclass, replace
 from engine.base.masking import names_secret
 from engine.translate.shell_arithmetic import compute
 from engine.translate.shell_fields import Argument, Fields, Unknown
-from engine.translate.shell_words import Mark, Piece, ShellError, Word, read_text, read_tokens
+from engine.translate.shell_words import (
+    DEEPEST,
+    TOO_DEEP,
+    Mark,
+    Piece,
+    ShellError,
+    Word,
+    read_text,
+    read_tokens,
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,11 @@ class Script:
 
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=", re.ASCII)
+_ELEMENT = re.compile(r"([A-Za-z_]\w*)\[(.*?)\](\+?)=", re.ASCII | re.DOTALL)
+"""``NAME[subscript]=``."""
+_SUBSCRIPT = re.compile(r"0|[1-9][0-9]{0,5}")
+_INDEXED = re.compile(r"\[.*?\]\+?=", re.DOTALL)
+"""The head of an element in ``NAME=([subscript]=value)``."""
 _VARIABLE = re.compile(r"([A-Za-z_]\w*|[0-9]+|[@*#])(\[[@*]\])?(?:(:?[-=?+])(.*))?", re.DOTALL)
 _OPENING = frozenset(("if", "while", "until", "for", "select", "case", "function", "{"))
 _HEADED = frozenset(("for", "select", "case", "function"))
@@ -58,8 +72,10 @@ _PIPES = frozenset(("|", "|&"))
 _DECLARES = frozenset(("export", "declare", "local", "readonly", "typeset"))
 _TESTS = frozenset(("[", "[[", "test"))
 _QUIET = frozenset(("set", "shift", "unset", "echo", ":", "true", "exit", "wait", "shopt", "trap"))
-_SURE = _DECLARES | _QUIET | {"cd", "mkdir", "source", "."}
-"""Commands that are assumed to succeed, so that what follows ``&&`` is executed."""
+SOURCES = frozenset(("source", "."))
+"""Commands that execute a file in the shell of the script."""
+_SURE = _DECLARES | {"set", "unset", "echo", ":", "true", "trap"}
+"""Commands that succeed, so that what follows ``&&`` is executed."""
 
 _CONDITION = "condition"
 """A group in braces after ``&&`` or ``||``."""
@@ -134,8 +150,14 @@ class _Follower:
         self._opened: list[tuple[str, int]] = []
         """Loops, conditions and functions around the place, with their lines."""
         self._expanded = 0
+        self._depth = 0
+        """Defaults of variables in each other."""
         self._unknown_arguments: str | None = None
         """Why the arguments are no longer known."""
+        self._is_negated = False
+        """Whether ``!`` is before the command."""
+        self._sourced: list[tuple[str, int]] = []
+        """Files that the script has read, with their lines."""
         self._is_uncertain = False
         """Whether ``&&`` or ``||`` decides about the next command."""
 
@@ -150,11 +172,13 @@ class _Follower:
         """Follow the command that begins at a token; return where the next one begins."""
         words: list[Word] = []
         arrays: dict[int, list[Word]] = {}
+        self._is_negated = False
         while at < len(tokens):
             token = tokens[at]
             at += 1
             if isinstance(token, Word):
                 if not words and self._keyword(token):
+                    self._is_negated = self._is_negated or token.raw == "!"
                     continue
                 words.append(token)
                 if words[0].raw == "[[" and token.raw != "[[":
@@ -224,7 +248,9 @@ class _Follower:
 
     def _note_end(self, mark: str, words: list[Word]) -> None:
         first = words[0].raw if words else ""
-        is_sure = first in _SURE or bool(_ASSIGNED.match(first))
+        pieces = (piece for word in words for piece in word.pieces)
+        is_set = _is_assignment(first) and not any(piece.kind == "executed" for piece in pieces)
+        is_sure = (first in _SURE or is_set) and not self._is_negated
         self._is_uncertain = mark == "||" or (mark == "&&" and not is_sure)
 
     def _uncertainty(self, line: int) -> str | None:
@@ -239,7 +265,7 @@ class _Follower:
     def _run(self, words: list[Word], arrays: Mapping[int, list[Word]]) -> None:
         """Follow the assignments of a command, and keep what is a program."""
         count = 0
-        while count < len(words) and _ASSIGNED.match(words[count].raw):
+        while count < len(words) and _is_assignment(words[count].raw):
             count += 1
         if not words:
             return
@@ -258,9 +284,12 @@ class _Follower:
         elif first in _SETTERS or (first == "printf" and any(word.raw == "-v" for word in words)):
             self._forget(words[count + 1 :], f"{first} in line {words[0].line} may set it")
         elif arguments := [item for word in words[count:] for item in self._expand(word)]:
-            exports = tuple(map(self._export, words[:count]))
+            own = [word for word in words[:count] if _ASSIGNED.match(word.raw)]
+            exports = tuple(map(self._export, own))
             if first == "cd":
                 self._change_folder(arguments[1:], words[count].line)
+            elif first in SOURCES and len(arguments) > 1:
+                self._sourced.append((arguments[1].text, words[count].line))
             self.commands.append(Command(words[count].line, tuple(arguments), exports))
 
     def _forget(self, words: Sequence[Word], reason: str) -> None:
@@ -319,6 +348,9 @@ class _Follower:
     ) -> None:
         for index, word in enumerate(words):
             match = _ASSIGNED.match(word.raw)
+            if match is None and (element := _ELEMENT.match(word.raw)):
+                self._set_element(word, element)
+                continue
             if match is None:
                 if is_export and word.raw.isidentifier():
                     self.exported.setdefault(word.raw, word.line)
@@ -336,7 +368,29 @@ class _Follower:
         if is_export:
             self.exported.pop("export", None)
 
+    def _set_element(self, word: Word, match: re.Match[str]) -> None:
+        """``NAME[1]=value``, where the script has the number and all elements before it."""
+        name, subscript, is_added = match[1], match[2], bool(match[3])
+        before, reason = self.values.get(name, ()), self._uncertainty(word.line)
+        is_number = _SUBSCRIPT.fullmatch(subscript) and word.pieces[0].text.startswith(match[0])
+        if reason is None and (is_added or not is_number or isinstance(before, Unknown)):
+            reason = f"line {word.line} sets an element of it"
+        elements = () if isinstance(before, Unknown) else _listed(before)
+        if reason is None and int(subscript) > len(elements):
+            reason = f"line {word.line} sets an element of it that is not the next"
+        if reason is not None:
+            self.values[name] = Unknown(reason)
+            return
+        value, at = _as_text(self._value(word, match[0], None)), int(subscript)
+        if isinstance(value, Unknown):
+            element = Argument(word.line, word.raw, value.reason)
+        else:
+            element = Argument(word.line, value)
+        self.values[name] = (*elements[:at], element, *elements[at + 1 :])
+
     def _value(self, word: Word, head: str, array: list[Word] | None) -> _Value:
+        if array is not None and any(_INDEXED.match(part.raw) for part in array):
+            return Unknown(f"its elements in line {word.line} have subscripts")
         if array is not None:
             return tuple(item for part in array for item in self._expand(part))
         pieces = _without_head(word, head)
@@ -378,6 +432,8 @@ class _Follower:
         if piece.text in _WORKING_FOLDER:
             return self.values.get("PWD", "")
         if piece.kind == "executed":
+            if _is_comment(piece.text):
+                return ""
             number = None
             if piece.text.startswith("$((") and piece.text.endswith("))"):
                 number = compute(piece.text[3:-2], self._of_name)
@@ -405,7 +461,8 @@ class _Follower:
             return chosen
         if name.isdecimal():
             return Unknown(f"it is argument {name} of the script; give it after the file")
-        return Unknown(f"{name} is not set in the script")
+        files = [f"; {file}, which line {line} reads, may set it" for file, line in self._sourced]
+        return Unknown(f"{name} is not set in the script{''.join(files[-1:])}")
 
     def _of_array(
         self, array: tuple[Argument, ...], name: str, subscript: str, *, is_quoted: bool
@@ -454,7 +511,12 @@ class _Follower:
         return argument.text if argument.problem is None else Unknown(argument.problem)
 
     def _default(self, word: Word, text: str) -> str | Unknown:
-        return self._fields(word, read_text(text), splits=False).value()
+        if self._depth == DEEPEST:
+            raise ShellError(word.line, TOO_DEEP)
+        self._depth += 1
+        value = self._fields(word, read_text(text), splits=False).value()
+        self._depth -= 1
+        return value
 
 
 _BLOCKS = {
@@ -466,6 +528,10 @@ _BLOCKS = {
     name: f"the loop '{name}'" if name in ("for", "while", "until") else f"the '{name}'"
     for name in ("for", "while", "until", "if", "select")
 }
+
+
+def _is_assignment(text: str) -> bool:
+    return bool(_ASSIGNED.match(text) or _ELEMENT.match(text))
 
 
 def _sets_arguments(words: Sequence[Word]) -> bool:
@@ -490,6 +556,14 @@ def _listed(value: str | tuple[Argument, ...]) -> tuple[Argument, ...]:
     if isinstance(value, tuple):
         return value
     return (Argument(0, value),) if value else ()
+
+
+def _is_comment(executed: str) -> bool:
+    """Whether what a shell would execute is a comment, as in ``a=1 `# one` \\``."""
+    body = executed[1:-1] if executed.startswith("`") else executed[2:-1]
+    return body.lstrip().startswith("#") and not any(
+        isinstance(token, Word) for token in read_tokens(body)
+    )
 
 
 def _without_head(word: Word, head: str) -> tuple[Piece, ...]:

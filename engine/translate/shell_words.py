@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,6 +48,10 @@ class Mark:
     text: str
 
 
+DEEPEST = 50
+"""Brackets in each other, and defaults in each other."""
+TOO_DEEP = f"more than {DEEPEST} brackets are open"
+
 _BLANKS = " \t\r"
 _REDIRECTION = re.compile(r"&>>?|\d*(?:<<<|<<-?|>>|>&|<&|<>|>\||<|>)")
 _OPERATOR = re.compile(r";;&?|;&|;|&&|&|\|\||\|&|\||\(|\)|\n")
@@ -83,6 +88,7 @@ class _Reader:
         self.at = 0
         self._lines_before = 0
         self._counted = 0
+        self._depth = 0
 
     @property
     def line(self) -> int:
@@ -155,8 +161,10 @@ class _Reader:
     def _word(self) -> Word:
         line, start = self.line, self.at
         pieces: list[Piece] = []
-        if self.text.startswith(("((", "<(", ">("), self.at):
-            pieces.append(self._bracketed("(", ")", self.at + (self.text[self.at] != "(")))
+        if self.text.startswith("((", self.at):
+            pieces.append(self._bracketed("(", ")", self.at))
+        elif self.text.startswith(("<(", ">("), self.at):
+            pieces.append(self._commands(is_quoted=False))
         while self.at < len(self.text):
             if self._continues():
                 self.at = self.text.index("\n", self.at) + 1
@@ -227,8 +235,10 @@ class _Reader:
         if self.text[self.at] == "`":
             return self._backticks(is_quoted)
         following = self.text[self.at + 1 : self.at + 2]
-        if following == "(":
+        if self.text.startswith("$((", self.at):
             return self._bracketed("(", ")", self.at + 1, is_quoted)
+        if following == "(":
+            return self._commands(is_quoted)
         if following == "{":
             piece = self._bracketed("{", "}", self.at + 1, is_quoted)
             return Piece("variable", piece.text[2:-1], is_quoted)
@@ -245,6 +255,46 @@ class _Reader:
         self.at = match.end()
         return Piece("executed", match[0], is_quoted)
 
+    def _commands(self, is_quoted: bool) -> Piece:
+        """Read ``$(...)`` or ``<(...)`` as a script, with comments and here-documents of its own.
+
+        The bracket after a pattern of ``case`` does not close it.
+        """
+        with self._nested():
+            return self._read_commands(is_quoted)
+
+    @contextmanager
+    def _nested(self) -> Iterator[None]:
+        """Refuse what only a program writes, before Python refuses to go deeper."""
+        if self._depth == DEEPEST:
+            raise ShellError(self.line, TOO_DEEP)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def _read_commands(self, is_quoted: bool) -> Piece:
+        first, line = self.at, self.line
+        self.at += 2
+        opened: list[str] = []
+        begins = True
+        for token in self.tokens():
+            if isinstance(token, Mark):
+                if token.text == "(":
+                    opened.append("(")
+                elif token.text == ")" and not opened:
+                    return Piece("executed", self.text[first : self.at], is_quoted)
+                elif token.text == ")" and opened[-1] == "(":
+                    opened.pop()
+                begins = bool(_OPERATOR.fullmatch(token.text))
+            elif begins and token.raw == "case":
+                opened.append("case")
+                begins = False
+            elif begins and token.raw == "esac" and opened[-1:] == ["case"]:
+                opened.pop()
+            else:
+                begins = begins and token.raw in _BEFORE_COMMAND
+        raise ShellError(line, "the bracket ( has no end")
+
     def _bracketed(self, opening: str, closing: str, start: int, is_quoted: bool = False) -> Piece:
         """Read up to the bracket that closes the one at ``start``; brackets in quotes do not."""
         first, line, depth = self.at, self.line, 0
@@ -255,7 +305,8 @@ class _Reader:
                 if character == "'" and opening == "{" and is_quoted:
                     self.at += 1  # In "${NAME:-it's}", a quote is a character.
                 else:
-                    self.part()
+                    with self._nested():
+                        self.part()
                 continue
             self.at += 1
             depth += (character == opening) - (character == closing)
@@ -265,4 +316,7 @@ class _Reader:
 
 
 _DOCUMENT = ("<<", "<<-")
+_BEFORE_COMMAND = frozenset(
+    ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time")
+)
 _ENDS_PLAIN = _ENDS_WORD | frozenset("'\"\\$`")
