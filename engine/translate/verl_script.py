@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,8 +13,9 @@ from engine.base import files
 from engine.base.errors import UsageError, nearest, shorten
 from engine.base.masking import mask_words, names_secret
 from engine.recipe.recipe import parse_override
+from engine.translate.launchers import read_launchers
 from engine.translate.shell_fields import Argument, Unknown
-from engine.translate.shell_script import Command, Export, Script, follow, holds_secret
+from engine.translate.shell_script import SOURCES, Command, Export, Script, follow, holds_secret
 from engine.translate.shell_words import ShellError
 from engine.translate.translation import Row, left_out
 
@@ -136,34 +137,22 @@ def _call(script: Script, command: Command) -> TrainerCall:
     assert index is not None
     match = _MODULE.fullmatch(command.arguments[index].text)
     assert match is not None
+    before = [_without_secret(word, script) for word in command.arguments[:index]]
+    launchers = read_launchers(before, command.line)
+    named = [(each.name, each.value) for each in launchers.exports]
+    own = {value for name, value in named if isinstance(value, str) and names_secret(name, value)}
+    script = replace(script, secrets=script.secrets | own)
     words = [_without_secret(word, script) for word in command.arguments[index + 1 :]]
     overrides, rows = _overrides(words)
-    if [word.text for word in command.arguments[:3]] == ["ray", "job", "submit"]:
-        why = "to train on its cluster: grubrics-tui launch NAME --ray ADDRESS (docs/cluster.md)"
-        rows.append(left_out("ray job submit", command.line, why))
     others = [_other_command(other, script) for other in script.commands if other is not command]
     return TrainerCall(
         _TRAINERS[match[1]],
         command.line,
         tuple(overrides),
-        _options(command.arguments[:index]),
-        (*script.exports, *command.exports),
-        (*rows, *(row for row in others if row)),
+        launchers.options,
+        (*script.exports, *command.exports, *launchers.exports),
+        (*rows, *launchers.rows, *(row for row in others if row)),
     )
-
-
-def _options(arguments: Sequence[Argument]) -> dict[str, str]:
-    """The options ``--name=value`` or ``--name value`` of the program that starts the trainer."""
-    options: dict[str, str] = {}
-    for index, argument in enumerate(arguments):
-        if not argument.text.startswith("--") or argument.text == "--":
-            continue
-        name, equals, value = argument.text[2:].partition("=")
-        if not equals and index + 1 < len(arguments):
-            following = arguments[index + 1].text
-            value = "" if following.startswith("-") else following
-        options[name.replace("-", "_")] = "" if argument.problem else value
-    return options
 
 
 def _overrides(arguments: Sequence[Argument]) -> tuple[list[Override], list[Row]]:
@@ -241,6 +230,9 @@ def _other_command(command: Command, script: Script) -> Row | None:
     if _DOTTED.match(words[0]):
         why = "the trainer's command has ended before this line (a comment, or no backslash)"
         return left_out(words[0].partition("=")[0], command.line, why)
+    if words[0] in SOURCES:
+        why = "it is not read: variables that it sets are unknown, or have their default here"
+        return left_out(shown, command.line, why)
     if words[0] == "cd":
         return left_out(shown, command.line, "paths of a config begin in the folder of the launch")
     return left_out(shown, command.line, "a program that import does not run")

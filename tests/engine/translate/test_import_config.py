@@ -134,6 +134,98 @@ def test_calls_of_the_trainer(start: str) -> None:
     assert values(f"{start} algorithm.adv_estimator=rloo trainer.nnodes=2")["trainer.nnodes"] == 2
 
 
+ENVIRONMENT = '{"working_dir": ".", "env_vars": {"NCCL_DEBUG": "WARN", "A": "1"}}'
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "env -u HOME NCCL_DEBUG=WARN A=1 python3",
+        "/usr/bin/env NCCL_DEBUG=WARN A=1 nohup python3 -u",
+        "srun -N 2 --export=ALL,NCCL_DEBUG=WARN,A=1 python3",
+        "srun --export ALL,NCCL_DEBUG=WARN env A=1 python3",
+        f"ray job submit --runtime-env-json='{ENVIRONMENT}' -- python3",
+        f"ray job submit --runtime-env-json '{ENVIRONMENT}' -- python3",
+        "NCCL_DEBUG=WARN env A=1 torchrun --nproc_per_node=8",
+    ],
+)
+def test_variables_of_the_words_before_the_module_are_read(start: str) -> None:
+    config = imported(f"{start} -m verl.trainer.main_ppo algorithm.adv_estimator=grpo")
+    chosen = config.translation.values
+    assert chosen["ray_kwargs.ray_init.runtime_env.env_vars.NCCL_DEBUG"] == "WARN"
+    assert note_of(config, "export A") == "set it in .env: A=1"
+
+
+@pytest.mark.parametrize(
+    ("start", "source", "reason"),
+    [
+        ("srun -N 2 --gres gpu:8 python3 -m", "srun -N 2 --gres gpu:8", "docs/slurm.md"),
+        ("ray job submit --address x -- python3 -m", "ray job submit", "docs/cluster.md"),
+        (
+            "ray job submit --runtime-env=a.yaml -- python3 -m",
+            "ray job submit --runtime-env",
+            "file",
+        ),
+        (
+            f"ray job submit --runtime-env-json='{ENVIRONMENT}' -- python3 -m",
+            "ray job submit --runtime-env-json",
+            "working_dir",
+        ),
+        (
+            "ray job submit --runtime-env-json='[' -- python3 -m",
+            "ray job submit --runtime-env-json",
+            "JSON",
+        ),
+        (
+            "accelerate launch --mixed_precision bf16 -m",
+            "accelerate launch --mixed_precision bf16",
+            "own processes",
+        ),
+        ("torchrun --standalone -m", "torchrun --standalone", "own processes"),
+        ("timeout 3600 python3 -m", "timeout 3600", "a program before the trainer"),
+        ("env -i A=1 python3 -m", "env -i", "your shell"),
+    ],
+)
+def test_other_words_before_the_module_have_a_reason(start: str, source: str, reason: str) -> None:
+    config = imported(f"{start} verl.trainer.main_ppo algorithm.adv_estimator=grpo")
+    assert reason in note_of(config, source)
+
+
+SECRET = "hunter2hunter2"
+
+
+@pytest.mark.parametrize(
+    ("start", "word"),
+    [
+        (f"env MY_TOKEN={SECRET} python3", f"trainer.project_name={SECRET}"),
+        (f"srun --export=ALL,MY_TOKEN={SECRET} python3", f"trainer.project_name={SECRET}"),
+        (
+            f'ray job submit --runtime-env-json=\'{{"env_vars": {{"MY_TOKEN": "{SECRET}"}}}}\'',
+            f"trainer.project_name={SECRET}",
+        ),
+        (f"srun --token {SECRET} python3", "trainer.nnodes=2"),
+    ],
+)
+def test_a_secret_before_the_module_is_in_no_row(start: str, word: str) -> None:
+    config = imported(f"{start} -m verl.trainer.main_ppo algorithm.adv_estimator=grpo {word}")
+    assert SECRET not in config.text and SECRET not in str(config.translation.rows)
+
+
+@pytest.mark.parametrize(
+    "start", ["accelerate launch --num_processes 4", "torchrun --nproc-per-node 4"]
+)
+def test_sft_has_the_number_of_processes(start: str) -> None:
+    text = f"{start} -m verl.trainer.fsdp_sft_trainer data.train_files=a model.partial_pretrain=b"
+    assert values(text)["training.n_gpus"] == 4
+
+
+@pytest.mark.parametrize("word", ["source", "."])
+def test_a_file_that_sets_variables_has_a_row(word: str) -> None:
+    config = imported(call("trainer.nnodes=$N", before=f"{word} env.sh"))
+    assert "variables that it sets are unknown" in note_of(config, f"{word} env.sh")
+    assert "env.sh, which line 1 reads, may set it" in note_of(config, "trainer.nnodes")
+
+
 @pytest.mark.parametrize(
     ("word", "expected"),
     [

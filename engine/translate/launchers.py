@@ -1,0 +1,163 @@
+"""Read the words before the trainer's module: ``env``, ``srun``, ``ray job submit``, ``torchrun``.
+
+What they set is read: variables, and the number of processes. The rest has a row that says why not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.base.masking import mask_words
+from engine.translate.shell_fields import Argument, Unknown
+from engine.translate.shell_script import Export
+from engine.translate.translation import Row, left_out
+
+_QUIET = re.compile(r"(?:.*/)?(?:python[\d.]*|nohup|exec|time|command|stdbuf|unbuffer|setsid)")
+"""Programs that change nothing of what a config says."""
+_TORCHRUN = ("torchrun", "accelerate", "deepspeed")
+_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
+"""The same as modules of Python."""
+_PROGRAMS = ("env", "srun", "sbatch", "mpirun", "ray", *_TORCHRUN)
+_NOTES = {
+    "env": "variables of the launch are those of your shell and of .env",
+    "srun": "to train on Slurm: docs/slurm.md",
+    "sbatch": "to train on Slurm: docs/slurm.md",
+    "mpirun": "the trainer starts its own processes",
+    "ray": "to train on its cluster: grubrics-tui launch NAME --ray ADDRESS (docs/cluster.md)",
+    **dict.fromkeys(_TORCHRUN, "the trainer starts its own processes"),
+}
+_ALIASES = {
+    "num_processes": "nproc_per_node",
+    "num_machines": "nnodes",
+    "num_gpus": "nproc_per_node",
+}
+"""Options of accelerate and deepspeed, by those of torchrun."""
+_VALUED = ("-u", "--unset", "-C", "--chdir")
+"""Options of ``env`` that are followed by a value."""
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Launchers:
+    """``exports``: variables that they set. ``options``: those of torchrun, by their names."""
+
+    exports: tuple[Export, ...]
+    rows: tuple[Row, ...]
+    options: dict[str, str]
+
+
+def read_launchers(arguments: Sequence[Argument], line: int) -> Launchers:
+    """Read the words up to the trainer's module, which begin in ``line``."""
+    exports: list[Export] = []
+    rows: list[Row] = []
+    options: dict[str, str] = {}
+    for name, words in _split(arguments):
+        known = [_export(word) for word in words if name == "env" and _ASSIGNED.match(word.text)]
+        read = _of_srun(words) if name == "srun" else _of_ray(words, line) if name == "ray" else []
+        exports += [*known, *(each for each in read if isinstance(each, Export))]
+        rows += [each for each in read if isinstance(each, Row)]
+        if name in _TORCHRUN:
+            options |= _options(words)
+        if not _QUIET.fullmatch(name) and not (name == "env" and len(known) == len(words) - 1):
+            note = _NOTES.get(name, "a program before the trainer, which import does not run")
+            rows.append(left_out(_shown(name, words), line, note))
+    return Launchers(tuple(exports), tuple(rows), options)
+
+
+def _split(arguments: Sequence[Argument]) -> Iterator[tuple[str, list[Argument]]]:
+    """Each program with its own words, its name first."""
+    group: list[Argument] = []
+    name = ""
+    for argument in arguments:
+        program = argument.text.rpartition("/")[2]
+        begins = not group or program in _PROGRAMS or bool(_QUIET.fullmatch(argument.text))
+        if name == "env" and not argument.text.startswith("-"):
+            is_value = group[-1].text in _VALUED or bool(_ASSIGNED.match(argument.text))
+            begins = begins or not is_value
+        if begins and group:
+            yield name, group
+            group = []
+        if begins:
+            name = program
+        group.append(argument)
+        if argument.text in _MODULES:
+            name = "torchrun"
+    if group:
+        yield name, group
+
+
+def _shown(name: str, words: Sequence[Argument]) -> str:
+    """The words without values that may be secrets."""
+    if name == "env":
+        words = [word for word in words if not _ASSIGNED.match(word.text)]
+    if name == "ray":
+        return "ray job submit"
+    texts = [name, *(word.text for word in words[1:] if word.text not in ("--", "-m"))]
+    return " ".join(mask_words([text for text in texts if not text.startswith("--export")]))
+
+
+def _export(word: Argument) -> Export:
+    match = _ASSIGNED.fullmatch(word.text)
+    assert match is not None
+    return Export(word.line, match[1], match[2] if word.problem is None else Unknown(word.problem))
+
+
+def _of_srun(words: Sequence[Argument]) -> list[Export | Row]:
+    """``--export=ALL,NAME=value``. A value that holds a comma cannot be written so."""
+    value = _option(words, "--export")
+    if value is None:
+        return []
+    parts = [Argument(value.line, part, value.problem) for part in value.text.split(",")]
+    return [_export(part) for part in parts if _ASSIGNED.match(part.text)]
+
+
+def _of_ray(words: Sequence[Argument], line: int) -> list[Export | Row]:
+    """The variables of ``--runtime-env-json``; the rest of it is for the cluster."""
+    if _option(words, "--runtime-env") is not None:
+        why = "the file is not read; variables that the run needs are for .env"
+        return [left_out("ray job submit --runtime-env", line, why)]
+    given = _option(words, "--runtime-env-json")
+    if given is None:
+        return []
+    source = "ray job submit --runtime-env-json"
+    try:
+        environment = json.loads(given.text) if given.problem is None else None
+    except (ValueError, RecursionError):
+        environment = None
+    variables = environment.pop("env_vars", {}) if isinstance(environment, dict) else None
+    if not isinstance(environment, dict) or not isinstance(variables, dict):
+        return [left_out(source, line, given.problem or "it is not a JSON object of Ray")]
+    exports = [Export(line, str(name), str(value)) for name, value in variables.items()]
+    others = ", ".join(map(str, environment))
+    why = f"{others}: for the cluster (docs/cluster.md)"
+    return [*exports, *([left_out(source, line, why)] if others else [])]
+
+
+def _option(words: Sequence[Argument], name: str) -> Argument | None:
+    """The value of ``--name=value`` or ``--name value``."""
+    for index, word in enumerate(words):
+        if word.text.startswith(f"{name}="):
+            return Argument(word.line, word.text.removeprefix(f"{name}="), word.problem)
+        if word.text == name and index + 1 < len(words):
+            return words[index + 1]
+    return None
+
+
+def _options(words: Sequence[Argument]) -> dict[str, str]:
+    """The options ``--name=value`` or ``--name value`` of a program that starts processes."""
+    options: dict[str, str] = {}
+    for index, word in enumerate(words):
+        if not word.text.startswith("--") or word.text == "--":
+            continue
+        name, equals, value = word.text[2:].partition("=")
+        following = words[index + 1] if index + 1 < len(words) else None
+        problem = word.problem
+        if not equals and following is not None:
+            value = "" if following.text.startswith("-") else following.text
+            problem = problem or following.problem
+        name = name.replace("-", "_")
+        options[_ALIASES.get(name, name)] = "" if problem else value
+    return options
