@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +54,9 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Record]]:
         for number, line in enumerate(handle, start=1):
             if not line.strip():
                 continue
-            record = jsonl.parse_line(line)
+            record = jsonl.parse_line(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line)
             if record is None:
+                require_utf8(path)
                 raise UsageError(f"{path}: line {number} is not a JSON object")
             yield number, record
 
@@ -61,8 +64,9 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Record]]:
 def _json_items(path: Path) -> Iterator[tuple[int, Record]]:
     """The items of a list, or of the one list in an object (``{"data": [...]}``)."""
     try:
-        value = jsonl.parse_value(path.read_bytes())
+        value = jsonl.parse_value(path.read_bytes().removeprefix(codecs.BOM_UTF8))
     except ValueError as error:
+        require_utf8(path)
         raise UsageError(f"{path} is not JSON: {error}") from error
     if isinstance(value, dict):
         lists = {name: item for name, item in value.items() if isinstance(item, list)}
@@ -83,6 +87,12 @@ def _table_rows(path: Path) -> Iterator[tuple[int, Record]]:
     with path.open(newline="", encoding="utf-8-sig") as handle:
         rows = csv.DictReader(handle, delimiter=delimiter, strict=True)
         try:
+            line = handle.readline()
+            if "\0" in line:  # UTF-16 without a mark at its beginning is valid UTF-8.
+                require_utf8(path)
+            _check_delimiter(path, line, delimiter)
+            handle.seek(0)
+            _check_names(path, rows.fieldnames or ())
             for row in rows:
                 if None in row or None in row.values():
                     columns = len(rows.fieldnames or ())
@@ -91,7 +101,53 @@ def _table_rows(path: Path) -> Iterator[tuple[int, Record]]:
                     )
                 yield rows.line_num, row
         except (csv.Error, UnicodeDecodeError) as error:
+            require_utf8(path)
             raise UsageError(f"{path}: line {rows.line_num + 1}: {error}") from error
+
+
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+def _check_delimiter(path: Path, line: str, delimiter: str) -> None:
+    """UsageError for a table whose first line has more columns with another delimiter."""
+    counts = {each: len(next(csv.reader([line], delimiter=each), ())) for each in _SEPARATORS}
+    likely = max(counts, key=lambda each: counts[each])
+    if counts[likely] > max(counts[delimiter], 1):
+        found, expected = _SEPARATORS[likely], _SEPARATORS[delimiter]
+        advice = {",": "name it .csv", "\t": "name it .tsv"}.get(likely, f"save it with {expected}")
+        raise UsageError(
+            f"{path}: {found} separate its columns, but {path.suffix} has {expected}; {advice}"
+        )
+
+
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    """UsageError for columns of the same name: only one of them would be read."""
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise UsageError(f"{path}: line 1 has several columns named {repeated!r}; rename them")
+
+
+def require_utf8(path: Path) -> None:
+    """UsageError, with the command that converts it, for a text in another encoding."""
+    with files.open_regular(path) as handle:
+        if handle.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise UsageError(f"{path} is UTF-16, not UTF-8; {_format_conversion(path, 'UTF-16')}")
+        handle.seek(0)
+        for number, line in enumerate(handle, start=1):
+            if b"\0" in line:
+                problem = f"line {number} has zero bytes, as UTF-16 does"
+                raise UsageError(f"{path}: {problem}; {_format_conversion(path, 'UTF-16')}")
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                problem = f"line {number} is not UTF-8 (byte 0x{line[error.start]:02x})"
+                advice = _format_conversion(path, "LATIN1")
+                raise UsageError(f"{path}: {problem}; if it is Latin-1, {advice}") from error
+
+
+def _format_conversion(path: Path, encoding: str) -> str:
+    old, new = (shlex.quote(str(each)) for each in (path, path.with_stem(f"{path.stem}-utf8")))
+    return f"convert it: iconv -f {encoding} -t UTF-8 {old} > {new}"
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[int, Record]]:

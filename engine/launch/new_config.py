@@ -35,7 +35,7 @@ from engine.data.prepare_task import (
     prepare_task,
     report_nothing,
 )
-from engine.data.records import SUFFIXES, read_records, require_file
+from engine.data.records import SUFFIXES, read_records, require_file, require_utf8
 from engine.estimate.model_shape import context_of
 from engine.host.environment import gpus
 from engine.own_reward.files import find_function
@@ -420,6 +420,7 @@ def _check_messages(data: Path) -> None:
     with files.open_regular(data) as handle:
         record = jsonl.parse_line(handle.readline())
     if record is None:
+        require_utf8(data)
         raise UsageError(f"{data}: line 1 is not a JSON object; SFT reads JSONL (docs/data.md)")
     if "messages" not in record:
         keys = ", ".join(sorted(record)[:8]) or "no keys"

@@ -350,6 +350,7 @@ def test_a_file_that_cannot_be_trained_on_is_named_before_a_config_that_exists()
     [
         (b"", "line 1 is not a JSON object"),
         (b"hello\n", "line 1 is not a JSON object"),
+        ('{"messages": []}\n'.encode("utf-16"), "UTF-16, not UTF-8; convert it: iconv"),
         (b'{"question": 1, "answer": 2}\n', "has answer, question; SFT needs 'messages'"),
     ],
 )
