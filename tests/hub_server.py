@@ -138,7 +138,9 @@ class _Handler(BaseHTTPRequestHandler):
                 "disabled": False,
                 "tags": [],
                 "downloads": 0,
-                "siblings": [{"rfilename": path} for path in files],
+                "siblings": [
+                    {"rfilename": path, "size": len(data)} for path, data in files.items()
+                ],
             }
         )
 

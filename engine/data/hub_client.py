@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from huggingface_hub import HfApi, get_cached_repo_tree, hf_hub_download, snapshot_download
 from huggingface_hub.errors import (
@@ -14,11 +14,11 @@ from huggingface_hub.errors import (
     HFValidationError,
     LocalEntryNotFoundError,
 )
-from tqdm.auto import tqdm
 
-from engine.base.counts import count_of
+from engine.base.counts import count_of, size_text
 from engine.base.errors import UsageError, shorten, with_advice
 from engine.base.masking import mask_url
+from engine.data.hub_library import AnswerError, NoBar, Remote, line, read_failure, remote
 from engine.data.hub_source import (
     PREFIX,
     HubData,
@@ -50,7 +50,7 @@ def fetch(source: HubSource, env: Mapping[str, str], tell: Tell) -> HubData:
         raise client.error(problem)
     try:
         return client.download(tell)
-    except _AnswerError as error:
+    except AnswerError as error:
         answer = error.answer
     if answer.state not in ("unreachable", "busy"):
         raise client.error(answer)
@@ -65,29 +65,9 @@ class _NotCachedError(Exception):
     """Something of the split is not in the cache; the message says what, or is empty."""
 
 
-class _AnswerError(Exception):
-    """The hub does not give the data set."""
-
-    def __init__(self, answer: hub.Answer) -> None:
-        super().__init__(answer.detail)
-        self.answer = answer
-
-
-class _NoBar(tqdm):
-    """Instead of a bar for one small file."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{**options, "disable": True})
-
-
 class _Place(TypedDict):
     repo_type: Literal["dataset"]
     cache_dir: Path
-
-
-class _Remote(TypedDict):
-    endpoint: str
-    token: str | Literal[False]
 
 
 @dataclass(frozen=True)
@@ -138,15 +118,15 @@ class _Client:
     def download(self, tell: Tell) -> HubData:
         """The files of the split, of the newest commit of the revision.
 
-        ``tell`` gets a line before a download. _AnswerError if the hub does not give them.
+        ``tell`` gets a line before a download. AnswerError if the hub does not give them.
         """
         folder = self._open()
         found = self._find(folder)
         if missing := _missing(folder, found):
             sizes = self._sizes(folder)
-            size = sum(sizes[name] for name in missing) / 1e6
+            size = size_text(sum(sizes[name] for name in missing))
             files = count_of(len(missing), "file")
-            tell(f"downloading {files} of {self.source.repo} ({size:,.1f} MB)")
+            tell(f"downloading {files} of {self.source.repo} ({size})")
         for name in missing:
             self._download_file(name, folder.name)
         return self._data(folder, found)
@@ -161,7 +141,7 @@ class _Client:
                 repo,
                 revision=revision,
                 allow_patterns=[_CARD],
-                tqdm_class=_NoBar,
+                tqdm_class=NoBar,
                 **self._place,
                 **remote,
             )
@@ -174,7 +154,7 @@ class _Client:
             hf_hub_download(self.source.repo, name, revision=commit, **self._place, **self._remote)
         except Exception as error:  # As above.
             failure = self._failure(error)
-            if isinstance(failure, _AnswerError) and failure.answer.state == "unreachable":
+            if isinstance(failure, AnswerError) and failure.answer.state == "unreachable":
                 problem = f"the download of {name} of {self.source.repo} broke off ({failure})"
                 advice = "Run the command again: complete files are kept"
                 raise HubError(with_advice(problem, advice)) from error
@@ -205,9 +185,8 @@ class _Client:
         return {"repo_type": "dataset", "cache_dir": hub.hub_cache(self.env)}
 
     @property
-    def _remote(self) -> _Remote:
-        token = hub.find_token(self.env)
-        return {"endpoint": hub.endpoint(self.env), "token": token[0] if token else False}
+    def _remote(self) -> Remote:
+        return remote(self.env)
 
     @property
     def _name(self) -> str:
@@ -223,34 +202,14 @@ class _Client:
 
     def _failure(self, error: Exception) -> Exception:
         """What to raise for an error of the library. One of the disk stays what it is."""
-        if isinstance(error, HFValidationError):
-            return self._misnamed(error)
-        cause = error.__cause__ if isinstance(error, LocalEntryNotFoundError) else error
-        if (response := getattr(cause, "response", None)) is not None:
-            return _AnswerError(self._read_refusal(response.status_code, response.headers))
-        if isinstance(cause, OSError) and cause.errno is not None:
-            place = str(cause.filename or self._place["cache_dir"])
-            return OSError(cause.errno, cause.strerror, place)
-        is_answer = isinstance(cause, ValueError | LookupError | TypeError | AssertionError)
-        return _AnswerError(
-            hub.Answer("no_hub" if is_answer else "unreachable", _line(cause or error))
-        )
-
-    def _read_refusal(self, status: int, headers: hub.Headers) -> hub.Answer:
-        is_own = hub.endpoint(self.env) != hub.DEFAULT_ENDPOINT
-        if status == 404 and is_own and not headers.get("X-Error-Code"):
-            return hub.Answer("no_hub", str(status))
-        return hub.read_refusal(status, headers, hub.find_token(self.env) is not None)
+        failure = read_failure(error, self.env, self._place["cache_dir"])
+        return self._misnamed(failure) if isinstance(failure, HFValidationError) else failure
 
     def _misnamed(self, error: HFValidationError) -> UnknownDataError:
         return UnknownDataError(
-            f"'{shorten(self.source.repo)}' is no name of the hub: {_line(error)}"
+            f"'{shorten(self.source.repo)}' is no name of the hub: {line(error)}"
         )
 
 
 def _missing(folder: Path, found: Found) -> list[str]:
     return [name for name in found.files if not (folder / name).is_file()]
-
-
-def _line(error: BaseException) -> str:
-    return mask_url(shorten(" ".join(str(error).split()) or type(error).__name__, 160))

@@ -91,7 +91,7 @@ def _hub_model(subject: Subject, setting: str, name: str) -> Iterator[Check]:
         message, fix = hub.explain(response, name, "model", subject.env)
     if response.state == "unreachable":
         folder = f"models/{Path(name).name}"
-        download = f"hf download {name} --local-dir {folder}, then {key}={folder}"
+        download = f"grubrics-tui model fetch {name} --to {folder}, then {key}={folder}"
         fix = f"on a machine with network access: {download}"
     # The nodes of a cluster may have the network, the token and the cache that this host lacks.
     may_work = response.state == "busy" or (subject.uses_cluster and response.state != "exposed")

@@ -108,7 +108,7 @@ def require_model(recipe: Recipe) -> Path:
     name = model_name(recipe)
     folder = local_folder(name, os.environ)
     if folder is None:
-        fix = f". Download it: hf download {name}" if is_hub_name(name) else ""
+        fix = f". Download it: grubrics-tui model fetch {name}" if is_hub_name(name) else ""
         raise NoModelError(f"{name} is not on this disk{fix}")
     return folder
 

@@ -88,6 +88,11 @@ def hub_cache(env: Mapping[str, str]) -> Path:
     return Path(folder).expanduser() if folder else hub_home(env) / "hub"
 
 
+def snapshots(name: str, env: Mapping[str, str]) -> Path:
+    """Return the folder in the cache with a folder per commit of the model ``name``."""
+    return hub_cache(env) / f"models--{name.replace('/', '--')}" / "snapshots"
+
+
 def check_endpoint(env: Mapping[str, str]) -> Answer | None:
     """Return why nothing may be asked of the endpoint; None if it may be asked."""
     base = endpoint(env)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.recipe.hub import hub_cache
+from engine.recipe import hub
 from engine.recipe.recipe import Recipe
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
@@ -37,8 +37,8 @@ def local_folder(name: str, env: Mapping[str, str]) -> Path | None:
         return folder
     if not is_hub_name(name):
         return None
-    snapshots = hub_cache(env) / f"models--{name.replace('/', '--')}" / "snapshots"
-    return max(sorted(snapshots.glob("*/")), key=lambda path: path.stat().st_mtime, default=None)
+    folders = hub.snapshots(name, env).glob("*/")
+    return max(sorted(folders), key=lambda path: path.stat().st_mtime, default=None)
 
 
 DATA_KEYS = ("data.train_files", "data.val_files", "data.train_file", "data.val_file")

@@ -111,6 +111,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.row("V05")
 @pytest.mark.parametrize("case", CASES)
 def test_each_refusal_has_its_words_and_way_on(case: str, project: Project) -> None:
     said, env, first, second, way_on = CASES[case]
@@ -122,13 +123,14 @@ def test_each_refusal_has_its_words_and_way_on(case: str, project: Project) -> N
     assert TOKEN not in f"{result}"
 
 
+@pytest.mark.row("A18")
 def test_without_network_the_model_cannot_be_had(project: Project) -> None:
     with hub() as server:
         pass
     result = check(project, server.url)
     assert result.status == "fail"
     assert "cannot be reached (Connection refused)" in result.message
-    assert f"hf download {NAME}" in str(result.fix)
+    assert f"grubrics-tui model fetch {NAME}" in str(result.fix)
 
 
 def test_a_cluster_may_have_the_network_that_is_missing_here(project: Project) -> None:
@@ -186,3 +188,11 @@ def test_the_token_of_a_login_is_sent_unless_that_is_switched_off(tmp_path: Path
     with hub() as server:
         assert ask(NAME, {**env, "HF_ENDPOINT": server.url}).state == "there"
     assert server.tokens == [f"Bearer {TOKEN}"]
+
+
+@pytest.mark.row("V05")
+def test_a_model_on_the_disk_needs_neither_token_nor_hub(project: Project) -> None:
+    with hub(401, "GatedRepo") as server:
+        result = project.checks("grpo", env={"HF_ENDPOINT": server.url})["checkpoint"]
+    assert result.message == "models/base is complete; starts from step 0"
+    assert server.paths == []

@@ -187,7 +187,7 @@ def test_tools_that_end_the_process_are_refused(world: SmallWorld, tmp_path: Pat
 
 def test_a_model_that_is_not_on_the_disk_is_refused_with_its_download(world: SmallWorld) -> None:
     recipe = grpo(world, "actor_rollout_ref.model.path=nobody/nothing")
-    with pytest.raises(NoModelError, match="Download it: hf download nobody/nothing"):
+    with pytest.raises(NoModelError, match="Download it: grubrics-tui model fetch nobody/nothing"):
         read_token_view(recipe)
 
 
