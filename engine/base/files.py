@@ -82,10 +82,11 @@ def open_lock(path: Path) -> int:
         return _open_in(folder, path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
-def write_atomic(path: Path, text: str | Iterable[str]) -> None:
+def write_atomic(path: Path, text: str | Iterable[str], *, is_private: bool = False) -> None:
     """Replace ``path`` so that a reader sees the old or the new text, never a part of either.
 
-    ``text`` may be an iterable of its parts, of which memory holds one.
+    ``text`` may be an iterable of its parts, of which memory holds one. A private file is readable
+    by its owner only, wherever it is.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with _folder_of(path) as (folder, _), _errors_name(path):
@@ -96,7 +97,7 @@ def write_atomic(path: Path, text: str | Iterable[str]) -> None:
                 handle.writelines([text] if isinstance(text, str) else text)
                 handle.flush()
                 os.fsync(handle.fileno())
-                os.fchmod(handle.fileno(), _mode_of_file(folder))
+                os.fchmod(handle.fileno(), 0o600 if is_private else _mode_of_file(folder))
             os.replace(temporary.name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with suppress(FileNotFoundError):

@@ -218,6 +218,13 @@ def _git(cwd: Path, *arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
+def is_ignored_by_git(path: Path) -> bool | None:
+    """Whether git would leave out a file; None outside a repository, and without git."""
+    if _git(Path.cwd(), "rev-parse", "--is-inside-work-tree") != "true":
+        return None
+    return _git(Path.cwd(), "check-ignore", str(path)) is not None
+
+
 def _cpu_model() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()

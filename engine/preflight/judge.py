@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import netrc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,6 +17,7 @@ from engine.judge.credentials import CleartextError, Credentials, find_credentia
 from engine.judge.providers import JudgeProvider, get_provider, plugin_problems
 from engine.judge.settings import JudgeSettings
 from engine.preflight.check import Check, Subject, fail, ok, skip, summary, warn
+from engine.recipe.credentials import find_wandb_login
 from engine.recipe.env_file import way_on
 from engine.recipe.exposure import cleartext_complaints
 from engine.recipe.recipe import Recipe
@@ -74,7 +74,7 @@ def price(use: JudgeUse) -> str:
 _CREDENTIALS = "credentials"
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_SET = "write NAME=value into .env (no need to source it); the environment takes precedence"
+_SET = "grubrics-tui keys set NAME writes it into .env; the environment takes precedence"
 _PRIVATE = "chmod 600 .env"
 _UNIX_LINES = "sed -i 's/\\r$//' .env; unset {name}"
 
@@ -176,25 +176,12 @@ def _wandb(subject: Subject) -> Iterator[Check]:
     loggers = subject.recipe.get("trainer.logger") or subject.recipe.get("logging.report_to") or []
     if "wandb" not in loggers or subject.env.get("WANDB_MODE", "online") != "online":
         return
-    if not subject.env.get("WANDB_API_KEY") and not _has_wandb_login(subject.env):
+    if not subject.env.get("WANDB_API_KEY") and find_wandb_login(subject.env) is None:
         message = (
             "the config logs to W&B, but WANDB_API_KEY is not set and no netrc file has a login"
         )
-        yield warn(_CREDENTIALS, message, "wandb login, or WANDB_MODE=offline")
-
-
-def _has_wandb_login(env: Mapping[str, str]) -> bool:
-    """Whether ``wandb login`` wrote a key for W&B's host into a netrc file.
-
-    W&B reads ``$NETRC``, else ``~/.netrc`` or ``~/_netrc``.
-    """
-    host = urlsplit(env.get("WANDB_BASE_URL") or "https://api.wandb.ai").netloc
-    home = Path(env.get("HOME", ""))
-    netrc_file = env.get("NETRC")
-    paths = [Path(netrc_file).expanduser()] if netrc_file else [home / ".netrc", home / "_netrc"]
-    path = next((path for path in paths if path.is_absolute() and path.is_file()), None)
-    try:
-        login = netrc.netrc(path).authenticators(host) if path else None
-    except (netrc.NetrcParseError, OSError, UnicodeDecodeError):
-        return False
-    return bool(login and login[2])
+        yield warn(
+            _CREDENTIALS,
+            message,
+            "grubrics-tui keys set WANDB_API_KEY, or wandb login, or WANDB_MODE=offline",
+        )

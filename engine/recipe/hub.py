@@ -186,7 +186,7 @@ def read_refusal(status: int, headers: Headers, has_token: bool) -> Answer:
     return Answer("busy", detail)
 
 
-_SET_TOKEN = "set HF_TOKEN in .env"
+_SET_TOKEN = "set HF_TOKEN: grubrics-tui keys set HF_TOKEN"
 _USE_TOKEN = " with the account of this token, and allow it to read gated repositories"
 
 

@@ -1,0 +1,138 @@
+"""``grubrics-tui keys``: the credentials of the project, and storing one in .env."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from getpass import getpass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.base.errors import UsageError, nearest, unknown_name
+from engine.base.masking import is_secret_name, mask
+from engine.recipe.env_file import load_env_file, set_variable, unset_variable
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import JsonOption
+from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, say, warn
+
+if TYPE_CHECKING:
+    from engine.recipe.credentials import Variable
+
+_FILE = Path(".env")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_LONGEST = 8192
+
+
+def keys(
+    action: Annotated[str, typer.Argument(metavar="[list|set|unset]", help="What to do")] = "list",
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Variable to set or unset, e.g. HF_TOKEN"),
+    ] = None,
+    words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Store without asking; reads the value from stdin")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List the project's credentials, or store one in .env.
+
+    The list shows where each is set, and values in masked form. set asks for the value without
+    showing it, says where it is stored, and asks again; .env is then readable by its owner only.
+    """
+    if action not in ("list", "set", "unset"):
+        raise unknown_name("action", action, ["list", "set", "unset"])
+    if action == "list":
+        if name is not None:
+            raise UsageError("keys list takes no NAME: it lists all variables")
+        _list(as_json)
+    elif name is None:
+        raise UsageError(f"name a variable: grubrics-tui keys {action} HF_TOKEN")
+    elif words or not _NAME.fullmatch(name):
+        # Whatever else was typed may be the key: it is not repeated.
+        raise UsageError(f"give only the variable's name; grubrics-tui keys {action} asks for more")
+    elif action == "set":
+        _set(name, yes, as_json)
+    else:
+        was_set = unset_variable(name, _FILE)
+        text = f"removed {name} from {_FILE}" if was_set else f"{name} is not set in {_FILE}"
+        answer({"name": name, "file": str(_FILE.absolute()), "removed": was_set}, text, as_json)
+
+
+def _list(as_json: bool) -> None:
+    from engine.recipe.credentials import find_variables
+
+    in_file: dict[str, str] = {}
+    load_env_file(in_file, _FILE)  # The program warned of its faults when it read the file.
+    found = [*find_variables(os.environ, in_file)]
+    value = {"file": str(_FILE.absolute()), "variables": [each.to_json() for each in found]}
+    answer(value, _format(found), as_json)
+
+
+def _format(variables: Sequence[Variable]) -> str:
+    longest = max(len(variable.name) for variable in variables)
+    places = [variable.origin or "not set" for variable in variables]
+    width = max(map(len, places))
+    rows = []
+    for variable, place in zip(variables, places, strict=True):
+        value = variable.value or ""
+        note = f" ({variable.note})" if variable.note else ""
+        row = f"{variable.name:<{longest}}  {place:<{width}}  {value:<12}  {variable.purpose}{note}"
+        rows.append(row)
+    return "\n".join([*rows, "", "store one in .env: grubrics-tui keys set NAME"])
+
+
+def _set(name: str, yes: bool, as_json: bool) -> None:
+    from engine.recipe.credentials import known_variables
+
+    known = known_variables()
+    if name not in known and not is_secret_name(name):
+        close = nearest(name, known)
+        hint = f"; did you mean {close}?" if close else f"; known: {', '.join(known)}"
+        raise UsageError(f"{name} is not a credential that grubrics-tui knows{hint}")
+    place = _FILE.resolve()
+    if not yes and not on_terminal():
+        raise UsageError("without a terminal, keys set takes the value from stdin with --yes")
+    if not as_json:
+        say(f"{name} will be stored as plain text in {place}, which only you can read")
+    value = (getpass(f"{name} (not shown): ") if not yes else sys.stdin.read(_LONGEST)).strip()
+    _require_value(name, value)
+    if not yes and not confirmed(f"Store {name}={mask(value)} in {place}?"):
+        say("Nothing was stored.")
+        raise typer.Exit(1)
+    # From here on, whatever is printed masks it.
+    shell, os.environ[name] = os.environ.get(name), value
+    in_file: dict[str, str] = {}
+    load_env_file(in_file, _FILE)
+    is_hidden = shell is not None and shell not in (value, in_file.get(name))
+    set_variable(name, value, _FILE)
+    warn(_warnings(name, is_hidden))
+    stored = {"name": name, "value": mask(value), "file": str(place), "stored": True}
+    answer(stored, f"stored {name}={mask(value)} in {_FILE}", as_json)
+
+
+def _require_value(name: str, value: str) -> None:
+    """UsageError, without the value, for one that no server takes."""
+    if not value:
+        raise UsageError(f"{name}: no value was given; nothing was stored")
+    if not value.isascii() or not value.isprintable() or " " in value:
+        problem = "has a space, a control character or a non-ASCII character"
+        raise UsageError(f"{name}: the value {problem}; nothing was stored")
+
+
+def _warnings(name: str, is_hidden: bool) -> list[str]:
+    from engine.host.environment import is_ignored_by_git
+
+    warnings = []
+    if is_hidden:
+        warnings.append(f"the shell has another {name}, which takes precedence: unset {name}")
+    if is_ignored_by_git(_FILE) is False:
+        warnings.append(f"git does not ignore {_FILE}: add it to .gitignore before you commit")
+    return warnings
+
+
+COMMAND = Command(keys, Task.PREPARE)
