@@ -4,7 +4,7 @@ if another run's checkpoints are in the way."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.base.errors import UsageError, with_advice
@@ -47,6 +47,8 @@ class Order:
     after: str | None = None
     """The run that must finish first."""
     queue: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What the trainer gets besides the environment of the launch."""
 
     @property
     def takes_turn(self) -> bool:
@@ -87,11 +89,11 @@ def plan_launches(
     ]
     if len(seeded) < 2:
         chosen = seeded[0] if seeded else recipe
-        return [plan_launch(chosen, runs, order.name, queued, ray, again)]
+        return [plan_launch(chosen, runs, order.name, queued, ray, again, order.variables)]
     stem = choose_directory(runs, order.name, recipe.name).name
     names = [f"{stem}-s{seed}" for seed in order.seeds]
     plans = (
-        plan_launch(one, runs, name, queued, ray, again)
+        plan_launch(one, runs, name, queued, ray, again, order.variables)
         for one, name in zip(seeded, names, strict=True)
     )
     return [
@@ -121,19 +123,22 @@ def plan_launch(
     ticket: Ticket | None = None,
     ray: str | None = None,
     again: RunDir | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> LaunchPlan:
     """Plan a run of ``recipe``; ``again`` is the run whose config it is. Nothing is written.
+
+    ``variables`` precede those of ``again``.
 
     A relaunched run always gets its own folder; another one if the folder of its config belongs to
     an active run or to a run of another configuration. UsageError for an invalid or taken name.
     """
     if again is None:
-        planned = plan(recipe, name, runs, ticket, ray)
+        planned = plan(recipe, name, runs, ticket, ray, variables=variables)
         reason = folder_objection(recipe, runs)
         return planned if reason is None else _with_own_folder(planned, reason)
-    variables = again.read_manifest().get("variables")
+    both = {**(again.read_manifest().get("variables") or {}), **(variables or {})}
     parent = Parent(again.id, "relaunch")
-    planned = plan(recipe, name, runs, ticket, ray, parent, variables)
+    planned = plan(recipe, name, runs, ticket, ray, parent, both)
     return _with_own_folder(planned, f"those of run '{again.id}' stay")
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from engine.base.errors import UsageError
+from engine.base.masking import shown
 from engine.base.shell import format_command
 from engine.base.values import format_config_value
 from engine.recipe.config_files import config_names
@@ -69,6 +70,14 @@ def launch(
         str | None,
         typer.Option(metavar="N,N,...", help="Seeds, e.g. 1,2,3: one queued run each"),
     ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DEVICE",
+            help="Device instead of the config's: cpu, cuda, or GPUs as nvidia-smi numbers them, "
+            "e.g. cuda:1 or cuda:0,1",
+        ),
+    ] = None,
     dry_run: DryRunOption = False,
     after: AfterOption = None,
     queue: QueueOption = False,
@@ -100,15 +109,19 @@ def launch(
     The run gets its own checkpoint folder if that of the config belongs to another run.
     Exits with 2 if a preflight check fails. With --wait, exits with 1 if the run does not finish.
     """
+    from engine.launch.device import parse_device
     from engine.launch.plan_launch import Order, launch_all, parse_seeds
     from engine.launch.ray_target import describe_target
 
     root = runs_root(runs)
-    order = Order(name, parse_seeds(seeds or ""), after, queue)
+    chosen = parse_device(device, os.environ) if device is not None else None
+    variables = chosen.variables if chosen else {}
+    order = Order(name, parse_seeds(seeds or ""), after, queue, variables)
     if wait and len(order.seeds) > 1:
         raise UsageError("--wait follows one run; leave it out, or give one seed")
-    demands = [*(overrides or []), *_demands(no_silent_defaults, expect_data)]
-    recipe, again = _read(config, source, demands, root, trust)
+    demands = _demands(no_silent_defaults, expect_data)
+    words = [*(overrides or []), *([chosen.override] if chosen else []), *demands]
+    recipe, again = _read(config, source, words, root, trust)
     require_code_trust(recipe, trust)
     plans, cluster = _planned(recipe, root, order, ray, again)
     if not as_json:
@@ -172,9 +185,13 @@ def _planned(
     from engine.launch.plan_launch import plan_launches
     from engine.launch.ray_target import chosen_cluster
 
-    cluster = chosen_cluster(ray or (again.read_manifest().get("ray") if again else None), recipe)
-    address = cluster.address if cluster else None
-    return plan_launches(recipe, root, order, address, again, _environment(cluster)), cluster
+    asked = ray or (again.read_manifest().get("ray") if again else None)
+    is_remote = asked or os.environ.get("RAY_ADDRESS", "local") not in ("", "local")
+    if is_remote and order.variables:
+        raise UsageError("--device: the Ray cluster chooses the GPUs; leave out their numbers")
+    cluster = chosen_cluster(asked, recipe)
+    address, env = cluster.address if cluster else None, _environment(cluster, order.variables)
+    return plan_launches(recipe, root, order, address, again, env), cluster
 
 
 def _checked(plan: LaunchPlan, root: Path, cluster: Cluster | None) -> list[Check]:
@@ -182,15 +199,16 @@ def _checked(plan: LaunchPlan, root: Path, cluster: Cluster | None) -> list[Chec
     from engine.launch.queueing import ahead
     from engine.preflight.checklist import require_launchable
 
-    queued, env = plan.ticket, _environment(cluster)
+    queued, env = plan.ticket, _environment(cluster, plan.variables)
     before = ahead(queued, root) if queued else ()
     turn = queued is not None and queued.turn
     return require_launchable(plan.recipe, root, ahead=before, waits=turn, env=env)
 
 
-def _environment(cluster: Cluster | None) -> dict[str, str] | None:
-    """Return the environment of the trainer; None for this process's environment."""
-    return {**os.environ, "RAY_ADDRESS": cluster.address} if cluster else None
+def _environment(cluster: Cluster | None, variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the trainer."""
+    address = {"RAY_ADDRESS": cluster.address} if cluster else {}
+    return {**os.environ, **variables, **address}
 
 
 def _format_plan(plan: LaunchPlan) -> Iterator[str]:
@@ -202,6 +220,8 @@ def _format_plan(plan: LaunchPlan) -> Iterator[str]:
     for change in plan.recipe.changes:
         before, after = format_config_value(change.before), format_config_value(change.after)
         yield f"  {change.key}: {before} -> {after} ({change.origin})"
+    if plan.variables:
+        yield f"  {' '.join(f'{name}={shown(name, v)}' for name, v in plan.variables.items())}"
     for schedule in schedules(plan.recipe.get):
         steps = step_plan(plan.recipe)
         yield f"  {schedule.of.name} {schedule.describe(steps.total if steps else None)}"
