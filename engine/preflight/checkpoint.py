@@ -25,6 +25,7 @@ from engine.recipe.frozen import (
 from engine.recipe.places import checkpoint_dir, is_hub_name, local_folder, model_name
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.scoring import asks_judge
+from engine.recipe.secrets import VARIABLES
 from engine.runs.columns import RunInfo
 from engine.runs.kinds import KINDS, SFT
 from engine.runs.registry import list_runs
@@ -40,7 +41,7 @@ _MAX_DIFFERENCES = 3
 def check(subject: Subject) -> Check:
     """Check the files of the model, and whether the checkpoint folder is free."""
     recipe = subject.recipe
-    problems = [*_model(subject), *_overwritten_models(subject)]
+    problems = [*_model(subject), *_separate_caches(subject), *_overwritten_models(subject)]
     problems += [*_foreign_checkpoints(subject)] or _existing_checkpoints(recipe)
     name = model_name(recipe)
     folder = local_folder(name, subject.env)
@@ -96,6 +97,22 @@ def _hub_model(subject: Subject, setting: str, name: str) -> Iterator[Check]:
     # The nodes of a cluster may have the network, the token and the cache that this host lacks.
     may_work = response.state == "busy" or (subject.uses_cluster and response.state != "exposed")
     yield (warn if may_work else fail)(ID, f"{setting} {message}", fix)
+
+
+def _separate_caches(subject: Subject) -> Iterator[Check]:
+    """Several nodes, or ranks before the first download, need one copy of a hub model."""
+    recipe, name = subject.recipe, model_name(subject.recipe)
+    if not is_hub_name(name):
+        return
+    nodes, ranks = int(recipe.get("trainer.nnodes") or 1), int(recipe.get(recipe.kind.gpus_key))
+    folder = local_folder(name, subject.env)
+    if nodes > 1 and not any(recipe.get(f"{VARIABLES}{cache}") for cache in hub.CACHE_VARIABLES):
+        shared = f"grubrics-tui model fetch {name} --to FOLDER (on a file system of all nodes)"
+        message = f"each of {nodes} nodes has {name} in a hub cache of its own, or downloads it"
+        yield warn(ID, message, f"{shared}, or {VARIABLES}HF_HOME=FOLDER")
+    elif nodes == 1 and ranks > 1 and (folder is None or missing_parts(folder)):
+        message = f"each of {ranks} ranks starts to download {name} when training starts"
+        yield warn(ID, message, f"grubrics-tui model fetch {name}")
 
 
 def _training_command(folder: Path, recipe: Recipe) -> str | None:

@@ -25,6 +25,7 @@ from engine.base.masking import mask, mask_url
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
 PATIENCE_S = 5.0
+CACHE_VARIABLES = ("HF_HOME", "HF_HUB_CACHE")
 _TOKEN_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _ON = ("1", "on", "yes", "true")
 

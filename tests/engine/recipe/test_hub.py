@@ -138,6 +138,36 @@ def test_a_cluster_may_have_the_network_that_is_missing_here(project: Project) -
     assert result.status == "warn"
 
 
+@pytest.mark.row("H35")
+def test_nodes_with_caches_of_their_own_are_a_warning(project: Project) -> None:
+    nodes = ("trainer.nnodes=2", f"actor_rollout_ref.model.path={NAME}")
+    shared = "+ray_kwargs.ray_init.runtime_env.env_vars.HF_HOME=/shared/hf"
+    env = {"RAY_ADDRESS": "10.0.0.1:8265", "HF_HOME": str(project.root / "hf")}
+    with hub() as server:
+        env["HF_ENDPOINT"] = server.url
+        own = project.checks("grpo", *nodes, env=env)["checkpoint"]
+        one = project.checks("grpo", *nodes, shared, env=env)["checkpoint"]
+        local = project.checks("grpo", nodes[0], env=env)["checkpoint"]
+    assert own.status == "warn"
+    assert own.message == f"each of 2 nodes has {NAME} in a hub cache of its own, or downloads it"
+    assert "model fetch" in str(own.fix)
+    assert (one.status, local.status) == ("ok", "ok")
+
+
+@pytest.mark.row("H35")
+def test_ranks_that_would_all_download_are_a_warning(project: Project) -> None:
+    ranks = ("trainer.n_gpus_per_node=2", f"actor_rollout_ref.model.path={NAME}")
+    with hub() as server:
+        env = {"HF_HOME": str(project.root / "hf"), "HF_ENDPOINT": server.url}
+        before = project.checks("grpo", *ranks, env=env)["checkpoint"]
+        cache = project.root / "hf/hub"
+        write_model(cache / f"models--{NAME.replace('/', '--')}/snapshots/abc")
+        after = project.checks("grpo", *ranks, env=env)["checkpoint"]
+    assert before.message == f"each of 2 ranks starts to download {NAME} when training starts"
+    assert before.fix == f"grubrics-tui model fetch {NAME}"
+    assert after.status == "ok"
+
+
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_busy_hub_is_a_warning(status: int, project: Project) -> None:
     with hub(status) as server:
