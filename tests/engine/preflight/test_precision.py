@@ -28,6 +28,7 @@ def answers(
     return [(check.status, check.fix) for check in found]
 
 
+@pytest.mark.row("V09")
 def test_supervised_training_in_bf16_on_a_cpu_without_units_is_a_warning() -> None:
     asked = recipe("sft_tiny", "training.bf16=true")
     assert answers(asked) == [("warn", "training.bf16=false")]
@@ -48,6 +49,7 @@ def test_gpus_with_units_are_fine(cards: tuple[Card, ...]) -> None:
     assert answers(recipe("sft_healthbench"), *cards) == []
 
 
+@pytest.mark.row("V09")
 def test_vllm_refuses_bf16_on_an_older_gpu() -> None:
     (result,) = check_precision(recipe("verl_grpo"), [HOPPER, TURING], PLAIN)
     assert result.status == "fail" and result.fix is not None
@@ -57,6 +59,7 @@ def test_vllm_refuses_bf16_on_an_older_gpu() -> None:
     assert answers(recipe("verl_grpo", *result.fix.split()), TURING) == []
 
 
+@pytest.mark.row("V09")
 def test_supervised_training_in_bf16_on_an_older_gpu_is_a_warning() -> None:
     assert answers(recipe("sft_healthbench"), TURING) == [("warn", "training.bf16=false")]
 

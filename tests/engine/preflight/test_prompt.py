@@ -272,6 +272,7 @@ def test_sft_data_that_lose_every_answer_are_refused(project: Project) -> None:
     assert check.fix == "data.max_seq_length=61"
 
 
+@pytest.mark.row("H32")
 def test_sft_with_a_template_that_refuses_one_message_alone_is_refused(project: Project) -> None:
     use_template(GEMMA)
     check = sft_answer(project)

@@ -60,6 +60,7 @@ def test_the_peak_of_a_cpu_run_names_what_it_leaves_out(tmp_path: Path) -> None:
     assert "+ Python and Ray, of" in str(dict(need_facts(needs, 1))["memory"])
 
 
+@pytest.mark.row("V22")
 def test_what_does_not_fit_is_exit_code_1() -> None:
     done = estimate("verl_grpo", "--gpu-memory", "40")
     assert done.exit_code == 1
@@ -71,6 +72,27 @@ LARGE_MICRO_BATCH = (
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=96",
     *("--gpu-memory", "80"),
 )
+
+
+@pytest.mark.row("H32")
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [
+        ("Qwen/Qwen3-8B", 8_190_735_360),
+        ("meta-llama/Llama-3.1-8B-Instruct", 8_030_261_248),
+        ("google/gemma-2-9b-it", 9_241_705_984),
+    ],
+)
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [("sft_healthbench", "model.path"), ("verl_grpo", "actor_rollout_ref.model.path")],
+)
+def test_three_families_are_estimated_by_name(
+    config: str, key: str, model: str, parameters: int
+) -> None:
+    done = estimate(config, f"{key}={model}", "--gpu-memory", "80")
+    assert f"model: {parameters:,} parameters" in done.output
+    assert " of 80.0 GiB: " in done.output
 
 
 def test_a_peak_that_leaves_no_margin_is_at_the_limit() -> None:
@@ -203,6 +225,7 @@ def test_memory_of_a_gpu_is_refused_for_a_config_that_uses_none(call: Call) -> N
     assert call("estimate", "grpo_tiny", "grubrics.device=cuda", "--gpu-memory", "80")[0] == 0
 
 
+@pytest.mark.row("V22")
 def test_what_does_not_fit_says_which_keys_lower_its_peak() -> None:
     text = estimate("verl_grpo", "--gpu-memory", "20").output
     assert "to lower 'rollout': actor_rollout_ref.rollout.gpu_memory_utilization" in text
