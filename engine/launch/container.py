@@ -1,0 +1,214 @@
+"""The command line that launches a config in a container: nothing here starts one.
+
+Every folder is mounted at its own path, so that the paths in configs and manifests stay valid. Keys
+are not on the command line: ``.env`` is in the mounted project, and variables of the shell are
+passed by their names.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.base.shell import format_command
+from engine.preflight.environment import GPU_SET
+from engine.recipe import hub
+from engine.recipe.credentials import known_variables
+from engine.recipe.keys import verl_version
+from engine.recipe.places import checkpoint_dir, is_hub_name, model_name
+from engine.recipe.recipe import Recipe
+
+Engine = Literal["docker", "apptainer"]
+ENGINES: tuple[Engine, ...] = ("docker", "apptainer")
+_BASE = "python:3.12-slim"
+# Triton, which vLLM and torch compile with, needs a C compiler.
+_SYSTEM = "apt-get update && apt-get install -y --no-install-recommends build-essential git"
+_PASSED = (
+    "CUDA_VISIBLE_DEVICES",
+    "GRUBRICS_RUNS",
+    "XDG_CACHE_HOME",
+    "XDG_STATE_HOME",
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HF_HUB_OFFLINE",
+    "WANDB_MODE",
+)
+# Not the whole checkout: it may hold .env, runs and checkpoints.
+_SOURCES = (
+    *("engine", "grubrics_tui", "configs", "pyproject.toml", "setup.py", "MANIFEST.in"),
+    *("README.md", "LICENSE"),
+)
+_CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A folder or file of this host, at the same path in the container."""
+
+    path: Path
+    is_writable: bool
+
+
+@dataclass(frozen=True)
+class Container:
+    """How to make the image, what must exist before, and how to run it."""
+
+    image: str
+    build: str | None
+    mounts: tuple[Mount, ...]
+    argv: tuple[str, ...]
+
+    @property
+    def missing(self) -> list[Path]:
+        """Folders to make first: Docker would make them as root."""
+        return [mount.path for mount in self.mounts if not mount.path.exists()]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "image": self.image,
+            "build": self.build,
+            "mounts": [
+                {"path": str(mount.path), "writable": mount.is_writable} for mount in self.mounts
+            ],
+            "missing": [str(path) for path in self.missing],
+            "argv": list(self.argv),
+        }
+
+
+def plan_container(
+    recipe: Recipe,
+    words: Sequence[str],
+    runs: Path,
+    env: Mapping[str, str],
+    *,
+    engine: Engine = "docker",
+    image: str | None = None,
+    shm: str = "16g",
+) -> Container:
+    """Return the command line for ``grubrics-tui launch WORDS --wait`` in a container.
+
+    ``image`` replaces the one that is built from this project's exact pins. ``shm`` is the size of
+    the shared memory, where Ray and NCCL keep data; Apptainer uses the host's.
+    """
+    mounts = tuple(_mounts(recipe, runs, env))
+    on_gpu = recipe.get("grubrics.device") == "cuda"
+    chosen = image or _image(engine, on_gpu)
+    command = ("grubrics-tui", "launch", *words, "--wait")
+    names = [name for name in (*known_variables(), *_PASSED) if env.get(name)]
+    make = _docker if engine == "docker" else _apptainer
+    argv = (*make(mounts, names, on_gpu, shm), chosen, *command)
+    return Container(chosen, None if image else _build(engine, chosen, on_gpu), mounts, argv)
+
+
+def _mounts(recipe: Recipe, runs: Path, env: Mapping[str, str]) -> Iterator[Mount]:
+    """The project, and what the run reads and writes outside of it."""
+    project = Path.cwd()
+    home = Path(env.get("HOME") or "~").expanduser()
+    state = Path(env.get("XDG_STATE_HOME") or home / ".local/state") / "grubrics-tui"
+    written = [runs.absolute(), Path(checkpoint_dir(recipe)).expanduser().absolute(), state]
+    if is_hub_name(model_name(recipe)):
+        written.append(hub.hub_home(env).absolute())
+    yield Mount(project, is_writable=True)
+    for path in dict.fromkeys(written):
+        if not path.is_relative_to(project):
+            yield Mount(path, is_writable=True)
+    for path in dict.fromkeys([*_absolute_paths(recipe.values)]):
+        if not any(path.is_relative_to(parent) for parent in (project, *written)):
+            yield Mount(path, is_writable=False)
+
+
+def _absolute_paths(values: Mapping[str, Any]) -> Iterator[Path]:
+    """The files and folders of this host that the config names by an absolute path."""
+    for value in values.values():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, str) and item.startswith(("/", "~/")):
+                path = Path(item).expanduser()
+                if path.exists():
+                    yield path
+
+
+def _docker(mounts: Sequence[Mount], names: Sequence[str], on_gpu: bool, shm: str) -> Iterator[str]:
+    yield from ("docker", "run", "--rm", "--init")
+    if on_gpu:
+        yield "--gpus=all"
+    yield f"--shm-size={shm}"
+    yield f"--user={os.getuid()}:{os.getgid()}"
+    for mount in mounts:
+        mode = "" if mount.is_writable else ",readonly"
+        yield f"--mount=type=bind,source={mount.path},target={mount.path}{mode}"
+    yield f"--workdir={Path.cwd()}"
+    yield f"--env=HOME={Path.home()}"
+    yield from (f"--env={name}" for name in names)
+
+
+def _apptainer(
+    mounts: Sequence[Mount], names: Sequence[str], on_gpu: bool, shm: str
+) -> Iterator[str]:
+    """The variables of the shell reach the container by themselves."""
+    yield from ("apptainer", "exec")
+    if on_gpu:
+        yield "--nv"
+    for mount in mounts:
+        yield f"--bind={mount.path}:{mount.path}:{'rw' if mount.is_writable else 'ro'}"
+    yield f"--cwd={Path.cwd()}"
+
+
+def _image(engine: Engine, on_gpu: bool) -> str:
+    """A name that says which versions are in it."""
+    pins = [pin.replace("==", "") for pin in GPU_SET[:2]] if on_gpu else ["cpu"]
+    version = "-".join([f"verl{verl_version()}", *pins])
+    return f"grubrics-tui:{version}" if engine == "docker" else f"grubrics-tui-{version}.sif"
+
+
+def _build(engine: Engine, image: str, on_gpu: bool) -> str:
+    """The commands that make the image from the exact pins in a checkout of this project."""
+    constraints, extra = (
+        ("constraints-gpu.txt", "gpu") if on_gpu else ("constraints-cpu.txt", "train")
+    )
+    is_checkout = (_CHECKOUT / constraints).is_file()
+    folder = str(_CHECKOUT) if is_checkout else "CHECKOUT_OF_GRUBRICS_TUI"
+    install = f"cd /src && pip install --no-cache-dir -c {constraints} '.[{extra}]'"
+    files = (*_SOURCES, constraints)
+    if engine == "docker":
+        return "\n".join(
+            (
+                f"docker build -t {image} -f - {shlex.quote(folder)} <<'END'",
+                f"FROM {_BASE}",
+                f"RUN {_SYSTEM}",
+                *(f"COPY {name} /src/{name}" for name in files),
+                f"RUN {install}",
+                "END",
+            )
+        )
+    definition = image.replace(".sif", ".def")
+    return "\n".join(
+        (
+            f"cat > {definition} <<'END'",
+            "Bootstrap: docker",
+            f"From: {_BASE}",
+            "%files",
+            *(f"    {folder}/{name} /src/{name}" for name in files),
+            "%post",
+            f"    {_SYSTEM}",
+            f"    {install}",
+            "END",
+            f"apptainer build {image} {definition}",
+        )
+    )
+
+
+def format_container(container: Container) -> str:
+    """Return the commands as a script for a shell, one option per line."""
+    parts = [container.build] if container.build else []
+    if container.missing:
+        parts.append(format_command(["mkdir", "-p", *map(str, container.missing)]))
+    first = next(index for index, word in enumerate(container.argv) if word.startswith("-"))
+    last = container.argv.index(container.image)
+    head, options = container.argv[:first], container.argv[first:last]
+    rows = [format_command(head), *(format_command([word]) for word in options)]
+    rows.append(format_command(container.argv[last:]))
+    return "\n".join([*parts, " \\\n    ".join(rows)])

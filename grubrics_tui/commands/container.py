@@ -1,0 +1,62 @@
+"""``grubrics-tui container``: print how to launch a config in a container."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Annotated
+
+import typer
+
+from engine.base.errors import UsageError, unknown_name
+from engine.runs.rundir import runs_root
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import (
+    ConfigArgument,
+    JsonOption,
+    OverridesArgument,
+    RunsOption,
+)
+from grubrics_tui.commands.shared.output import answer, warn
+from grubrics_tui.commands.shared.trust import require_config_trust
+
+
+def container(
+    config: ConfigArgument,
+    overrides: OverridesArgument = None,
+    engine: Annotated[str, typer.Option(metavar="NAME", help="docker or apptainer")] = "docker",
+    image: Annotated[
+        str | None,
+        typer.Option(metavar="IMAGE", help="Your image (default: built from the exact pins)"),
+    ] = None,
+    shm: Annotated[
+        str, typer.Option(metavar="SIZE", help="Shared memory for Ray and NCCL; docker only")
+    ] = "16g",
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the commands that launch a config in a container.
+
+    Nothing is started. The project, runs, checkpoints, models and data are mounted at their own
+    paths. Keys are not printed: .env is in the project, and variables are passed by their names.
+    """
+    from engine.launch.container import ENGINES, format_container, plan_container
+    from engine.recipe.recipe import load_recipe
+
+    chosen = next((known for known in ENGINES if known == engine), None)
+    if chosen is None:
+        raise unknown_name("engine", engine, ENGINES)
+    if not shm[:-1].isdecimal() or shm[-1:] not in tuple("bkmg"):
+        raise UsageError(f"--shm {shm}: write a size such as 16g or 512m")
+    require_config_trust(config, trust=False)
+    root, words = runs_root(runs), [config, *(overrides or [])]
+    recipe = load_recipe(config, overrides or [])
+    if runs is not None:
+        words += ["--runs", str(root.absolute())]
+    planned = plan_container(recipe, words, root, os.environ, engine=chosen, image=image, shm=shm)
+    if shutil.which(engine) is None:
+        warn([f"{engine} is not on the PATH of this machine"])
+    answer(planned.to_json(), format_container(planned), as_json)
+
+
+COMMAND = Command(container, Task.RUN)
