@@ -42,6 +42,8 @@ ALLOWED = {
     ("engine/formats/external_run.py", "open"),
     ("engine/formats/plugin_format.py", "open"),
     ("engine/supervise/program_steps.py", "open"),
+    # An entry of a zip file.
+    ("engine/reports/parcel.py", "open"),
     # Files that the person names: a token, data, a model, the experiment log.
     ("engine/supervise/ray_jobs.py", "read_text"),
     ("engine/host/environment.py", "open"),
