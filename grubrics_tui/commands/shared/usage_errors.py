@@ -80,7 +80,8 @@ def _check_options(
 
 def _unknown_option(name: str, options: Collection[str], command: str) -> UsageError:
     """Return the error with the option that begins with ``name``, or is spelled most like it."""
-    shown = [option for option in options if not option.startswith("--no-")]
+    opposites = {f"--no-{option.removeprefix('--')}" for option in options}
+    shown = [option for option in options if option not in opposites]
     begun = [option for option in shown if option.startswith(f"--{name.lstrip('-')}")]
     if len(begun) == 1:
         return UsageError(

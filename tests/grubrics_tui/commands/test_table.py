@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,9 @@ def test_runs_and_logs_are_in_one_table_with_the_names_of_metrics() -> None:
         ("night", "2"),
         ("day.log", "1"),
     ]
-    printed = CliRunner().invoke(app, ["metrics", "night", "reward/mean"]).stdout
-    assert printed == "".join(f"reward/mean\t{r['step']}\t{r['reward/mean']}\n" for r in rows[:2])
+    printed = CliRunner().invoke(app, ["metrics", "night", "reward/mean", "--json"]).stdout
+    values = [[int(row["step"]), float(row["reward/mean"])] for row in rows[:2]]
+    assert json.loads(printed)["series"]["reward/mean"] == values
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".md"])
