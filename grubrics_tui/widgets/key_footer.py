@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textual.app import ComposeResult
 from textual.binding import Binding
+from textual.css.query import NoMatches
 from textual.widgets import Footer
 
 
@@ -18,7 +19,11 @@ class KeyFooter(Footer):
     async def recompose(self) -> None:
         if not self.is_attached:
             return
-        active = self.screen.active_bindings.values()
+        try:
+            active = self.screen.active_bindings.values()
+        except NoMatches:
+            # The screen closes: a widget that its keys depend on is gone before this one.
+            return
         keys = [
             (binding, enabled, tooltip) for _, binding, enabled, tooltip in active if binding.show
         ]
