@@ -192,7 +192,7 @@ class Scorer:
         return self._timed(reply, start)
 
     def _timed(self, reply: Reply, start: Times) -> Reply:
-        """The reply with its time; a result after the limit is none.
+        """The reply with its time; a result after the limit does not count.
 
         The owner looks only now and then how long a call has taken.
         """

@@ -71,8 +71,8 @@ def check_hashes(recipe: Recipe, check_id: str) -> Iterator[Check]:
     expected: Sequence[str] | None = recipe.get(EXPECT_DATA)
     if expected is None:
         return
-    paths = [path for path in dict.fromkeys(data_files(recipe)) if path.is_file()]
-    hashes = {path: content_hash(path) for path in paths}
+    paths = dict.fromkeys(path.expanduser() for path in data_files(recipe))
+    hashes = {path: content_hash(path) for path in paths if path.is_file()}
     for path, actual in hashes.items():
         if not _matches(actual, expected):
             yield fail(check_id, f"{path}: its SHA-256 {actual} is not in {EXPECT_DATA}", _HELP)

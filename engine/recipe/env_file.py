@@ -100,7 +100,7 @@ def unset_variable(name: str, path: Path = Path(".env")) -> bool:
 
 
 def _text(path: Path) -> str:
-    """The text of a file that only this user could have written; empty if there is none."""
+    """The text of a file that no other user can write; empty if there is no file."""
     if not path.exists():
         return ""
     try:

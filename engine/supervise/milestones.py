@@ -37,7 +37,7 @@ class CheckpointWatch:
         if newest is None or newest == self._last:
             return
         last, self._last = self._last or 0, newest
-        # A run that goes on from an earlier step writes lower numbers than the tracker had.
+        # A run that resumes from an earlier step saves lower numbers than the tracker had.
         before = last if last < newest else newest - 1
         for step, path in complete_steps(self._folder).items():
             if before < step <= newest:

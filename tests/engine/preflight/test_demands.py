@@ -63,6 +63,14 @@ def test_a_file_with_another_hash_is_named_with_its_hash(
     assert f"data/val.parquet: its SHA-256 {val} is not in" in check.message
 
 
+def test_a_file_in_the_home_folder_is_found(
+    project: Project, hashes: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(project.root))
+    home = "data.train_files=~/data/train.parquet"
+    assert project.checks("grpo", home, expecting(*hashes))["parquet"].status != "fail"
+
+
 def test_a_hash_without_a_file_is_named(project: Project, hashes: tuple[str, str]) -> None:
     check = project.checks("grpo", expecting(*hashes, "abcdef0123"))["parquet"]
     assert check.message.startswith("grubrics.expect_data: no data file has the SHA-256 abcdef0123")
