@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -254,7 +254,7 @@ def _start(job: Job, plan_: AblationPlan, run: RunDir | None, root: Path) -> str
         raise UsageError(f"{job.run}: was started {MOST_TRIES} times and did not end: {reason}")
     recipe = plan_.recipe(job.overrides)
     require_launchable(recipe, root)
-    launched = launch(plan(recipe, names[0], root))
+    launched = launch(replace(plan(recipe, names[0], root), group=plan_.id))
     return f"{launched.id}: launched" + (f", because {reason}" if run is not None else "")
 
 

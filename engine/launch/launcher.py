@@ -38,6 +38,7 @@ from engine.recipe.recipe import Recipe, short_keys
 from engine.recipe.scoring import reward_function
 from engine.recipe.steps import step_plan
 from engine.recipe.tools import tools_code
+from engine.recipe.wandb_name import wandb_name
 from engine.runs.events import log_event
 from engine.runs.marks import new_mark
 from engine.runs.processes import alive, end_members
@@ -89,6 +90,8 @@ class LaunchPlan:
     """Variables that every attempt's trainer gets besides those of the launching shell."""
     warnings: tuple[str, ...] = ()
     """What the preflight checks warn of, for the run's log."""
+    group: str | None = None
+    """The ablation, or the seeds, that the run belongs to: its group in W&B."""
     folder_note: str = ""
     """Why the run does not save into the folder of its config, in one line."""
 
@@ -346,6 +349,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
         "warnings": list(launch_plan.warnings),
         "queue": ticket.to_json() if ticket else None,
         "ray": launch_plan.ray,
+        "wandb": {"name": wandb_name(recipe, now), "group": launch_plan.group},
         # The trainer reads the recipe of the launch: the file may be edited while the run waits.
         "attempts": [{"number": 1, "started": now, "argv": [*gate, *trainer]}],
         # Last, because it is large: lists read a manifest only up to it.

@@ -97,7 +97,10 @@ def plan_launches(
         for one, name in zip(seeded, names, strict=True)
     )
     return [
-        planned if planned.folder_note else _with_own_folder(planned, "each seed has its own")
+        replace(
+            planned if planned.folder_note else _with_own_folder(planned, "each seed has its own"),
+            group=stem,
+        )
         for planned in plans
     ]
 

@@ -59,6 +59,10 @@ class Kind:
     loggers_key: str | None = None
     project_key: str | None = None
     """The W&B project."""
+    run_name_key: str | None = None
+    """The name that a config gives to all of its runs."""
+    length_key: str | None = None
+    """The longest response or conversation, in tokens."""
     resume_key: str | None = None
     """The checkpoint to resume from."""
     resume_values: tuple[str, ...] = ()
@@ -101,6 +105,8 @@ GRPO = Kind(
     warmup_ratio_key="actor_rollout_ref.actor.optim.lr_warmup_steps_ratio",
     loggers_key="trainer.logger",
     project_key="trainer.project_name",
+    run_name_key="trainer.experiment_name",
+    length_key="data.max_response_length",
     resume_key="trainer.resume_from_path",
     resume_values=(
         "trainer.resume_mode=resume_path",
@@ -134,6 +140,8 @@ SFT = Kind(
     highest_usual_learning_rate=2e-5,
     loggers_key="logging.report_to",
     project_key="logging.project",
+    run_name_key="logging.run_name",
+    length_key="data.max_seq_length",
     resume_key="training.resume_from",
     has_final_model=True,
 )

@@ -276,5 +276,6 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "slurm": _words,
     "adopted": _adopted,
     "parent": _parent,
+    "wandb": _shown_mapping,
     "attempts": _attempts,
 }

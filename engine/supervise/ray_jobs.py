@@ -227,6 +227,11 @@ CARRIED = (
     "WANDB_RUN_ID",
     "WANDB_RESUME",
     "WANDB_MODE",
+    "WANDB_DIR",
+    "WANDB_NAME",
+    "WANDB_RUN_GROUP",
+    "WANDB_TAGS",
+    "WANDB_FINISH_TIMEOUT",
 )
 """Variables of the launch that a job's processes get; all others may be secret."""
 

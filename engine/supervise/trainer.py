@@ -19,6 +19,7 @@ from engine.runs.rundir import (
     Attempt,
     RunDir,
 )
+from engine.runs.wandb_variables import wandb_variables
 from engine.supervise.final_state import Exit
 
 
@@ -81,8 +82,7 @@ def recording(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
     W&B."""
     return {
         "VERL_FILE_LOGGER_PATH": str(attempt.metrics.resolve()),
-        "WANDB_RUN_ID": run.id,
-        "WANDB_RESUME": "allow",
+        **wandb_variables(run, os.environ),
     }
 
 

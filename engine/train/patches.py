@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.base.addresses import is_loopback
-from engine.train import queue_key, setup_worker
+from engine.train import queue_key, setup_worker, wandb_guard
 
 VERL_VERSION = "0.9.1"
 RAY_VERSION = "2.60.0"
@@ -88,6 +88,38 @@ def run_rewards_apart() -> None:
 
     get_custom_reward_fn._apart = True  # type: ignore[attr-defined]
     reward.get_custom_reward_fn = get_custom_reward_fn
+
+
+def keep_training_without_wandb() -> None:
+    """Let verl's trackers survive failures of W&B, and name its run by ``$WANDB_NAME``.
+
+    Calling it twice changes nothing.
+    """
+    from verl.utils.tracking import Tracking
+
+    original = Tracking.__init__
+    if getattr(original, "_guarded", False):
+        return
+
+    @wraps(original)
+    def __init__(  # noqa: N807
+        self: Any,
+        project_name: str,
+        experiment_name: str,
+        default_backend: str | list[str] = "console",
+        config: Any = None,
+    ) -> None:
+        def start(name: str) -> dict[str, Any]:
+            original(self, project_name, name, ["wandb"], config)
+            return dict(self.logger)
+
+        asks_wandb, others = wandb_guard.split_backends(default_backend)
+        wandb = wandb_guard.start_wandb(start, experiment_name) if asks_wandb else {}
+        original(self, project_name, experiment_name, others, config)
+        self.logger = {**wandb, **self.logger}
+
+    __init__._guarded = True  # type: ignore[attr-defined]
+    Tracking.__init__ = __init__
 
 
 def register_adapter() -> None:
@@ -409,6 +441,17 @@ def _reward_function_moved() -> str | None:
     return None
 
 
+def _tracking_moved() -> str | None:
+    from verl.utils.tracking import Tracking
+
+    source = inspect.getsource(Tracking)
+    wanted = ("name=experiment_name, entity=entity", 'loggers["wandb"].finish(exit_code=exit_code)')
+    if missing := [text for text in wanted if text not in source]:
+        return f"verl's Tracking has no {missing[0]!r} any more"
+    arguments = ["project_name", "experiment_name", "default_backend", "config"]
+    return _signature_moved(inspect.unwrap(Tracking.__init__), arguments)
+
+
 def _signature_moved(function: Callable[..., Any], wanted: list[str]) -> str | None:
     names = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
     if names[: len(wanted)] == wanted:
@@ -553,6 +596,14 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "(engine/own_reward)",
         "verl imports the file into its reward worker, where a call that hangs cannot be ended",
         _reward_function_moved,
+    ),
+    Deviation(
+        "W&B",
+        "patch",
+        "verl.utils.tracking.Tracking.__init__: starts W&B apart from the other loggers, under "
+        "WANDB_NAME (engine/train/wandb_guard.py)",
+        "an exception of W&B, at its start or in any step, ends the training",
+        _tracking_moved,
     ),
     Deviation(
         "gloo backend string",

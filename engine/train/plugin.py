@@ -25,6 +25,7 @@ def install() -> None:
     patches.register_adapter()
     patches.apply_to_sockets()
     patches.run_rewards_apart()
+    patches.keep_training_without_wandb()
     if os.environ.get("VERL_PLATFORM") == "cpu":
         import engine.train.cpu_platform  # noqa: F401  (registers itself)
 

@@ -106,3 +106,10 @@ def test_one_seed_is_one_run_that_starts_at_once(project: Project) -> None:
 def test_what_is_no_list_of_seeds_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="seed"):
         parse_seeds(text)
+
+
+def test_the_runs_of_several_seeds_are_a_group_of_w_and_b(project: Project) -> None:
+    planned = plan_launches(project.recipe("grpo"), Path("runs"), Order("small", seeds=(1, 2)))
+    given = [manifest(each)["wandb"] for each in planned]
+    assert [each["group"] for each in given] == ["small", "small"]
+    assert all("-b" in each["name"] for each in given)
