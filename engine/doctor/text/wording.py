@@ -31,7 +31,9 @@ _RETRY = re.compile(
     re.IGNORECASE,
 )
 _GAVE_UP = re.compile(
-    r"max(?:imum)? retries|retries exceeded|giving up|after \d+ (?:retries|attempts)", re.IGNORECASE
+    r"max(?:imum)? retries|retries exceeded|giving up|after \d+ (?:retries|attempts)"
+    r"|timed out while retrying",
+    re.IGNORECASE,
 )
 _HANDLED = re.compile(
     r"\bignor(?:e|ing) (?:import|optional|missing) \w+"
