@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -74,6 +75,7 @@ def price(use: JudgeUse) -> str:
 _CREDENTIALS = "credentials"
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_SHORTEST_WANDB_KEY = 40
 _SET = "grubrics-tui keys set NAME writes it into .env; the environment takes precedence"
 _PRIVATE = "chmod 600 .env"
 _UNIX_LINES = "sed -i 's/\\r$//' .env; unset {name}"
@@ -174,9 +176,19 @@ def _env_file(path: Path) -> Iterator[Check]:
 def _wandb(subject: Subject) -> Iterator[Check]:
     """W&B asks for a login on the terminal, which a detached run does not have."""
     loggers = subject.recipe.get("trainer.logger") or subject.recipe.get("logging.report_to") or []
-    if "wandb" not in loggers or subject.env.get("WANDB_MODE", "online") != "online":
+    if "wandb" not in loggers:
         return
-    if not subject.env.get("WANDB_API_KEY") and find_wandb_login(subject.env) is None:
+    folder = subject.env.get("WANDB_DIR")
+    if folder and (complaint := _unwritable(Path(folder).expanduser())):
+        message = f"WANDB_DIR={folder}: {complaint}; W&B would write to a temporary folder"
+        yield warn(_CREDENTIALS, message, "unset WANDB_DIR: W&B then writes into the run's folder")
+    if subject.env.get("WANDB_MODE", "online") != "online":
+        return
+    key = subject.env.get("WANDB_API_KEY")
+    if key and len(key.strip()) < _SHORTEST_WANDB_KEY:
+        message = f"WANDB_API_KEY has {len(key.strip())} characters; W&B refuses fewer than 40"
+        yield warn(_CREDENTIALS, message, "copy the whole key, or WANDB_MODE=offline")
+    if not key and find_wandb_login(subject.env) is None:
         message = (
             "the config logs to W&B, but WANDB_API_KEY is not set and no netrc file has a login"
         )
@@ -185,3 +197,11 @@ def _wandb(subject: Subject) -> Iterator[Check]:
             message,
             "grubrics-tui keys set WANDB_API_KEY, or wandb login, or WANDB_MODE=offline",
         )
+
+
+def _unwritable(folder: Path) -> str | None:
+    """Why files cannot be made in a folder that may not exist yet; None if they can."""
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir():
+        return f"{nearest} is not a folder"
+    return None if os.access(nearest, os.W_OK | os.X_OK) else f"{nearest} is not writable"

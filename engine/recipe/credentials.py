@@ -17,6 +17,8 @@ from engine.judge.providers import all_providers
 from engine.recipe import hub
 
 HUB_TOKEN, WANDB_KEY = "HF_TOKEN", "WANDB_API_KEY"
+_WANDB_HOSTS = ("api.forge.coreweave.com", "api.wandb.ai")
+"""W&B's own servers: since wandb 0.31, and before. A login of either version is accepted."""
 
 
 @dataclass(frozen=True)
@@ -98,13 +100,16 @@ def find_wandb_login(env: Mapping[str, str]) -> tuple[str, Path] | None:
 
     W&B reads ``$NETRC``, else ``~/.netrc`` or ``~/_netrc``.
     """
-    host = urlsplit(env.get("WANDB_BASE_URL") or "https://api.wandb.ai").netloc
+    address = env.get("WANDB_BASE_URL")
+    hosts = (urlsplit(address).netloc,) if address else _WANDB_HOSTS
     home = Path(env.get("HOME", ""))
     netrc_file = env.get("NETRC")
     paths = [Path(netrc_file).expanduser()] if netrc_file else [home / ".netrc", home / "_netrc"]
     path = next((path for path in paths if path.is_absolute() and path.is_file()), None)
     try:
-        login = netrc.netrc(path).authenticators(host) if path else None
+        logins = netrc.netrc(path).hosts if path else {}
     except (netrc.NetrcParseError, OSError, UnicodeDecodeError):
         return None
-    return (login[2], path) if login and login[2] and path else None
+    # As in ``authenticators``: the entry "default" is for every host.
+    keys = [logins[host][2] for host in (*hosts, "default") if host in logins]
+    return next(((key, path) for key in keys if key and path), None)

@@ -20,6 +20,7 @@ from engine.runs.state import describe, observed_state, with_first_start
 from engine.runs.trust import exposures
 from engine.supervise.adopted import Adopted
 from engine.supervise.ray_jobs import read_job
+from engine.supervise.wandb_sync import run_url
 
 
 def read_summary(run: RunDir) -> dict[str, Any]:
@@ -74,6 +75,7 @@ def read_summary(run: RunDir) -> dict[str, Any]:
         "manifest": str(run.manifest),
         "console": str(run.attempt(state.attempt).console),
         "checkpoints": jsonl.line(manifest.get("checkpoint_dir")),
+        "wandb": run_url(run),
     }
 
 

@@ -67,7 +67,7 @@ def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _present(summary, ("note",))
     yield "command", format_command(summary["argv"] or ())
     yield "dir", f"{summary['dir']}  {memory(summary['bytes'])}"
-    yield from _present(summary, ("manifest", "console", "checkpoints"))
+    yield from _present(summary, ("manifest", "console", "checkpoints", "wandb"))
 
 
 def _present(summary: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, str]]:

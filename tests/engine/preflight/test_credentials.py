@@ -97,10 +97,26 @@ def test_wandb_without_a_login_is_a_warning(project: Project) -> None:
     assert answer(project, {"WANDB_MODE": "offline"}, "trainer.logger=[wandb]").status == "ok"
 
 
+def test_a_wandb_key_that_is_too_short_is_a_warning_without_the_key(project: Project) -> None:
+    check = answer(project, {"WANDB_API_KEY": "shortened"}, "trainer.logger=[wandb]")
+    assert (check.status, "9 characters" in check.message) == ("warn", True)
+    assert "shortened" not in check.message
+
+
+def test_a_wandb_folder_that_cannot_be_made_is_a_warning(project: Project) -> None:
+    (project.root / "file").touch()
+    env = {"WANDB_MODE": "offline", "WANDB_DIR": str(project.root / "file" / "logs")}
+    check = answer(project, env, "trainer.logger=[wandb]")
+    assert (check.status, "is not a folder" in check.message) == ("warn", True)
+    env["WANDB_DIR"] = str(project.root / "new" / "logs")
+    assert answer(project, env, "trainer.logger=[wandb]").status == "ok"
+
+
 @pytest.mark.parametrize(
     ("base_url", "machine", "status"),
     [
         (None, "api.wandb.ai", "ok"),
+        (None, "api.forge.coreweave.com", "ok"),
         (None, "github.com", "warn"),
         ("https://wandb.example.org", "wandb.example.org", "ok"),
         ("https://wandb.example.org", "api.wandb.ai", "warn"),

@@ -93,6 +93,22 @@ def test_sft_on_a_cpu_has_no_bf16(project: Project) -> None:
     assert result.fix.startswith("grubrics.device=cpu") and "training.bf16=false" in result.fix
 
 
+@pytest.mark.row("H22")
+@pytest.mark.parametrize("kind", ["grpo", "sft"])
+def test_wandb_is_needed_only_by_a_config_that_logs_there(
+    project: Project, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(
+        "engine.preflight.environment.find_spec", lambda name: None if name == "wandb" else name
+    )
+    key = "trainer.logger" if kind == "grpo" else "logging.report_to"
+    without = project.checks(kind, f"{key}=[console]")["environment"]
+    assert "not installed" not in without.message
+    asked = project.checks(kind, f"{key}=[console,wandb]")["environment"]
+    assert (asked.status, "not installed: wandb" in asked.message) == ("fail", True)
+    assert asked.fix == "pip install wandb"
+
+
 @pytest.mark.usefixtures("with_gpu")
 @pytest.mark.parametrize(
     ("absent", "extra"), [(("torch",), "train"), (("vllm",), "gpu"), (("torch", "vllm"), "gpu")]

@@ -45,6 +45,15 @@ def test_an_override_that_says_what_the_file_says_is_no_change(run: SampleRun, r
     assert re.findall(r"(?m)^override +(.*)$", text) == ["judge.model: a -> b (cli)"]
 
 
+@pytest.mark.row("V29")
+def test_a_run_that_logs_to_w_and_b_has_its_url(run: SampleRun, runs: Path) -> None:
+    assert "wandb" not in told("show", "grpo-night", runs=runs)
+    with run.run.attempt(1).console.open("a") as console:
+        console.write("wandb: 🚀 View run at https://wandb.example/lab/p/runs/grpo-night\n")
+    text = told("show", "grpo-night", runs=runs)
+    assert re.search(r"(?m)^wandb +https://wandb.example/lab/p/runs/grpo-night$", text)
+
+
 def test_a_command_of_several_lines_can_be_copied(run: SampleRun, runs: Path) -> None:
     argv = ["sh", "-c", "for x in 1 2\ndo\n    echo  $x\ndone"]
     jsonl.write_json(run.run.manifest, {**run.run.read_manifest(), "argv": argv})
