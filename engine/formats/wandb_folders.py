@@ -6,12 +6,13 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.formats.protobuf import messages, text
+from engine.formats.protobuf import integer, messages, text
 from engine.formats.wandb import WandbLog
 
 _NAME = re.compile(r"(offline-)?run-\d{8}_\d{6}-.+")
@@ -69,6 +70,21 @@ class WandbFolder:
             "offline": self.is_offline,
             "synced": self.is_synced if self.is_offline else None,
         }
+
+
+class EndWatch:
+    """Follows a log to the exit code that W&B records when its run ends."""
+
+    def __init__(self, log: Path) -> None:
+        self._reader = WandbLog(log)
+
+    def poll(self) -> int | None:
+        """Return the exit code once the log has it."""
+        for record in self._reader.records(_AT_ONCE):
+            with suppress(ValueError):
+                for ending in messages(record, _EXIT):
+                    return integer(ending, 1)
+        return None
 
 
 def find_wandb_folders(roots: Iterable[Path]) -> list[WandbFolder]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from engine.base.follow import Tail
 from engine.base.times import clock
 from engine.formats.pulse import QUIET_S, Pulse
+from engine.formats.wandb_folders import EndWatch
 from engine.runs.events import pending_stop
 from engine.runs.processes import Identity, alive, end, ignores, send, tree
 from engine.runs.rundir import RunDir
@@ -54,6 +55,9 @@ class Follower:
         self._signals: list[int] = []
         self._supervisor = os.getppid()
         self._pulse = Pulse(adopted.path) if adopted.path else None
+        is_wandb = adopted.path is not None and adopted.path.suffix == ".wandb"
+        self._ending = EndWatch(adopted.path) if is_wandb and adopted.path else None
+        self._exit_code = 0
         self._missing_since: float | None = None
         self._known: set[Identity] = set()
         """The processes of the program so far: a child outlives its parent under another one."""
@@ -61,7 +65,8 @@ class Follower:
         self._report = Report(adopted.where, started=adopted.started)
 
     def follow(self) -> int:
-        """Return 0 after the end of the program or of the supervision; its exit code is unknown."""
+        """Return 0 after the end of the program or of the supervision, as its exit code is unknown
+        unless its files have it."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, _frame: self._signals.append(number))
         while not self._signals and self._console.copy():
@@ -73,7 +78,7 @@ class Follower:
                 return 1  # Nobody would notice an end any more; the run is lost.
             is_behind = self._console.copy()
             if self._see_end():
-                return 0
+                return self._exit_code
             if not is_behind:
                 time.sleep(LOOK_S)
         return self._obey()
@@ -105,6 +110,10 @@ class Follower:
             return False
         self._missing_since = None
         since = time.time() - quiet_s
+        if self._ending is not None and (code := self._ending.poll()) is not None:
+            self._exit_code = code & 255
+            self._end("exited", None, ended=since)
+            return True
         if quiet_s > ABANDONED_S and not self._console.is_behind():
             reason = f"quiet since {clock(since)}; how it ended is unknown"
             self._end("unknown", reason, ended=since)

@@ -22,6 +22,7 @@ from engine.runs.state import observed_state, recorded_state
 from engine.supervise.adopted_follower import LineCopy
 from tests.e2e.project import CLI, Project
 from tests.e2e.terminal import Terminal
+from tests.engine.formats.samples import history, message, wandb_log
 from tests.waiting import ended, is_over, wait_for
 
 pytestmark = pytest.mark.waits
@@ -271,6 +272,20 @@ def test_a_log_of_last_week_is_a_run_whose_end_is_unknown(project: Project) -> N
     assert (state.state, state.step, state.ended) == ("lost", 2, pytest.approx(last_week, abs=1))
     done = project.run("adopt", str(log))
     assert (done.returncode, "was adopted as run 'old'" in done.stderr) == (2, True)
+
+
+@pytest.mark.row("V38")
+@pytest.mark.parametrize(("code", "expected"), [(0, "finished"), (1, "failed")])
+def test_an_offline_run_of_w_and_b_has_its_steps_and_its_recorded_end(
+    project: Project, code: int, expected: str
+) -> None:
+    folder = project.path / "wandb" / "offline-run-20260101_120000-abc"
+    folder.mkdir(parents=True)
+    steps = [history(loss=3 - step, _step=step) for step in (1, 2)]
+    ending = message((18, message((1, code))))
+    (folder / "run-abc.wandb").write_bytes(wandb_log([*steps, ending]))
+    state = ended(adopted(project, "night", folder))
+    assert (state.state, state.step) == (expected, 2)
 
 
 def test_a_stop_of_a_log_is_refused_in_one_line(project: Project) -> None:
