@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from engine.base import jsonl
+from engine.base import files, jsonl
 from engine.base.errors import UsageError, unknown_name
 from engine.base.masking import mask_text
 from engine.formats.wandb_folders import WandbFolder
@@ -108,7 +108,7 @@ def run_url(run: RunDir) -> str | None:
 
 def _head(console: Path) -> str:
     try:
-        with console.open("rb") as file:
+        with files.open_regular(console) as file:
             return file.read(_CONSOLE_HEAD).decode("utf-8", errors="replace")
     except OSError:
         return ""
