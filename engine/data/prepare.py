@@ -78,7 +78,9 @@ class PlannedFile:
 
 
 def prepare_preset(name: str, preset: Preset, options: PrepareOptions) -> list[Path]:
-    """Write the preset's training file (one per phase for a curriculum) and validation file.
+    """Write the preset's training file and validation file.
+
+    A curriculum has a training file per phase, and one per group for ``grubrics.curriculum``.
 
     All files are composed before the first one is written, so unusable input writes none.
     """
@@ -92,7 +94,7 @@ def prepare_preset(name: str, preset: Preset, options: PrepareOptions) -> list[P
         print(f"  {line}")
     train = {dataset: pool.train for dataset, pool in pools.items()}
     if preset.type == "curriculum":
-        files = _phase_files(preset, train, options)
+        files = [*_phase_files(preset, train, options), *_group_files(preset, train, options)]
     else:
         weights = {dataset: spec.weight for dataset, spec in preset.datasets.items()}
         path = options.output_dir / f"{preset.prefix}train.parquet"
@@ -194,6 +196,24 @@ def _phase_files(
         path = options.output_dir / f"{preset.prefix}curriculum_phase{number}.parquet"
         files.append(PlannedFile(path, "train", rows))
     return files
+
+
+def group_paths(preset: Preset, folder: Path) -> tuple[Path, Path]:
+    """The files of a curriculum's verifiable rows and of its open-ended ones."""
+    names = (f"{preset.prefix}curriculum_{group}.parquet" for group in ("verifiable", "open"))
+    verifiable, open_ended = (folder / name for name in names)
+    return verifiable, open_ended
+
+
+def _group_files(
+    preset: Preset, train: Mapping[str, Sequence[Row]], options: PrepareOptions
+) -> list[PlannedFile]:
+    """The rows of each group alone, which ``grubrics.curriculum`` mixes in every step."""
+    alone = ((1.0, 0.0), (0.0, 1.0))
+    return [
+        PlannedFile(path, "train", mix(train, phase_weights(preset, group), None, options.seed))
+        for path, group in zip(group_paths(preset, options.output_dir), alone, strict=True)
+    ]
 
 
 def _validation_files(

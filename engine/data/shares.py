@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 
@@ -19,9 +20,16 @@ class MixedOrder:
     its share needs. The order follows from ``seed`` alone, so a resumed run continues it.
 
     ``shares`` are relative: ``[4, 1]`` is ``[0.8, 0.2]``. A file without rows must have share 0.
+    ``taken`` says how many rows of each file came before; its passes go on from there.
     """
 
-    def __init__(self, rows: Sequence[int], shares: Sequence[float], seed: int) -> None:
+    def __init__(
+        self,
+        rows: Sequence[int],
+        shares: Sequence[float],
+        seed: int,
+        taken: Sequence[int] | None = None,
+    ) -> None:
         total = sum(shares)
         if len(rows) != len(shares) or total <= 0:
             raise ValueError(f"{len(shares)} shares that sum to {total} for {len(rows)} files")
@@ -30,6 +38,7 @@ class MixedOrder:
         self.rows = tuple(rows)
         self.shares = tuple(share / total for share in shares)
         self.seed = seed
+        self._before = tuple(taken or [0] * len(rows))
         self._permutation = lru_cache(maxsize=4 * len(rows))(self._shuffled)
 
     def __getitem__(self, position: int) -> tuple[int, int]:
@@ -37,9 +46,16 @@ class MixedOrder:
         files, earlier, counts = self._block
         block, place = divmod(position, len(files))
         file = int(files[place])
-        number = block * int(counts[file]) + int(earlier[place])
+        number = self._before[file] + block * int(counts[file]) + int(earlier[place])
         turn, place = divmod(number, self.rows[file])
         return file, int(self._permutation(file, turn)[place])
+
+    def taken(self, positions: int) -> tuple[int, ...]:
+        """How many rows of each file came before a position."""
+        files, _, counts = self._block
+        blocks, rest = divmod(positions, len(files))
+        begun = np.bincount(files[:rest], minlength=len(counts))
+        return tuple(int(n) for n in np.array(self._before) + blocks * counts + begun)
 
     @cached_property
     def _block(self) -> tuple[Indices, Indices, Indices]:
@@ -56,6 +72,31 @@ class MixedOrder:
     def _shuffled(self, file: int, turn: int) -> Indices:
         random = np.random.default_rng((self.seed, file, turn))
         return random.permutation(self.rows[file]).astype(np.int64)
+
+
+class PhasedOrder:
+    """Orders one after the other; the last one has no end.
+
+    ``phases`` are the number of positions and the shares of each. A file's pass goes on from phase
+    to phase, so no row comes again before all others of its file came.
+    """
+
+    def __init__(
+        self, rows: Sequence[int], phases: Sequence[tuple[int, Sequence[float]]], seed: int
+    ) -> None:
+        self.rows = tuple(rows)
+        self._starts, self._orders = list[int](), list[MixedOrder]()
+        start, taken = 0, (0,) * len(rows)
+        for positions, shares in phases:
+            order = MixedOrder(rows, shares, seed, taken)
+            self._starts.append(start)
+            self._orders.append(order)
+            start, taken = start + positions, order.taken(positions)
+
+    def __getitem__(self, position: int) -> tuple[int, int]:
+        """The file and the row in it."""
+        phase = bisect_right(self._starts, position) - 1
+        return self._orders[phase][position - self._starts[phase]]
 
 
 def spread(shares: Sequence[float]) -> Iterator[int]:

@@ -24,6 +24,7 @@ from engine.recipe.compose import (
     VERL_MANAGERS,
     train_files,
 )
+from engine.recipe.curriculum import find_curriculum
 from engine.recipe.presets import KEY as PRESET
 from engine.recipe.presets import preset_names, preset_values
 from engine.recipe.recipe import Recipe
@@ -55,6 +56,8 @@ def check(subject: Subject) -> Check:
     parts = [f"{recipe.get(_MODE)}", *_preset(recipe)]
     last = _last_step(recipe)
     parts += [f"{one.of.name} {_values(one, last)}" for one in schedules(recipe.get)]
+    if curriculum := find_curriculum(recipe.get):
+        parts += curriculum.describe()
     if shares := recipe.get(_SHARES):
         shown = zip(train_files(recipe), shares, strict=False)
         total = sum(shares) or 1

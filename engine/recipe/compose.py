@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.recipe.curriculum import find_curriculum
 from engine.recipe.keys import flatten, unflatten
 from engine.recipe.recipe import Origin, Recipe
 from engine.runs.kinds import GRPO
@@ -20,6 +21,8 @@ MANAGER = "reward.reward_manager"
 OVERLONG_BUFFER = "reward.reward_kwargs.overlong_buffer_cfg"
 FILTER = "algorithm.filter_groups"
 
+EXTERNAL_LIB = "actor_rollout_ref.model.external_lib"
+PHASED_ENGINE = "engine.train.phased_engine"
 OWN_SAMPLER = "pkg://engine.train.sampler"
 SAMPLER_KWARGS = (
     "rollouts_per_prompt",
@@ -30,6 +33,7 @@ SAMPLER_KWARGS = (
     "sync_refill_failed_groups",
     "max_refill_batches",
     "scheduled",
+    "phase_ends",
 )
 RECORDING_MANAGER = "RecordingRewardManager"
 VERL_MANAGERS = ("naive", "dapo")
@@ -112,19 +116,28 @@ def rewarding(recipe: Recipe) -> dict[str, Any]:
 
 
 def mixing(recipe: Recipe) -> dict[str, Any]:
-    """Return the values by which verl reads its training files in the shares of the recipe.
+    """Return the values by which verl reads its training files in the shares of the recipe, or in
+    those of the phases of its curriculum.
 
     All epochs become one: each file has passes of its own.
     """
-    shares = recipe.get("grubrics.shares")
-    if not shares:
+    shares, curriculum = recipe.get("grubrics.shares"), find_curriculum(recipe.get)
+    if not shares and curriculum is None:
         return {}
+    how: dict[str, Any] = {"data.mix.shares": shares}
+    if curriculum is not None:
+        parts = zip(curriculum.lengths, curriculum.phases, strict=True)
+        libraries = _listed(recipe.get(EXTERNAL_LIB))
+        how = {
+            "data.mix.phases": [[n, [phase.verifiable, phase.open]] for n, phase in parts],
+            EXTERNAL_LIB: [*libraries, PHASED_ENGINE] if libraries else PHASED_ENGINE,
+        }
     return {
+        **how,
         "data.custom_cls.path": "pkg://engine.train.mixed_dataset",
         "data.custom_cls.name": "MixedDataset",
         "data.shuffle": False,
         "data.mix.files": train_files(recipe),
-        "data.mix.shares": shares,
         "data.mix.seed": recipe.get("data.seed") or 0,
         "data.mix.epochs": recipe.get("trainer.total_epochs"),
         "trainer.total_epochs": 1,
@@ -132,14 +145,20 @@ def mixing(recipe: Recipe) -> dict[str, Any]:
 
 
 def train_files(recipe: Recipe) -> list[str]:
-    files = recipe.get("data.train_files")
-    return list(files) if isinstance(files, list) else [files]
+    return _listed(recipe.get("data.train_files"))
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list) else [value]
 
 
 def sampling(recipe: Recipe) -> dict[str, Any]:
     """Return our sampler with the filter and refill settings that verl gives only to its own."""
     asynchronous = recipe.get("trainer.v1.trainer_mode") != "sync"
     filters = recipe.get(f"{FILTER}.enable")
+    curriculum = find_curriculum(recipe.get)
     arguments = {
         "rollouts_per_prompt": recipe.get(f"{ROLLOUT}.n"),
         "max_failed_share": recipe.get("grubrics.max_failed_share"),
@@ -149,6 +168,7 @@ def sampling(recipe: Recipe) -> dict[str, Any]:
         "sync_refill_failed_groups": recipe.get(f"{SAMPLER}.sync_refill_failed_groups"),
         "max_refill_batches": max_refill_batches(recipe),
         "scheduled": scheduled(recipe),
+        "phase_ends": list(curriculum.ends) if curriculum else [],
     }
     return {
         f"{SAMPLER}.custom_sampler.path": OWN_SAMPLER,

@@ -1,4 +1,7 @@
-"""Sampling values of the training rollouts as functions of the step: temperature and length."""
+"""What a run changes with the step: temperature and length of the rollouts, and the rows by phase.
+
+``find_conflicts`` says which values keep a run from following its schedules or its curriculum.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,17 @@ from typing import Any
 
 from engine.base.counts import count_of
 from engine.base.errors import UsageError
-from engine.recipe.compose import LENGTH_SCHEDULE, OWN_LOOPS, ROLLOUT, TEMPERATURE_SCHEDULE
+from engine.recipe import curriculum
+from engine.recipe.compose import (
+    ACTOR,
+    FILTER,
+    LENGTH_SCHEDULE,
+    OWN_LOOPS,
+    ROLLOUT,
+    SAMPLER,
+    TEMPERATURE_SCHEDULE,
+    train_files,
+)
 from engine.recipe.recipe import Recipe
 
 _MODE = "trainer.v1.trainer_mode"
@@ -94,7 +107,8 @@ class Conflict:
 
 
 def find_conflicts(recipe: Recipe) -> Iterator[Conflict]:
-    """The values with which a run would not follow its schedules."""
+    """The values with which a run would not follow its schedules or its curriculum."""
+    yield from _curriculum_conflicts(recipe)
     mode = recipe.get(_MODE)
     if find_schedule(recipe.get, TEMPERATURE) is not None and mode != "sync":
         message = f"{_MODE}={mode} also trains on rollouts of earlier steps, which have"
@@ -114,7 +128,43 @@ def find_conflicts(recipe: Recipe) -> Iterator[Conflict]:
             yield Conflict(message, f"{section}.steps=null")
 
 
+def _curriculum_conflicts(recipe: Recipe) -> Iterator[Conflict]:
+    """A phase is a number of steps of one batch each, of the rows of two files."""
+    key = curriculum.KEY
+    if not recipe.get(key):
+        return
+    planned = curriculum.find_curriculum(recipe.get)
+    if planned is None:
+        yield Conflict(f"{key} divides the steps of the run", f"{curriculum.STEPS}=100")
+    elif problem := curriculum.find_empty_phase(planned):
+        yield Conflict(f"{key}: {problem}", f"{curriculum.STEPS}={planned.fewest_steps}")
+    files = train_files(recipe)
+    if len(files) != 2:
+        wanted = "takes a file of verifiable rows and then one of open-ended rows"
+        given = f"data.train_files has {count_of(len(files), 'file')}: {', '.join(map(str, files))}"
+        fix = "data.train_files=[VERIFIABLE.parquet,OPEN.parquet]"
+        yield Conflict(f"{key} {wanted}; {given}", fix)
+    for name, free, reason in _KEEPING_OFF_PHASES:
+        if recipe.get(name) not in free:
+            fix = f"{name}={'null' if free[0] is None else str(free[0]).lower()}"
+            yield Conflict(f"{key}: with {name}={recipe.get(name)}, {reason}", fix)
+
+
+_MORE = "a step takes more than its batch of rows, so that phases would not end with a step"
+_KEEPING_OFF_PHASES: tuple[tuple[str, tuple[Any, ...], str], ...] = (
+    (_MODE, ("sync",), _MORE),
+    (f"{FILTER}.enable", (False, None), _MORE),
+    (f"{SAMPLER}.sync_refill_failed_groups", (False, None), _MORE),
+    (_SKIP, (False, None), "the rows of a step are those of stored rollouts"),
+    ("grubrics.shares", (None,), "rows have other shares"),
+    ("data.custom_cls.path", (None,), "another data set decides how rows are read"),
+    ("trainer.critic_warmup", (0, 1, None), "the first steps train no actor"),
+    (f"{ACTOR}.strategy", ("fsdp2", "fsdp"), "the learning rate does not follow the phases"),
+)
+"""Key, values with which a run follows its curriculum, and why it does not with others."""
+
+
 def require_followed(recipe: Recipe) -> None:
-    """Raise UsageError if the run would not follow a schedule."""
+    """Raise UsageError if the run would not follow a schedule or its curriculum."""
     for conflict in find_conflicts(recipe):
         raise UsageError(f"{recipe.path}: {conflict.message} [fix: {conflict.fix}]")

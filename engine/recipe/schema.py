@@ -11,6 +11,7 @@ from engine.base.errors import nearest
 from engine.base.masking import is_secret_name
 from engine.findings.categories import ALARMS, alternatives_to
 from engine.judge.settings import JudgeSettings
+from engine.recipe.curriculum import parse_phases
 from engine.reward.formula import RewardSettings
 from engine.runs.kinds import GRPO, ByKind, Kind
 
@@ -93,6 +94,10 @@ class ProjectSection(Section):
     shares: list[Annotated[float, Field(ge=0)]] | None = None
     """The shares of the files of data.train_files in every step, e.g. [0.8, 0.2]; null: all rows
     of all files, shuffled."""
+    curriculum: str | None = None
+    """Phases of the run, each VERIFIABLE:OPEN:STEPS[:LR_SCALE], e.g. 0.8:0.2:0.4 0.2:0.8:0.6:
+    shares of the rows of the two data.train_files, share of the steps, and factor of the learning
+    rate; null: none."""
     max_failed_share: float = Field(default=0.5, ge=0, le=1)
     """The run stops when more than this share of a step's rollouts got no reward."""
     max_refill_batches: int = Field(default=10, ge=0)
@@ -124,6 +129,16 @@ class ProjectSection(Section):
             "this program reads configs of version {known}; a newer config needs a newer program",
             {"known": CONFIG_VERSION},
         )
+
+    @field_validator("curriculum")
+    @classmethod
+    def _has_phases(cls, text: str | None) -> str | None:
+        if text is not None:
+            try:
+                parse_phases(text)
+            except ValueError as error:
+                raise PydanticCustomError("phases", "{problem}", {"problem": str(error)}) from error
+        return text
 
 
 class ModelSection(Section):

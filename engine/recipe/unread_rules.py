@@ -23,6 +23,7 @@ from engine.recipe.compose import (
     bounds_generations,
     replaces_groups,
 )
+from engine.recipe.curriculum import KEY as CURRICULUM
 from engine.recipe.key_rules import (
     Condition,
     Rule,
@@ -91,8 +92,11 @@ def _notifies(recipe: Recipe) -> bool:
 
 
 MIXED = Condition(lambda recipe: bool(recipe.get("grubrics.shares")), key="grubrics.shares")
+IN_PHASES = Condition(lambda recipe: bool(recipe.get(CURRICULUM)), key=CURRICULUM)
 UNSHUFFLED = Condition(
-    lambda recipe: not (recipe.get("data.shuffle") or recipe.get("grubrics.shares"))
+    lambda recipe: (
+        not any(recipe.get(key) for key in ("data.shuffle", "grubrics.shares", CURRICULUM))
+    )
 )
 NO_CRITIC = Condition(lambda recipe: not has_critic(recipe), key="critic.enable")
 NO_REFERENCE = Condition(lambda recipe: not has_reference(recipe))
@@ -636,6 +640,7 @@ GRPO_RULES: tuple[Rule, ...] = (
     ),
     Rule("data.seed", "data.shuffle is off", "data.shuffle=true", UNSHUFFLED),
     Rule("data.shuffle", "grubrics.shares mixes the files", "grubrics.shares=null", MIXED),
+    Rule("data.shuffle", f"{CURRICULUM} mixes the files", f"{CURRICULUM}=null", IN_PHASES),
     Rule("distillation.*", when=off("distillation.enabled")),
     Rule("skip.rollout_tq.*", when=off("skip.rollout_tq.enable")),
     Rule("transfer_queue.metrics.*", when=off("transfer_queue.metrics.enabled")),
@@ -681,6 +686,7 @@ SFT_RULES: tuple[Rule, ...] = (
         "SFT has no rewards",
     ),
     Rule(f"{TEMPERATURE_SCHEDULE}.* {LENGTH_SCHEDULE}.*", "SFT samples no rollouts"),
+    Rule(CURRICULUM, "SFT has no phases"),
     Rule("grubrics.seed", "SFT reads training.seed", "training.seed"),
     Rule(
         "training.num_train_epochs",

@@ -17,6 +17,7 @@ from typing import Any
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.recipe.compose import last_step, verl_config
+from engine.recipe.curriculum import find_curriculum
 from engine.recipe.env_file import load_env_file
 from engine.recipe.exposure import (
     into_environment,
@@ -27,7 +28,15 @@ from engine.recipe.exposure import (
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.schedule import require_followed
 from engine.runs.kinds import GRPO, Kind
-from engine.train import environment, patches, queue_key, ray_attach, ray_session, zygote
+from engine.train import (
+    course,
+    environment,
+    patches,
+    queue_key,
+    ray_attach,
+    ray_session,
+    zygote,
+)
 from engine.train.interrupts import StopSignals
 from engine.train.ppo_task import train
 
@@ -60,6 +69,8 @@ def main(arguments: Sequence[str]) -> int:
     attempt = environment.attempt_dir(os.environ, recipe.kind.name)
     config = verl_config(recipe, attempt)
     environment.prepare(os.environ, str(recipe.get("grubrics.device")))
+    if (curriculum := find_curriculum(recipe.get)) is not None:
+        course.announce(curriculum, os.environ)
     environment.keep_compiled_code_private(os.environ, attempt / "torchinductor")
     signals = StopSignals()
     try:

@@ -1,4 +1,5 @@
-"""verl's data set with rows from several files by shares (``grubrics.shares``)."""
+"""verl's data set with rows from several files by shares: those of ``grubrics.shares``, or those
+of the phases of ``grubrics.curriculum``."""
 
 from __future__ import annotations
 
@@ -7,7 +8,10 @@ from typing import Any
 import datasets
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
-from engine.data.shares import MixedOrder
+from engine.data.shares import MixedOrder, PhasedOrder
+
+FILE = "mixed_file"
+"""The column of a row with the number of its file, from 0."""
 
 
 class MixedDataset(RLHFDataset):
@@ -30,11 +34,18 @@ class MixedDataset(RLHFDataset):
         finally:
             self.data_files = files
         self.dataframe = datasets.concatenate_datasets(parts)
-        self.order: MixedOrder | None = None
-        mix = self.config.mix
-        if list(self.original_data_files) == list(mix.files):
-            self.order = MixedOrder([len(part) for part in parts], list(mix.shares), mix.seed)
+        self.order: MixedOrder | PhasedOrder | None = None
+        if list(self.original_data_files) == list(self.config.mix.files):
+            self.order = self._make_order([len(part) for part in parts])
             self.first = [sum(self.order.rows[:file]) for file in range(len(parts))]
+
+    def _make_order(self, rows: list[int]) -> MixedOrder | PhasedOrder:
+        """The order of the mix. A step of a curriculum takes one batch of positions."""
+        mix, batch = self.config.mix, int(self.config.train_batch_size)
+        if "phases" not in mix:
+            return MixedOrder(rows, list(mix.shares), mix.seed)
+        phases = [(int(steps) * batch, list(shares)) for steps, shares in mix.phases]
+        return PhasedOrder(rows, phases, mix.seed)
 
     def __len__(self) -> int:
         if self.order is None:
@@ -43,7 +54,7 @@ class MixedDataset(RLHFDataset):
         return len(self.dataframe) // batch * batch * int(self.config.mix.epochs)
 
     def __getitem__(self, position: int) -> Any:
-        if self.order is not None:
-            file, row = self.order[position]
-            position = self.first[file] + row
-        return super().__getitem__(position)
+        if self.order is None:
+            return super().__getitem__(position)
+        file, row = self.order[position]
+        return {**super().__getitem__(self.first[file] + row), FILE: file}

@@ -417,6 +417,21 @@ def _temperature_moved() -> str | None:
     return None
 
 
+def _phased_engine_moved() -> str | None:
+    from torch.optim.lr_scheduler import LambdaLR
+    from verl.workers.config import HFModelConfig
+    from verl.workers.engine.base import EngineRegistry
+    from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
+
+    if "VERL_ENGINE_VENDOR" not in inspect.getsource(EngineRegistry):
+        return "verl no longer reads VERL_ENGINE_VENDOR"
+    if "import_external_libs(self.external_lib)" not in inspect.getsource(HFModelConfig):
+        return "verl's model config no longer imports external_lib"
+    if "self.lr_scheduler.step()" not in inspect.getsource(FSDPEngine.lr_scheduler_step):
+        return "verl's FSDP engine steps its learning rate in another way"
+    return None if "lr_lambdas" in inspect.getsource(LambdaLR) else "LambdaLR has no lr_lambdas"
+
+
 def _tool_loop_moved() -> str | None:
     from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop
 
@@ -570,6 +585,14 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "to the batches of AgentLoopManagerTQ.generate_sequences",
         "verl does not tell its reward manager whether a rollout validates",
         _agent_loop_moved,
+    ),
+    Deviation(
+        "engine of a curriculum",
+        "public hook",
+        "model.external_lib and VERL_ENGINE_VENDOR=grubrics: EngineRegistry.register "
+        "(engine/train/phased_engine.py), which wraps the lr_lambdas of the engine's scheduler",
+        "verl has one learning-rate schedule, and no hook before and after an update",
+        _phased_engine_moved,
     ),
     Deviation(
         "temperature schedule",

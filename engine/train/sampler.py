@@ -17,7 +17,9 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from engine.history import metrics as names
 from engine.recipe.compose import LENGTH_SCHEDULE, TEMPERATURE_SCHEDULE
+from engine.recipe.curriculum import phase_of
 from engine.train.agent_loop import LENGTH, TEMPERATURE
+from engine.train.mixed_dataset import FILE
 
 POLL_S = 0.02
 
@@ -70,6 +72,7 @@ class _WatchfulBuffer(ReplayBuffer):
         self.max_failed_share = float(settings.get("max_failed_share", 1.0))
         self.max_refill_batches = int(settings.get("max_refill_batches", 0))
         self.scheduled = [_SCHEDULED[section] for section in settings.get("scheduled", ())]
+        self.phase_ends = [int(end) for end in settings.get("phase_ends", ())]
         self._submit = kwargs.get("refill_fn")
         self._step = -1
         self._refilled, self._reported, self._owed = 0, 0, 0
@@ -111,7 +114,7 @@ class _WatchfulBuffer(ReplayBuffer):
         if failed / expected > self.max_failed_share or not trained.keys:
             raise self._too_few_error(failed, expected)
         metrics = {**metrics, "reward/failed_share": failed / expected}
-        metrics |= self._scheduled_values(trained)
+        metrics |= self._scheduled_values(trained) | self._curriculum_values(trained)
         if self._replaces:
             metrics[_REFILLED] = self._refilled - self._reported
             self._reported = self._refilled
@@ -198,6 +201,19 @@ class _WatchfulBuffer(ReplayBuffer):
                 "trainer computes a step with a single one"
             )
         return {metric: found[column][-1] for column, metric in self.scheduled}
+
+    def _curriculum_values(self, batch: KVBatchMeta) -> dict[str, float]:
+        """The phase of the step, and the share of the prompts that are of the first file."""
+        if not self.phase_ends:
+            return {}
+        rows = tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id, select_fields=[FILE]
+        )
+        files = dict(zip(map(_group, batch.keys), map(int, rows[FILE]), strict=True))
+        return {
+            names.CURRICULUM_PHASE: phase_of(self.phase_ends, self._step),
+            names.VERIFIABLE_SHARE: sum(file == 0 for file in files.values()) / len(files),
+        }
 
     def _too_few_error(self, failed: int, expected: int) -> TooFewRewardsError:
         return TooFewRewardsError(

@@ -78,6 +78,22 @@ def launch(
             "e.g. cuda:1 or cuda:0,1",
         ),
     ] = None,
+    curriculum: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PHASES",
+            help="Phases VERIFIABLE:OPEN:STEPS[:LR_SCALE] of GRPO, e.g. '0.8:0.2:0.5 0.2:0.8:0.5'; "
+            "sets grubrics.curriculum",
+        ),
+    ] = None,
+    generate_data: Annotated[
+        bool,
+        typer.Option(
+            "--generate-data",
+            help="Prepare the curriculum's two training files if they are missing, from the preset "
+            "'curriculum' and rows with gold scores",
+        ),
+    ] = False,
     dry_run: DryRunOption = False,
     after: AfterOption = None,
     queue: QueueOption = False,
@@ -119,10 +135,14 @@ def launch(
     order = Order(name, parse_seeds(seeds or ""), after, queue, variables)
     if wait and len(order.seeds) > 1:
         raise UsageError("--wait follows one run; leave it out, or give one seed")
-    demands = _demands(no_silent_defaults, expect_data)
+    demands = [*_curriculum_overrides(curriculum), *_demands(no_silent_defaults, expect_data)]
     words = [*(overrides or []), *([chosen.override] if chosen else []), *demands]
     recipe, again = _read(config, source, words, root, trust)
     require_code_trust(recipe, trust)
+    if generate_data:
+        from engine.launch.curriculum_data import with_prepared_files
+
+        recipe = with_prepared_files(recipe, dry_run=dry_run)
     plans, cluster = _planned(recipe, root, order, ray, again)
     if not as_json:
         for plan in plans:
@@ -147,6 +167,14 @@ def launch(
     launched = [value | state_json(state) for value, state in zip(values, states, strict=True)]
     lines = (outcome(run, state) for run, state in zip(started, states, strict=True))
     answer(_together(launched), "\n".join(lines), as_json)
+
+
+def _curriculum_overrides(phases: str | None) -> list[str]:
+    """Return the override that ``--curriculum`` stands for. In quotes, as YAML reads ``1:0:1`` as a
+    number."""
+    from engine.recipe.curriculum import KEY
+
+    return [] if phases is None else [f"{KEY}={json.dumps(phases)}"]
 
 
 def _read(
@@ -212,7 +240,9 @@ def _environment(cluster: Cluster | None, variables: Mapping[str, str]) -> dict[
 
 
 def _format_plan(plan: LaunchPlan) -> Iterator[str]:
-    """Yield the command, the overrides, the schedules, and why the run has another folder."""
+    """Yield the command, the overrides, the schedules, the phases of the curriculum, and why the
+    run has another folder."""
+    from engine.recipe.curriculum import find_curriculum
     from engine.recipe.schedule import schedules
     from engine.recipe.steps import step_plan
 
@@ -225,6 +255,8 @@ def _format_plan(plan: LaunchPlan) -> Iterator[str]:
     for schedule in schedules(plan.recipe.get):
         steps = step_plan(plan.recipe)
         yield f"  {schedule.of.name} {schedule.describe(steps.total if steps else None)}"
+    if (phases := find_curriculum(plan.recipe.get)) is not None:
+        yield from (f"  {line}" for line in phases.describe())
     if plan.folder_note:
         yield f"  {plan.folder_note}"
 

@@ -92,7 +92,30 @@ def step_facts(recipe: Recipe, steps: StepPlan | None) -> list[Fact]:
     unit = "judge call" if asks_judge(recipe) else "reward"
     each = f"{count_of(steps.batch, 'row')} × {count_of(samples, 'rollout')}"
     facts.append(("each step", f"{each} = {count_of(steps.batch * samples, unit)}"))
-    return [*facts, *_schedule_facts(recipe, steps.total)]
+    return [*facts, *_phase_facts(recipe), *_schedule_facts(recipe, steps.total)]
+
+
+def _phase_facts(recipe: Recipe) -> Iterator[Fact]:
+    """Each phase of the curriculum, and the shares of verifiable rows over the run."""
+    from engine.recipe.curriculum import find_curriculum
+
+    curriculum = find_curriculum(recipe.get)
+    if curriculum is None:
+        return
+    label = "curriculum"
+    for line in curriculum.describe():
+        yield label, line
+        label = ""
+    total = curriculum.total
+    steps = _points(total)
+    curve = sparkline([curriculum.phase(step).verifiable for step in steps])
+    yield "", Content.assemble("verifiable ", (curve, "$primary"), f" step {total}")
+
+
+def _points(last: int) -> list[int]:
+    """The steps that a curve shows, from 1 to the last."""
+    points = min(_CURVE, last)
+    return [1 + index * (last - 1) // max(1, points - 1) for index in range(points)]
 
 
 def _schedule_facts(recipe: Recipe, last: int) -> Iterator[Fact]:
@@ -101,8 +124,7 @@ def _schedule_facts(recipe: Recipe, last: int) -> Iterator[Fact]:
 
     if not last:
         return
-    points = min(_CURVE, last)
-    steps = [1 + index * (last - 1) // max(1, points - 1) for index in range(points)]
+    steps = _points(last)
     for schedule in schedules(recipe.get):
         yield schedule.of.name, schedule.describe(last)
         curve = sparkline([schedule.at(step) for step in steps])

@@ -110,6 +110,13 @@ def test_every_curriculum_phase_has_its_proportions_and_gold_only(world: Path) -
         assert not question_ids(path) & question_ids(Path("out/mixed_val.parquet"))
 
 
+def test_a_curriculum_has_a_file_of_all_rows_of_each_group(world: Path) -> None:
+    assert prepare("preset", "--name", "curriculum") == 0
+    # 40 and 20 rows with gold scores, without 1 and 4 held-out questions.
+    assert composition("out/mixed_curriculum_verifiable.parquet") == {"medqa": 39}
+    assert composition("out/mixed_curriculum_open.parquet") == {"healthbench": 16}
+
+
 def test_a_curriculum_can_be_given_on_the_command_line(world: Path) -> None:
     arguments = ["--verif", "medqa:1", "--open", "healthbench:1", "--phases", "1:1"]
     assert prepare("curriculum", *arguments) == 0

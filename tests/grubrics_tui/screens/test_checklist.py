@@ -260,6 +260,23 @@ async def test_the_launch_screen_draws_the_schedule_of_the_temperature(
         await driver.shows("step 1: 0.4977 █", "▁ 0.325: step 75")
 
 
+async def test_the_launch_screen_draws_the_phases_of_a_curriculum(
+    project: Path, runs: Path
+) -> None:
+    files = [str(project / name) for name in ("verifiable.parquet", "open.parquet")]
+    for file in files:
+        pq.write_table(pa.table({"prompt": ["?"] * 40}), file)
+    phases = "grubrics.curriculum=0.8:0.2:0.5 0.2:0.8:0.5:0.1"
+    settings = [f"data.train_files=[{','.join(files)}]", phases]
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        await driver.app.push_screen(
+            LaunchScreen("grpo_tiny", [*settings, "trainer.total_training_steps=8"], runs)
+        )
+        await driver.shows("phase 1: steps 1 to 4, 0.8 verifiable, 0.2 open-ended")
+        await driver.shows("phase 2: steps 5 to 8", "learning rate x 0.1", "verifiable ████▁▁▁▁")
+
+
 async def test_the_launch_screen_names_the_active_run_and_offers_the_queue(
     project: Path, runs: Path
 ) -> None:

@@ -1,0 +1,64 @@
+"""Prepare the two training files of a curriculum from the preset ``curriculum``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+from engine.base.errors import UsageError
+from engine.data.prepare import PrepareOptions, group_paths, prepare_preset
+from engine.data.presets import load_presets
+from engine.preflight.complete_change import with_overrides
+from engine.recipe.compose import train_files
+from engine.recipe.curriculum import KEY
+from engine.recipe.recipe import Recipe
+from engine.recipe.schedule import require_followed
+
+PRESET = "curriculum"
+
+
+def with_prepared_files(recipe: Recipe, *, dry_run: bool = False) -> Recipe:
+    """Return the recipe with files that exist: its own two, or those of the preset beside its file.
+
+    Those of the preset are written if one is missing, with rows that have gold scores; what is
+    printed meanwhile goes to stderr. UsageError, before anything is written, for a recipe without
+    a curriculum, for one that names two other files of which one is missing, and with ``dry_run``
+    if files would have to be written.
+    """
+    if not recipe.get(KEY):
+        raise UsageError(f"{recipe.path}: data is generated for a curriculum only; set {KEY}")
+    named = [Path(file) for file in train_files(recipe)]
+    if len(named) == 2 and all(file.is_file() for file in named):
+        return recipe
+    name, preset = load_presets().get(PRESET)
+    files = group_paths(preset, named[0].parent)
+    missing = [str(file) for file in files if not file.is_file()]
+    if len(named) == 2 and tuple(named) != files:
+        absent = next(file for file in named if not file.is_file())
+        raise UsageError(f"{absent} does not exist, and is not generated; {_command(files[0])}")
+    chosen = with_overrides(recipe, [f"data.train_files={json.dumps([str(f) for f in files])}"])
+    require_followed(chosen)
+    if missing and dry_run:
+        raise UsageError(
+            f"{missing[0]} does not exist; a dry run writes none. {_command(files[0])}"
+        )
+    if missing:
+        with redirect_stdout(sys.stderr):
+            prepare_preset(name, preset, _options(recipe, files[0].parent, load_presets().holdout))
+    return chosen
+
+
+def _command(file: Path) -> str:
+    program = f"python -m engine.data.prepare preset --name {PRESET} --only-cached"
+    return f"To prepare {file.name}: {program} --output_dir {file.parent}"
+
+
+def _options(recipe: Recipe, folder: Path, holdout: Path | None) -> PrepareOptions:
+    return PrepareOptions(
+        output_dir=folder,
+        only_cached=True,
+        use_contrastive=bool(recipe.get("reward_config.use_contrastive")),
+        holdout=holdout,
+    )

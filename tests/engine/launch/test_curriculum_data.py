@@ -1,0 +1,91 @@
+"""The files of a curriculum are prepared if they are missing, and only then."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from engine.base.errors import UsageError
+from engine.data.contract import read_rows
+from engine.launch.curriculum_data import with_prepared_files
+from engine.recipe.compose import train_files
+from engine.recipe.recipe import Recipe, load_recipe
+
+PHASES = "grubrics.curriculum=0.8:0.2:0.5 0.2:0.8:0.5"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with questions of two kinds, all with gold scores."""
+    monkeypatch.chdir(tmp_path)
+    options = {"A": "yes", "B": "no"}
+    choices = [
+        {"question": f"Choice {number}?", "options": options, "answer_idx": "A"}
+        for number in range(4)
+    ]
+    Path("choice.jsonl").write_text("\n".join(map(json.dumps, choices)) + "\n")
+    question = {
+        "prompt_id": "o",
+        "prompt": [{"role": "user", "content": "Open question?"}],
+        "rubrics": [{"criterion": "Names it", "points": 10, "tags": []}],
+    }
+    gold = {"question_id": "o", "answers": ["well done", "badly"], "gold_scores": [0.9, 0.2]}
+    Path("open.jsonl").write_text(json.dumps(question) + "\n")
+    Path("cache.jsonl").write_text(json.dumps(gold) + "\n")
+    preset = {
+        "type": "curriculum",
+        "verifiable": {"medqa": {"path": "choice.jsonl"}},
+        "open": {"healthbench": {"path": "open.jsonl", "cache": "cache.jsonl"}},
+        "phases": [[0.5, 0.5]],
+    }
+    Path("configs").mkdir()
+    presets = {"active_preset": "curriculum", "presets": {"curriculum": preset}}
+    Path("configs/training_presets.yaml").write_text(yaml.safe_dump(presets))
+    return tmp_path
+
+
+def recipe(*overrides: str) -> Recipe:
+    return load_recipe("grpo_tiny", overrides, {})
+
+
+FILES = [
+    f"data/tiny/processed/mixed_curriculum_{group}.parquet" for group in ("verifiable", "open")
+]
+
+
+def test_missing_files_are_written_beside_that_of_the_config(folder: Path) -> None:
+    prepared = with_prepared_files(recipe(PHASES))
+    assert train_files(prepared) == FILES
+    assert [len(list(read_rows(Path(file)))) for file in FILES] == [4, 1]
+
+
+def test_files_that_exist_stay(folder: Path) -> None:
+    with_prepared_files(recipe(PHASES))
+    before = [Path(file).stat().st_mtime_ns for file in FILES]
+    assert train_files(with_prepared_files(recipe(PHASES))) == FILES
+    assert [Path(file).stat().st_mtime_ns for file in FILES] == before
+
+
+@pytest.mark.parametrize(
+    ("overrides", "problem"),
+    [
+        ([], "for a curriculum only"),
+        ([PHASES, "data.train_files=[a.parquet,b.parquet]"], "a.parquet does not exist"),
+        ([PHASES, "trainer.total_training_steps=1"], "has no step"),
+    ],
+)
+def test_nothing_is_written_for_what_cannot_be(
+    folder: Path, overrides: list[str], problem: str
+) -> None:
+    with pytest.raises(UsageError, match=problem):
+        with_prepared_files(recipe(*overrides))
+    assert not Path("data").exists()
+
+
+def test_a_dry_run_says_how_to_prepare_the_files(folder: Path) -> None:
+    with pytest.raises(UsageError, match="prepare preset --name curriculum --only-cached"):
+        with_prepared_files(recipe(PHASES), dry_run=True)
+    assert not Path("data").exists()
