@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
+from engine.base.errors import UsageError
 
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model")
 _READ = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt", ".py", ".pt", ".gguf")
@@ -54,6 +56,27 @@ def parameter_count(folder: Path) -> int | None:
     headers = [_header(file) for file in files]
     shapes = [tensor["shape"] for header in headers for tensor in header.values()]
     return sum(math.prod(shape) for shape in shapes) or None
+
+
+def weights_bytes(source: Path) -> int:
+    """Bytes of the weights of a checkpoint or model; 0 for a name on the hub."""
+    if not source.is_dir():
+        return 0
+    shards = [*source.rglob("model_world_size_*_rank_*.pt")]
+    return sum(path.stat().st_size for path in shards or model_files(source))
+
+
+def require_space(folder: Path, needed: int) -> None:
+    """UsageError unless the disk of ``folder`` has room for ``needed`` bytes."""
+    if (free := free_bytes(folder)) < needed:
+        gib = 2**30
+        raise UsageError(f"{folder} needs {needed / gib:.1f} GiB; {free / gib:.1f} GiB free")
+
+
+def free_bytes(folder: Path) -> int:
+    """Free bytes of the disk of a folder that need not exist."""
+    above = next(path for path in folder.absolute().parents if path.is_dir())
+    return shutil.disk_usage(above).free
 
 
 def _header(path: Path) -> dict[str, dict[str, Any]]:

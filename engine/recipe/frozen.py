@@ -37,7 +37,7 @@ _NOT_TRAINING = re.compile(
     r"supervision\."
     r"|guard\."
     r"|logging\."
-    r"|grubrics\.(description|version|no_silent_defaults|expect_data)$"
+    r"|grubrics\.(description|version|no_silent_defaults|expect_data|final_model)$"
     r"|grubrics\.(reward_timeout_s|reward_check_s)$"
     r"|judge\.(max_concurrent|timeout_s|max_attempts|usd_per_million_(in|out))$"
     r"|training\.(output_dir|logging_steps|save_steps|master_port|resume_from)$"

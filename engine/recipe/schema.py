@@ -116,6 +116,8 @@ class ProjectSection(Section):
     """The reward of a response with a text of the blocklist; null: the reward that it gets."""
     temperature_schedule: TemperatureScheduleSection = TemperatureScheduleSection()
     response_length_schedule: LengthScheduleSection = LengthScheduleSection()
+    final_model: bool = True
+    """Whether a GRPO run whose last step is saved also writes its model to final/."""
     exposed: bool = False
     """Whether the run may listen where other hosts reach it, as it must on a cluster of several."""
 

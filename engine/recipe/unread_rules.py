@@ -687,6 +687,7 @@ SFT_RULES: tuple[Rule, ...] = (
     ),
     Rule(f"{TEMPERATURE_SCHEDULE}.* {LENGTH_SCHEDULE}.*", "SFT samples no rollouts"),
     Rule(CURRICULUM, "SFT has no phases"),
+    Rule("grubrics.final_model", "SFT always writes its model"),
     Rule("grubrics.seed", "SFT reads training.seed", "training.seed"),
     Rule(
         "training.num_train_epochs",

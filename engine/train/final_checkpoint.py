@@ -12,7 +12,8 @@ import os
 import pickle
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +30,25 @@ def export(checkpoint: Path, out: Path, dtype: str = "float32") -> Path:
     """
     shards = shard_folder(checkpoint)
     model = build(shards)
+    with whole_folder(out) as folder:
+        write_model(model, shards / "huggingface", folder, dtype)
+        stamp = checkpoint.parent / STAMP
+        if stamp.is_file():
+            shutil.copyfile(stamp, folder / STAMP)  # It names the run.
+    return out
+
+
+@contextmanager
+def whole_folder(out: Path) -> Iterator[Path]:
+    """A new folder that replaces ``out`` after the block, or goes if the block fails."""
     unfinished = out.with_name(f".{out.name}.{os.getpid()}")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     try:
-        _save(model, shards, unfinished, dtype)
-        stamp = checkpoint.parent / STAMP
-        if stamp.is_file():
-            shutil.copyfile(stamp, unfinished / STAMP)  # It names the run.
+        yield unfinished
         _replace(unfinished, out)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    return out
 
 
 def shard_folder(checkpoint: Path) -> Path:
@@ -129,15 +137,16 @@ def _with_lora(model: Any, meta: Mapping[str, Any], state: Mapping[str, Any]) ->
     return get_peft_model(model, config)
 
 
-def _save(model: Any, shards: Path, folder: Path, dtype: str) -> None:
+def write_model(model: Any, names: Path | str, folder: Path, dtype: str) -> None:
+    """Write weights, configuration and tokenizer. ``names`` is the folder or hub name of the
+    tokenizer; generation settings in that folder are kept."""
     import torch
     from transformers import AutoTokenizer, GenerationConfig
 
-    saved = shards / "huggingface"
-    if (saved / "generation_config.json").is_file():
-        model.generation_config = GenerationConfig.from_pretrained(saved)
+    if (Path(names) / "generation_config.json").is_file():
+        model.generation_config = GenerationConfig.from_pretrained(names)
     model.to(getattr(torch, dtype)).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(saved).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(names).save_pretrained(folder)
 
 
 def _replace(unfinished: Path, out: Path) -> None:

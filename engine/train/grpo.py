@@ -37,6 +37,7 @@ from engine.train import (
     ray_session,
     zygote,
 )
+from engine.train.final_model import write_final_model
 from engine.train.interrupts import StopSignals
 from engine.train.ppo_task import train
 
@@ -115,7 +116,10 @@ def run_on_cpu(config: dict[str, Any], attempt: Path, signals: StopSignals) -> N
             with ray_running(config, runtime, signals):
                 import ray
 
-                ray.get(ray.remote(num_cpus=0, max_retries=0)(train).remote(config))
+                once = ray.remote(num_cpus=0, max_retries=0)
+                ray.get(once(train).remote(config))
+                reached = max(logged_steps(attempt), default=None)
+                ray.get(once(write_final_model).remote(config, reached))
         finally:
             signals.ignore()
             spawner.close()
@@ -128,6 +132,7 @@ def run_on_accelerator(config: dict[str, Any], attempt: Path, signals: StopSigna
         runtime = {**_verl_env(config), ray_session.HOOK: hook}
         with ray_running(config, runtime, signals):
             train(config)
+    write_final_model(config, max(logged_steps(attempt), default=None))
 
 
 def run_on_cluster(config: dict[str, Any], attempt: Path, signals: StopSignals) -> None:
@@ -141,6 +146,7 @@ def run_on_cluster(config: dict[str, Any], attempt: Path, signals: StopSignals) 
             train(config)
     finally:
         key.unlink(missing_ok=True)
+    write_final_model(config, max(logged_steps(attempt), default=None))
 
 
 def _verl_env(config: dict[str, Any]) -> dict[str, Any]:
@@ -184,7 +190,7 @@ def check_finished(config: dict[str, Any], attempt: Path) -> int:
     if config["trainer"]["val_only"]:
         return check_validated(attempt)
     wanted = last_step(config)
-    reached = max((int(line.get("step", 0)) for line in logged(attempt)), default=0)
+    reached = max(logged_steps(attempt), default=0)
     if wanted is None or reached >= wanted:
         print(f"finished at step {reached}: {config['trainer']['default_local_dir']}", flush=True)
         return 0
@@ -205,6 +211,10 @@ def check_validated(attempt: Path) -> int:
             return 0
     print("trainer.val_only=true: ended without a validation", file=sys.stderr)
     return 1
+
+
+def logged_steps(attempt: Path) -> Iterator[int]:
+    return (int(line.get("step", 0)) for line in logged(attempt))
 
 
 def logged(attempt: Path) -> Iterator[dict[str, Any]]:

@@ -16,24 +16,29 @@ def load_target(form: str, source: str, job: Mapping[str, Any]) -> tuple[Any, An
     UsageError for a tokenizer without chat template if the job names none.
     """
     import torch
-    from transformers import AutoModelForCausalLM
 
     dtype = getattr(torch, job["dtype"])
-    names: Path | str
+    model, names = load_weights(form, source, dtype)
+    tokenizer = load_tokenizer(names, job)
+    return model.to(job["device"], dtype).eval(), tokenizer
+
+
+def load_weights(form: str, source: str, dtype: Any) -> tuple[Any, Path | str]:
+    """The model, LoRA merged, on the CPU, and the folder or hub name of its tokenizer."""
+    from transformers import AutoModelForCausalLM
+
     if form == "checkpoint":
         shards = shard_folder(Path(source))
-        weights, names = build(shards), shards / "huggingface"
+        weights = build(shards)
         # ``build`` leaves the buffers that no checkpoint holds, such as rotary frequencies, unset.
         model = type(weights).from_pretrained(
             None, config=weights.config, state_dict=weights.state_dict(), dtype=dtype
         )
-    elif is_adapter(source):
-        model, names = _with_adapter(source, dtype)
-    else:
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
-        names = Path(source) if Path(source).is_dir() else source
-    tokenizer = load_tokenizer(names, job)
-    return model.to(job["device"], dtype).eval(), tokenizer
+        return model, shards / "huggingface"
+    if is_adapter(source):
+        return _with_adapter(source, dtype)
+    model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
+    return model, Path(source) if Path(source).is_dir() else source
 
 
 def load_tokenizer(source: Path | str, job: Mapping[str, Any]) -> Any:

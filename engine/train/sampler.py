@@ -212,6 +212,7 @@ class _WatchfulBuffer(ReplayBuffer):
         files = dict(zip(map(_group, batch.keys), map(int, rows[FILE]), strict=True))
         return {
             names.CURRICULUM_PHASE: phase_of(self.phase_ends, self._step),
+            names.CURRICULUM_PHASES: len(self.phase_ends),
             names.VERIFIABLE_SHARE: sum(file == 0 for file in files.values()) / len(files),
         }
 

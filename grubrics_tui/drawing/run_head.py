@@ -116,7 +116,19 @@ def _rewards(values: RunValues, kind: str) -> Row:
         *_value("reward", fixed(mean) + spread, "series-1"),
         *_value("val", fixed(validation) + ("" if step is None else f" at {step}"), "mark"),
         *(_value("judge", seconds(judge)) if judge is not None or not unjudged else []),
+        *_phase(values),
     ]
+
+
+def _phase(values: RunValues) -> Row:
+    """``phase 2 of 3`` of a curriculum."""
+    phase, phases = (
+        _last(values, metrics.CURRICULUM_PHASE),
+        _last(values, metrics.CURRICULUM_PHASES),
+    )
+    if phase is None or phases is None:
+        return []
+    return _value("phase", f"{phase:.0f} of {phases:.0f}")
 
 
 def _losses(values: RunValues) -> Row:

@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.base import jsonl
+from engine.checkpoints.model_folder import missing_parts
 from engine.history.train_log import history, read_steps
 from engine.runs.phases import PhaseEdge, find_broken_chain, read_phase_edges
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 from tests.e2e.project import Project
-from tests.e2e.test_resume_sft import kill_everything, wait_for_step
+from tests.e2e.test_training import kill_everything, wait_for_step
 
 pytestmark = pytest.mark.slow
 
@@ -47,13 +48,13 @@ def arguments(name: str) -> list[str]:
         "actor_rollout_ref.model.path=data/tiny/model",
         "data.train_files=[verifiable.parquet,open.parquet]",
         f"data.train_batch_size={BATCH}",
-        "data.max_response_length=16",
+        "data.max_response_length=8",
         "reward.custom_reward_function.path=digits.py",
         f"actor_rollout_ref.actor.ppo_mini_batch_size={BATCH}",
-        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=20",
-        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=20",
-        "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=20",
-        "actor_rollout_ref.rollout.n=4",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=10",
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=10",
+        "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=10",
+        "actor_rollout_ref.rollout.n=2",
         f"actor_rollout_ref.actor.optim.lr={RATE}",
         "actor_rollout_ref.actor.optim.lr_warmup_steps=0",
         f"trainer.total_training_steps={STEPS}",
@@ -122,7 +123,7 @@ def test_each_phase_has_its_share_of_rows_to_within_one(run: RunDir) -> None:
     shares = values(run, "curriculum/phase", "curriculum/verifiable_share")
     for phase, share in SHARES.items():
         found = [float(value or 0) for number, value in shares.values() if number == phase]
-        assert abs(sum(found) * BATCH - len(found) * BATCH * share) < 1
+        assert abs(sum(found) * BATCH - len(found) * BATCH * float(share)) < 1
 
 
 def test_a_phase_starts_with_the_weights_at_the_end_of_the_one_before(run: RunDir) -> None:
@@ -168,6 +169,26 @@ def last_edges(run: RunDir) -> dict[tuple[int, str], PhaseEdge]:
 def test_the_weights_of_a_resumed_run_pass_the_same_edges(run: RunDir, resumed: RunDir) -> None:
     assert find_broken_chain(read_phase_edges(resumed)) is None
     assert last_edges(resumed) == last_edges(run)
+
+
+def test_the_run_ends_with_a_model_that_loads(project: Project, run: RunDir) -> None:
+    final = project.path / "checkpoints/grubrics-transfer/straight/final"
+    assert missing_parts(final) == []
+    assert f"final model: {Path('checkpoints/grubrics-transfer/straight/final')}" in (
+        run.attempt(1).console.read_text()
+    )
+
+
+def test_a_checkpoint_is_exported_as_a_model_with_the_same_logits(
+    project: Project, run: RunDir
+) -> None:
+    answer = project.json("export", f"{run.id}:{SAVED}", "model")
+    assert (answer["prompts"], answer["dtype"]) == (8, "float32")
+    assert answer["largest_difference"] <= 1e-5
+    assert missing_parts(project.path / "model") == []
+    refused = project.run("export", run.id, "model")
+    assert refused.returncode == 2 and "model exists" in refused.stderr
+    assert not [path for path in project.path.iterdir() if path.name.startswith(".model")]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from engine.base import jsonl
 from engine.data.conversations import read_conversations
+from engine.train.export_model import export_model
 from engine.train.final_checkpoint import export, merged_state
 from tests.engine.train.conftest import SmallWorld
 from tests.paths import CONFIGS
@@ -216,9 +217,18 @@ def check_trained(world: SmallWorld, folder: Path, out: Path) -> None:
     assert all(step["training/rollout_probs_diff_max"] < 1e-4 for step in steps)
     assert all(step["actor/grad_norm"] > 0 for step in steps)
     final = export(folder / "checkpoints" / "global_step_2", out)
+    check_exported(folder / "checkpoints" / "global_step_2", folder / "exported")
     trained = AutoModelForCausalLM.from_pretrained(final).state_dict()
     before = AutoModelForCausalLM.from_pretrained(world.model).state_dict()
     assert any(not torch.equal(trained[name], before[name]) for name in before)
+
+
+def check_exported(checkpoint: Path, out: Path) -> None:
+    """The exported model, LoRA merged, has the logits of the checkpoint."""
+    job = {"form": "checkpoint", "source": str(checkpoint), "out": str(out), "dtype": None}
+    proof = export_model(job)
+    assert proof["prompts"] == 8 and proof["largest_difference"] <= 1e-5
+    assert [path for path in out.parent.iterdir() if path.name.startswith(f".{out.name}")] == []
 
 
 def check_filtered(steps: list[dict[str, Any]], attempt: Path) -> None:
@@ -465,6 +475,8 @@ def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shap
     name = "model.layers.0.self_attn.q_proj.weight"
     expected = trained_weight(tmp_path / "out" / "global_step_3", name)
     torch.testing.assert_close(model.state_dict()[name], expected)
+    if shape != "full":
+        check_exported(tmp_path / "out" / "global_step_3", tmp_path / "exported")
     if shape == "full":
         state = torch.load(tmp_path / "out" / "global_step_3" / "optim_world_size_1_rank_0.pt")
         (group,) = state["param_groups"]

@@ -145,6 +145,12 @@ COMMANDS: dict[str, list[list[str]]] = {
         [WORDS, "--config", WORDS],
         [HERE, "--data", WORDS, "--config", "small"],
     ],
+    "export": [
+        ["grpo-day", "out"],
+        ["grpo-day", WORDS],
+        [WORDS, "out", "--dtype", WORDS],
+        [HERE, "out"],
+    ],
     "sweep": [["grpo-day"], ["sft-warmup"], ["grpo-day", "--data", WORDS], [WORDS]],
     "ablate": [
         ["small", "--dry-run", "--arm", f"x {OVERRIDE}"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from engine.base import jsonl
 from engine.history.live import RunWatch
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.run_head import RunValues, draw_run_head
@@ -32,3 +33,10 @@ def test_a_run_without_a_step_has_no_values_yet(tmp_path: Path) -> None:
     run = SampleRun.create(tmp_path, "night").run
     shown = lines(run, OpeningValues.read(run))[2]
     assert " ".join(shown.split()) == "reward – ± – val – judge – step –"
+
+
+def test_the_phase_of_a_curriculum_is_shown(tmp_path: Path) -> None:
+    sample = SampleRun.create(tmp_path, "night")
+    values = {"curriculum/phase": 2.0, "curriculum/phases": 3.0}
+    jsonl.append(sample.run.train_log, {"v": 1, "step": 1, "t": 1.0, "metrics": values})
+    assert "phase 2 of 3" in lines(sample.run, OpeningValues.read(sample.run))[2]

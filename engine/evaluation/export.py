@@ -1,0 +1,57 @@
+"""Export a checkpoint as a model folder, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.base.errors import UsageError
+from engine.checkpoints.model_folder import require_space, weights_bytes
+from engine.evaluation.targets import Target
+from engine.host.programs import own_module
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """``largest_difference``: of a logit of the folder from that of the checkpoint, on
+    ``prompts`` prompts."""
+
+    folder: Path
+    dtype: str
+    parameters: int
+    prompts: int
+    largest_difference: float
+
+
+def export(target: Target, folder: Path, dtype: str | None, env: Mapping[str, str]) -> Exported:
+    """Write ``folder``, whole or not at all. ``dtype`` None keeps that of the weights.
+
+    UsageError for a folder that exists, an unknown data type, too little disk, and a folder that
+    does not give the logits of the checkpoint.
+    """
+    if os.path.lexists(folder):
+        raise UsageError(f"{folder} exists; name a folder that does not")
+    if dtype is not None and dtype not in DTYPES:
+        raise UsageError(f"--dtype {dtype} must be one of {', '.join(DTYPES)}")
+    require_space(folder, weights_bytes(Path(target.source)))
+    job = {"form": target.form, "source": target.source, "out": str(folder), "dtype": dtype}
+    done = subprocess.run(
+        own_module("engine.train.export_model"),
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        env={**env, "CUDA_VISIBLE_DEVICES": ""},
+        check=False,
+    )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise UsageError(f"{folder} was not written: {lines[-1]}")
+    raw: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return Exported(**{**raw, "folder": Path(raw["folder"])})

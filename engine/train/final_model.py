@@ -1,0 +1,44 @@
+"""Write the model of a GRPO run to ``final/`` beside its checkpoints, when its last step is saved.
+
+It has the data type of the rollouts: it is the model that generated them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.base.errors import UsageError
+from engine.checkpoints.model_folder import require_space, weights_bytes
+from engine.checkpoints.step_folders import tracked_step
+from engine.evaluation.export import DTYPES
+
+
+def write_final_model(config: Mapping[str, Any], reached: int | None) -> None:
+    """Print where the model is, or why there is none: training has succeeded anyway.
+
+    ``config`` is verl's; ``reached`` is the last logged step, None if no step was.
+    """
+    if not config["grubrics"]["final_model"] or config["trainer"]["val_only"]:
+        return
+    folder = Path(config["trainer"]["default_local_dir"])
+    final = folder / "final"
+    try:
+        print(f"final model: {_write(config, folder, reached)}", flush=True)
+    except (UsageError, OSError) as error:
+        print(f"no final model in {final}: {error}", flush=True)
+
+
+def _write(config: Mapping[str, Any], folder: Path, reached: int | None) -> Path:
+    from engine.train.final_checkpoint import export
+
+    saved = tracked_step(folder)
+    if config["trainer"]["save_freq"] <= 0 or saved is None:
+        raise UsageError("no checkpoint was saved; set trainer.save_freq")
+    if reached is not None and saved != reached:
+        raise UsageError(f"the last checkpoint is that of step {saved}, not of step {reached}")
+    checkpoint, final = folder / f"global_step_{saved}", folder / "final"
+    require_space(final, weights_bytes(checkpoint / "actor"))
+    wanted = str(config["actor_rollout_ref"]["rollout"]["dtype"])
+    return export(checkpoint, final, wanted if wanted in DTYPES else "float32")

@@ -1,0 +1,57 @@
+"""``grubrics-tui export``: a checkpoint as a model folder."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.base.counts import count_of
+from engine.runs.rundir import runs_root
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.options import JsonOption, RunsOption
+from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.text.formats import thousands
+
+
+def export(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN[:STEP]",
+            help="Run (its last checkpoint), RUN:STEP, or a checkpoint or model folder",
+        ),
+    ],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="New folder of the model")],
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TYPE",
+            help="float32, bfloat16 or float16 (default: that of the checkpoint's weights)",
+        ),
+    ] = None,
+    runs: RunsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a checkpoint as a Hugging Face model folder.
+
+    Shards are joined and LoRA is merged. The folder is loaded again, and appears only if its logits
+    on 8 prompts equal those of the checkpoint to 1e-5.
+    """
+    from engine.evaluation.export import export as export_target
+    from engine.evaluation.targets import find_target
+
+    target = find_target(source, runs_root(runs))
+    made = export_target(target, folder, dtype, os.environ)
+    said = (
+        f"{made.folder}: {thousands(made.parameters)} parameters in {made.dtype}; logits on "
+        f"{count_of(made.prompts, 'prompt')} differ from those of {target.name} by at most "
+        f"{made.largest_difference:.1g}"
+    )
+    answer({**asdict(made), "folder": str(made.folder), "source": target.source}, said, as_json)
+
+
+COMMAND = Command(export, Task.KEEP)

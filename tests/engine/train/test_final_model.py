@@ -1,0 +1,59 @@
+"""A GRPO run that has no final model says why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.checkpoints import model_folder
+from engine.train.final_model import write_final_model
+
+
+def config(folder: Path, save_freq: int = 2, *, final_model: bool = True) -> dict[str, Any]:
+    trainer = {"default_local_dir": str(folder), "save_freq": save_freq, "val_only": False}
+    rollout = {"rollout": {"dtype": "float32"}}
+    return {
+        "grubrics": {"final_model": final_model},
+        "trainer": trainer,
+        "actor_rollout_ref": rollout,
+    }
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A folder with a checkpoint of step 4."""
+    (tmp_path / "latest_checkpointed_iteration.txt").write_text("4")
+    shards = tmp_path / "global_step_4/actor"
+    shards.mkdir(parents=True)
+    (shards / "model_world_size_1_rank_0.pt").write_bytes(bytes(100))
+    return tmp_path
+
+
+def test_a_run_that_saves_nothing_has_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_final_model(config(tmp_path, save_freq=-1), 4)
+    assert "no checkpoint was saved; set trainer.save_freq" in capsys.readouterr().out
+
+
+def test_a_step_that_is_not_the_last_is_not_the_final_model(
+    saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_final_model(config(saved), 5)
+    assert "the last checkpoint is that of step 4, not of step 5" in capsys.readouterr().out
+
+
+def test_a_disk_without_room_keeps_the_checkpoint_alone(
+    saved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_folder, "free_bytes", lambda folder: 99)
+    write_final_model(config(saved), 4)
+    assert "0.0 GiB free" in capsys.readouterr().out
+    assert not (saved / "final").exists()
+
+
+def test_it_can_be_turned_off(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_final_model(config(saved, final_model=False), 4)
+    assert capsys.readouterr().out == ""
