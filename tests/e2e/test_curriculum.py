@@ -114,11 +114,13 @@ def edges(run: RunDir) -> list[tuple[int, str, int]]:
     return [(edge.phase, edge.edge, edge.step) for edge in read_phase_edges(run)]
 
 
+@pytest.mark.row("G16")
 def test_ten_steps_are_phases_of_four_three_and_three(run: RunDir) -> None:
     phases = values(run, "curriculum/phase")
     assert [phases[step] for step in range(1, STEPS + 1)] == [(1,)] * 4 + [(2,)] * 3 + [(3,)] * 3
 
 
+@pytest.mark.row("G16")
 def test_each_phase_has_its_share_of_rows_to_within_one(run: RunDir) -> None:
     shares = values(run, "curriculum/phase", "curriculum/verifiable_share")
     for phase, share in SHARES.items():
@@ -126,6 +128,7 @@ def test_each_phase_has_its_share_of_rows_to_within_one(run: RunDir) -> None:
         assert abs(sum(found) * BATCH - len(found) * BATCH * float(share)) < 1
 
 
+@pytest.mark.row("G17")
 def test_a_phase_starts_with_the_weights_at_the_end_of_the_one_before(run: RunDir) -> None:
     found = list(read_phase_edges(run))
     assert edges(run) == [
@@ -140,6 +143,7 @@ def test_a_phase_starts_with_the_weights_at_the_end_of_the_one_before(run: RunDi
     assert len({edge.parameters_sha256 for edge in found}) == 4  # Each phase changed them.
 
 
+@pytest.mark.row("G16")
 def test_the_learning_rate_is_scaled_by_phase(run: RunDir) -> None:
     rates = values(run, "actor/lr")
     # verl logs the rate of the step to come.
@@ -147,6 +151,7 @@ def test_the_learning_rate_is_scaled_by_phase(run: RunDir) -> None:
     assert [rates[step][0] for step in range(1, STEPS + 1)] == pytest.approx(expected)
 
 
+@pytest.mark.row("G17")
 def test_a_run_killed_in_the_second_phase_has_the_history_of_an_undisturbed_one(
     run: RunDir, resumed: RunDir
 ) -> None:

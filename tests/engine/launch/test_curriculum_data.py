@@ -56,6 +56,7 @@ FILES = [
 ]
 
 
+@pytest.mark.row("G18")
 def test_missing_files_are_written_beside_that_of_the_config(folder: Path) -> None:
     prepared = with_prepared_files(recipe(PHASES))
     assert train_files(prepared) == FILES
