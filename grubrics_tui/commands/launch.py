@@ -82,8 +82,8 @@ def launch(
         str | None,
         typer.Option(
             metavar="PHASES",
-            help="Phases VERIFIABLE:OPEN:STEPS[:LR_SCALE] of GRPO, e.g. '0.8:0.2:0.5 0.2:0.8:0.5'; "
-            "sets grubrics.curriculum",
+            help="Phases of GRPO, each VERIFIABLE:OPEN:STEPS or with a factor of the learning rate "
+            "as a fourth number, e.g. '0.8:0.2:0.5 0.2:0.8:0.5:0.1'; sets grubrics.curriculum",
         ),
     ] = None,
     generate_data: Annotated[
