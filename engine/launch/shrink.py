@@ -14,6 +14,7 @@ from engine.host.environment import gpus
 from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
 from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
 from engine.recipe.compose import on_cpu
+from engine.recipe.curriculum import KEY as CURRICULUM
 from engine.recipe.places import is_hub_name, local_folder, lora_rank, model_name
 from engine.recipe.recipe import Recipe
 from engine.recipe.unread import is_never_read
@@ -87,6 +88,8 @@ def _grpo(recipe: Recipe, size: Size, env: Mapping[str, str], has_gpu: bool) -> 
         yield f"{_ROLLOUT}.max_model_len", None, "the small model's own limit"
     if size.rows is not None:
         yield "data.train_files", size.rows, "only the selected rows"
+        for key in ("grubrics.shares", CURRICULUM):
+            yield key, None, "only one file"
     yield "trainer.default_local_dir", size.folder, "its own folder"
     yield "trainer.experiment_name", size.name, "its own name"
     yield "trainer.logger", ["console"], "keeps the tracker clean"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,16 @@ def test_the_production_recipe_becomes_a_cpu_run_of_the_tiny_model(project: Proj
     trained = verl_config(result, Path("attempt_1"))
     assert trained["actor_rollout_ref"]["actor"]["strategy"] == "fsdp2"
     assert result.get("data.max_prompt_length") + result.get("data.max_response_length") <= 1024
+
+
+@pytest.mark.parametrize(
+    "mix", ["grubrics.shares=[1,1]", "grubrics.curriculum=0.8:0.2:0.9 0.2:0.8:0.1"]
+)
+def test_selected_rows_are_one_file_that_is_not_mixed(project: Project, mix: str) -> None:
+    recipe = load_recipe("grpo_tiny", (mix, "data.train_files=[a.parquet,b.parquet]"), {})
+    result, _ = shrink_recipe(recipe, replace(SIZE, rows="rows.parquet"), {})
+    assert result.get("data.train_files") == "rows.parquet"
+    assert result.get(mix.partition("=")[0]) is None
 
 
 def test_reward_judge_seeds_and_data_stay(project: Project) -> None:
