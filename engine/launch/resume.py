@@ -346,7 +346,7 @@ def starting_point(
     else:
         raise UsageError(
             f"{checkpoint_folder(manifest)}: holds no complete checkpoint of run '{run.id}'. "
-            f"Start again: grubrics-tui launch {manifest.get('recipe')}"
+            f"Start again: grubrics-tui launch --from {run.id}"
         )
     if total is not None and step >= total and not _lacks_final(run, manifest):
         raise _nothing_left(run, step, total)

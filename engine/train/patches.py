@@ -10,6 +10,7 @@ import inspect
 import os
 import re
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -23,6 +24,8 @@ from engine.train import queue_key, setup_worker, wandb_guard
 VERL_VERSION = "0.9.1"
 RAY_VERSION = "2.60.0"
 LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+NODE_START_S = 180.0
+"""The longest start of a private Ray. One that takes longer does not start."""
 
 Kind = Literal["public hook", "environment", "private name", "patch"]
 
@@ -45,12 +48,14 @@ def apply_on_cpu() -> None:
 
 
 def apply_to_private_ray() -> None:
-    """Let the private Ray of this process pick every port, and start workers with less CPU time.
+    """Let the private Ray of this process pick every port, start workers with less CPU time, and
+    have more time to start itself.
 
     Calling it twice changes nothing.
     """
     from ray._private.parameter import RayParams
 
+    _patch_node_start()
     original = RayParams.__init__
     if getattr(original, "_of_private_ray", False):
         return
@@ -61,6 +66,33 @@ def apply_to_private_ray() -> None:
 
     __init__._of_private_ray = True  # type: ignore[attr-defined]
     RayParams.__init__ = __init__
+
+
+def _patch_node_start() -> None:
+    """Wait for the node of a private Ray for up to ``NODE_START_S``.
+
+    ``ray.init()`` asks for it for 30 s and then fails, which a busy machine can exceed. Each of its
+    questions now takes as long as it needs.
+    """
+    from ray._private import services
+
+    original = services.get_node
+    if getattr(original, "_is_patient", False):
+        return
+
+    @wraps(original)
+    def get_node(*args: Any, **kwargs: Any) -> Any:
+        deadline = time.monotonic() + NODE_START_S
+        while True:
+            try:
+                return original(*args, **kwargs)
+            except RuntimeError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(0.2)
+
+    get_node._is_patient = True  # type: ignore[attr-defined]
+    services.get_node = get_node
 
 
 def apply_to_sockets() -> None:
@@ -289,6 +321,15 @@ def _offload_policy_moved() -> str | None:
 def _ray_moved() -> str | None:
     installed = version("ray")
     return None if installed == RAY_VERSION else f"ray {installed} is installed, not {RAY_VERSION}"
+
+
+def _node_start_moved() -> str | None:
+    from ray._private import node, services
+
+    asks = "ray._private.services.get_node(" in inspect.getsource(node.Node.__init__)
+    if not asks:
+        return "ray.init() waits for its node in another way"
+    return _signature_moved(inspect.unwrap(services.get_node), ["gcs_address", "node_id"])
 
 
 def _agent_port_moved() -> str | None:
@@ -532,6 +573,13 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "before ray is imported, because its C++ side reads them only then",
         "importing verl again costs each of eight actors some seconds of CPU",
         _ray_moved,
+    ),
+    Deviation(
+        "Ray's start",
+        "patch",
+        "ray._private.services.get_node(...) waits in a private instance",
+        "ray.init() gives its node 30 s, which a machine with other work on it can exceed",
+        _node_start_moved,
     ),
     Deviation(
         "Ray's agent port",

@@ -43,3 +43,37 @@ def test_no_other_module_of_the_engine_reads_a_private_name_of_verl_or_torch() -
 def test_every_deviation_is_documented() -> None:
     document = (ROOT / "docs" / "verl.md").read_text(encoding="utf-8")
     assert [d.name for d in patches.DEVIATIONS if d.name not in document] == []
+
+
+def test_a_node_that_starts_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ray._private import services
+    from ray._private.parameter import RayParams
+
+    answers = iter([RuntimeError("not yet"), RuntimeError("not yet"), {"node_id": "a"}])
+
+    def get_node(gcs_address: str, node_id: str) -> dict[str, str]:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(services, "get_node", get_node)
+    monkeypatch.setattr(RayParams, "__init__", RayParams.__init__)
+    monkeypatch.setattr(patches.time, "sleep", lambda seconds: None)
+    patches.apply_to_private_ray()
+    assert services.get_node("127.0.0.1:1", "a") == {"node_id": "a"}
+
+
+def test_a_node_that_never_starts_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ray._private import services
+    from ray._private.parameter import RayParams
+
+    def get_node(gcs_address: str, node_id: str) -> dict[str, str]:
+        raise RuntimeError("not yet")
+
+    monkeypatch.setattr(services, "get_node", get_node)
+    monkeypatch.setattr(RayParams, "__init__", RayParams.__init__)
+    monkeypatch.setattr(patches, "NODE_START_S", 0.0)
+    patches.apply_to_private_ray()
+    with pytest.raises(RuntimeError, match="not yet"):
+        services.get_node("127.0.0.1:1", "a")
