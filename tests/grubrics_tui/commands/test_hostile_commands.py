@@ -29,6 +29,8 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["small", OVERRIDE, "--dry-run"],
         ["small", WORDS, "--dry-run"],
         ["small", "--name", WORDS],
+        ["small", "--curriculum", WORDS, "--dry-run"],
+        ["small", "--curriculum", "1:0:1", "--generate-data", "--dry-run"],
     ],
     "run": [
         ["--dry-run", "--", "sh", "-c", WORDS],
@@ -186,6 +188,16 @@ COMMANDS: dict[str, list[list[str]]] = {
     "prune": [["grpo-day", "--dry-run"], [WORDS], ["--keep", WORDS], ["--older", WORDS]],
     "archive": [[WORDS], ["sft-warmup"], ["sft-warmup", "--undo"]],
     "delete": [["grpo-day"], [WORDS], ["grpo-day", "--yes"]],
+    "wandb": [
+        ["ls"],
+        ["ls", HERE],
+        ["ls", WORDS],
+        [WORDS],
+        ["sync", "grpo-day"],
+        ["sync", "--timeout", WORDS],
+        ["clean", "--dry-run"],
+        ["clean", WORDS, "--yes"],
+    ],
 }
 
 
