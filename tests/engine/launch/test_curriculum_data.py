@@ -90,3 +90,17 @@ def test_a_dry_run_says_how_to_prepare_the_files(folder: Path) -> None:
     with pytest.raises(UsageError, match="prepare preset --name curriculum --only-cached"):
         with_prepared_files(recipe(PHASES), dry_run=True)
     assert not Path("data").exists()
+
+
+def test_files_in_the_home_folder_are_written_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(folder / "home"))
+    prepared = with_prepared_files(recipe(PHASES, "data.train_files=~/mixed/train.parquet"))
+    assert [Path(file).parent for file in train_files(prepared)] == [folder / "home/mixed"] * 2
+    assert all(Path(file).is_file() for file in train_files(prepared))
+
+
+def test_a_config_of_sft_has_no_such_files(folder: Path) -> None:
+    with pytest.raises(UsageError, match="use a GRPO config"):
+        with_prepared_files(load_recipe("sft_tiny", [PHASES], {}))

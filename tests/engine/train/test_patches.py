@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
@@ -49,17 +50,16 @@ def test_a_node_that_starts_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) 
     from ray._private import services
     from ray._private.parameter import RayParams
 
-    answers = iter([RuntimeError("not yet"), RuntimeError("not yet"), {"node_id": "a"}])
+    failures = [RuntimeError("not yet"), RuntimeError("not yet")]
 
     def get_node(gcs_address: str, node_id: str) -> dict[str, str]:
-        answer = next(answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        if failures:
+            raise failures.pop()
+        return {"node_id": node_id}
 
     monkeypatch.setattr(services, "get_node", get_node)
     monkeypatch.setattr(RayParams, "__init__", RayParams.__init__)
-    monkeypatch.setattr(patches.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     patches.apply_to_private_ray()
     assert services.get_node("127.0.0.1:1", "a") == {"node_id": "a"}
 

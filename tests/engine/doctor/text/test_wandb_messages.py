@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.findings.finding import Severity
-from tests.engine.doctor.text.test_rules import read
+from tests.engine.doctor.text.reading import read
 
 _INIT = """Traceback (most recent call last):
   File "/work/train.py", line 5, in <module>
