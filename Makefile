@@ -30,9 +30,9 @@ help:
 run: $(STAMP) $(SFT)
 	@$(BIN)/grubrics-tui --config grpo_tiny
 
+# Side by side: trainings wait for Ray much of their time, and the quick tests for screens.
 test: $(STAMP)
-	@$(MAKE) --no-print-directory -j2 static quick
-	@$(MAKE) --no-print-directory training
+	@$(MAKE) --no-print-directory -j3 static training quick
 
 # Four workers on two cores: many of these tests wait for a screen or a process. A worker without
 # tests takes half of those of another one, so that none ends minutes after the others.

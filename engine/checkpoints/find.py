@@ -1,4 +1,4 @@
-"""Find the newest complete checkpoint of a run. An incomplete folder never counts."""
+"""Find the checkpoints of a run. An incomplete folder never counts as its newest one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
+from engine.checkpoints.disposal import bytes_of, own_checkpoints
 from engine.checkpoints.model_folder import missing_parts
 from engine.checkpoints.ownership import Stamp, moved_aside, read_stamp, taken
 from engine.checkpoints.step_folders import (
     TRACKER,
     WantedFiles,
+    complete_steps,
+    step_of,
     step_problem,
     tracked_step,
     written_steps,
@@ -38,6 +41,39 @@ class CheckpointReport:
     step: int | None = None
     size_bytes: int = 0
     moved: Path | None = None
+
+
+@dataclass(frozen=True)
+class SavedCheckpoint:
+    """A step folder of a run, or its final model, whose ``step`` is None."""
+
+    path: Path
+    step: int | None
+    bytes: int
+    complete: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "path": str(self.path),
+            "step": self.step,
+            "bytes": self.bytes,
+            "complete": self.complete,
+        }
+
+
+def list_checkpoints(run: RunDir) -> list[SavedCheckpoint]:
+    """What the run itself saved and is still there, by step, the final model last."""
+    own = own_checkpoints(run, ())
+    if own.folder is None:
+        return []
+    steps = complete_steps(own.folder, wanted=WantedFiles.by_config(values_of(run.read_manifest())))
+    saved = []
+    for path in own.entries:
+        step = step_of(path)
+        if step is not None or path.name == "final":
+            complete = step in steps if step is not None else not missing_parts(path)
+            saved.append(SavedCheckpoint(path, step, bytes_of(path), complete))
+    return sorted(saved, key=lambda checkpoint: (checkpoint.step is None, checkpoint.step or 0))
 
 
 def check_checkpoint(run: RunDir) -> CheckpointReport:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.base import jsonl
+from engine.base.counts import count_of
 from engine.base.shell import format_command
 from engine.base.values import format_config_value
 from engine.runs.columns import format_step
@@ -67,7 +68,10 @@ def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _present(summary, ("note",))
     yield "command", format_command(summary["argv"] or ())
     yield "dir", f"{summary['dir']}  {memory(summary['bytes'])}"
-    yield from _present(summary, ("manifest", "console", "checkpoints", "wandb"))
+    yield from _present(summary, ("manifest", "console", "checkpoints"))
+    if summary["saved"]:
+        yield "saved", _saved(summary["saved"])
+    yield from _present(summary, ("wandb",))
 
 
 def _present(summary: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -75,6 +79,17 @@ def _present(summary: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tupl
     for key in keys:
         if (value := summary[key]) not in (None, ""):
             yield key.replace("_", " "), str(value)
+
+
+def _saved(checkpoints: Sequence[Mapping[str, Any]]) -> str:
+    """Format which checkpoints are on the disk, and their size."""
+    names = (
+        ("final" if checkpoint["step"] is None else f"step {checkpoint['step']}")
+        + ("" if checkpoint["complete"] else " (incomplete)")
+        for checkpoint in checkpoints
+    )
+    size = memory(sum(checkpoint["bytes"] for checkpoint in checkpoints))
+    return f"{count_of(len(checkpoints), 'checkpoint')}, {size}: {', '.join(names)}"
 
 
 def _time(summary: Mapping[str, Any]) -> str:

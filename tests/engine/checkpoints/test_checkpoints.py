@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
-from engine.checkpoints.find import check_checkpoint, size_bytes
+from engine.checkpoints.find import check_checkpoint, list_checkpoints, size_bytes
 from engine.checkpoints.ownership import STAMP, claim
 from engine.checkpoints.step_folders import TRACKER
 from engine.runs.rundir import RunDir
@@ -184,3 +184,28 @@ def test_a_model_that_was_there_before_the_run_is_not_its_own(tmp_path: Path) ->
     stamp = (tmp_path / "checkpoints" / STAMP).read_bytes()
     (tmp_path / "checkpoints" / "final" / STAMP).write_bytes(stamp)
     assert check_checkpoint(run).complete
+
+
+@pytest.mark.row("V35")
+def test_all_checkpoints_of_a_run_are_listed_with_their_size(tmp_path: Path) -> None:
+    run = make_run(tmp_path, checkpoint_dir="checkpoints", attempts=[{"number": 1}])
+    claim(run)
+    folders = [save_step(tmp_path, step) for step in (10, 20, 30)]
+    track(tmp_path, 20)
+    final = save_final(tmp_path)
+    (final / STAMP).write_bytes((tmp_path / "checkpoints" / STAMP).read_bytes())
+    saved = list_checkpoints(run)
+    assert [(c.step, c.complete) for c in saved] == [
+        (10, True),
+        (20, True),
+        (30, False),
+        (None, True),
+    ]
+    assert [c.path for c in saved] == [*folders, final]
+    assert all(c.bytes > 0 for c in saved)
+
+
+def test_checkpoints_of_another_run_are_not_listed(tmp_path: Path) -> None:
+    run = make_run(tmp_path, checkpoint_dir="checkpoints", attempts=[{"number": 1}])
+    checkpoint_files.save(tmp_path / "checkpoints", 20)
+    assert list_checkpoints(run) == []
