@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.base import jsonl
 from engine.checkpoints.find import check_checkpoint, size_bytes
 from engine.estimate.breakdown import GIB
 from engine.estimate.report import FINAL_MODEL, Estimate
 from engine.history import metrics
 from engine.history.columns import Columns
+from engine.runs.machine_use import read_machine_use
 from engine.runs.rundir import RunDir
 
 Unit = Literal["bytes", "calls"]
@@ -45,33 +45,16 @@ def measured_of(run: RunDir, estimate: Estimate) -> list[Measured]:
     columns = Columns.read(run.train_log, {_RESERVED, metrics.JUDGE_CALLS})
     if not columns.names:
         return []
-    gpu, host = _peaks(run)
+    use = read_machine_use(run)
     return [
-        *_gpu(estimate, gpu, columns),
-        *_host(estimate, host),
+        *_gpu(estimate, use.gpu_bytes, columns),
+        *_host(estimate, use.host_bytes),
         *_checkpoint(run, estimate),
         *_judge(estimate, columns),
     ]
 
 
-def _peaks(run: RunDir) -> tuple[int, int]:
-    """The most bytes that the run's processes took on one GPU, and in host memory; 0: unknown."""
-    gpu = host = 0
-    for attempt in run.attempts():
-        for sample in jsonl.read(attempt.system):
-            cards, processes = sample.get("gpus"), sample.get("run")
-            for card in cards if isinstance(cards, list) else ():
-                gpu = max(gpu, _integer(card, "run_mem"))
-            # Shared pages count once in ``pss``, which not every sample has.
-            host = max(host, _integer(processes, "pss") or _integer(processes, "rss"))
-    return gpu, host
-
-
-def _integer(values: Any, key: str) -> int:
-    return (jsonl.integer(values.get(key)) or 0) if isinstance(values, dict) else 0
-
-
-def _gpu(estimate: Estimate, peak: int, columns: Columns) -> Iterator[Measured]:
+def _gpu(estimate: Estimate, peak: int | None, columns: Columns) -> Iterator[Measured]:
     expected = None
     if estimate.device != "cpu" and estimate.sizes is not None:
         expected = estimate.sizes.memory.peak.total
@@ -82,7 +65,7 @@ def _gpu(estimate: Estimate, peak: int, columns: Columns) -> Iterator[Measured]:
         yield Measured("memory of one GPU", "bytes", expected, reserved * GIB, note)
 
 
-def _host(estimate: Estimate, peak: int) -> Iterator[Measured]:
+def _host(estimate: Estimate, peak: int | None) -> Iterator[Measured]:
     if not peak:
         return
     expected = None

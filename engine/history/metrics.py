@@ -48,6 +48,7 @@ GROUPS_STALE = "groups/evicted_stale"
 GROUPS_SURPLUS = "groups/discarded"
 VALIDATION_REWARD = figures.VALIDATION
 STEP_TIME = "timing_s/step"
+THROUGHPUT = "perf/throughput"  # Tokens per second and GPU.
 TOKENS = ("perf/total_num_tokens", "train/global_tokens")
 """The tokens of a step, of GRPO and of SFT."""
 TRAIN_LOSS = "train/loss"
@@ -187,7 +188,7 @@ DASHBOARD_NAMES = {
     "train/learning_rate": ("train/lr", "actor/lr"),
     "train/global_step": ("training/global_step",),
     "train/epoch": ("training/epoch",),
-    "rollout/throughput": ("perf/throughput",),
+    "rollout/throughput": (THROUGHPUT,),
 }
 """Names that dashboards of W&B use for what verl logs under another name."""
 

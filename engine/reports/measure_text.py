@@ -18,6 +18,10 @@ def format_value(value: Value, unit: str) -> str:
         return seconds(value)
     if unit == "duration":
         return duration(value)
+    if unit == "bytes":
+        return f"{value / 2**30:.2f} GiB"
+    if unit == "percent":
+        return f"{value:.0f}%"
     return f"{value:,.0f}" if unit == "count" else f"{value:.4g}"
 
 

@@ -15,6 +15,7 @@ from engine.history import metrics
 from engine.reports.entry import WINDOW
 from engine.reports.groups import Group
 from engine.reports.run_record import RunRecord
+from engine.runs.machine_use import MachineUse
 from engine.statistics.comparison import (
     Comparison,
     adjust_for_many,
@@ -24,7 +25,7 @@ from engine.statistics.comparison import (
 from engine.statistics.intervals import Estimate, estimate_mean
 
 Better = Literal["high", "low"]
-Unit = Literal["number", "seconds", "duration", "count", "text"]
+Unit = Literal["number", "seconds", "duration", "count", "bytes", "percent", "text"]
 Value = float | str | None
 Cell = tuple[Value, int | None]
 """A value of one run, and the step that it belongs to, if it belongs to one step."""
@@ -251,6 +252,29 @@ def _step_time(record: RunRecord, until: int | None) -> Cell:
     return (float(np.median(times)) if times.size else None), None
 
 
+def _median(metric: str) -> Callable[[RunRecord, int | None], Cell]:
+    """The median, without the first step, which includes the warm-up."""
+
+    def read(record: RunRecord, until: int | None) -> Cell:
+        values = record.values(metric, until)[1]
+        values = values[1:] if values.size > 1 else values
+        return (float(np.median(values)) if values.size else None), None
+
+    return read
+
+
+def _of_machine(
+    choose: Callable[[MachineUse], float | None],
+) -> Callable[[RunRecord, int | None], Cell]:
+    """Of the whole run: samples of the machine belong to no step."""
+
+    def read(record: RunRecord, until: int | None) -> Cell:
+        value = choose(record.machine) if until is None else None
+        return (None if value is None else float(value)), None
+
+    return read
+
+
 def _health(record: RunRecord, until: int | None) -> Cell:
     """The health of a finished run; other runs are described by their state."""
     return (record.health.phrase or "healthy") if record.health else None, None
@@ -285,6 +309,10 @@ _SPECS = (
     _Spec("validation loss, last", "number", "low", _last("val/loss")),
     _Spec("validation loss, best", "number", "low", _best("val/loss", "low")),
     _Spec("step time, median", "seconds", "low", _step_time),
+    _Spec("tokens/s and GPU, median", "count", "high", _median(metrics.THROUGHPUT)),
+    _Spec("GPU memory, peak", "bytes", None, _of_machine(lambda use: use.gpu_bytes)),
+    _Spec("GPU use, mean", "percent", None, _of_machine(lambda use: use.gpu_percent)),
+    _Spec("host memory, peak", "bytes", None, _of_machine(lambda use: use.host_bytes)),
     _Spec("wall time", "duration", None, lambda record, until: (record.seconds(until), None)),
     _Spec("judge calls", "count", None, _judge_calls),
     _Spec("checkpoint", "text", None, _checkpoint),

@@ -17,6 +17,7 @@ from engine.history import metrics
 from engine.history.columns import Columns, Floats
 from engine.history.live import RunWatch, Update
 from engine.recipe.keys import flatten
+from engine.runs.machine_use import MachineUse, read_machine_use
 from engine.runs.rundir import RunDir
 from engine.runs.state import UNREADABLE, RunState
 
@@ -34,6 +35,8 @@ class RunUpdate:
     checkpoint: CheckpointReport | None = None
     manifest: Mapping[str, Any] | None = None
     health: Health | None = None
+    machine: MachineUse | None = None
+    """With ``checkpoint``: what the run took of its machine so far."""
 
     @property
     def is_news(self) -> bool:
@@ -87,11 +90,17 @@ class RunReader:
         if examine and update.read_share >= 1 and self._is_due(now, update.state):
             health = health_of(self._run, update.state)
             self._examined, self._step, self._at = now, update.state.step, time.monotonic()
-        # A checkpoint has many files: they are checked only after an event.
+        # A checkpoint has many files, and the machine many samples: read only after an event.
         if now == self._before and not update.events:
             return RunUpdate(update, health=health)
         self._before = now
-        return RunUpdate(update, check_checkpoint(self._run), self._run.read_manifest(), health)
+        return RunUpdate(
+            update,
+            check_checkpoint(self._run),
+            self._run.read_manifest(),
+            health,
+            read_machine_use(self._run),
+        )
 
     def _is_due(self, now: tuple[str, int], state: RunState) -> bool:
         """Whether the diagnosis may have changed since the last one."""
@@ -112,6 +121,7 @@ class RunRecord:
         self.columns = Columns()
         self.checkpoint: CheckpointReport | None = None
         self.health: Health | None = None
+        self.machine = MachineUse()
         self.version = 0
         """Incremented by every ``add``."""
 
@@ -132,6 +142,7 @@ class RunRecord:
         self.version += 1
         self.state = update.state
         self.checkpoint = news.checkpoint or self.checkpoint
+        self.machine = news.machine or self.machine
         self.manifest = news.manifest if news.manifest is not None else self.manifest
         if update.state.state != "finished":
             self.health = None

@@ -87,6 +87,7 @@ def test_another_configuration_gets_a_folder_of_its_own(project: Project, killed
     assert f"holds checkpoints of run '{killed.id}', which has another configuration" in done.stdout
 
 
+@pytest.mark.row("H16")
 def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(
     project: Project, killed: RunDir
 ) -> None:

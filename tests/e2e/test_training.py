@@ -175,7 +175,7 @@ def test_every_step_has_reward_judge_and_timing(tiny_world: Project, run: RunDir
         assert all(value is not None and math.isfinite(value) for _, value in series[name]), name
 
 
-@pytest.mark.row("V15")
+@pytest.mark.row("V15", "A14")
 def test_validation_points_are_at_the_steps_asked_for(run: RunDir) -> None:
     validated = [step.step for step in read_steps(run.train_log) if "val/reward" in step.metrics]
     assert validated == [4]  # trainer.test_freq=4, and none before the first step
@@ -225,6 +225,7 @@ def test_prompts_are_real_conversations(run: RunDir) -> None:
             assert record["data"]["prompt_length/min"] > 20
 
 
+@pytest.mark.row("H12")
 def test_the_manifest_was_written_before_the_first_step(run: RunDir) -> None:
     first = next(iter(jsonl.read(run.train_log)))
     assert run.manifest.stat().st_mtime < first["t"]

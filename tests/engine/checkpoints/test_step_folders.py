@@ -107,6 +107,7 @@ def test_a_file_that_was_cut_short_is_named(tmp_path: Path) -> None:
     assert step_problem(path) == "actor/optim_world_size_1_rank_0.pt is cut short"
 
 
+@pytest.mark.row("H15")
 def test_a_step_after_the_tracker_is_half_written(tmp_path: Path) -> None:
     save(tmp_path, 2)
     save_step(tmp_path, 4)

@@ -83,6 +83,7 @@ def test_hardware_names_processor_and_memory() -> None:
     assert isinstance(hardware["gpus"], list)
 
 
+@pytest.mark.row("H08")
 def test_data_files_are_fingerprinted_with_their_rows(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1, 2, 3]}), tmp_path / "train.parquet")
     (tmp_path / "train.jsonl").write_text('{"a": 1}\n\n{"a": 2}\n')

@@ -79,6 +79,7 @@ def test_a_module_of_the_project_folder_does_not_replace_pythons(tmp_path: Path)
     assert 'engine/supervise/ray_follower.py", line' in done.stderr
 
 
+@pytest.mark.row("H33")
 def test_the_command_is_one_that_a_person_could_type(recipe: Recipe, tmp_path: Path) -> None:
     argv = plan(recipe, "try", tmp_path).argv
     assert argv[1:] == (

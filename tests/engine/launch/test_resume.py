@@ -163,7 +163,9 @@ def test_an_active_run_cannot_be_resumed(run: RunDir) -> None:
 def test_a_run_without_a_checkpoint_is_to_be_launched_again(run: RunDir) -> None:
     log(run, 1)
     before = run.manifest.read_text()
-    with pytest.raises(UsageError, match=r"no complete checkpoint .*grubrics-tui launch --from mine"):
+    with pytest.raises(
+        UsageError, match=r"no complete checkpoint .*grubrics-tui launch --from mine"
+    ):
         resume(run)
     assert run.manifest.read_text() == before
     assert len(run.attempts()) == 1

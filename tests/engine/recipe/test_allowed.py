@@ -22,6 +22,7 @@ def load(*overrides: str, config: str = "grpo_tiny") -> Recipe:
     return load_recipe(str(CONFIGS / f"{config}.yaml"), overrides, {})
 
 
+@pytest.mark.row("H01")
 @pytest.mark.parametrize(
     ("override", "expected"),
     [

@@ -64,6 +64,36 @@ def test_each_run_is_measured_to_its_own_end(tmp_path: Path) -> None:
     assert row(result, "checkpoint").values == ("none", "none")
 
 
+@pytest.mark.row("A20")
+def test_use_of_the_machine_before_and_after_a_change(tmp_path: Path) -> None:
+    before = make_run(tmp_path, "before", [0.1, 0.2])
+    after = make_run(tmp_path, "after", [0.1, 0.2])
+    for run, percent, gib in ((before, 50, 20), (after, 80, 32)):
+        run.attempt(1).path.mkdir()
+        for used in (1, gib):
+            card = {"util": percent, "run_mem": used * 2**30}
+            jsonl.append(
+                run.attempt(1).system, {"v": 1, "gpus": [card], "run": {"pss": used * 2**29}}
+            )
+    result = compared(before, after)
+    assert row(result, "GPU use, mean").values == (50.0, 80.0)
+    assert row(result, "GPU memory, peak").values == (20.0 * 2**30, 32.0 * 2**30)
+    assert row(result, "host memory, peak").values == (20.0 * 2**29, 32.0 * 2**29)
+    assert "GPU use, mean" not in {
+        measure.name for measure in compared(before, after, equal_steps=True).summary
+    }
+
+
+def test_throughput_leaves_out_the_first_step(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "run", [])
+    for step, tokens in enumerate((10.0, 500.0, 700.0), start=1):
+        metrics = {"perf/throughput": tokens}
+        jsonl.append(
+            run.train_log, {"v": 1, "step": step, "attempt": 1, "t": START, "metrics": metrics}
+        )
+    assert row(compared(run), "tokens/s and GPU, median").values == (600.0,)
+
+
 def test_at_equal_steps_the_longer_run_counts_as_far_as_the_shorter_one_got(tmp_path: Path) -> None:
     short = make_run(tmp_path, "short", [0.1, 0.9, 0.3])
     long = make_run(tmp_path, "long", [0.1 * step for step in range(20)])

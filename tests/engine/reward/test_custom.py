@@ -35,6 +35,7 @@ def test_a_component_missing_in_one_rollout_keeps_its_name() -> None:
     assert math.isnan(scored({"score": 0.0, "acc": None})[1]["acc"])
 
 
+@pytest.mark.row("H20")
 @pytest.mark.parametrize("result", [math.nan, {"score": math.inf}, {"acc": 1.0}, None, "good"])
 def test_a_result_without_a_finite_score_is_an_error(result: Any) -> None:
     score, _ = scored(result)

@@ -32,6 +32,7 @@ def told(*arguments: str, runs: Path, expect: int = 0) -> str:
     return done.stdout
 
 
+@pytest.mark.row("H03")
 def test_every_value_is_printed_with_its_origin(tmp_path: Path) -> None:
     lines = told(TINY, "data.seed=7", runs=tmp_path).splitlines()
     words = {key: origin for origin, key in (line.split(maxsplit=1) for line in lines)}

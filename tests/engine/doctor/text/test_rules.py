@@ -286,6 +286,7 @@ def test_a_message_is_told_by_its_finer_name(id: str) -> None:
     assert read(FINE[id])[0].id == id
 
 
+@pytest.mark.row("A19")
 def test_the_package_to_install_has_pips_name() -> None:
     one = read(FINE["python_env_import.missing"])[0]
     assert one.title == "The package scikit-learn is not installed"

@@ -40,6 +40,7 @@ def row(report: Report, name: str, first: str) -> tuple[str, ...]:
     return rows[0]
 
 
+@pytest.mark.row("U38")
 def test_a_complete_run_lacks_only_its_evaluation(tmp_path: Path) -> None:
     assert report_of(make_run(tmp_path, "a")).gaps == (
         "a: no evaluation in evaluations/ has measured a checkpoint",
