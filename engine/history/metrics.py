@@ -20,6 +20,10 @@ ROLLOUT_TEMPERATURE = "rollout/temperature"
 """The temperature of the training rollouts of a step, with grubrics.temperature_schedule."""
 ROLLOUT_LENGTH = "rollout/max_response_length"
 """The tokens that they could have at most, with grubrics.response_length_schedule."""
+SKIPPED_SHARE = "updates/skipped_share"
+"""The share of a step's updates that were skipped: their gradient norm was NaN or infinite."""
+MAX_SKIPPED_IN_A_ROW = "updates/max_skipped_in_a_row"
+"""How many updates had been skipped one after the other, also in the steps before."""
 CURRICULUM_PHASE = "curriculum/phase"
 """The phase of a step, from 1, with grubrics.curriculum."""
 CURRICULUM_PHASES = "curriculum/phases"
@@ -131,6 +135,9 @@ ALIASES = {
     "training/rollout_failure/evicted_samples": GROUPS_FAILED,
     "training/off_policy/evicted_samples": GROUPS_STALE,
     "training/filter_groups/discarded_surplus_samples": GROUPS_SURPLUS,
+    # engine/train/skipped_updates.py, of the policy
+    f"actor/{SKIPPED_SHARE}": SKIPPED_SHARE,
+    f"actor/{MAX_SKIPPED_IN_A_ROW}": MAX_SKIPPED_IN_A_ROW,
     # HF's Trainer and TRL
     "learning_rate": "train/lr",
     "eval_loss": VALIDATION_LOSS,

@@ -103,6 +103,9 @@ class ProjectSection(Section):
     max_refill_batches: int = Field(default=10, ge=0)
     """The run stops when a step replaces more than this many times ``data.train_batch_size``
     prompts, because their rollouts got equal rewards, none, or are too stale."""
+    max_skipped_updates: int | None = Field(default=3, ge=1)
+    """The run stops after so many updates in a row that are skipped, because the norm of their
+    gradient is NaN or infinite; null: never."""
     reward_timeout_s: float = Field(default=120.0, gt=0)
     """A call of the recipe's own reward function is cut after so many seconds, and its rollout has
     no reward."""

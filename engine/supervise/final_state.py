@@ -170,7 +170,7 @@ _ERROR = re.compile(
     r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Killed))(?:: ?|\((?=['\"]))(.*)$"
 )
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
-_WORKER_PREFIX = re.compile(r"^\([^)]*pid=\d+[^)]*\)\s*")
+_WORKER_PREFIX = re.compile(r"^(?:\([^)]*pid=\d+[^)]*\)|\[rank\d+\]:)\s*")
 _TORCH_WRITER = "enforce fail at inline_container.cc"
 _RANK = re.compile(r"^rank\s*: (\d+)")
 _SIGNALLED = re.compile(r"^traceback : Signal \d+ \((SIG\w+)\) received by PID (\d+)")

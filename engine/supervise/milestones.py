@@ -1,4 +1,5 @@
-"""Events of a run's log besides its start and end: validations, and complete checkpoints."""
+"""Events of a run's log besides its start and end: validations, skipped updates, and complete
+checkpoints."""
 
 from __future__ import annotations
 
@@ -17,6 +18,14 @@ def validation_of(step: Step) -> dict[str, Any] | None:
     """The validation of a step: its reward, its loss, or both. None if it has none."""
     results = {name: step.metrics[key] for key, name in _VALIDATION.items() if key in step.metrics}
     return {"step": step.step, **results} if results else None
+
+
+def skipped_updates_of(step: Step) -> dict[str, Any] | None:
+    """The share of the updates of a step that were skipped, and how many there were in a row by
+    then. None if none was."""
+    share = step.metrics.get(metrics.SKIPPED_SHARE)
+    in_a_row = step.metrics.get(metrics.MAX_SKIPPED_IN_A_ROW)
+    return {"step": step.step, "share": share, "in_a_row": in_a_row} if share else None
 
 
 class CheckpointWatch:

@@ -46,7 +46,7 @@ from engine.supervise.adopted import Adopted, has_unknown_end
 from engine.supervise.final_state import Evidence, Exit, final_state
 from engine.supervise.follower_report import Report, read_report
 from engine.supervise.hang import Dumps, Hang, find_hang, find_stopped, sample_members, write_stacks
-from engine.supervise.milestones import CheckpointWatch, validation_of
+from engine.supervise.milestones import CheckpointWatch, skipped_updates_of, validation_of
 from engine.supervise.program_steps import ProgramSteps, open_steps
 from engine.supervise.queue import (
     DoctorCommand,
@@ -286,6 +286,8 @@ class Supervisor:
             self.writer.step(replace(step, redone=step.redone or step.step <= self._last_before))
             if (validation := validation_of(step)) is not None:
                 self.writer.event("validation", **validation)
+            if (skipped := skipped_updates_of(step)) is not None:
+                self.writer.event("skipped_updates", **skipped)
             if step.step < 1:
                 continue
             if not is_history:

@@ -35,6 +35,7 @@ from engine.train import (
     queue_key,
     ray_attach,
     ray_session,
+    skipped_updates,
     zygote,
 )
 from engine.train.final_model import write_final_model
@@ -72,6 +73,7 @@ def main(arguments: Sequence[str]) -> int:
     environment.prepare(os.environ, str(recipe.get("grubrics.device")))
     if (curriculum := find_curriculum(recipe.get)) is not None:
         course.announce(curriculum, os.environ)
+    skipped_updates.announce(recipe.get("grubrics.max_skipped_updates"), os.environ)
     environment.keep_compiled_code_private(os.environ, attempt / "torchinductor")
     signals = StopSignals()
     try:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.base.addresses import is_loopback
-from engine.train import queue_key, setup_worker, wandb_guard
+from engine.train import queue_key, setup_worker, skipped_updates, wandb_guard
 
 VERL_VERSION = "0.9.1"
 RAY_VERSION = "2.60.0"
@@ -152,6 +152,50 @@ def keep_training_without_wandb() -> None:
 
     __init__._guarded = True  # type: ignore[attr-defined]
     Tracking.__init__ = __init__
+
+
+def count_skipped_updates() -> None:
+    """Count the updates that verl skips, and end the run when a step reaches the limit.
+
+    The step is logged before. Calling it twice changes nothing.
+    """
+    from verl.utils import tensordict_utils
+    from verl.utils.tracking import Tracking
+    from verl.workers.engine_workers import TrainingWorker
+
+    train, log = TrainingWorker.train_batch, Tracking.log
+    if getattr(train, "_counted", False):
+        return
+
+    @wraps(train)
+    def train_batch(self: Any, data: Any) -> Any:
+        output = train(self, data)
+        if output is not None:
+            values = tensordict_utils.get(output, "metrics")
+            values.update(_skip_counter(self).count(values["grad_norm"], _loss_scale(self.engine)))
+        return output
+
+    @wraps(log)
+    def log_step(self: Any, data: Any, step: int, backend: Any = None) -> None:
+        log(self, data, step, backend)
+        skipped_updates.require_trained(data, step)
+
+    train_batch._counted = True  # type: ignore[attr-defined]
+    TrainingWorker.train_batch = train_batch
+    Tracking.log = log_step
+
+
+def _skip_counter(worker: Any) -> skipped_updates.SkipCounter:
+    if not hasattr(worker, "_skip_counter"):
+        worker._skip_counter = skipped_updates.SkipCounter()
+    counter: skipped_updates.SkipCounter = worker._skip_counter
+    return counter
+
+
+def _loss_scale(engine: Any) -> float:
+    """The scale of the loss in fp16; 1 for other types."""
+    scaler = getattr(engine, "scaler", None)
+    return 1.0 if scaler is None else float(scaler.get_scale())
 
 
 def register_adapter() -> None:
@@ -508,6 +552,22 @@ def _tracking_moved() -> str | None:
     return _signature_moved(inspect.unwrap(Tracking.__init__), arguments)
 
 
+def _skipping_moved() -> str | None:
+    from verl.utils.tracking import Tracking
+    from verl.workers.engine.base import BaseEngine
+    from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
+    from verl.workers.engine_workers import TrainingWorker
+
+    if 'outputs["metrics"]["grad_norm"] = grad_norm' not in inspect.getsource(BaseEngine):
+        return "verl's engines no longer return the norm of the gradient"
+    if "if not torch.isfinite(grad_norm):" not in inspect.getsource(FSDPEngine.optimizer_step):
+        return "verl's FSDP engine no longer skips updates whose gradient norm is not finite"
+    if "self.train_batch(mini_batch_td)" not in inspect.getsource(TrainingWorker):
+        return "verl's TrainingWorker no longer trains its mini-batches with train_batch"
+    train, log = inspect.unwrap(TrainingWorker.train_batch), inspect.unwrap(Tracking.log)
+    return _signature_moved(train, ["data"]) or _signature_moved(log, ["data", "step", "backend"])
+
+
 def _signature_moved(function: Callable[..., Any], wanted: list[str]) -> str | None:
     names = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
     if names[: len(wanted)] == wanted:
@@ -675,6 +735,14 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "WANDB_NAME (engine/train/wandb_guard.py)",
         "an exception of W&B, at its start or in any step, ends the training",
         _tracking_moved,
+    ),
+    Deviation(
+        "skipped updates",
+        "patch",
+        "verl.workers.engine_workers.TrainingWorker.train_batch counts them, and "
+        "verl.utils.tracking.Tracking.log ends the run (engine/train/skipped_updates.py)",
+        "verl skips updates whose gradient norm is not finite, to the last step if need be",
+        _skipping_moved,
     ),
     Deviation(
         "gloo backend string",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from engine.train import patches
+from engine.train import patches, skipped_updates
 from engine.train.final_checkpoint import allow_checkpoint_classes
 
 
@@ -26,6 +26,8 @@ def install() -> None:
     patches.apply_to_sockets()
     patches.run_rewards_apart()
     patches.keep_training_without_wandb()
+    if skipped_updates.VARIABLE in os.environ:
+        patches.count_skipped_updates()
     if os.environ.get("VERL_PLATFORM") == "cpu":
         import engine.train.cpu_platform  # noqa: F401  (registers itself)
 

@@ -22,7 +22,7 @@ from engine.data.conversations import read_conversations
 from engine.recipe.recipe import Recipe
 from engine.recipe.sft_compose import TRAIN_PARQUET, VAL_PARQUET, SftPlan, plan, verl_config
 from engine.runs.kinds import SFT
-from engine.train import environment
+from engine.train import environment, skipped_updates
 from engine.train.grpo import logged, read_recipe
 from engine.train.interrupts import StopSignals
 from engine.train.ray_session import LOOPBACK_INTERFACE
@@ -44,6 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     environment.prepare(os.environ, str(recipe.get("grubrics.device")))
     environment.keep_compiled_code_private(os.environ, attempt / "torchinductor")
+    skipped_updates.announce(recipe.get("grubrics.max_skipped_updates"), os.environ)
     os.environ.update(LOOPBACK_INTERFACE)
     signals = StopSignals()
     try:

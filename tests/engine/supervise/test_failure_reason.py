@@ -46,6 +46,11 @@ def test_an_exception_is_named(why: Callable[..., str | None]) -> None:
     assert result == "ValueError: a shape does not fit"
 
 
+def test_an_exception_of_a_rank_is_named(why: Callable[..., str | None]) -> None:
+    result = why("[rank0]: Traceback (most recent call last):", "[rank0]: ValueError: a shape")
+    assert result == "ValueError: a shape"
+
+
 def test_a_console_without_an_error_has_no_cause(why: Callable[..., str | None]) -> None:
     assert why("step:1 - loss:0.5", "what an error: may look like") is None
 

@@ -9,7 +9,7 @@ import pytest
 from engine.base import jsonl
 from engine.history.train_log import Step
 from engine.runs.rundir import RunDir
-from engine.supervise.milestones import CheckpointWatch, validation_of
+from engine.supervise.milestones import CheckpointWatch, skipped_updates_of, validation_of
 from tests.engine.supervise.faults.stage import Stage
 from tests.engine.supervise.standin import save
 from tests.waiting import ended
@@ -79,3 +79,14 @@ def test_the_log_of_a_run_names_its_checkpoints_and_its_error(tmp_path: Path) ->
 
 def told(run: RunDir) -> list[tuple[str, int | None]]:
     return [(str(event["event"]), event.get("step")) for event in jsonl.read(run.events)]
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [(0.5, {"step": 4, "share": 0.5, "in_a_row": 2.0}), (0.0, None), (None, None)],
+)
+def test_a_step_with_skipped_updates_is_named(
+    share: float | None, expected: dict[str, float] | None
+) -> None:
+    metrics = {"updates/skipped_share": share, "updates/max_skipped_in_a_row": 2.0}
+    assert skipped_updates_of(Step(4, 1, 0.0, metrics)) == expected
