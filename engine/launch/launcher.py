@@ -25,6 +25,7 @@ from engine.host.surroundings import surroundings
 from engine.launch.ray_target import follower_argv
 from engine.own_reward.files import code_files, input_files, keep_code, keep_inputs
 from engine.preflight.check import Check
+from engine.recipe.determinism import deterministic_variables
 from engine.recipe.executed import require_own_code
 from engine.recipe.frozen import (
     config_of,
@@ -343,6 +344,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
             tools_code(recipe),
         ),
         "seeds": {key: item["value"] for key, item in config.items() if key.endswith("seed")},
+        "deterministic": deterministic_variables(recipe, os.environ) or None,
         "total_steps": launch_plan.total_steps,
         "checkpoint_dir": checkpoint_dir(recipe),
         "parent": asdict(launch_plan.parent) if launch_plan.parent else None,

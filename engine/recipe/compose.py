@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.recipe.curriculum import find_curriculum
+from engine.recipe.determinism import deterministic_values
 from engine.recipe.keys import flatten, unflatten
 from engine.recipe.recipe import Origin, Recipe
 from engine.runs.kinds import GRPO
@@ -68,6 +69,7 @@ def consequences(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
     """
     values = recording(recipe, attempt_dir)
     values[f"{ROLLOUT}.seed"] = recipe.get("grubrics.seed")
+    values |= deterministic_values(recipe)
     if recipe.get("grubrics.device") == "cpu":
         values |= on_cpu(recipe)
     values = {key: value for key, value in values.items() if not recipe.is_chosen(key)}

@@ -86,6 +86,8 @@ class ProjectSection(Section):
     expect_data: list[Sha256] | None = None
     """The SHA-256 of the data files, in any order, or the first 8 characters or more of each; the
     checks fail for other data."""
+    deterministic: bool = False
+    """Repeat the numbers of a run bit by bit where the hardware and its libraries can: slower."""
     preset: str | list[str] | None = None
     """An algorithm by its name, or several that fit together, e.g. [dapo, tis]; docs/verl.md lists
     them."""

@@ -139,6 +139,7 @@ def _model(recipe: Recipe) -> dict[str, Any]:
         "model.target_modules": recipe.values["lora.target_modules"],
         "engine.mixed_precision.param_dtype": precision,
         "engine.seed": recipe.values["training.seed"],
+        "engine.full_determinism": recipe.values["grubrics.deterministic"],
         "optim.lr": recipe.values["training.learning_rate"],
         "optim.weight_decay": recipe.values["training.weight_decay"],
         "optim.clip_grad": recipe.values["training.max_grad_norm"],

@@ -257,6 +257,7 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "config_path": jsonl.location,
     "kind": jsonl.line,
     "variables": _variables,
+    "deterministic": _variables,
     "description": jsonl.line,
     "argv": _words,
     "cwd": jsonl.location,

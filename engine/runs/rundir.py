@@ -22,6 +22,8 @@ ON_CLUSTER_VARIABLE = "GRUBRICS_ON_CLUSTER"
 
 MARK_VARIABLE = "GRUBRICS_RUN_MARK"
 SUPERVISES_VARIABLE = "GRUBRICS_SUPERVISES"
+DETERMINISTIC_VARIABLE = "GRUBRICS_DETERMINISTIC"
+"""Has the processes of a run use deterministic algorithms of torch."""
 ARGV_VARIABLE = "GRUBRICS_ARGV"
 """Of a supervisor: the command as a JSON list, where the manifest holds it without its secrets."""
 

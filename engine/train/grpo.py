@@ -18,6 +18,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.recipe.compose import last_step, verl_config
 from engine.recipe.curriculum import find_curriculum
+from engine.recipe.determinism import deterministic_variables
 from engine.recipe.env_file import load_env_file
 from engine.recipe.exposure import (
     into_environment,
@@ -38,6 +39,7 @@ from engine.train import (
     skipped_updates,
     zygote,
 )
+from engine.train.determinism import require_variables
 from engine.train.final_model import write_final_model
 from engine.train.interrupts import StopSignals
 from engine.train.ppo_task import train
@@ -64,6 +66,7 @@ def main(arguments: Sequence[str]) -> int:
             require_none(recipe, "RAY_ADDRESS")
         else:
             require_private(recipe)
+        require_variables(deterministic_variables(recipe, os.environ))
         recipe = into_environment(recipe, os.environ)
     except UsageError as error:
         print(error, file=sys.stderr)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from engine.runs.rundir import DETERMINISTIC_VARIABLE
 from engine.train import patches, skipped_updates
+from engine.train.determinism import use_deterministic_algorithms
 from engine.train.final_checkpoint import allow_checkpoint_classes
 
 
@@ -19,6 +21,8 @@ def install() -> None:
     """Register the ``hf`` rollout, and the CPU platform when this is a CPU run."""
     if os.environ.get("TORCH_FORCE_WEIGHTS_ONLY_LOAD"):
         allow_checkpoint_classes()
+    if DETERMINISTIC_VARIABLE in os.environ:
+        use_deterministic_algorithms()
     from verl.workers.rollout.replica import RolloutReplicaRegistry
 
     RolloutReplicaRegistry.register("hf", _replica)

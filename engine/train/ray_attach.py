@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.recipe.env_file import load_env_file
-from engine.runs.rundir import ON_CLUSTER_VARIABLE
+from engine.runs.rundir import DETERMINISTIC_VARIABLE, ON_CLUSTER_VARIABLE
 from engine.supervise.ray_jobs import CARRIED, read_job
 from engine.train import course, environment, patches, ray_session, skipped_updates
 from engine.train.queue_key import FILE_VARIABLE
@@ -17,7 +17,10 @@ from engine.train.ray_driver import not_shared_message
 PROJECT_VARIABLE = "GRUBRICS_PROJECT"
 # The other options of ray.init describe a private instance; Ray refuses them here.
 _CLUSTER_OPTIONS = ("runtime_env", "namespace", "log_to_driver", "logging_level", "logging_format")
-_OURS = (FILE_VARIABLE, course.VARIABLE, course.VENDOR_VARIABLE, skipped_updates.VARIABLE)
+_OURS = (
+    *(FILE_VARIABLE, course.VARIABLE, course.VENDOR_VARIABLE),
+    *(skipped_updates.VARIABLE, DETERMINISTIC_VARIABLE),
+)
 _CHECK_S = 120.0
 
 

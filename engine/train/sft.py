@@ -19,10 +19,12 @@ from typing import Any
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.data.conversations import read_conversations
+from engine.recipe.determinism import deterministic_variables
 from engine.recipe.recipe import Recipe
 from engine.recipe.sft_compose import TRAIN_PARQUET, VAL_PARQUET, SftPlan, plan, verl_config
 from engine.runs.kinds import SFT
 from engine.train import environment, skipped_updates
+from engine.train.determinism import require_variables
 from engine.train.grpo import logged, read_recipe
 from engine.train.interrupts import StopSignals
 from engine.train.ray_session import LOOPBACK_INTERFACE
@@ -37,6 +39,7 @@ from engine.train.sft_inputs import (
 def main(arguments: Sequence[str]) -> int:
     try:
         recipe = read_recipe(SFT, arguments)
+        require_variables(deterministic_variables(recipe, os.environ))
         attempt = environment.attempt_dir(os.environ, recipe.kind.name)
         steps, config = prepare(recipe, attempt)
     except UsageError as error:

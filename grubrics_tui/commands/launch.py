@@ -109,6 +109,13 @@ def launch(
         str | None,
         typer.Option(metavar="SHA256,...", help="Refuse data files with other hashes"),
     ] = None,
+    deterministic: Annotated[
+        bool,
+        typer.Option(
+            "--deterministic",
+            help="Repeat a run bit by bit where the hardware can; sets grubrics.deterministic",
+        ),
+    ] = False,
     ray: Annotated[
         str | None,
         typer.Option(
@@ -136,6 +143,7 @@ def launch(
     if wait and len(order.seeds) > 1:
         raise UsageError("--wait follows one run; leave it out, or give one seed")
     demands = [*_curriculum_overrides(curriculum), *_demands(no_silent_defaults, expect_data)]
+    demands += ["grubrics.deterministic=true"] if deterministic else []
     words = [*(overrides or []), *([chosen.override] if chosen else []), *demands]
     recipe, again = _read(config, source, words, root, trust)
     require_code_trust(recipe, trust)
