@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 _ATTEMPT = re.compile(r"attempt_\d+")
-_FOLDERS_OF_A_RUN = ("requests", "code")
+_FOLDERS_OF_A_RUN = ("requests", "code", "data")
 _RUN = "manifest.json"
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -22,6 +22,7 @@ from engine.checkpoints.ownership import STAMP
 from engine.findings.guard_settings import GuardSettings
 from engine.host.programs import own_module, scope_prefix
 from engine.host.surroundings import surroundings
+from engine.launch.kept_data import find_copy, keep_data
 from engine.launch.ray_target import follower_argv
 from engine.own_reward.files import code_files, input_files, keep_code, keep_inputs
 from engine.preflight.check import Check
@@ -288,7 +289,9 @@ def _create(directory: Path, contents: Mapping[str, Any], add_files: AddFiles) -
         )
         log_event(run, "config", changes=contents["changes"])
         for path, fingerprint in (contents.get("data") or {}).items():
-            log_event(run, "dataset", path=path, **fingerprint)
+            copy = find_copy(run, path, fingerprint)
+            kept = {} if copy is None else {"copy": str(copy.relative_to(run.path.absolute()))}
+            log_event(run, "dataset", path=path, **fingerprint, **kept)
         for message in contents.get("warnings") or ():
             log_event(run, "warning", message=message)
         staging.rename(directory)
@@ -306,6 +309,7 @@ def _keep_recipe(run: RunDir, contents: Mapping[str, Any], recipe: Recipe) -> No
     if function := reward_function(recipe):
         keep_code(function, run.code)
         keep_inputs(function, run.code)
+    keep_data(run, contents)
 
 
 def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from engine.checkpoints.ownership import Stamp, checkpoint_folder, read_stamp, t
 from engine.checkpoints.step_folders import WantedFiles, complete_steps, step_of
 from engine.history.train_log import read_steps
 from engine.host.surroundings import changed_files, changes, surroundings
+from engine.launch.kept_data import find_copy, kept_overrides
 from engine.launch.launcher import start_supervisor
 from engine.launch.ray_target import chosen_cluster, recipe_to_resume
 from engine.own_reward.code_fingerprints import edited_code, executed_code
@@ -231,6 +232,7 @@ def _next_attempt(
     argv = _first_command(run, manifest)
     if checkpoint is not None:
         argv += read_kind(manifest, "manifest.json").resume_overrides(checkpoint)
+    argv += kept_overrides(run, manifest, changed_files(manifest, current, "data"))
     return {
         "number": manifest["attempts"][-1]["number"] + 1,
         "started": time.time(),
@@ -262,7 +264,12 @@ def _warnings(run: RunDir, manifest: dict[str, Any], attempt: dict[str, Any]) ->
 
 def _require_expected_data(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> None:
     """UsageError if the run was launched for certain data, and these have changed."""
-    changed = changed_files(manifest, now, "data")
+    data = manifest.get("data") or {}
+    changed = [
+        path
+        for path in changed_files(manifest, now, "data")
+        if find_copy(run, path, data[path]) is None
+    ]
     if changed and values_of(manifest).get(EXPECT_DATA):
         raise UsageError(
             f"run '{run.id}': {', '.join(changed)} changed since the launch, and {EXPECT_DATA} "
@@ -278,7 +285,10 @@ def _changed(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> Iter
             f"({run.recipe})"
         )
     for path in changed_files(manifest, now, "data"):
-        yield f"{path} changed since the launch; the run uses its new content"
+        if copy := find_copy(run, path, manifest["data"][path]):
+            yield f"{path} changed since the launch; the run continues with the copy {copy}"
+        else:
+            yield f"{path} changed since the launch; the run uses its new content"
     for path in changed_files(manifest, now, "reward_inputs"):
         yield f"{path} (read by the reward) changed since the launch; the run uses its new content"
     for path in changed_files(manifest, now, "tools"):

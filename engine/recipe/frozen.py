@@ -38,6 +38,7 @@ _NOT_TRAINING = re.compile(
     r"|guard\."
     r"|logging\."
     r"|grubrics\.(description|version|no_silent_defaults|expect_data|final_model)$"
+    r"|grubrics\.(keep_data_mb|max_skipped_updates)$"
     r"|grubrics\.(reward_timeout_s|reward_check_s)$"
     r"|judge\.(max_concurrent|timeout_s|max_attempts|usd_per_million_(in|out))$"
     r"|training\.(output_dir|logging_steps|save_steps|master_port|resume_from)$"

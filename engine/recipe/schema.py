@@ -88,6 +88,9 @@ class ProjectSection(Section):
     checks fail for other data."""
     deterministic: bool = False
     """Repeat the numbers of a run bit by bit where the hardware and its libraries can: slower."""
+    keep_data_mb: int = Field(default=100, ge=0)
+    """A run keeps copies of its data files up to so many MiB; after the files have changed, resume
+    continues with the copies. 0: none."""
     preset: str | list[str] | None = None
     """An algorithm by its name, or several that fit together, e.g. [dapo, tis]; docs/verl.md lists
     them."""

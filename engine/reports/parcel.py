@@ -223,7 +223,12 @@ def _files(
         (folder, f"evaluations/{folder.name}") for folder in evaluations_of(run.id, evaluations)
     ]
     saved = checkpoint_folder(run.read_manifest())
-    listed = [file for folder, name in folders for file in _below(folder, name, without=saved)]
+    listed = [
+        file
+        for folder, name in folders
+        for file in _below(folder, name, without=saved)
+        if run.data not in file.path.parents  # The manifest has their hashes.
+    ]
     if is_active:
         listed = [_as_of_now(file) for file in listed]
     if checkpoints:

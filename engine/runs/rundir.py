@@ -86,6 +86,11 @@ class RunDir:
         return self.path / "code"
 
     @property
+    def data(self) -> Path:
+        """Copies of the data of the launch (``engine/launch/kept_data.py``)."""
+        return self.path / "data"
+
+    @property
     def requests(self) -> Path:
         return self.path / "requests"
 

@@ -14,6 +14,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
 from engine.checkpoints.ownership import claim
+from engine.launch.kept_data import keep_data
 from engine.launch.launcher import manifest, plan, start_supervisor
 from engine.launch.resume import find_resumable, resume, resume_plan
 from engine.recipe.frozen import pinned_recipe
@@ -390,3 +391,24 @@ def test_a_run_that_expects_certain_data_does_not_resume_on_others(
     with pytest.raises(UsageError, match=r"train\.jsonl changed since the launch, and grubrics"):
         resume(run)
     assert len(run.read_manifest()["attempts"]) == 1
+
+
+@pytest.mark.row("H09")
+@pytest.mark.parametrize("expects", [False, True])
+def test_a_run_continues_with_the_copy_of_data_that_has_changed(
+    run: RunDir, folder: Path, expects: bool
+) -> None:
+    digest = content_hash(Path("train.jsonl"))
+    demand = {"grubrics.expect_data": {"value": [digest] if expects else None}}
+    rewrite(run, config={**run.read_manifest()["config"], **demand})
+    keep_data(run, run.read_manifest())
+    log(run, 1, 2, 3)
+    save(folder, 3)
+    Path("train.jsonl").unlink()
+    (warning,) = resume(run).warnings
+    (copy,) = run.data.iterdir()
+    assert f"the run continues with the copy {copy}" in warning
+    assert content_hash(copy) == digest
+    assert f'data.train_files="{copy}"' in newest(run)["argv"]
+    (event,) = [e for e in jsonl.read(run.events) if e["event"] == "resume"]
+    assert next(change["what"] for change in event["changes"]).startswith("data.train.jsonl")

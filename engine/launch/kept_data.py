@@ -1,0 +1,80 @@
+"""Copies of the data that a run was launched with, for attempts after the files have changed.
+
+The copy of ``train.parquet`` is ``data/SHA256-train.parquet`` in the run directory, with the first
+16 digits of the hash.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from engine.base import files
+from engine.base.files import content_hash
+from engine.recipe.places import DATA_KEYS
+from engine.runs.manifest import values_of
+from engine.runs.rundir import RunDir
+
+LIMIT = "grubrics.keep_data_mb"
+
+
+def keep_data(run: RunDir, manifest: Mapping[str, Any]) -> None:
+    """Keep the data files of the manifest, the smallest first, up to the limit of its config.
+
+    A copy that another run of this user in the folder has is linked: nothing writes to copies. A
+    file that cannot be copied is left out.
+    """
+    left = int(values_of(manifest).get(LIMIT) or 0) << 20
+    data = manifest.get("data") or {}
+    for path, facts in sorted(data.items(), key=lambda item: int(item[1].get("bytes") or 0)):
+        left -= int(facts.get("bytes") or 0)
+        if left < 0:
+            return
+        with suppress(OSError):
+            files.make_folder(run.data)
+            _keep(Path(manifest["cwd"], path), _copy_of(run, path, facts), facts)
+
+
+def find_copy(run: RunDir, path: str, facts: Mapping[str, Any]) -> Path | None:
+    """The copy of a data file of the manifest, if it has the content of the launch."""
+    copy = _copy_of(run, path, facts)
+    return copy if _has_content(copy, facts) else None
+
+
+def kept_overrides(
+    run: RunDir, manifest: Mapping[str, Any], changed: Collection[str]
+) -> Iterator[str]:
+    """The overrides by which the trainer reads copies in place of the ``changed`` files."""
+    data, values = manifest.get("data") or {}, values_of(manifest)
+    copies = {path: copy for path in changed if (copy := find_copy(run, path, data[path]))}
+    for key in DATA_KEYS:
+        value = values.get(key)
+        names = value if isinstance(value, list) else [value]
+        replaced = [str(copies.get(str(Path(name)), name)) if name else name for name in names]
+        if replaced != names:
+            yield f"{key}={json.dumps(replaced if isinstance(value, list) else replaced[0])}"
+
+
+def _copy_of(run: RunDir, path: str, facts: Mapping[str, Any]) -> Path:
+    return run.data.absolute() / f"{str(facts.get('sha256'))[:16]}-{Path(path).name}"
+
+
+def _keep(source: Path, copy: Path, facts: Mapping[str, Any]) -> None:
+    """Link or copy a file, unless it has changed since it was hashed. OSError."""
+    for other in copy.parents[2].glob(f"*/{copy.parent.name}/{copy.name}"):
+        if other.stat().st_uid == os.geteuid() and _has_content(other, facts):
+            os.link(other, copy)
+            return
+    with files.open_regular(source) as read, os.fdopen(files.open_to_append(copy), "wb") as written:
+        shutil.copyfileobj(read, written, 1 << 20)
+    if not _has_content(copy, facts):
+        copy.unlink()
+
+
+def _has_content(path: Path, facts: Mapping[str, Any]) -> bool:
+    return path.is_file() and content_hash(path) == facts.get("sha256")
