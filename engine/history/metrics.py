@@ -52,7 +52,12 @@ GROUPS_STALE = "groups/evicted_stale"
 GROUPS_SURPLUS = "groups/discarded"
 VALIDATION_REWARD = figures.VALIDATION
 STEP_TIME = "timing_s/step"
-THROUGHPUT = "perf/throughput"  # Tokens per second and GPU.
+DATA_TIME = "timing_s/data"
+"""The seconds that a step of SFT waited for its rows, with their tokenization."""
+UPDATE_TIME = "timing_s/update"
+"""The seconds of a step of SFT after that."""
+THROUGHPUT = "perf/throughput"
+"""Tokens per second and GPU."""
 TOKENS = ("perf/total_num_tokens", "train/global_tokens")
 """The tokens of a step, of GRPO and of SFT."""
 TRAIN_LOSS = "train/loss"

@@ -568,6 +568,22 @@ def _skipping_moved() -> str | None:
     return _signature_moved(train, ["data"]) or _signature_moved(log, ["data", "step", "backend"])
 
 
+def _sft_loop_moved() -> str | None:
+    from verl.trainer import sft_trainer
+
+    source = inspect.getsource(sft_trainer)
+    wanted = (
+        "self.training_client.train_batch(data=data)",
+        "self.train_dataloader,\n                    initial=",
+        "global_token_num=batch_seqlens_ntd",
+        "initialize_global_process_group()\n    trainer = SFTTrainer(config=config)\n"
+        "    trainer.fit()\n    destroy_global_process_group()",
+    )
+    if missing := [text for text in wanted if text not in source]:
+        return f"verl's SFT trainer has no {missing[0]!r} any more"
+    return None
+
+
 def _signature_moved(function: Callable[..., Any], wanted: list[str]) -> str | None:
     names = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
     if names[: len(wanted)] == wanted:
@@ -735,6 +751,14 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "WANDB_NAME (engine/train/wandb_guard.py)",
         "an exception of W&B, at its start or in any step, ends the training",
         _tracking_moved,
+    ),
+    Deviation(
+        "times of SFT",
+        "public hook",
+        "SFTTrainer.train_dataloader and training_client.train_batch are replaced before fit() "
+        "(engine/train/sft_timing.py)",
+        "verl's SFT trainer logs no times",
+        _sft_loop_moved,
     ),
     Deviation(
         "skipped updates",

@@ -34,6 +34,7 @@ from engine.train.sft_inputs import (
     starting_checkpoint,
     write_parquet,
 )
+from engine.train.sft_timing import time_steps
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -118,10 +119,18 @@ def train_rank(config: dict[str, Any]) -> None:
     """verl's SFT trainer, in this process as one rank. LoRA's initial weights follow the seed."""
     import torch
     from omegaconf import OmegaConf
-    from verl.trainer.sft_trainer import run_sft
+    from verl.trainer.sft_trainer import SFTTrainer
+    from verl.utils.distributed import (
+        destroy_global_process_group,
+        initialize_global_process_group,
+    )
 
     torch.manual_seed(config["trainer"]["seed"])
-    run_sft(OmegaConf.create(json.loads(json.dumps(config))))
+    initialize_global_process_group()
+    trainer = SFTTrainer(config=OmegaConf.create(json.loads(json.dumps(config))))
+    time_steps(trainer)
+    trainer.fit()
+    destroy_global_process_group()
 
 
 def write_final(recipe: Recipe, checkpoint: Path) -> int:

@@ -439,7 +439,7 @@ def test_a_signal_ends_everything_and_shows_in_the_exit_code(live: Live) -> None
     assert alive == []
 
 
-@pytest.mark.row("V07", "V10", "V15")
+@pytest.mark.row("V07", "V10", "V15", "H13")
 @pytest.mark.parametrize("shape", ["full", "lora", "two-ranks"])
 def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shape: str) -> None:
     optimizer = [
@@ -473,6 +473,7 @@ def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shap
     assert model.dtype == torch.float32
     assert AutoTokenizer.from_pretrained(final).chat_template
     name = "model.layers.0.self_attn.q_proj.weight"
+    check_times(tmp_path, ranks=2 if shape == "two-ranks" else 1)
     expected = trained_weight(tmp_path / "out" / "global_step_3", name)
     torch.testing.assert_close(model.state_dict()[name], expected)
     if shape != "full":
@@ -485,6 +486,18 @@ def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shap
         rates = [float(rate) for rate in re.findall(r"train/lr:([\d.e-]+)", done.stdout)]
         assert rates == pytest.approx([0.01, 0.01 * (1 + 0.25) / 2, 0.01 * 0.25])
         assert re.findall(r"step:(\d+) - val/loss", done.stdout) == ["2", "3"]
+
+
+def check_times(folder: Path, ranks: int) -> None:
+    """Every step has the times of its parts, and the tokens per second that follow from them."""
+    lines = [line["data"] for line in jsonl.read(folder / "attempt_1" / "metrics.jsonl")]
+    steps = [data for data in lines if "train/loss" in data]
+    assert len(steps) == 3
+    for data in steps:
+        parts = data["timing_s/data"] + data["timing_s/update"]
+        assert data["timing_s/data"] > 0 and parts == pytest.approx(data["timing_s/step"])
+        rate = data["train/global_tokens"] / data["timing_s/step"] / ranks
+        assert data["perf/throughput"] == pytest.approx(rate)
 
 
 def in_pairs(world: SmallWorld, folder: Path) -> Path:

@@ -44,6 +44,8 @@ PHASES = {
     "timing_s/update_weights": "weight sync",
     "timing_s/save_checkpoint": "saving checkpoints",
     "timing_s/testing": "validation",
+    metrics.DATA_TIME: "waiting for data",
+    metrics.UPDATE_TIME: "update",
     metrics.REWARD_DURATION: "reward and judge",
     metrics.GPU_PHASE: "generation and training",
 }
@@ -54,6 +56,14 @@ _FASTER_JUDGE = Remedy(
 )
 _IDLE_GPU = Remedy(
     "Check GPU utilization: offloading, a lower clock rate or another process slows it down"
+)
+_FASTER_DATA = Remedy(
+    "Look for a slow disk and for very long rows: a row is tokenized when its step begins"
+)
+_FULLER_PASSES = Remedy(
+    "Raise per_device_train_batch_size and lower gradient_accumulation_steps by the same factor",
+    (),
+    "fewer, fuller passes",
 )
 _GUIDE = "debug guide of GRubrics: more than 5 min a step"
 
@@ -326,6 +336,10 @@ def _phase_fixes(context: MetricContext, phase: str) -> tuple[Remedy, ...]:
     if phase == "timing_s/testing":
         title, effect = "Validate less often", "less time spent on validation"
         return (fixes.scaled(context, "trainer.test_freq", 5, title, effect),)
+    if phase == metrics.DATA_TIME:
+        return (_FASTER_DATA,)
+    if phase == metrics.UPDATE_TIME:
+        return (_FULLER_PASSES, _IDLE_GPU)
     key = f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu"
     if phase in ("timing_s/update_actor", "timing_s/update_critic"):
         key = f"{fixes.ACTOR}.ppo_micro_batch_size_per_gpu"

@@ -52,6 +52,8 @@ def test_steps_of_five_minutes_and_less_are_not_slow(tmp_path: Path) -> None:
         ("timing_s/gen", "generation"),
         ("timing_s/old_log_prob", "log-probabilities"),
         ("timing_s/update_weights", "weight sync"),
+        ("timing_s/data", "waiting for data"),
+        ("timing_s/update", "update"),
     ],
 )
 def test_the_phase_that_takes_most_of_a_slow_step_is_named(phase: str, word: str) -> None:
