@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 ROWS, STEPS = 12, 12
 POISON = "~"
-"""A token without a use in the tiny world, of which the model's embedding is NaN."""
+"""A token without a use in the tiny world, of which the model's input embedding is NaN."""
 DIGITS = """
 def compute_score(solution_str, **_):
     return sum(c.isdigit() for c in solution_str) / max(1, len(solution_str))
@@ -29,10 +29,13 @@ def compute_score(solution_str, **_):
 def project(tiny_world: Project) -> Project:
     script = """
 import sys
+from torch.nn import Parameter
 from transformers import AutoModelForCausalLM, AutoTokenizer
 source, target, text = sys.argv[1:]
 model = AutoModelForCausalLM.from_pretrained(source)
 tokenizer = AutoTokenizer.from_pretrained(source)
+model.get_output_embeddings().weight = Parameter(model.lm_head.weight.detach().clone())
+model.config.tie_word_embeddings = False
 model.get_input_embeddings().weight.data[tokenizer.encode(text)] = float("nan")
 model.save_pretrained(target)
 tokenizer.save_pretrained(target)
@@ -75,7 +78,9 @@ def skipped(run: RunDir) -> list[int]:
 
 
 def findings(project: Project, run: str) -> set[str]:
-    return {finding["id"] for finding in project.json("diagnose", run, expect=(0, 1))["findings"]}
+    """What the doctor finds, with the consequences of each."""
+    found = project.json("diagnose", run, expect=(0, 1))["findings"]
+    return {each["id"] for finding in found for each in (finding, *finding["followed_by"])}
 
 
 @pytest.mark.row("H20")
