@@ -22,6 +22,7 @@ from engine.checkpoints.ownership import STAMP
 from engine.findings.guard_settings import GuardSettings
 from engine.host.programs import own_module, scope_prefix
 from engine.host.surroundings import surroundings
+from engine.launch.drift import Change
 from engine.launch.kept_data import find_copy, keep_data
 from engine.launch.ray_target import follower_argv
 from engine.own_reward.files import code_files, input_files, keep_code, keep_inputs
@@ -92,14 +93,17 @@ class LaunchPlan:
     """Variables that every attempt's trainer gets besides those of the launching shell."""
     warnings: tuple[str, ...] = ()
     """What the preflight checks warn of, for the run's log."""
+    drift: tuple[Change, ...] = ()
+    """How software, code and data differ from those of the run that it repeats."""
     group: str | None = None
     """The ablation, or the seeds, that the run belongs to: its group in W&B."""
     folder_note: str = ""
     """Why the run does not save into the folder of its config, in one line."""
 
     def with_warnings(self, checks: Iterable[Check]) -> LaunchPlan:
-        """The plan of a run whose log begins with these warnings."""
-        return replace(self, warnings=tuple(f"{check.id}: {check.message}" for check in checks))
+        """The plan of a run whose log has these warnings, too."""
+        added = (f"{check.id}: {check.message}" for check in checks)
+        return replace(self, warnings=(*self.warnings, *added))
 
 
 def plan(
@@ -292,6 +296,8 @@ def _create(directory: Path, contents: Mapping[str, Any], add_files: AddFiles) -
             copy = find_copy(run, path, fingerprint)
             kept = {} if copy is None else {"copy": str(copy.relative_to(run.path.absolute()))}
             log_event(run, "dataset", path=path, **fingerprint, **kept)
+        if contents.get("drift"):
+            log_event(run, "drift", since=contents["parent"], changes=contents["drift"])
         for message in contents.get("warnings") or ():
             log_event(run, "warning", message=message)
         staging.rename(directory)
@@ -352,6 +358,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
         "total_steps": launch_plan.total_steps,
         "checkpoint_dir": checkpoint_dir(recipe),
         "parent": asdict(launch_plan.parent) if launch_plan.parent else None,
+        "drift": list(launch_plan.drift),
         "warnings": list(launch_plan.warnings),
         "queue": ticket.to_json() if ticket else None,
         "ray": launch_plan.ray,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.base.errors import UsageError, with_advice
+from engine.launch.drift import describe_drift, find_drift
 from engine.launch.launcher import LaunchPlan, Parent, choose_directory, launch, plan, trainer_argv
 from engine.launch.queueing import ticket
 from engine.launch.rerun import recipe_of, require_launch_folder
@@ -141,7 +142,10 @@ def plan_launch(
         return planned if reason is None else _with_own_folder(planned, reason)
     both = {**(again.read_manifest().get("variables") or {}), **(variables or {})}
     parent = Parent(again.id, "relaunch")
+    drift = find_drift(again, recipe)
+    line = describe_drift(f"run '{again.id}'", drift)
     planned = plan(recipe, name, runs, ticket, ray, parent, both)
+    planned = replace(planned, drift=tuple(drift), warnings=(line,) if line else ())
     return _with_own_folder(planned, f"those of run '{again.id}' stay")
 
 

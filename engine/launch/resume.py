@@ -16,6 +16,7 @@ from engine.checkpoints.ownership import Stamp, checkpoint_folder, read_stamp, t
 from engine.checkpoints.step_folders import WantedFiles, complete_steps, step_of
 from engine.history.train_log import read_steps
 from engine.host.surroundings import changed_files, changes, surroundings
+from engine.launch.drift import describe_drift, select_drift, software_drift
 from engine.launch.kept_data import find_copy, kept_overrides
 from engine.launch.launcher import start_supervisor
 from engine.launch.ray_target import chosen_cluster, recipe_to_resume
@@ -116,6 +117,8 @@ def _begin(
     jsonl.write_json(run.manifest, {**raw, "attempts": [*raw["attempts"], attempt]})
     clear_requests(run)
     log_event(run, "resume", attempt=number, from_step=step, changes=attempt["changes_since"])
+    if drift := select_drift(attempt["changes_since"]):
+        log_event(run, "drift", since={"attempt": number - 1}, changes=drift)
     for warning in warnings:
         log_event(run, "warning", message=warning)
     write_state(
@@ -171,7 +174,7 @@ def resume_plan(run: RunDir, from_step: int | None = None) -> tuple[Resumed, lis
     _require_own_code(run)
     step, checkpoint = starting_point(run, manifest, state, from_step)
     attempt = _next_attempt(run, manifest, step, checkpoint)
-    raw_warnings = (*_changed(run, manifest, attempt["surroundings"]), *_gap(run, step))
+    raw_warnings = (*_changed(run, manifest, attempt), *_gap(run, step))
     warnings = tuple(jsonl.line(warning) or "" for warning in raw_warnings)
     return Resumed(step, attempt["number"], warnings), attempt["argv"]
 
@@ -256,7 +259,7 @@ def _first_command(run: RunDir, manifest: dict[str, Any]) -> list[str]:
 
 def _warnings(run: RunDir, manifest: dict[str, Any], attempt: dict[str, Any]) -> Iterator[str]:
     """Warnings about this attempt. Writes the recipe that it will read."""
-    yield from _changed(run, manifest, attempt["surroundings"])
+    yield from _changed(run, manifest, attempt)
     if manifest.get("config"):
         files.write_atomic(run.recipe, pinned_recipe(manifest["config"]))
         yield from _moved_defaults(run, manifest)
@@ -277,8 +280,11 @@ def _require_expected_data(run: RunDir, manifest: dict[str, Any], now: dict[str,
         )
 
 
-def _changed(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    """Warnings about files that changed since the launch."""
+def _changed(run: RunDir, manifest: dict[str, Any], attempt: dict[str, Any]) -> Iterator[str]:
+    """Warnings about software that changed since the last attempt, and files since the launch."""
+    now, software = attempt["surroundings"], software_drift(attempt["changes_since"])
+    if line := describe_drift(f"attempt {attempt['number'] - 1}", software):
+        yield line
     for path in changed_files(manifest, now, "recipe_file"):
         yield (
             f"{path} changed since the launch; the run keeps the values it was launched with "

@@ -1,0 +1,74 @@
+"""How software, code and data differ from those of the run that is repeated or continued."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.host.surroundings import changes, surroundings
+from engine.recipe.places import data_files
+from engine.recipe.recipe import Recipe
+from engine.runs.rundir import RunDir
+
+Change = Mapping[str, Any]
+"""``what`` differs, and its values ``before`` and ``after``, as ``surroundings.changes`` has it."""
+
+_PACKAGES = "environment.packages."
+_SOFTWARE = (_PACKAGES, "environment.python", "git.commit", "git.dirty")
+_FILES = ("data", "code", "reward_inputs", "tools", "model")
+_HASHES = (".sha256", ".sampled_sha256")
+
+
+def find_drift(run: RunDir, recipe: Recipe) -> list[Change]:
+    """The differences between the launch of ``run`` and a launch of ``recipe`` now.
+
+    Data files that ``recipe`` does not use are left out.
+    """
+    manifest = run.read_manifest()
+    used = {str(path) for path in data_files(recipe)}
+    paths = {part: [Path(name) for name in manifest.get(part) or ()] for part in _FILES}
+    data = [path for path in paths.pop("data") if str(path) in used]
+    before = {**manifest, "data": {str(p): manifest["data"][str(p)] for p in data}}
+    return select_drift(changes(before, surroundings(Path.cwd(), None, data, **paths)))
+
+
+def select_drift(differences: Iterable[Change]) -> list[Change]:
+    """The differences that can change what is learned: software, and contents of files."""
+    return [change for change in differences if _matters(str(change["what"]))]
+
+
+def describe_drift(since: str, drift: Iterable[Change]) -> str | None:
+    """One line about the differences from ``since``, such as a run; None if there are none."""
+    parts = list(_phrases(list(drift)))
+    return f"differs from {since}: {'; '.join(parts)}" if parts else None
+
+
+def software_drift(drift: Iterable[Change]) -> list[Change]:
+    """The differences that are not those of files."""
+    return [change for change in drift if str(change["what"]).startswith(_SOFTWARE)]
+
+
+def _matters(what: str) -> bool:
+    is_file = what.partition(".")[0] in _FILES and what.endswith(_HASHES)
+    return is_file or what.startswith(_SOFTWARE)
+
+
+def _phrases(drift: list[Change]) -> Iterator[str]:
+    for change in drift:
+        what, before, after = str(change["what"]), change["before"], change["after"]
+        if what.startswith(_PACKAGES):
+            yield f"{what.removeprefix(_PACKAGES)} {before or 'none'} -> {after or 'none'}"
+        elif what == "environment.python":
+            yield f"Python {before} -> {after}"
+        elif what == "git.commit":
+            yield f"commit {_short(before)} -> {_short(after)}"
+        elif what == "git.dirty":
+            yield "uncommitted changes" if after else "no uncommitted changes any more"
+        else:
+            path = what.partition(".")[2].rpartition(".")[0]
+            yield f"{path} {'changed' if after else 'is gone'}"
+
+
+def _short(commit: object) -> str:
+    return str(commit)[:9] if commit else "none"

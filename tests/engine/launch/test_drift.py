@@ -1,0 +1,118 @@
+"""Differences from the run that is repeated or continued, as a line and as an event."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.base import jsonl
+from engine.launch.drift import describe_drift, select_drift
+from engine.launch.launcher import launch, manifest, plan
+from engine.launch.plan_launch import plan_launch, recipe_for_launch
+from engine.launch.resume import resume
+from engine.recipe.frozen import pinned_recipe
+from engine.recipe.recipe import load_recipe
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, write_state
+from engine.runs.trust import vouch
+from tests.paths import ROOT
+from tests.waiting import ended
+
+CONFIG = """
+grubrics: {kind: grpo, device: cpu}
+algorithm: {adv_estimator: grpo}
+data: {train_files: train.jsonl, val_files: val.jsonl, train_batch_size: 4}
+trainer: {default_local_dir: checkpoints, resume_mode: disable, total_training_steps: 8}
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
+    """A run that failed before its first step, launched with another torch."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    (tmp_path / "try.yaml").write_text(CONFIG)
+    for name in ("train.jsonl", "val.jsonl"):
+        (tmp_path / name).write_text("{}\n")
+    made = RunDir(tmp_path / "runs" / "first")
+    contents = manifest(plan(load_recipe("try.yaml", [], {}), "first"))
+    contents["environment"]["packages"]["torch"] = "1.0"
+    contents |= {"attempts": [{"number": 1, "argv": ["true"]}]}
+    made.attempt(1).path.mkdir(parents=True)
+    jsonl.write_json(made.manifest, contents)
+    made.recipe.write_text(pinned_recipe(contents["config"]))
+    write_state(made, RunState("failed", total_steps=8))
+    vouch(made)
+    return made
+
+
+def drift_of(run: RunDir) -> dict[str, Any]:
+    (event,) = (event for event in jsonl.read(run.events) if event["event"] == "drift")
+    return event
+
+
+@pytest.mark.row("H11")
+@pytest.mark.waits
+def test_a_repeated_run_says_how_it_differs(run: RunDir) -> None:
+    Path("train.jsonl").write_text("{}\n{}\n")
+    recipe, again = recipe_for_launch(run, [], run.path.parent)
+    planned = plan_launch(recipe, run.path.parent, "second", again=again)
+    (line,) = planned.warnings
+    assert line.startswith("differs from run 'first': train.jsonl changed; torch 1.0 -> ")
+    second = launch(planned)
+    ended(second)
+    event = drift_of(second)
+    assert event["since"]["run"] == "first"
+    assert {change["what"] for change in event["changes"]} == {
+        "data.train.jsonl.sha256",
+        "environment.packages.torch",
+    }
+
+
+def test_data_that_is_not_used_any_more_is_no_drift(run: RunDir) -> None:
+    Path("train.jsonl").write_text("{}\n{}\n")
+    Path("other.jsonl").write_text("{}\n")
+    recipe, again = recipe_for_launch(run, ["data.train_files=other.jsonl"], run.path.parent)
+    planned = plan_launch(recipe, run.path.parent, "second", again=again)
+    assert [change["what"] for change in planned.drift] == ["environment.packages.torch"]
+
+
+@pytest.mark.row("H11")
+@pytest.mark.waits
+def test_a_resumed_run_says_how_it_differs(run: RunDir) -> None:
+    (line,) = resume(run).warnings
+    assert line.startswith("differs from attempt 1: torch 1.0 -> ")
+    ended(run)
+    assert drift_of(run)["since"] == {"attempt": 1}
+
+
+def change(what: str, before: object, after: object) -> dict[str, object]:
+    return {"what": what, "before": before, "after": after}
+
+
+def test_the_line_names_each_difference() -> None:
+    drift = [
+        change("code.reward.py.sha256", "a", "b"),
+        change("data.gone.jsonl.sha256", "a", None),
+        change("environment.packages.verl", None, "0.9.1"),
+        change("environment.python", "3.11.1", "3.11.2"),
+        change("git.commit", "0123456789abcdef", "fedcba9876543210"),
+        change("git.dirty", False, True),
+    ]
+    assert describe_drift("run 'a'", drift) == (
+        "differs from run 'a': reward.py changed; gone.jsonl is gone; verl none -> 0.9.1; "
+        "Python 3.11.1 -> 3.11.2; commit 012345678 -> fedcba987; uncommitted changes"
+    )
+
+
+def test_machine_and_variables_are_no_drift() -> None:
+    machine = [
+        change("hardware.memory", 1, 2),
+        change("environment.variables.WANDB_MODE", None, "offline"),
+        change("data.train.jsonl.rows", 1, 2),
+        change("recipe_file.try.yaml.sha256", "a", "b"),
+    ]
+    assert select_drift(machine) == []
+    assert describe_drift("run 'a'", []) is None
