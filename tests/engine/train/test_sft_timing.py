@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.train import sft_timing
 from engine.train.sft_timing import StepClock, TimedLoader
 
 
@@ -14,7 +13,7 @@ from engine.train.sft_timing import StepClock, TimedLoader
 def clock(monkeypatch: pytest.MonkeyPatch) -> StepClock:
     """Its times are 0, 1, 3, 6, 10, 15, ...: each interval is a second longer."""
     times: Iterator[float] = (n * (n + 1) / 2 for n in range(100))
-    monkeypatch.setattr(sft_timing.time, "perf_counter", lambda: next(times))
+    monkeypatch.setattr("engine.train.sft_timing.time.perf_counter", lambda: next(times))
     return StepClock()
 
 
