@@ -206,12 +206,17 @@ DASHBOARD_NAMES = {
 
 _CRITIC = "only a critic has a value loss (algorithm.adv_estimator=gae); GRPO has no critic"
 _KL = "logged with actor_rollout_ref.actor.use_kl_loss=true"
+_BY_STEP = "SFT logs neither; every value is printed with its step"
+_SAMPLES = "samples are not counted; tokens per second and GPU: perf/throughput"
 _BY_TIME = "recorded by time, not by step: panel machine of watch, and system.jsonl of the run"
 NOT_LOGGED = {
     "train/value_loss": _CRITIC,
     "critic/vf_loss": _CRITIC,
     "train/kl_loss": _KL,
     "actor/kl_loss": _KL,
+    "train/epoch": _BY_STEP,
+    "train/global_step": _BY_STEP,
+    "train/throughput": _SAMPLES,
     "system/gpu_utilization": _BY_TIME,
     "system/memory_usage": _BY_TIME,
 }
