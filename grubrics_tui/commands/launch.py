@@ -113,6 +113,7 @@ def launch(
         bool,
         typer.Option(
             "--deterministic",
+            "--repro",
             help="Repeat a run bit by bit where the hardware can; sets grubrics.deterministic",
         ),
     ] = False,
