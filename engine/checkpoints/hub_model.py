@@ -23,7 +23,7 @@ from engine.base.masking import mask_url
 from engine.checkpoints.model_folder import missing_parts
 from engine.data.hub_library import AnswerError, NoBar, line, read_failure, remote
 from engine.recipe import hub
-from engine.recipe.places import local_folder
+from engine.recipe.places import MAKE_TINY_WORLD, TINY_WORLD, local_folder
 
 _FORMATS = (".safetensors", ".bin")
 """The formats of weights that transformers loads, the preferred one first."""
@@ -31,6 +31,7 @@ _OTHER_FORMATS = (".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".gguf", ".onnx", "
 # The same weights in the layout of Mistral's own programs.
 _SECOND_COPY = "consolidated"
 _SUBFOLDERS = ("additional_chat_templates",)
+_WITHOUT_HUB = f"Without the hub, {MAKE_TINY_WORLD} makes a tiny model: {TINY_WORLD}/model"
 
 Report = Callable[[int, int, str], None]
 """Takes the bytes that are there, all bytes, and the file that is downloaded."""
@@ -76,6 +77,11 @@ def fetch_model(
     the download, ``report`` the progress. UsageError, with what to do, for a model that the hub
     does not give and that is not on this disk.
     """
+    if "/" not in name:
+        raise UsageError(
+            f"'{shorten(name)}' has no owner: give OWNER/NAME, such as Qwen/Qwen2.5-0.5B-Instruct. "
+            f"{_WITHOUT_HUB}"
+        )
     download = _Download(name, env, folder, revision)
     if (variable := hub.is_offline(env)) is not None:
         return download.find_local(f"{variable} disables downloads")
@@ -123,7 +129,8 @@ class _Download:
             place = f"in {self.folder}" if self.folder else "in the hub's cache"
             what = f" at {shorten(self.revision)}" if self.revision else ""
             problem = f"{self.name}{what} is not known to be complete {place}, and {reason}"
-            raise UsageError(with_advice(problem, "With a network, the same command downloads it"))
+            advice = "With a network, the same command downloads it"
+            raise UsageError(with_advice(problem, f"{advice}. {_WITHOUT_HUB}"))
         return HubModel(self.name, folder, note=f"not compared with the hub: {reason}")
 
     def plan(self) -> _Wanted:

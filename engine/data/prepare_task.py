@@ -19,6 +19,7 @@ from engine.data.digests import DigestSet
 from engine.data.own_records import OwnRecords
 from engine.data.records import Record, read_records, require_file
 from engine.data.task_file import TaskFile, prompt_digest
+from engine.tasks.registry import fitting_tasks
 from engine.tasks.task import Example, RecordError, RecordFormat
 
 TRAIN, VALIDATION = "train.parquet", "val.parquet"
@@ -59,7 +60,8 @@ class PrepareOptions:
 class Prepared:
     """What was written; a benchmark is all ``validation``. ``repeats`` counts records whose prompt
     an earlier one has; ``unusable`` those that are no example of the task. ``limits``: what its
-    scorer cannot do here. ``blocked``: what was left out by the block list; None without one."""
+    scorer cannot do here. ``fits``: the tasks that can read the first record. ``blocked``: what was
+    left out by the block list; None without one."""
 
     train: int = 0
     validation: int = 0
@@ -67,6 +69,7 @@ class Prepared:
     unusable: int = 0
     problems: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
+    fits: list[str] | None = None
     blocked: RecordFilter | None = None
 
     @property
@@ -105,7 +108,7 @@ def prepare_task(
     """
     if not 0 < options.val_share < 1:
         raise UsageError(f"--val-share {options.val_share:g} must be between 0 and 1")
-    reader = _Reader(task, partial(task.match_columns, chosen=options.columns), options, report)
+    reader = _Reader(task, partial(_match_columns, task, options.columns), options, report)
     in_files = task.make_records is None
     sources = _sources((*validation, *data), options, in_files=in_files)
     with ExitStack() as stack:
@@ -195,6 +198,16 @@ def _task_file(
     return TaskFile(path, task, facts, options.system)
 
 
+def _match_columns(task: RecordFormat, chosen: Mapping[str, str], record: Record) -> dict[str, str]:
+    """As the task does; the error names the tasks that can read such a record."""
+    try:
+        return task.match_columns(record, chosen)
+    except UsageError as error:
+        fits = " or ".join(fitting_tasks(record))
+        advice = f"Such records fit the task {fits}" if fits else ""
+        raise UsageError(with_advice(error, advice)) from error
+
+
 @contextmanager
 def _folder(path: Path) -> Iterator[None]:
     """The folder exists inside; it and the parents that were made for it do not stay empty."""
@@ -213,12 +226,12 @@ def _folder(path: Path) -> Iterator[None]:
 
 class _Reader:
     """Reads examples of files, of equal prompts the first. ``match`` finds the task's columns among
-    those of a file, or raises UsageError."""
+    those of a record, or raises UsageError."""
 
     def __init__(
         self,
         task: RecordFormat,
-        match: Callable[[Iterable[str]], Mapping[str, str]],
+        match: Callable[[Record], Mapping[str, str]],
         options: PrepareOptions,
         report: Report,
     ) -> None:
@@ -262,7 +275,9 @@ class _Reader:
             raise record
         names = tuple(record)
         if names not in self._columns:
-            self._columns[names] = self._match(names)
+            self._columns[names] = self._match(record)
+        if self.prepared.fits is None:
+            self.prepared.fits = fitting_tasks(record)
         columns = self._columns[names]
         return self._task.read({n: record.get(columns.get(n, "")) for n in self._task.columns})
 

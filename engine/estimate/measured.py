@@ -21,18 +21,22 @@ _RESERVED = "perf/max_memory_reserved_gb"
 
 @dataclass(frozen=True)
 class Measured:
-    """One quantity. ``estimate`` is None where it is unknown; ``note``: what one of them lacks."""
+    """One quantity. ``estimate`` is None where it is unknown; ``note``: what one of them lacks.
+
+    ``is_partial``: the estimate lacks what may be most of the quantity, so its error says nothing.
+    """
 
     name: str
     unit: Unit
     estimate: float | None
     measured: float
     note: str = ""
+    is_partial: bool = False
 
     @property
     def error(self) -> float | None:
         """Estimate / measured - 1: above 0, the estimate was too high."""
-        if self.estimate is None or not self.measured:
+        if self.estimate is None or self.is_partial or not self.measured:
             return None
         return self.estimate / self.measured - 1
 
@@ -72,7 +76,10 @@ def _host(estimate: Estimate, peak: int | None) -> Iterator[Measured]:
     if (sizes := estimate.sizes) is not None:
         on_cpu = sizes.memory.peak.total if estimate.device == "cpu" else 0
         expected = sizes.memory.host.total + on_cpu
-    yield Measured("host memory", "bytes", expected, peak, "estimate: without Python and Ray")
+    is_partial = estimate.device == "cpu" and expected is not None
+    note = "estimate: without Python and Ray"
+    note += ", which may be most of the host memory of a CPU run" if is_partial else ""
+    yield Measured("host memory", "bytes", expected, peak, note, is_partial)
 
 
 def _checkpoint(run: RunDir, estimate: Estimate) -> Iterator[Measured]:

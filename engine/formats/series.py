@@ -16,7 +16,8 @@ from engine.history.metrics import (
     SIBLINGS,
     canonical,
 )
-from engine.runs.rundir import RunDir, find_run
+from engine.runs.rundir import RunDir, find_run_not_file
+from engine.runs.state import describe, observed_state
 
 if TYPE_CHECKING:  # numpy: ``is_external`` does without.
     from collections.abc import Sequence
@@ -38,15 +39,26 @@ def read_columns(
     from engine.history.columns import Batch, Columns
 
     wanted = {name for metric in metrics for name in meanings_of(metric)}
-    path = Path(run_or_path)
     if not is_external(run_or_path):
-        run = RunDir(path) if path.is_dir() else find_run(root, run_or_path)
-        return Columns.read(run.train_log, wanted)
-    columns, steps = Columns(), require_steps(path, as_format)
+        return Columns.read(_find_run(run_or_path, root).train_log, wanted)
+    columns, steps = Columns(), require_steps(Path(run_or_path), as_format)
     while part := list(islice(steps, _STEPS_AT_ONCE)):
         batch = Batch.from_steps(part)
         columns.merge(batch.with_metrics(wanted, columns.names) if wanted else batch)
     return columns
+
+
+def _find_run(run_or_path: str, root: Path) -> RunDir:
+    path = Path(run_or_path)
+    return RunDir(path) if path.is_dir() else find_run_not_file(root, run_or_path)
+
+
+def explain_no_steps(run_or_path: str, root: Path) -> str:
+    """What to say of a run or log that has no values; of a run, with its state."""
+    if is_external(run_or_path):
+        return "no step was logged"
+    state = observed_state(_find_run(run_or_path, root))
+    return f"no step was logged{'' if state.has_ended else ' yet'} ({describe(state)})"
 
 
 def is_external(run_or_path: str) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base import files, jsonl
-from engine.base.errors import UsageError
+from engine.base.errors import UsageError, with_advice
 from engine.base.masking import mask_url
 from engine.base.parquet import pa, pq
 from engine.checkpoints.model_folder import missing_parts
@@ -38,13 +38,13 @@ from engine.data.prepare_task import (
 from engine.data.records import SUFFIXES, read_records, require_file, require_utf8
 from engine.estimate.model_shape import context_of
 from engine.host.environment import gpus
+from engine.launch.config_templates import GRPO, JUDGED, REWARD, SCORED, SFT, TOOLS
 from engine.own_reward.files import find_function
 from engine.own_reward.function import TASK, RewardFunction
-from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
 from engine.recipe import hub
 from engine.recipe.config_files import CONFIG_DIR
-from engine.recipe.places import is_hub_name, local_folder
-from engine.tasks.registry import find_format, find_task
+from engine.recipe.places import MAKE_TINY_WORLD, TINY_WORLD, is_hub_name, local_folder
+from engine.tasks.registry import find_format, find_task, fitting_tasks
 from engine.tasks.rows import ROWS
 
 DEFAULT_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
@@ -55,116 +55,29 @@ _SEQUENCE = 1024
 """Tokens of a conversation, or of a prompt and its response."""
 _GRPO_COLUMNS = ("prompt", "data_source", "reward_model", "extra_info")
 
-_SFT = """\
-# SFT on {comment}. All values: grubrics-tui config {name}
-grubrics:
-  kind: sft
-  device: {device}
-  description: SFT on {comment}
 
-model:
-  path: {model} # a folder, or a name on the Hugging Face hub
+@dataclass(frozen=True)
+class Words:
+    """How errors name what is given: the options of ``init``, or the fields of a form.
 
-lora:
-  r: {lora_rank} # 0: full fine-tuning
+    ``task`` is what to do to have ``{data}`` scored by ``{task}``; ``options`` are those of the
+    command, so that the errors about data can name them.
+    """
 
-data:
-  train_file: {data}
-  max_seq_length: {sequence}
+    name: str = "--name"
+    scoring: str = "--task or --reward"
+    task: str = "grubrics-tui init {data} --task {task}"
+    options: tuple[str, ...] = ("--column",)
 
-training:
-  output_dir: checkpoints/{name} # the trained model is in final/
-  num_train_epochs: 1
-  per_device_train_batch_size: 4
-  learning_rate: {sft_rate}
-  bf16: {bf16}
-  save_steps: -1 # only at the end
-  seed: 1
-
-logging:
-  project: {name}
-  run_name: {name}
-"""
-
-_GRPO = """\
-# GRPO on {comment}. All values: grubrics-tui config {name}
-grubrics:
-  kind: grpo
-  device: {device}
-  description: GRPO on {comment}
-  seed: 1
-
-{reward}
-
-data:
-  train_files: {data}
-  val_files: {validation}
-  train_batch_size: 8
-  max_prompt_length: {prompt}
-  max_response_length: {response}
-
-actor_rollout_ref:
-  model:
-    path: {model} # a folder, or a name on the Hugging Face hub
-  actor:
-    ppo_mini_batch_size: 8 # one update per step
-    ppo_micro_batch_size_per_gpu: 4
-    optim:
-      lr: 1.0e-6
-  rollout:
-    name: {engine}
-    tensor_model_parallel_size: 1
-    n: 8 # responses per prompt; their spread is what GRPO learns from
-    log_prob_micro_batch_size_per_gpu: 4{tools}
-  ref:
-    log_prob_micro_batch_size_per_gpu: 4
-
-algorithm:
-  adv_estimator: grpo
-
-trainer:
-  total_epochs: 1
-  n_gpus_per_node: 1
-  project_name: {name}
-  experiment_name: {name}
-  default_local_dir: checkpoints/{name}
-  test_freq: 10
-  save_freq: 50
-  logger: [console]
-"""
-
-_TOOLS = """
-    agent:
-      default_agent_loop: tool_agent
-    multi_turn:
-      function_tool_path: {tools} # functions with @function_tool
-      format: hermes # how the model writes a call; docs/tools.md lists others
-      max_assistant_turns: 4"""
-
-_JUDGED = """\
-judge:
-  provider: openai # or azure; docs/data.md has the credentials
-  model: gpt-5-mini
-  timeout_s: 300 # a reasoning model takes minutes
-  max_tokens: 16000 # its thinking counts too
-
-reward_config:
-  use_contrastive: {contrastive} # as the file was prepared"""
-
-_SCORED = """\
-reward:
-  custom_reward_function:
-    path: {path}"""
-
-_REWARD = '''\
-"""Scores a response to a row of {data}."""
+    def score(self, data: Path) -> str:
+        return self.task.format(data=shlex.quote(str(data)), task=_QUESTIONS)
 
 
-def compute_score(data_source, solution_str, ground_truth, extra_info):
-    """1 if the last line of the response is the ground truth, else 0."""
-    lines = solution_str.strip().splitlines() or [""]
-    return float(lines[-1].strip() == str(ground_truth).strip())
-'''
+_WORDS = Words()
+_PLAIN_PROMPTS = (
+    "the prompts are the records' own: unlike those of a task, they do not say how to write the "
+    "answer"
+)
 
 
 @dataclass(frozen=True)
@@ -174,6 +87,7 @@ class NewConfig:
 
     ``missing``: the validation file that the config names and that does not exist yet.
     ``prepared``: what was written beside ``data``; None for a file that could be used as it was.
+    ``note``: what is to be known about the prompts that were prepared, or empty.
     """
 
     name: str
@@ -182,6 +96,7 @@ class NewConfig:
     reward: Path | None = None
     missing: Path | None = None
     prepared: Prepared | None = None
+    note: str = ""
 
 
 def write_config(
@@ -194,6 +109,7 @@ def write_config(
     tools: Path | None = None,
     columns: Sequence[str] = (),
     report: Report = report_nothing,
+    words: Words = _WORDS,
 ) -> NewConfig:
     """Write ``configs/NAME.yaml`` for ``data``; ``name`` is by default the file's stem, or of
     ``train.parquet`` its folder's name.
@@ -209,30 +125,33 @@ def write_config(
         if is_scored:
             require_file(data)
         is_on_hub = HubSource.parse(str(data)) is not None
-        advice = f"; for a data set of the hub, add --task {_QUESTIONS}" if is_on_hub else ""
-        raise UsageError(f"{data} is not a file; give a .jsonl or .parquet file{advice}")
-    name = _config_name(data, name)
-    template, scoring, written, is_ready = _SFT, "", None, True
+        advice = f"; for a data set of the hub: {words.score(data)}" if is_on_hub else ""
+        raise UsageError(
+            f"{data} is not a file; give a .jsonl or .parquet file, or with {words.scoring} also "
+            f"{', '.join(sorted({*SUFFIXES} - {'.jsonl', '.parquet'}))}{advice}"
+        )
+    name = _config_name(data, name, words)
+    template, scoring, written, is_ready = SFT, "", None, True
     if is_scored:
-        template, scoring = _GRPO, _named_scoring(task, reward)
-        is_ready = _is_for_grpo(data)
+        template, scoring = GRPO, _named_scoring(task, reward)
+        is_ready = _is_for_grpo(data, words)
     elif data.suffix != ".parquet":
-        _check_messages(data)
+        _check_messages(data, words)
     elif _holds_conversations(data):
         pass
-    elif _read_has_gold(data):
-        template, scoring = _GRPO, _JUDGED.format(contrastive=_read_contrastive(data))
+    elif _read_has_gold(data, words):
+        template, scoring = GRPO, JUDGED.format(contrastive=_read_contrastive(data))
     else:
         written = Path("rewards", f"{name}.py")
-        template, scoring = _GRPO, _SCORED.format(path=_quote(written))
+        template, scoring = GRPO, SCORED.format(path=_quote(written))
     if tools is not None:
         _check_tools(tools, template)
     path = CONFIG_DIR / f"{name}.yaml"
     if path.exists():
-        raise UsageError(f"{path} exists; choose another name with --name")
+        raise UsageError(f"{path} exists; choose another {words.name}")
     prepared = None
     if not is_ready:
-        data, prepared = _prepare(data, name, task, columns, report)
+        data, prepared = _prepare(data, name, task, columns, report, words)
     elif columns:
         raise UsageError(f"--column {columns[0]}: {data} is not prepared, so no column is chosen")
     on_gpu, validation = bool(gpus()), _find_validation(data)
@@ -249,14 +168,15 @@ def write_config(
         sft_rate="2.0e-4" if on_gpu else "2.0e-5",
         validation=_quote(validation),
         reward=scoring,
-        tools="" if tools is None else _TOOLS.format(tools=_quote(tools)),
+        tools="" if tools is None else TOOLS.format(tools=_quote(tools)),
         **_lengths(context_of(model, os.environ)),
     )
     if written is not None and not written.exists():
-        _write(written, _REWARD.format(data=_plain(data)))
+        _write(written, REWARD.format(data=_plain(data)))
     _write(path, config)
-    missing = validation if template is _GRPO and not validation.is_file() else None
-    return NewConfig(name, path, data, written, missing, prepared)
+    missing = validation if template is GRPO and not validation.is_file() else None
+    note = _PLAIN_PROMPTS if prepared is not None and reward is not None else ""
+    return NewConfig(name, path, data, written, missing, prepared, note)
 
 
 def describe_data(data: Path) -> str:
@@ -268,14 +188,13 @@ def describe_data(data: Path) -> str:
         return "records of a function: GRPO; name a task, or the file of your reward function"
     if not data.exists() and HubSource.parse(str(data)) is not None:
         return "a data set of the hub: GRPO; name a task, or the file of your reward function"
-    if data.suffix == ".parquet" and data.is_file():
-        columns = _schema(data).names
-    else:
-        columns = next((list(record) for _, record in read_records(data)), [])
+    record = next((record for _, record in read_records(data)), {})
+    columns = list(record) or (_schema(data).names if data.suffix == ".parquet" else [])
     if holds_conversations(columns) and "reward_model" not in columns:
         return "conversations: SFT, which scores no answers"
     if "reward_model" not in columns:
-        advice = f", such as {_QUESTIONS}" if _holds_questions(columns) else ""
+        fits = fitting_tasks(record)
+        advice = f", such as {fits[0]}" if fits else ""
         named = ", ".join(columns[:_NAMED_COLUMNS]) or "no columns"
         return f"records with {named}: GRPO; name a task{advice}, or the file of your reward"
     if _read_has_gold(data):
@@ -321,20 +240,32 @@ def _is_source(data: Path, task: str | None) -> bool:
 
 
 def _prepare(
-    data: Path, name: str, task: str | None, columns: Sequence[str], report: Report
+    data: Path, name: str, task: str | None, columns: Sequence[str], report: Report, words: Words
 ) -> tuple[Path, Prepared]:
     """Write the files of the task, or for an own reward function, to ``data/NAME``."""
     folder = Path("data", name)
     train = folder / TRAIN
     if train.exists():
         raise UsageError(
-            f"{train} exists; give it instead of {data}, or choose another name with --name"
+            f"{train} exists; give it instead of {data}, or choose another {words.name}"
         )
     chosen = find_format(ROWS.name if task is None else task)
-    inputs = find_inputs([data], HubChoice(), os.environ)
-    chosen_columns = parse_columns(columns, list(chosen.columns))
-    options = PrepareOptions(folder, chosen_columns, names=inputs.names)
-    return train, prepare_task(chosen, inputs.paths, [], options, report)
+    try:
+        inputs = find_inputs([data], HubChoice(), os.environ)
+        chosen_columns = parse_columns(columns, list(chosen.columns))
+        options = PrepareOptions(folder, chosen_columns, names=inputs.names)
+        return train, prepare_task(chosen, inputs.paths, [], options, report)
+    except UsageError as error:
+        raise _with_command(error, data, chosen.name, words) from error
+
+
+def _with_command(error: UsageError, data: Path, task: str, words: Words) -> UsageError:
+    """The error, with the command that has the options which it names."""
+    named = set(re.findall(r"(?<!\S)--[a-z-]+", str(error))) - {*words.options}
+    if not named:
+        return error
+    command = f"grubrics-tui prepare {shlex.quote(str(data))} --task {task}"
+    return UsageError(with_advice(error, f"The command for {min(named)}: {command}"))
 
 
 def _lengths(context: int) -> dict[str, str]:
@@ -348,7 +279,7 @@ def _lengths(context: int) -> dict[str, str]:
 
 def _check_tools(tools: Path, template: str) -> None:
     """UsageError for a file that declares no tools, and for SFT, which calls none."""
-    if template is _SFT:
+    if template is SFT:
         raise UsageError("--tools: SFT calls no tools; give it conversations that have the calls")
     try:
         text = files.read_regular(tools).decode(errors="replace")
@@ -358,13 +289,13 @@ def _check_tools(tools: Path, template: str) -> None:
         raise UsageError(f"--tools {tools}: no function has @function_tool (docs/tools.md)")
 
 
-def _config_name(data: Path, name: str | None) -> str:
+def _config_name(data: Path, name: str | None, words: Words) -> str:
     if name is None:
         # ``prepare`` writes data/NAME/train.parquet.
         stem = data.absolute().parent.name if data.name == "train.parquet" else data.stem
         return re.sub(r"[^\w-]+", "-", stem, flags=re.ASCII).strip("-") or "config"
     if not re.fullmatch(r"[\w.-]+", name, re.ASCII):
-        raise UsageError(f"--name {name!r}: use letters, digits, '.', '_' and '-'")
+        raise UsageError(f"{words.name} {name!r}: use letters, digits, '.', '_' and '-'")
     return name
 
 
@@ -373,14 +304,14 @@ def _named_scoring(task: str | None, reward: str | None) -> str:
     if task is not None and reward is not None:
         raise UsageError("--task and --reward both score the answers; give one of them")
     if task is not None:
-        return _SCORED.format(path=f"{TASK}{find_task(task).name}")
+        return SCORED.format(path=f"{TASK}{find_task(task).name}")
     assert reward is not None
     file, _, function = reward.rpartition(":")
     if not file or not function.isidentifier():
         file, function = reward, ""
     function = find_function(Path(file), function or None)
     named = "" if function == RewardFunction.name else f"\n    name: {function}"
-    return _SCORED.format(path=_quote(file)) + named
+    return SCORED.format(path=_quote(file)) + named
 
 
 def _write(path: Path, text: str) -> None:
@@ -410,12 +341,12 @@ def _describe_file(data: Path) -> str:
     return folder + _plain(data)
 
 
-def _check_messages(data: Path) -> None:
+def _check_messages(data: Path, words: Words) -> None:
     """UsageError unless the file has conversations; it says what the file may be good for."""
     if data.suffix.lower() in SUFFIXES and data.suffix != ".jsonl":
         raise UsageError(
             f"{data}: SFT reads JSONL or parquet with 'messages' (docs/data.md)"
-            f"{_for_questions(data)}"
+            f"{_for_questions(data, words)}"
         )
     with files.open_regular(data) as handle:
         record = jsonl.parse_line(handle.readline())
@@ -424,7 +355,7 @@ def _check_messages(data: Path) -> None:
         raise UsageError(f"{data}: line 1 is not a JSON object; SFT reads JSONL (docs/data.md)")
     if "messages" not in record:
         keys = ", ".join(sorted(record)[:8]) or "no keys"
-        advice = _for_questions(data) if _holds_questions(record) else ""
+        advice = _for_questions(data, words) if _holds_questions(record) else ""
         raise UsageError(f"{data}: line 1 has {keys}; SFT needs 'messages' (docs/data.md){advice}")
 
 
@@ -434,17 +365,16 @@ def _holds_questions(columns: Collection[str]) -> bool:
     return all(any(name in columns for name in column.names) for column in required)
 
 
-def _for_questions(data: Path) -> str:
-    command = f"grubrics-tui init {shlex.quote(str(data))} --task {_QUESTIONS}"
-    return f". For GRPO on questions and answers: {command}"
+def _for_questions(data: Path, words: Words) -> str:
+    return f". For GRPO on questions and answers: {words.score(data)}"
 
 
-def _is_for_grpo(data: Path) -> bool:
+def _is_for_grpo(data: Path, words: Words) -> bool:
     """Whether the file is in GRPO's format: its rows have a reward model, and no column is missing.
     Records of any other form are prepared."""
     if data.suffix != ".parquet" or "reward_model" not in _schema(data).names:
         return False
-    _read_has_gold(data)
+    _read_has_gold(data, words)
     return True
 
 
@@ -461,14 +391,15 @@ def _schema(data: Path) -> pa.Schema:
         raise UsageError(f"{data}: {error}") from error
 
 
-def _read_has_gold(data: Path) -> bool:
+def _read_has_gold(data: Path, words: Words = _WORDS) -> bool:
     """Whether the rows have gold scores. UsageError if columns of verl's format are missing."""
     schema = _schema(data)
     missing = [column for column in _GRPO_COLUMNS if column not in schema.names]
     if missing:
         raise UsageError(
             f"{data}: no column {', '.join(missing)}; GRPO needs {', '.join(_GRPO_COLUMNS)} "
-            f"(docs/rewards.md){_for_questions(data) if _holds_questions(schema.names) else ''}"
+            f"(docs/rewards.md)"
+            f"{_for_questions(data, words) if _holds_questions(schema.names) else ''}"
         )
     extra_info = schema.field("extra_info").type
     return bool(pa.types.is_struct(extra_info)) and extra_info.get_field_index("gold_scores") >= 0

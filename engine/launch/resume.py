@@ -13,7 +13,7 @@ from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.checkpoints.find import check_checkpoint
 from engine.checkpoints.ownership import Stamp, checkpoint_folder, read_stamp, taken
-from engine.checkpoints.step_folders import WantedFiles, complete_steps, step_of
+from engine.checkpoints.step_folders import WantedFiles, complete_steps, step_of, written_steps
 from engine.history.train_log import read_steps
 from engine.host.surroundings import changed_files, changes, surroundings
 from engine.launch.drift import describe_drift, select_drift, software_drift
@@ -45,6 +45,8 @@ class Resumed:
     warnings: tuple[str, ...]
 
 
+_NAMED_CHECKPOINTS = 4
+
 Source = tuple[RunDir, int | None]
 """A run, and the step of the checkpoint to resume from; None: its last complete one."""
 
@@ -52,13 +54,19 @@ Source = tuple[RunDir, int | None]
 def find_resumable(root: Path, run_or_checkpoint: str, from_step: int | None) -> Source:
     """The run below ``root`` by its ID or by one of its checkpoints, ``FOLDER/global_step_N``.
 
-    UsageError for an unknown run, for a folder of checkpoints without the mark of its run, and for
-    two different steps.
+    UsageError for an unknown run, for a path that is no checkpoint, for a folder of checkpoints
+    without the mark of its run, and for two different steps.
     """
     path = Path(run_or_checkpoint)
     step = step_of(path)
     if step is None or not path.is_dir():
-        return find_run(root, run_or_checkpoint), from_step
+        try:
+            return find_run(root, run_or_checkpoint), from_step
+        except UsageError:
+            is_path = "/" in run_or_checkpoint or path.is_dir()
+            if is_path and not RunDir(path).manifest.exists():
+                raise _no_checkpoint(path) from None
+            raise
     stamp = read_stamp(path.parent)
     if stamp is None:
         raise UsageError(
@@ -68,6 +76,16 @@ def find_resumable(root: Path, run_or_checkpoint: str, from_step: int | None) ->
     if from_step not in (None, step):
         raise UsageError(f"--from {from_step} and {path.name} are different steps. Give one")
     return find_run(root, stamp.run), step
+
+
+def _no_checkpoint(path: Path) -> UsageError:
+    """The error for a path that is neither a run nor a checkpoint, with the checkpoints there."""
+    is_parent = path.is_dir() and step_of(path) is None
+    present = written_steps(path if is_parent else path.parent)
+    missing = "no such checkpoint" if step_of(path) is not None else "no such run or checkpoint"
+    problem = f"{path} is no checkpoint" if path.exists() else f"{path}: {missing}"
+    shown = [str(folder) for folder in present.values()][-_NAMED_CHECKPOINTS:]
+    return UsageError(f"{problem}; give {' or '.join(shown) or 'RUN, or FOLDER/global_step_N'}")
 
 
 def resume(run: RunDir, from_step: int | None = None) -> Resumed:

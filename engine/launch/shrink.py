@@ -12,10 +12,16 @@ from engine.checkpoints.model_folder import missing_parts, parameter_count
 from engine.findings.finding import Change
 from engine.host.environment import gpus
 from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
-from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
 from engine.recipe.compose import on_cpu
 from engine.recipe.curriculum import KEY as CURRICULUM
-from engine.recipe.places import is_hub_name, local_folder, lora_rank, model_name
+from engine.recipe.places import (
+    MAKE_TINY_WORLD,
+    TINY_WORLD,
+    is_hub_name,
+    local_folder,
+    lora_rank,
+    model_name,
+)
 from engine.recipe.recipe import Recipe
 from engine.recipe.unread import is_never_read
 from engine.runs.kinds import ByKind

@@ -84,9 +84,7 @@ def find_function(file: Path, name: str | None) -> str:
         return public[0]
     has = ", ".join(public[:8]) or "none"
     close = nearest(wanted, public) or "FUNCTION"
-    raise UsageError(
-        f"{file} has no function '{wanted}' (it has {has}); name it: --reward {file}:{close}"
-    )
+    raise UsageError(f"{file} has no function '{wanted}' (it has {has}); name it: {file}:{close}")
 
 
 def _assigned_names(tree: ast.Module) -> Iterator[str]:

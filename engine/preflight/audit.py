@@ -77,4 +77,4 @@ def _judge(audit: Audit, function: RewardFunction, command: str) -> Check:
     )
     best = audit.best_constant
     constant = f"; always answering {best.answer} scores {best.mean:.3g}" if best else ""
-    return ok(ID, message + constant)
+    return ok(ID, "; ".join((message + constant, *audit.notes())))

@@ -13,7 +13,6 @@ from engine.checkpoints.ownership import STAMP, Stamp, asked_step, objection, re
 from engine.checkpoints.step_folders import WantedFiles, complete_steps, written_steps
 from engine.own_reward.code_fingerprints import code_values, data_values, tool_values
 from engine.preflight.check import Check, Subject, fail, summary, warn
-from engine.preflight.dataset import MAKE_TINY_WORLD, TINY_WORLD
 from engine.recipe import hub
 from engine.recipe.config_files import config_names
 from engine.recipe.frozen import (
@@ -22,7 +21,14 @@ from engine.recipe.frozen import (
     training_fingerprint,
     training_values,
 )
-from engine.recipe.places import checkpoint_dir, is_hub_name, local_folder, model_name
+from engine.recipe.places import (
+    MAKE_TINY_WORLD,
+    TINY_WORLD,
+    checkpoint_dir,
+    is_hub_name,
+    local_folder,
+    model_name,
+)
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.scoring import asks_judge
 from engine.recipe.secrets import VARIABLES

@@ -23,14 +23,12 @@ from engine.preflight.conversations import (
 )
 from engine.preflight.demands import check_hashes
 from engine.preflight.samples import SPLITS, split_files
-from engine.recipe.places import data_files
+from engine.recipe.places import MAKE_TINY_WORLD, TINY_WORLD, data_files
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
 from engine.runs.kinds import GRPO, SFT
 
 ID = "parquet"
-TINY_WORLD = Path("data/tiny")
-MAKE_TINY_WORLD = "python -m engine.data.tiny_world"
 _READ_COLUMNS = ("prompt", "extra_info")
 _REQUIRED_FIELDS = {"prompt": ("role", "content"), "reward_model": ("ground_truth",)}
 """The fields that verl reads of every row; it stops where one is missing."""

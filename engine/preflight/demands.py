@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from engine.base.files import content_hash
 from engine.base.values import format_config_value
@@ -16,6 +17,7 @@ _HELP = "restore the file, or change the value once you know why the data differ
 NO_SILENT_DEFAULTS = "grubrics.no_silent_defaults"
 EXPECT_DATA = "grubrics.expect_data"
 
+_SEED, _DATA_SEED = "grubrics.seed", "data.seed"
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 _LEARNING: Mapping[str, Sequence[tuple[str, ...]]] = {
     GRPO.name: (
@@ -29,15 +31,15 @@ _LEARNING: Mapping[str, Sequence[tuple[str, ...]]] = {
         ("data.max_response_length",),
         (f"{_ROLLOUT}.n",),
         (f"{_ROLLOUT}.temperature", "grubrics.temperature_schedule.initial"),
-        ("trainer.total_training_steps", "trainer.total_epochs"),
-        ("grubrics.seed",),
-        ("data.seed",),
+        ("trainer.total_epochs", "trainer.total_training_steps"),
+        (_SEED,),
+        (_DATA_SEED,),
     ),
     SFT.name: (
         ("training.learning_rate",),
         ("training.per_device_train_batch_size",),
         ("training.gradient_accumulation_steps",),
-        ("training.max_steps", "training.num_train_epochs"),
+        ("training.num_train_epochs", "training.max_steps"),
         ("training.warmup_ratio",),
         ("training.weight_decay",),
         ("training.seed",),
@@ -45,25 +47,30 @@ _LEARNING: Mapping[str, Sequence[tuple[str, ...]]] = {
         ("data.max_seq_length",),
     ),
 }
-"""The values that decide what is learned. One of several keys in a row is enough."""
+"""The values that decide what is learned. One key of a row is enough. Null is no value."""
 
 
-def silent_defaults(recipe: Recipe) -> list[str]:
-    """The keys that decide what is learned and that nobody has set."""
-    return [
-        keys[0]
-        for keys in _LEARNING[recipe.kind.name]
-        if not any(recipe.is_chosen(key) for key in keys)
-    ]
+def silent_defaults(recipe: Recipe) -> dict[str, Any]:
+    """The keys that decide what is learned and that nobody has set, with the values to set."""
+    rows = _LEARNING[recipe.kind.name]
+    silent = [keys[0] for keys in rows if not any(_is_set(recipe, key) for key in keys)]
+    values = {key: recipe.get(key) for key in silent}
+    if values.get(_DATA_SEED, 0) is None:
+        values[_DATA_SEED] = recipe.get(_SEED)
+    return values
+
+
+def _is_set(recipe: Recipe, key: str) -> bool:
+    return recipe.is_chosen(key) and recipe.get(key) is not None
 
 
 def check_defaults(recipe: Recipe, check_id: str) -> Iterator[Check]:
     """Fail for defaults that nobody has set, if the config forbids them."""
-    silent = silent_defaults(recipe) if recipe.get(NO_SILENT_DEFAULTS) else []
+    silent = silent_defaults(recipe) if recipe.get(NO_SILENT_DEFAULTS) else {}
     if silent:
-        values = [f"{key}={format_config_value(recipe.get(key))}" for key in silent]
+        values = [f"{key}={format_config_value(value)}" for key, value in silent.items()]
         message = f"{recipe.path}: {NO_SILENT_DEFAULTS}: {', '.join(silent)} not set"
-        yield fail(check_id, f"{message}; the defaults are in the fix", " ".join(values))
+        yield fail(check_id, f"{message}; the fix has values for them", " ".join(values))
 
 
 def check_hashes(recipe: Recipe, check_id: str) -> Iterator[Check]:

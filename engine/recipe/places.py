@@ -9,6 +9,10 @@ from pathlib import Path
 from engine.recipe import hub
 from engine.recipe.recipe import Recipe
 
+TINY_WORLD = Path("data/tiny")
+MAKE_TINY_WORLD = "python -m engine.data.tiny_world"
+"""Makes the demo's data and its tiny model, without a network."""
+
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from engine.base.errors import nearest
@@ -21,7 +22,16 @@ _SEVERITIES = f"{', '.join(ALARMS[:-1])} and {ALARMS[-1]}"
 CONFIG_VERSION = 1
 """The only version of configs so far. A change that gives a key another meaning needs the next."""
 
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{8,64}$")]
+
+def _require_sha256(text: str) -> str:
+    if re.fullmatch(r"[0-9a-fA-F]{8,64}", text):
+        return text
+    raise PydanticCustomError(
+        "sha256", "give the 64 hex digits of a SHA-256, or its first 8 or more: sha256sum FILE"
+    )
+
+
+Sha256 = Annotated[str, AfterValidator(_require_sha256)]
 """A SHA-256 in hex, or its beginning."""
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -95,7 +105,8 @@ class ProjectSection(Section):
     """An algorithm by its name, or several that fit together, e.g. [dapo, tis]; docs/verl.md lists
     them."""
     seed: int = 42
-    """The seed of generation; data.seed is that of the order of the data."""
+    """The seed of the responses. data.seed is that of the order of the prompts: neither sets the
+    other."""
     shares: list[Annotated[float, Field(ge=0)]] | None = None
     """The shares of the files of data.train_files in every step, e.g. [0.8, 0.2]; null: all rows
     of all files, shuffled."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.base.errors import UsageError, unknown_name
+from engine.base.errors import UsageError, nearest, unknown_name
 from engine.runs.kinds import COMMAND
 from engine.runs.manifest import checked
 
@@ -205,6 +205,17 @@ def find_run(root: Path, run_id: str) -> RunDir:
     if len(starting) > 1:
         raise UsageError(f"run '{run_id}' is ambiguous: {', '.join(starting[:8])}")
     raise unknown_name("run", run_id, names)
+
+
+def find_run_not_file(root: Path, name: str) -> RunDir:
+    """As ``find_run``, for a name that could be that of a file: the error says which is missing."""
+    try:
+        return find_run(root, name)
+    except UsageError:
+        is_file_name = bool(Path(name).suffix) or "/" in name
+        if is_file_name and not Path(name).exists() and nearest(name, run_ids(root)) is None:
+            raise UsageError(f"{name}: no such file") from None
+        raise
 
 
 def run_id_of(root: Path, id_or_path: str) -> str:

@@ -15,7 +15,7 @@ from engine.tasks.puzzles import PUZZLES
 from engine.tasks.questions import QUESTIONS
 from engine.tasks.reading import READING
 from engine.tasks.rows import ROWS
-from engine.tasks.task import RecordFormat, Task
+from engine.tasks.task import RecordFormat, Task, Values
 from engine.tasks.tool_calls import JSON, TOOL_CALLS
 from engine.tasks.workflows import WORKFLOWS
 
@@ -36,12 +36,27 @@ def find_task(name: str) -> Task:
     known = tasks()
     if name == ROWS.name and name not in known:
         raise UsageError(
-            f"{name} are scored by your own reward function: name it with --reward "
-            "FILE.py:FUNCTION instead of --task"
+            f"{name} are scored by your own reward function, not by a task: name FILE.py:FUNCTION"
         )
     if name not in known:
         raise unknown_name("task", name, known)
     return known[name]
+
+
+def fitting_tasks(record: Values) -> list[str]:
+    """The tasks that can read a record by the usual names of its columns."""
+    return [name for name, task in tasks().items() if _reads(task, record)]
+
+
+def _reads(task: Task, record: Values) -> bool:
+    if task.make_records is not None:
+        return False
+    try:
+        columns = task.match_columns(record, {})
+        task.read({name: record.get(columns.get(name, "")) for name in task.columns})
+    except (UsageError, ValueError, TypeError, LookupError, AttributeError):
+        return False  # A package's task may raise more than RecordError for another's record.
+    return True
 
 
 def find_format(name: str) -> RecordFormat:

@@ -130,6 +130,7 @@ def _format_audit(audit: Audit, file: str, model: float | None) -> Iterator[str]
     problems = audit.problems()
     yield "no problem found" if not problems else "problems:"
     yield from (f"  - {problem}" for problem in problems)
+    yield from (f"note: {note}" for note in audit.notes())
 
 
 def _format_style(style: str) -> str:

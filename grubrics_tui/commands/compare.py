@@ -13,7 +13,7 @@ from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
 from grubrics_tui.commands.shared.output import on_terminal, print_json, say, terminal_width
-from grubrics_tui.commands.shared.sources import open_comparison, open_source
+from grubrics_tui.commands.shared.sources import open_comparison, open_sources
 from grubrics_tui.commands.shared.standard_input import standard_input_read
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def compare(
     root = runs_root(runs)
     grouped = _read_groups(group or ())
     with standard_input_read([*(run or ()), *grouped]) as names:
-        chosen = [open_source(root, name, as_format) for name in names]
+        chosen = open_sources(root, names, as_format)
     ids = distinct_ids(chosen)
     check_choice(ids)
     group_names = dict(zip(ids[len(run or ()) :], grouped.values(), strict=True))

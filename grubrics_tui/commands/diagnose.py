@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import RunDir, find_run, runs_root
+from engine.runs.rundir import RunDir, find_run_not_file, runs_root
 from grubrics_tui.commands.shared import read_report
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.finding_text import finding_lines
@@ -116,14 +116,7 @@ def _run(name: str, runs: str | None) -> RunDir | None:
     path = Path(name)
     if path.is_dir() and (path / "manifest.json").is_file():
         return RunDir(path)
-    if path.exists():
-        return None
-    try:
-        return find_run(runs_root(runs), name)
-    except UsageError as error:
-        if path.suffix or "/" in name:
-            raise UsageError(f"{name}: no such file") from error
-        raise
+    return None if path.exists() else find_run_not_file(runs_root(runs), name)
 
 
 COMMAND = Command(diagnose, Task.DIAGNOSE)

@@ -14,7 +14,7 @@ from engine.base.shell import format_command
 from engine.base.times import seconds
 from engine.launch.source import recipe_of_source
 from engine.runs.kinds import ByKind
-from engine.runs.rundir import runs_root
+from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import (
     JsonOption,
@@ -79,7 +79,7 @@ def estimate(
     value = {"recipe": recipe.name, "run": run.id if run else None, **result.to_json()}
     if run:
         value["measured"] = [each.to_json() for each in measured]
-    lines = [*_lines(result, recipe), *_measured(measured)]
+    lines = [*_lines(result, recipe, run), *_measured(measured)]
     answer(value, "\n".join(lines), as_json)
     raise typer.Exit(1 if result.fits is False else 0)
 
@@ -99,7 +99,7 @@ def _parse_gib(gib: str | None) -> int | None:
     return int(number * GIB)
 
 
-def _lines(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
+def _lines(estimate: Estimate, recipe: Recipe, run: RunDir | None) -> Iterator[str]:
     from engine.estimate.breakdown import size
 
     if estimate.sizes is None:
@@ -111,7 +111,7 @@ def _lines(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
         yield from _parts("checkpoint", sizes.checkpoint)
         yield f"kept at the end: {sizes.kept}, {size(sizes.kept * sizes.checkpoint.total)} on disk"
     yield from _judge(estimate, recipe)
-    yield from _duration(estimate, recipe)
+    yield from _duration(estimate, recipe, run)
 
 
 def _memory(estimate: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
@@ -236,7 +236,7 @@ def _judge(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
     yield f"  {price(use)}"
 
 
-def _duration(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
+def _duration(estimate: Estimate, recipe: Recipe, run: RunDir | None) -> Iterator[str]:
     from grubrics_tui.text.formats import duration
 
     expected = estimate.duration
@@ -244,7 +244,8 @@ def _duration(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
         yield "\nduration: unknown, because the number of steps is: its data cannot be read"
     elif expected.seconds is None or expected.basis is None:
         few = f"{recipe.kind.steps_key}={_MEASURED_STEPS}"
-        launch = ["grubrics-tui", "launch", str(recipe.path), *recipe.overrides, few]
+        source = [str(recipe.path)] if run is None else ["--from", run.id]
+        launch = ["grubrics-tui", "launch", *source, *recipe.overrides, few]
         yield "\nduration: unknown, because no earlier run of this config or size was found"
         yield f"  measure it with {_MEASURED_STEPS} steps: {format_command(launch)}"
     else:
@@ -262,13 +263,19 @@ def _measured(measured: Sequence[Measured]) -> Iterator[str]:
             each.name,
             _amount(each.estimate, each.unit),
             _amount(each.measured, each.unit),
-            "unknown" if each.error is None else f"{each.error:+.0%}",
+            _error(each),
         )
         for each in measured
     ]
     yield ""
     yield from aligned_lines(("measured in this run", "estimate", "measured", "error"), rows)
     yield from (f"  {each.name}: {each.note}" for each in measured if each.note)
+
+
+def _error(measured: Measured) -> str:
+    if measured.error is None:
+        return "-" if measured.is_partial else "unknown"
+    return f"{measured.error:+.0%}"
 
 
 def _amount(value: float | None, unit: str) -> str:

@@ -43,6 +43,7 @@ def keys(
 
     The list shows where each is set, and values in masked form. set asks for the value without
     showing it, says where it is stored, and asks again; .env is then readable by its owner only.
+    From a pipe: cat FILE | grubrics-tui keys set NAME --yes
     """
     if action not in ("list", "set", "unset"):
         raise unknown_name("action", action, ["list", "set", "unset"])
@@ -58,9 +59,7 @@ def keys(
     elif action == "set":
         _set(name, yes, as_json)
     else:
-        was_set = unset_variable(name, _FILE)
-        text = f"removed {name} from {_FILE}" if was_set else f"{name} is not set in {_FILE}"
-        answer({"name": name, "file": str(_FILE.absolute()), "removed": was_set}, text, as_json)
+        _unset(name, as_json)
 
 
 def _list(as_json: bool) -> None:
@@ -86,6 +85,19 @@ def _format(variables: Sequence[Variable]) -> str:
     return "\n".join([*rows, "", "store one in .env: grubrics-tui keys set NAME"])
 
 
+def _unset(name: str, as_json: bool) -> None:
+    """Remove a variable from .env; UsageError for one that it does not set."""
+    in_file: dict[str, str] = {}
+    load_env_file(in_file, _FILE)
+    if not unset_variable(name, _FILE):
+        close = nearest(name, in_file)
+        hint = f"; did you mean {close}?" if close else ""
+        shell = f". The shell sets it: unset {name}" if name in os.environ else ""
+        raise UsageError(f"{name} is not set in {_FILE}{hint or shell}; nothing was removed")
+    value = {"name": name, "file": str(_FILE.absolute()), "removed": True}
+    answer(value, f"removed {name} from {_FILE}", as_json)
+
+
 def _set(name: str, yes: bool, as_json: bool) -> None:
     from engine.recipe.credentials import known_variables
 
@@ -96,7 +108,10 @@ def _set(name: str, yes: bool, as_json: bool) -> None:
         raise UsageError(f"{name} is not a credential that grubrics-tui knows{hint}")
     place = _FILE.resolve()
     if not yes and not on_terminal():
-        raise UsageError("without a terminal, keys set takes the value from stdin with --yes")
+        raise UsageError(
+            "without a terminal, keys set takes the value from stdin with --yes: "
+            f"cat FILE | grubrics-tui keys set {name} --yes"
+        )
     if not as_json:
         say(f"{name} will be stored as plain text in {place}, which only you can read")
     value = (getpass(f"{name} (not shown): ") if not yes else sys.stdin.read(_LONGEST)).strip()

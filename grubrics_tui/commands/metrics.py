@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from engine.base.errors import UsageError
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import (
@@ -56,6 +57,15 @@ def metrics(
         tables = [
             source.read_columns(path, runs_root(runs), metric_names, as_format) for path in paths
         ]
+        empty = {
+            label: source.explain_no_steps(path, runs_root(runs))
+            for label, path, columns in zip(given, paths, tables, strict=True)
+            if not source.names(columns)
+        }
+    for label, reason in empty.items():
+        if metric_names:
+            raise UsageError(f"{label}: {reason}")
+        say(f"{label}: {reason}", to=sys.stderr)
     answers = {
         label: _answer(columns, metric_names, label)
         for label, columns in zip(given, tables, strict=True)

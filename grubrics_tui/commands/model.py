@@ -23,8 +23,11 @@ _INSTALL = "models of the hub need huggingface_hub: pip install 'grubrics-tui[hu
 
 
 def model(
-    action: Annotated[str, typer.Argument(metavar="fetch", help="What to do: fetch")],
-    name: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Name of the model on the hub")],
+    action: Annotated[str, typer.Argument(metavar="fetch", help="The word fetch")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="OWNER/NAME", help="Model on the hub: Qwen/Qwen2.5-0.5B-Instruct"),
+    ],
     to: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Folder of the model (default: the hub's cache)"),

@@ -205,19 +205,25 @@ def _prepare_task(
     with record_progress(as_json) as report:
         options = replace(options, names=inputs.names)
         prepared = prepare_task(task, train.paths, held_out.paths, options, report)
-    scored = f"--task {task.name}" if isinstance(task, ScoredTask) else "--reward FILE.py"
-    folder = options.folder
+    own, folder = "--reward FILE.py", options.folder
+    scored = [f"--task {task.name}", own] if isinstance(task, ScoredTask) else [own]
+    others = [name for name in prepared.fits or () if name != task.name]
     value = {
         "task": task.name,
         "train": str(folder / "train.parquet"),
         "val": str(folder / "val.parquet"),
         "rows": {"train": prepared.train, "val": prepared.validation},
+        "other_tasks": others,
         **_remarks(prepared, inputs),
     }
     lines = [
         *format_prepared(prepared, folder),
         *_read_lines(inputs),
-        f"next: grubrics-tui init {folder}/train.parquet {scored}",
+        *([f"other tasks for such records: {', '.join(others)} (--task TASK)"] if others else []),
+        *(
+            f"{word} grubrics-tui init {folder}/train.parquet {option}"
+            for word, option in zip(("next:", "or:"), scored, strict=False)
+        ),
     ]
     return value, "\n".join(lines)
 

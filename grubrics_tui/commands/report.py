@@ -16,7 +16,7 @@ from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.evaluation_text import FOLDER
 from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
 from grubrics_tui.commands.shared.output import answer
-from grubrics_tui.commands.shared.sources import open_source
+from grubrics_tui.commands.shared.sources import open_sources
 
 if TYPE_CHECKING:
     from engine.reports.run_report.report import Report
@@ -120,7 +120,7 @@ def _open(names: list[str], as_format: str | None, runs: str | None) -> dict[str
     if len(names) > MOST_RUNS:
         raise UsageError(f"{len(names)} runs chosen; a report takes at most {MOST_RUNS}")
     root = runs_root(runs)
-    chosen = [open_source(root, name, as_format) for name in names]
+    chosen = open_sources(root, names, as_format)
     ids = distinct_ids(chosen)
     if (twice := next((id for id in ids if ids.count(id) > 1), None)) is not None:
         raise UsageError(f"run '{twice}' is named twice; a report has each run once")
@@ -141,6 +141,8 @@ def _write(
     from engine.reports.run_report.write import write_charts
 
     text = (render_short if pr else render_markdown)(made) if markdown is not None else ""
+    charts = [] if svg is None else svg.glob("*.svg")
+    replaced = {path for path in (output, markdown, *charts) if path is not None and path.exists()}
     written = []
     if output is not None:
         files.write_atomic(output, render_html(made))
@@ -151,8 +153,16 @@ def _write(
     if svg is not None:
         written += write_charts(made, svg)
     printed = text if markdown == _PRINT else None
-    value = {"written": [*map(str, written)], "missing": [*made.gaps], "markdown": printed}
-    lines = [*(f"wrote {path}" for path in written), *(f"missing: {gap}" for gap in made.gaps)]
+    value = {
+        "written": [*map(str, written)],
+        "replaced": [str(path) for path in written if path in replaced],
+        "missing": [*made.gaps],
+        "markdown": printed,
+    }
+    lines = [
+        *(f"{'replaced' if path in replaced else 'wrote'} {path}" for path in written),
+        *(f"missing: {gap}" for gap in made.gaps),
+    ]
     answer(value, printed if printed is not None else "\n".join(lines), as_json)
 
 

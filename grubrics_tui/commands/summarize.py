@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import RunDir, find_run, runs_root
+from engine.runs.rundir import RunDir, find_run_not_file, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import JsonOption, RunsOption
 from grubrics_tui.commands.shared.output import print_json, say
+from grubrics_tui.commands.shared.sources import find_all
 from grubrics_tui.commands.shared.standard_input import standard_input_read
 
 if TYPE_CHECKING:
@@ -55,9 +56,8 @@ def summarize(
     if resamples < _FEWEST_RESAMPLES:
         raise UsageError(f"--resamples {resamples}: must be at least {_FEWEST_RESAMPLES}")
     with standard_input_read(source) as paths:
-        read = [
-            (name, _rows(path, runs, validation)) for name, path in zip(source, paths, strict=True)
-        ]
+        opened = find_all(lambda name: _open(name, runs), paths)
+        read = [(name, _rows(each, validation)) for name, each in zip(source, opened, strict=True)]
     rows = [summarize_rows(name, each, seed=seed, resamples=resamples) for name, each in read]
     if as_json:
         print_json({"seed": seed, "resamples": resamples, "summaries": list(map(asdict, rows))})
@@ -101,18 +101,23 @@ def _short(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 
-def _rows(source: str, runs: str | None, validation: bool) -> list[dict[str, Any]]:
+def _open(source: str, runs: str | None) -> Path | RunDir:
+    path = Path(source)
+    if path.is_file():
+        return path
+    return RunDir(path) if RunDir(path).is_one() else find_run_not_file(runs_root(runs), source)
+
+
+def _rows(source: Path | RunDir, validation: bool) -> list[dict[str, Any]]:
     """The rows of a file, or the rollouts of a run."""
     from engine.reports.answer_summary import read_answers, read_rollouts
 
-    path = Path(source)
-    if path.is_file():
-        return read_answers(path)
-    run = RunDir(path) if RunDir(path).is_one() else find_run(runs_root(runs), source)
-    rows = read_rollouts(run, "val" if validation else "train")
+    if isinstance(source, Path):
+        return read_answers(source)
+    rows = read_rollouts(source, "val" if validation else "train")
     if not rows:
         kind = "validation" if validation else "training"
-        raise UsageError(f"run '{run.id}' has recorded no {kind} rollouts")
+        raise UsageError(f"run '{source.id}' has recorded no {kind} rollouts")
     return rows
 
 

@@ -13,8 +13,8 @@ from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import answer, print_json
-from grubrics_tui.commands.shared.sources import open_source
+from grubrics_tui.commands.shared.output import answer, print_json, warn
+from grubrics_tui.commands.shared.sources import open_sources
 from grubrics_tui.commands.shared.standard_input import standard_input_read
 
 
@@ -54,9 +54,10 @@ def table(
     """Write metrics of runs as CSV, parquet or Markdown.
 
     A row per run and step, a column per metric; with --long, a row per value. A step that did not
-    log a metric has an empty cell; NaN is a value that was logged.
+    log a metric has an empty cell; NaN is a value that was logged. A run without any row is named
+    on stderr with the reason, and in "left_out" of --json.
     """
-    from engine.formats.series import read_columns
+    from engine.formats.series import explain_no_steps, names, read_columns
     from engine.reports.metric_table import (
         find_form,
         long_table,
@@ -72,16 +73,28 @@ def table(
             raise UsageError(f"{out} already exists. To replace it, add --force")
     root = runs_root(runs)
     with standard_input_read(run) as paths:
-        labels = distinct_ids([open_source(root, path, as_format) for path in paths])
+        labels = distinct_ids(open_sources(root, paths, as_format))
         columns = [read_columns(path, root, metric or (), as_format) for path in paths]
+        left_out = {
+            label: explain_no_steps(path, root)
+            for label, path, read in zip(labels, paths, columns, strict=True)
+            if not names(read)
+        }
+    if len(left_out) == len(paths):
+        raise UsageError("; ".join(f"{label}: {reason}" for label, reason in left_out.items()))
     build = long_table if long else wide_table
     built = build(list(zip(labels, columns, strict=True)), metric or ())
+    others = {*labels} - {*built.columns["run"].cells(), *left_out}
+    left_out |= dict.fromkeys(sorted(others), f"no step has {' or '.join(metric or ())}")
+    warn(f"{label} is not in the table: {reason}" for label, reason in left_out.items())
     if out is not None:
         write_table(built, out, form)
         value = {"path": str(out), "rows": len(built), "columns": list(built.columns)}
-        answer(value, f"{out}: {len(built)} rows, {len(built.columns)} columns", as_json)
+        text = f"{out}: {len(built)} rows, {len(built.columns)} columns"
+        answer({**value, "left_out": left_out}, text, as_json)
     elif as_json:
-        print_json({"columns": list(built.columns), "rows": built.to_json()})
+        columns_json = {"columns": list(built.columns), "rows": built.to_json()}
+        print_json({**columns_json, "left_out": left_out})
     else:
         sys.stdout.writelines(text_of(built, "markdown" if markdown else "csv"))
 

@@ -14,7 +14,7 @@ import typer
 
 from engine.base.errors import UsageError, with_advice
 from engine.history.live import RunWatch
-from engine.runs.rundir import RunDir, find_run, runs_root
+from engine.runs.rundir import RunDir, find_run_not_file, runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.completions import complete_run
@@ -78,7 +78,7 @@ def watch(
         else:
             _print_external(Path(name), as_format, follow)
         return
-    chosen = RunDir(Path(name)) if RunDir(Path(name)).is_one() else find_run(root, name)
+    chosen = RunDir(Path(name)) if RunDir(Path(name)).is_one() else find_run_not_file(root, name)
     if on_screen and log:
         _show_log(chosen.attempt(observed_state(chosen).attempt).console, root)
     elif on_screen:
@@ -129,11 +129,11 @@ def _watch_several(
     """Show the comparison, or print the steps of all with the ID of their run."""
     from engine.reports.compare import check_choice
     from engine.reports.run_record import distinct_ids
-    from grubrics_tui.commands.shared.sources import open_comparison, open_source
+    from grubrics_tui.commands.shared.sources import open_comparison, open_sources
 
     if STANDARD_INPUT in names:
         raise UsageError("'-' is watched alone; to compare it, use compare")
-    sources = [open_source(root, name, as_format) for name in names]
+    sources = open_sources(root, names, as_format)
     ids = distinct_ids(sources)
     check_choice(ids)
     if on_screen:

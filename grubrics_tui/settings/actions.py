@@ -358,7 +358,7 @@ ACTIONS: tuple[Action, ...] = (
            "grubrics-tui watch RUN"),
     Action("new_launch", "n", "new run", "Choose a config, check and launch it", ("home",),
            "grubrics-tui launch CONFIG", short="new run"),
-    Action("new_config", "N", "", "Write a first config for your data", ("home",),
+    Action("new_config", "N", "new config", "Write a first config for your data", ("home",),
            "grubrics-tui init DATA", changes=True, short="new config"),
     Action("verdict", "v", "", "Run summary: outcome, reward, validation, checkpoint",
            ("home",), "grubrics-tui entry RUN", short="summary"),

@@ -441,13 +441,15 @@ async def ask_steps(driver: Driver, world: World) -> None:
 
 
 async def new_config(driver: Driver, world: World) -> None:
-    """The newest file is offered, and what is in it is shown."""
+    """What is in the file that is typed is shown."""
     data = Path("questions.jsonl")
     jsonl.append(data, {f"question{world.text}": "2 + 3?", "answer": 5})
     os.utime(data, (4e9, 4e9))
     driver.app.push_screen(StartScreen(RUNS))
     await arrive(driver, StartScreen, "Try it")
     driver.app.push_screen(NewConfigDialog())
+    await arrive(driver, NewConfigDialog, "files here: questions.jsonl")
+    await driver.press(*data.name)
     await arrive(driver, NewConfigDialog, "questions.jsonl", "name a task")
 
 

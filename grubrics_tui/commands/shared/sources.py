@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from engine.runs.rundir import RunDir, find_run
+from engine.base.errors import UsageError
+from engine.runs.rundir import RunDir, find_run_not_file
 
 if TYPE_CHECKING:
     from engine.reports.groups import Grouping
     from grubrics_tui.model.run_source import Watched
+
+
+T = TypeVar("T")
 
 
 def open_source(root: Path, name: str, as_format: str | None) -> Watched:
@@ -20,7 +24,25 @@ def open_source(root: Path, name: str, as_format: str | None) -> Watched:
 
     if is_external(name):
         return open_external(Path(name), as_format)
-    return RunDir(Path(name)) if RunDir(Path(name)).is_one() else find_run(root, name)
+    return RunDir(Path(name)) if RunDir(Path(name)).is_one() else find_run_not_file(root, name)
+
+
+def find_all(find: Callable[[str], T], names: Iterable[str]) -> list[T]:
+    """What the names stand for. UsageError that names all of them for which there is nothing."""
+    found, problems = [], []
+    for name in names:
+        try:
+            found.append(find(name))
+        except UsageError as error:
+            problems.append(str(error))
+    if problems:
+        raise UsageError("; ".join(dict.fromkeys(problems)))
+    return found
+
+
+def open_sources(root: Path, names: Iterable[str], as_format: str | None) -> list[Watched]:
+    """Runs and external logs in the order of their names. UsageError that names all wrong ones."""
+    return find_all(lambda name: open_source(root, name, as_format), names)
 
 
 def open_comparison(root: Path, runs: Sequence[Watched], grouping: Grouping | None = None) -> None:

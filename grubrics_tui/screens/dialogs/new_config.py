@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from engine.launch.new_config import NewConfig
 
 _FIELDS = {
-    "data": ("Data", "a file, or FILE.py:FUNCTION:COUNT"),
+    "data": ("Data", "a JSONL, JSON, CSV or parquet file, or FILE.py:FUNCTION:COUNT"),
     "scoring": ("Scored by", "a task, your FILE.py[:FUNCTION], or nothing"),
     "model": ("Model", "a folder or a name on the hub; empty: Qwen/Qwen2.5-0.5B-Instruct"),
     "name": ("Name of the config", "the name of the data"),
 }
 """Titles of the fields, and what they show while they are empty."""
 _MODEL_PLACES = ("*", "*/*", "*/*/final", "*/*/*/final")
+_NAMED_FILES = 4
 _REPORTED = 1000
 """Records between two reports of the progress."""
 
@@ -70,10 +71,11 @@ class NewConfigDialog(Dialog[str]):
     """
 
     class Described(Message):
-        """What the data seems to be."""
+        """What the typed data seems to be."""
 
-        def __init__(self, text: str) -> None:
+        def __init__(self, typed: str, text: str) -> None:
             super().__init__()
+            self.typed = typed
             self.text = text
 
     class ModelDescribed(Message):
@@ -109,10 +111,14 @@ class NewConfigDialog(Dialog[str]):
     def __init__(self) -> None:
         super().__init__()
         self._tasks: dict[str, str] = {}
+        self._files: list[str] = []
+        """The files that may be the data, the likeliest first."""
         self._data = ""
         """What the data seems to be."""
         self._model = ""
         """Where the model comes from."""
+        self._said = ""
+        """What is below the fields."""
 
     def compose(self) -> ComposeResult:
         # Focus must stay in a field: outside of one, letters are keys of the app.
@@ -137,7 +143,8 @@ class NewConfigDialog(Dialog[str]):
         models = _newest(f"{place}/config.json" for place in _MODEL_PLACES)
         summaries = {name: task.summary for name, task in tasks().items()}
         suggestions = {
-            "data": _newest(data),
+            # A .json file may be anything; the other kinds are mostly records.
+            "data": sorted(_newest(data), key=lambda path: path.endswith(".json")),
             "scoring": [*summaries, *_newest(("*.py", "rewards/*.py"))],
             "model": [str(Path(config).parent) for config in models],
         }
@@ -145,32 +152,35 @@ class NewConfigDialog(Dialog[str]):
 
     @on(Suggested)
     def _offer(self, message: Suggested) -> None:
-        self._tasks = message.tasks
+        self._tasks, self._files = message.tasks, message.suggestions["data"]
         for name, texts in message.suggestions.items():
             field = self.query_one(f"#{name}", Input)
             field.suggester = SuggestFromList(texts)
-        data, field = message.suggestions["data"], self.query_one("#data", Input)
-        if data and not field.value:
-            field.value = data[0]
+        if not self._said:
+            self._show_hint()
 
     @on(Input.Changed, "#data")
     def _describe(self, event: Input.Changed) -> None:
         if event.value.strip():
             self._read_data(event.value.strip())
+        else:
+            self.post_message(self.Described("", ""))
 
     @work(thread=True, exclusive=True, group="describe", exit_on_error=False)
-    def _read_data(self, text: str) -> None:
+    def _read_data(self, typed: str) -> None:
         from engine.launch.new_config import describe_data
 
         try:
-            self.post_message(self.Described(describe_data(Path(text).expanduser())))
+            text = describe_data(Path(typed).expanduser())
         except UsageError as error:
-            self.post_message(self.Described(str(error)))
+            text = str(error)
+        self.post_message(self.Described(typed, text))
 
     @on(Described)
     def _show_data(self, message: Described) -> None:
-        self._data = message.text
-        self._show_hint()
+        if message.typed == self.query_one("#data", Input).value.strip():
+            self._data = message.text
+            self._show_hint()
 
     @on(events.DescendantFocus)
     def _enter_field(self) -> None:
@@ -193,7 +203,7 @@ class NewConfigDialog(Dialog[str]):
     def _show_hint(self) -> None:
         """Below the fields, help with the one that has the focus."""
         hints = {
-            "data": [self._data],
+            "data": [self._data or self._format_files()],
             "scoring": [self._data, self._format_tasks()],
             "model": [self._model],
             "name": [self._model],
@@ -203,6 +213,10 @@ class NewConfigDialog(Dialog[str]):
     @property
     def _field(self) -> str:
         return (self.focused.id or "") if self.focused is not None else ""
+
+    def _format_files(self) -> str:
+        """The newest files, of which one may be the data."""
+        return f"files here: {', '.join(self._files[:_NAMED_FILES])}" if self._files else ""
 
     def _format_tasks(self) -> str:
         """The task that is typed, else the names of all."""
@@ -215,7 +229,7 @@ class NewConfigDialog(Dialog[str]):
     def _submit(self) -> None:
         values = {name: self.query_one(f"#{name}", Input).value.strip() for name in _FIELDS}
         if not values["data"]:
-            self._show_status("Data: type the path of a file", "error")
+            self._show_status("Data: type the path of a JSONL, JSON, CSV or parquet file", "error")
             self.query_one("#data").focus()
             return
         self._show_status("Writing ...", "quiet")
@@ -223,8 +237,15 @@ class NewConfigDialog(Dialog[str]):
 
     @work(thread=True, exclusive=True, group="write", exit_on_error=False)
     def _write(self, data: str, scoring: str, model: str, name: str) -> None:
-        from engine.launch.new_config import write_config
+        from engine.launch.new_config import Words, write_config
 
+        titles = {name: f"'{title}'" for name, (title, _) in _FIELDS.items()}
+        words = Words(
+            name=titles["name"],
+            scoring=titles["scoring"],
+            task=f"type {{task}} into {titles['scoring']}",
+            options=(),
+        )
         is_own = ".py" in scoring
         try:
             config = write_config(
@@ -234,6 +255,7 @@ class NewConfigDialog(Dialog[str]):
                 task=None if is_own else scoring or None,
                 reward=scoring if is_own else None,
                 report=self._report,
+                words=words,
             )
         except UsageError as error:
             self.post_message(self.Refused(str(error)))
@@ -260,10 +282,13 @@ class NewConfigDialog(Dialog[str]):
             lines.append(f"wrote {config.reward}: edit how a response is scored")
         if config.missing is not None:
             lines.append(f"create {config.missing}: validation rows")
+        if config.note:
+            lines.append(f"note: {config.note}")
         self.app.notify(clean_text("\n".join(lines)), markup=False)
         self.dismiss(config.name)
 
     def _show_status(self, text: str, ink: str) -> None:
+        self._said = text
         status = Content.styled(clean_text(text), f"${ink}")
         self.query_one("#status", Static).update(inert(status))
 

@@ -168,6 +168,44 @@ def test_a_slow_function_is_left_to_another_time(tmp_path: Path) -> None:
     assert not result.is_complete
 
 
+def test_the_budget_is_the_time_of_the_answers_and_not_that_of_the_machine(tmp_path: Path) -> None:
+    """The import of the function takes longer than the budget, as everything does under load."""
+    code = f"import time\ntime.sleep(0.6)\n{HEAD}    return float(solution_str == ground_truth)\n"
+    result = audit(tmp_path, code, NUMBERS, AuditOptions(budget_s=0.5))
+    assert result.is_complete
+    slow = "import time; time.sleep(0.02)"
+    assert not audit(tmp_path, slow, NUMBERS, AuditOptions(budget_s=0.1)).is_complete
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("return 1.0 if solution_str == ground_truth else 0.2 * solution_str.isdigit()",
+         "scores 0.2: 20% of the range from 0 to 1"),
+        ("return 1.0 if solution_str == ground_truth else -0.5 - 0.5 * (not solution_str)",
+         "scores -0.5: 25% of the range from -1 to 1"),
+    ],
+)  # fmt: skip
+def test_a_share_of_the_reward_for_a_wrong_answer_is_noted(
+    tmp_path: Path, body: str, says: str
+) -> None:
+    [note] = audit(tmp_path, body).notes()
+    assert note.startswith("a wrong answer of the right form, that of another row,")
+    assert note.endswith(says)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return float(solution_str == ground_truth)",
+        "return 1.0 if solution_str == ground_truth else -1.0",
+        "return 0.0",
+    ],
+)
+def test_a_wrong_answer_that_gets_the_lowest_score_needs_no_note(tmp_path: Path, body: str) -> None:
+    assert audit(tmp_path, body).notes() == []
+
+
 def test_the_answer_for_programs_is_json(tmp_path: Path) -> None:
     value = audit(tmp_path, "return float(solution_str == ground_truth)").to_json()
     assert json.loads(json.dumps(value))["right"]["mean"] == 1

@@ -71,6 +71,14 @@ def test_host_memory_counts_shared_pages_once(run: RunDir, expected: Estimate) -
     assert measured(run, expected)["host memory"].measured == 4
 
 
+def test_host_memory_of_a_cpu_run_has_no_error(run: RunDir, expected: Estimate) -> None:
+    sample(run, rss=9)
+    on_gpu = measured(run, expected)["host memory"]
+    on_cpu = measured(run, replace(expected, device="cpu"))["host memory"]
+    assert on_gpu.error is not None
+    assert (on_cpu.error, on_cpu.is_partial) == (None, True)
+
+
 def test_a_checkpoint_is_compared_without_the_final_model(
     run: RunDir, expected: Estimate, tmp_path: Path
 ) -> None:

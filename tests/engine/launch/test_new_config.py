@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.data.contract import FileFacts, write_rows
-from engine.launch.new_config import describe_data, describe_model, write_config
+from engine.launch.new_config import Words, describe_data, describe_model, write_config
 from engine.own_reward.function import RewardFunction
+from engine.preflight.demands import silent_defaults
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.scoring import reward_function
 from engine.runs.kinds import GRPO, SFT
@@ -121,8 +123,8 @@ def test_an_own_reward_is_named_by_file_and_function(code: str, given: str, name
     [
         (None, "my.py", "my.py: No such file"),
         ("def (", "my.py", "my.py:1 is not Python"),
-        ("def a(): ...\ndef b(): ...\n", "my.py", r"it has a, b\); name it: --reward my.py:"),
-        ("def score(): ...\n", "my.py:scor", "--reward my.py:score"),
+        ("def a(): ...\ndef b(): ...\n", "my.py", r"it has a, b\); name it: my.py:"),
+        ("def score(): ...\n", "my.py:scor", "name it: my.py:score"),
     ],
 )
 def test_a_reward_that_is_not_there_is_named_and_nothing_is_written(
@@ -200,6 +202,7 @@ def test_a_missing_file_of_records_is_named_with_the_formats() -> None:
 def test_records_for_an_own_reward_keep_their_prompts() -> None:
     Path("my.py").write_text("def compute_score(**_): ...\n")
     new = write_config(questions_file("q.jsonl"), "mine", reward="my.py")
+    assert "do not say how to write the answer" in new.note
     assert new.data == Path("data/mine/train.parquet")
     rows = pq.read_table(new.data).to_pylist()
     for row in rows:
@@ -331,6 +334,64 @@ def test_a_name_that_is_taken_is_refused() -> None:
 
 
 QUESTIONS = {"question": "2 + 3?", "answer": 5}
+CALL = {"query": "2 + 3?", "tools": [{"name": "add"}], "answers": [{"name": "add"}]}
+FORM = Words(name="'Name'", scoring="'Scored by'", task="type {task}", options=())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"data": "q.jsonl", "name": "taken", "task": "questions"}, "choose another 'Name'"),
+        ({"data": "q.jsonl", "name": "a b", "task": "questions"}, "'Name' 'a b'"),
+        ({"data": "q.jsonl"}, "For GRPO on questions and answers: type questions"),
+        ({"data": "q.parquet"}, "For GRPO on questions and answers: type questions"),
+        ({"data": "none.jsonl"}, "with 'Scored by' also .csv, .json, .tsv"),
+        ({"data": "owner/data"}, "for a data set of the hub: type questions"),
+        ({"data": "q.jsonl", "task": "rows"}, "not by a task: name FILE.py:FUNCTION"),
+        ({"data": "q.jsonl", "reward": "my.py"}, "name it: my.py:FUNCTION"),
+        (
+            {"data": "q.jsonl", "task": "code"},
+            "The command for --column: grubrics-tui prepare q.js",
+        ),
+    ],
+)
+def test_a_form_gets_errors_in_its_own_words(arguments: dict[str, str], says: str) -> None:
+    Path("my.py").write_text("def a(): ...\ndef b(): ...\n")
+    for name in ("q.jsonl", "q.parquet"):
+        questions_file(name)
+    write_config(sums_file("taken.parquet"))
+    with pytest.raises(UsageError) as caught:
+        write_config(
+            Path(arguments["data"]),
+            arguments.get("name"),
+            task=arguments.get("task"),
+            reward=arguments.get("reward"),
+            words=FORM,
+        )
+    assert says in str(caught.value)
+    assert not re.search("--(name|task|reward)(?! code)", str(caught.value))
+
+
+def test_a_record_that_init_cannot_leave_out_is_named_with_the_command_that_can() -> None:
+    bad = jsonl_file("bad.jsonl", {"question": "2 + 3?", "answer": ""})
+    with pytest.raises(
+        UsageError, match=r"--skip-unusable: grubrics-tui prepare bad.jsonl --task q"
+    ):
+        write_config(bad, task="questions")
+
+
+@pytest.mark.parametrize("kind", ["sft", "task", "reward", "judge"])
+def test_a_new_config_leaves_no_value_that_decides_what_is_learned_to_a_default(kind: str) -> None:
+    match kind:
+        case "sft":
+            new = write_config(jsonl_file("chats.jsonl", {"messages": MESSAGES}))
+        case "task":
+            new = write_config(sums_file(), task="questions")
+        case "reward":
+            new = write_config(sums_file())
+        case _:
+            new = write_config(rubric_file("judged.parquet", use_contrastive=True))
+    assert silent_defaults(loaded(new.name)) == {}
 
 
 @pytest.mark.parametrize("name", ["q.jsonl", "q.csv", "q.parquet"])
@@ -410,6 +471,9 @@ def test_a_description_says_what_the_data_trains_and_needs() -> None:
     said = {
         jsonl_file("a.jsonl", {"messages": MESSAGES}): "conversations: SFT",
         questions_file("b.csv"): "records with question, answer: GRPO; name a task, such as q",
+        jsonl_file(
+            "t.jsonl", CALL
+        ): "records with query, tools, answers: GRPO; name a task, such as tool_calls, or",
         jsonl_file("c.jsonl", {"text": "2 + 3?"}): "records with text: GRPO; name a task, or",
         sums_file("d.parquet"): "rows for GRPO; without a task or reward, a function to adapt",
         rubric_file("e.parquet", use_contrastive=True): "rows with gold scores: GRPO",

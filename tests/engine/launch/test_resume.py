@@ -164,9 +164,7 @@ def test_an_active_run_cannot_be_resumed(run: RunDir) -> None:
 def test_a_run_without_a_checkpoint_is_to_be_launched_again(run: RunDir) -> None:
     log(run, 1)
     before = run.manifest.read_text()
-    with pytest.raises(
-        UsageError, match=r"no complete checkpoint .*grubrics-tui launch --from mine"
-    ):
+    with pytest.raises(UsageError, match=r"no complete checkpoint .*launch --from mine"):
         resume(run)
     assert run.manifest.read_text() == before
     assert len(run.attempts()) == 1
@@ -370,6 +368,29 @@ def test_a_checkpoint_and_another_step_are_refused(run: RunDir, folder: Path) ->
     save_step(folder, 3)
     with pytest.raises(UsageError, match="--from 2 and global_step_3 are different steps"):
         find_resumable(run.path.parent, str(folder / "global_step_3"), 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("", r" is no checkpoint; give .*global_step_3 or .*global_step_7$"),
+        ("global_step_9", r"global_step_9: no such checkpoint; give .*_3 or .*_7$"),
+        ("none/global_step_9", r"no such checkpoint; give RUN, or FOLDER/global_step_N$"),
+        ("none", r"none: no such run or checkpoint; give .*_3 or .*_7$"),
+    ],
+)
+def test_a_path_that_is_no_checkpoint_is_refused_with_those_there_are(
+    run: RunDir, folder: Path, path: str, says: str
+) -> None:
+    for step in (3, 7):
+        save_step(folder, step)
+    with pytest.raises(UsageError, match=says):
+        find_resumable(run.path.parent, str(folder / path), None)
+
+
+def test_a_mistyped_run_is_no_path(run: RunDir) -> None:
+    with pytest.raises(UsageError, match=f"did you mean '{run.id}'"):
+        find_resumable(run.path.parent, f"{run.id}x", None)
 
 
 def test_a_checkpoint_without_the_mark_of_a_run_is_refused(run: RunDir, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.preflight.check import Check
-from engine.preflight.dataset import TINY_WORLD
+from engine.recipe.places import TINY_WORLD
 from tests.engine.preflight.project import Project, example, row
 
 TRAIN = "data/train.parquet"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
 from engine.preflight.check import Check
+from engine.preflight.demands import silent_defaults
 from engine.preflight.fix import parse_fix
 from tests.engine.preflight.project import Project
 
@@ -43,6 +46,25 @@ def test_a_forbidden_default_is_named_and_its_fix_sets_it(
     assert config_check(project, name, FORBID, *fix.overrides).status != "fail"
 
 
+def test_null_is_no_seed_of_the_data_and_the_fix_has_one(project: Project) -> None:
+    overrides = (FORBID, "grubrics.seed=7", "data.seed=null")
+    check = config_check(project, "grpo", *overrides)
+    assert check.status == "fail" and "data.seed" in check.message
+    assert "data.seed=7" in (check.fix or "").split()
+
+
+@pytest.mark.parametrize("name", ["grpo", "sft"])
+def test_either_the_epochs_or_the_steps_are_enough(project: Project, name: str) -> None:
+    recipe = project.recipe(name, FORBID)
+    epochs, steps = {
+        "grpo": ("trainer.total_epochs", "trainer.total_training_steps"),
+        "sft": ("training.num_train_epochs", "training.max_steps"),
+    }[name]
+    bare = replace(recipe, origins={**recipe.origins, epochs: "default", steps: "default"})
+    assert silent_defaults(bare)[epochs] is not None
+    assert epochs not in silent_defaults(replace(bare, origins={**bare.origins, epochs: "file"}))
+
+
 def test_defaults_are_allowed_unless_the_config_forbids_them(project: Project) -> None:
     assert config_check(project, "grpo").status != "fail"
 
@@ -77,7 +99,7 @@ def test_a_hash_without_a_file_is_named(project: Project, hashes: tuple[str, str
 
 
 def test_what_is_no_hash_is_refused(project: Project) -> None:
-    with pytest.raises(UsageError, match=r"grubrics\.expect_data"):
+    with pytest.raises(UsageError, match=r"grubrics\.expect_data.*'train': give the 64 hex digits"):
         project.recipe("grpo", "grubrics.expect_data=[train]")
 
 

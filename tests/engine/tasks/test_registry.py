@@ -14,7 +14,7 @@ from engine.data.contract import read_rows
 from engine.data.prepare_task import PrepareOptions, prepare_task
 from engine.own_reward.function import RewardFunction
 from engine.own_reward.processes import RewardProcesses, as_arguments, source_of
-from engine.tasks.registry import find_task, tasks
+from engine.tasks.registry import find_task, fitting_tasks, tasks
 from tests.plugins import InstallPlugin
 
 CODE = """
@@ -78,3 +78,15 @@ def test_a_task_of_a_package_prepares_and_scores(
 def test_a_package_cannot_replace_a_built_in_task(install_plugin: InstallPlugin) -> None:
     install_plugin("reversed_words", CODE.replace('name="reversed"', 'name="questions"'), ENTRY)
     assert find_task("questions").module == "engine.tasks.questions.score"
+
+
+@pytest.mark.parametrize(
+    ("record", "fits"),
+    [
+        ({"question": "2 + 3?", "answer": 5}, ["questions", "json", "workflows"]),
+        ({"query": "Rain?", "tools": [{"name": "f"}], "answers": [{"name": "f"}]}, ["tool_calls"]),
+        ({"text": "2 + 3?"}, []),
+    ],
+)
+def test_the_tasks_that_can_read_a_record_fit_it(record: dict[str, Any], fits: list[str]) -> None:
+    assert fitting_tasks(record) == fits

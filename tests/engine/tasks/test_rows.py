@@ -73,5 +73,5 @@ def test_a_record_that_is_no_row_is_named(
 
 def test_rows_have_no_scorer() -> None:
     assert find_format("rows") is ROWS
-    with pytest.raises(UsageError, match=r"name it with --reward FILE\.py:FUNCTION"):
+    with pytest.raises(UsageError, match=r"not by a task: name FILE\.py:FUNCTION"):
         find_task("rows")

@@ -54,6 +54,17 @@ def test_a_reward_with_a_gap_is_a_negative_result(call: Call) -> None:
     ) in value["problems"]
 
 
+def test_a_share_of_the_reward_for_wrong_answers_is_a_note(call: Call) -> None:
+    write("solution_str == ground_truth or 0.2 * solution_str.isdigit()")
+    code, text = call("audit", "grpo", PATH)
+    assert (code, "no problem found" in text) == (0, True), text
+    assert text.splitlines()[-1].startswith("note: a wrong answer of the right form")
+    assert (
+        "wrong answer of the right form"
+        in json.loads(call("audit", "grpo", PATH, "--json")[1])["notes"][0]
+    )
+
+
 def test_the_way_in_which_right_answers_are_written_is_shown(call: Call) -> None:
     write("solution_str == f'#### {ground_truth}'")
     assert "written as #### ANSWER)" in call("audit", "grpo", PATH)[1]

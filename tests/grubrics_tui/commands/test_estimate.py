@@ -151,6 +151,7 @@ def test_a_run_is_estimated_with_the_recipe_it_was_launched_with() -> None:
     assert "measured in" not in estimate("night", "data.train_batch_size=8").output
     more = estimate("night", "--gpus", "4", "--gpu-memory", "80")
     assert "on each of 4 GPUs" in more.output
+    assert "grubrics-tui launch --from night trainer.total_training_steps=5" in shown
 
 
 def test_the_arithmetic_of_the_judge_adds_up() -> None:

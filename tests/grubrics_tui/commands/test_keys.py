@@ -170,6 +170,16 @@ def test_the_other_lines_and_comments_of_the_file_stay() -> None:
     assert not unset_variable("OPENAI_API_KEY")
 
 
+def test_a_variable_that_the_file_does_not_set_cannot_be_unset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Path(".env").write_text("HF_TOKEN=abcdefgh12345\n")
+    assert "HF_TOKN is not set in .env; did you mean HF_TOKEN?" in refusal("unset", "HF_TOKN")
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    assert "The shell sets it: unset WANDB_API_KEY" in refusal("unset", "WANDB_API_KEY")
+    assert keys("unset", "HF_TOKEN").stdout == "removed HF_TOKEN from .env\n"
+
+
 def test_line_ends_of_windows_and_a_missing_last_one_stay_readable() -> None:
     Path(".env").write_bytes(b"HF_TOKEN=old\r\nWANDB_MODE=offline")
     set_variable("HF_TOKEN", OTHER)

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from engine.runs.state import RunState, write_state
 from grubrics_tui.cli import app
 from tests.engine.formats.samples import verl_line, write
+from tests.grubrics_tui.sample_run import SampleRun
 
 
 @pytest.fixture
@@ -70,3 +72,16 @@ def test_values_are_short_as_text_and_complete_as_json(
 def test_of_several_logs_each_has_its_own_answer(log: str) -> None:
     answer = json.loads(CliRunner().invoke(app, ["metrics", log, log + "", "--json"]).stdout)
     assert answer["sources"][log] == {"names": ["actor/lr", "actor/pg_loss"]}
+
+
+def test_a_run_without_steps_is_named_with_its_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = SampleRun.create(Path("runs"), "empty").run
+    write_state(run, RunState("failed", reason="exit code 1", started=1.0, ended=2.0))
+    refused = CliRunner().invoke(app, ["metrics", "empty", "reward/mean"])
+    assert str(refused.exception) == "empty: no step was logged (failed: exit code 1)"
+    listed = CliRunner().invoke(app, ["metrics", "empty"])
+    assert (listed.exit_code, listed.stdout) == (0, "")
+    assert "empty: no step was logged (failed: exit code 1)" in listed.stderr

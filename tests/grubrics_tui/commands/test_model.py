@@ -195,7 +195,16 @@ def test_without_a_network_a_complete_model_is_found(
     assert found.exit_code == 0, found.output
     assert found.stdout.startswith("acme/tiny is there: ")
     assert "note: not compared with the hub: " in found.stdout
-    assert "acme/other is not known to be complete in the hub's cache" in refusal("acme/other")
+    other = refusal("acme/other")
+    assert "acme/other is not known to be complete in the hub's cache" in other
+    assert "python -m engine.data.tiny_world makes a tiny model: data/tiny/model" in other
+
+
+def test_a_name_without_an_owner_is_refused_before_the_hub_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    assert refusal("Qwen").startswith("'Qwen' has no owner: give OWNER/NAME, such as Qwen/")
 
 
 def test_an_unknown_action_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,14 +34,34 @@ def _sums(project: Project) -> None:
 def test_records_become_a_config_that_passes_the_checks_of_its_data(project: Project) -> None:
     prepared = run("prepare", "sums.csv", *COLUMNS)
     assert prepared.exit_code == 0, prepared.output
-    last = prepared.stdout.splitlines()[-1]
-    assert last == "next: grubrics-tui init data/sums/train.parquet --task questions"
-    init = run(*last.removeprefix("next: grubrics-tui ").split(), "--model", "models/base")
+    command, own = prepared.stdout.splitlines()[-2:]
+    assert command == "next: grubrics-tui init data/sums/train.parquet --task questions"
+    assert own == "or: grubrics-tui init data/sums/train.parquet --reward FILE.py"
+    init = run(*command.removeprefix("next: grubrics-tui ").split(), "--model", "models/base")
     assert init.exit_code == 0, init.output
     checks = project.checks("sums")
     bad = [name for name, check in checks.items() if check.status == "fail"]
     assert bad == []
     assert checks["reward"].message.startswith("task questions scored 4 of 4 sample rows, 0 to 1")
+
+
+def test_other_tasks_that_can_read_the_records_are_named() -> None:
+    Path("q.jsonl").write_text(
+        "".join(f'{{"question": "{n}?", "answer": {n}}}\n' for n in range(9))
+    )
+    assert (
+        "other tasks for such records: json, workflows (--task TASK)"
+        in run("prepare", "q.jsonl").stdout
+    )
+    value = json.loads(run("prepare", "q.jsonl", "--json").stdout)
+    assert value["other_tasks"] == ["json", "workflows"]
+
+
+def test_records_of_another_task_are_refused_with_its_name() -> None:
+    record = {"query": "Rain?", "tools": [{"name": "f"}], "answers": [{"name": "f"}]}
+    Path("calls.jsonl").write_text(json.dumps(record) + "\n")
+    result = run("prepare", "calls.jsonl")
+    assert "Such records fit the task tool_calls" in str(result.exception)
 
 
 def test_the_answer_names_files_counts_and_problems(project: Project) -> None:

@@ -206,5 +206,5 @@ def test_init_prepares_a_data_set_and_writes_its_config() -> None:
 
 def test_init_without_a_task_says_how_to_read_the_hub() -> None:
     result = CliRunner().invoke(app, ["init", "openai/gsm8k"])
-    assert "for a data set of the hub, add --task questions" in str(result.exception)
+    assert "hub: grubrics-tui init openai/gsm8k --task questions" in str(result.exception)
     assert not Path("configs").exists()

@@ -41,6 +41,19 @@ def test_one_html_file_is_written(
     assert capsys.readouterr().out.startswith("wrote out.html\n")
 
 
+def test_a_file_that_is_replaced_is_called_that(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("out.html").write_text("old")
+    words = ["-o", "out.html", "--markdown", "out.md", "--svg", "charts"]
+    report("base", *words, patch=monkeypatch)
+    first = capsys.readouterr().out.splitlines()
+    assert first[:3] == ["replaced out.html", "wrote out.md", "wrote charts/reward-mean.svg"]
+    report("base", *words, "--json", patch=monkeypatch)
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["replaced"] == answer["written"]
+
+
 def test_all_forms_at_once_as_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

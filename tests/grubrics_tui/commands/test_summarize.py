@@ -47,3 +47,15 @@ def test_a_run_without_rollouts_is_refused() -> None:
 )
 def test_unusable_options_are_named(words: tuple[str, ...]) -> None:
     assert words[0] in str(run_command("a.jsonl", *words).exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("nope.jsonl",), "nope.jsonl: no such file"),
+        (("a.jsonl", "second", "third"), "run 'second' does not exist; known: night; run 'third'"),
+    ],
+)
+def test_what_does_not_exist_is_named(words: tuple[str, ...], says: str) -> None:
+    SampleRun.create(Path("runs"), "night")
+    assert says in str(run_command(*words).exception)

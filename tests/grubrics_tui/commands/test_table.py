@@ -49,3 +49,19 @@ def test_a_file_is_replaced_only_when_asked(suffix: str) -> None:
     assert "already exists" in str(refused.exception) and file.read_text() == "mine"
     assert run_command("night", "-o", str(file), "--force").exit_code == 0
     assert file.read_bytes() != b"mine"
+
+
+def test_a_run_without_steps_or_without_the_metric_is_named() -> None:
+    SampleRun.create(Path("runs"), "empty")
+    done = run_command("night", "empty", "day.log", "--metric", "reward/std")
+    assert {row["run"] for row in csv.DictReader(done.stdout.splitlines())} == {"night"}
+    assert "warning: empty is not in the table: no step was logged yet" in done.stderr
+    assert "warning: day.log is not in the table: no step has reward/std" in done.stderr
+    answer = json.loads(run_command("night", "empty", "--json").stdout)
+    assert [*answer["left_out"]] == ["empty"]
+    assert json.loads(run_command("night", "--json").stdout)["left_out"] == {}
+
+
+def test_a_table_of_no_steps_at_all_is_refused() -> None:
+    SampleRun.create(Path("runs"), "empty")
+    assert "empty: no step was logged yet (" in str(run_command("empty").exception)

@@ -86,7 +86,9 @@ async def test_conversations_become_a_config_and_its_checklist() -> None:
     jsonl_file("chats.jsonl", {"messages": MESSAGES})
     async with running(Path("runs"), SMALL, config="") as driver:
         await choose(driver, "Start from your data")
-        await arrive(driver, NewConfigDialog, "chats.jsonl", "conversations: SFT")
+        await arrive(driver, NewConfigDialog, "files here: chats.jsonl")
+        await driver.press(*"chats.jsonl")
+        await driver.shows("conversations: SFT")
         await driver.press("enter")
         await arrive(driver, ChecklistScreen, "chats", "sft on")
     assert Path("configs/chats.yaml").is_file()
