@@ -7,6 +7,7 @@ nothing; it takes up a lost connection by itself where it ended.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ def fetch_model(
     the download, ``report`` the progress. UsageError, with what to do, for a model that the hub
     does not give and that is not on this disk.
     """
-    if "/" not in name:
+    if re.fullmatch(r"[\w.-]+", name):
         raise UsageError(
             f"'{shorten(name)}' has no owner: give OWNER/NAME, such as Qwen/Qwen2.5-0.5B-Instruct. "
             f"{_WITHOUT_HUB}"

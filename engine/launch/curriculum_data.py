@@ -24,17 +24,14 @@ def with_prepared_files(recipe: Recipe, *, dry_run: bool = False) -> Recipe:
 
     Those of the preset are written if one is missing, with rows that have gold scores; what is
     printed meanwhile goes to stderr. UsageError, before anything is written, for a recipe without
-    a curriculum or without training files, for one that names two other files of which one is
-    missing, and with ``dry_run`` if files would have to be written.
+    a curriculum or of SFT, for one that names two other files of which one is missing, and with
+    ``dry_run`` if files would have to be written.
     """
     if not recipe.get(KEY):
         raise UsageError(f"{recipe.path}: data is generated for a curriculum only; set {KEY}")
+    if not recipe.kind.has_rollouts:
+        raise UsageError(f"{recipe.path}: {KEY} is for GRPO, not for {recipe.kind.title}")
     named = [Path(file).expanduser() for file in train_files(recipe)]
-    if not named:
-        raise UsageError(
-            f"{recipe.path}: this config has no data.train_files, which a curriculum reads; "
-            "use a GRPO config"
-        )
     if len(named) == 2 and all(file.is_file() for file in named):
         return recipe
     name, preset = load_presets().get(PRESET)

@@ -117,8 +117,8 @@ class NewConfigDialog(Dialog[str]):
         """What the data seems to be."""
         self._model = ""
         """Where the model comes from."""
-        self._said = ""
-        """What is below the fields."""
+        self._is_answer = False
+        """Whether what is below the fields is the answer to enter, which no hint replaces."""
 
     def compose(self) -> ComposeResult:
         # Focus must stay in a field: outside of one, letters are keys of the app.
@@ -156,11 +156,11 @@ class NewConfigDialog(Dialog[str]):
         for name, texts in message.suggestions.items():
             field = self.query_one(f"#{name}", Input)
             field.suggester = SuggestFromList(texts)
-        if not self._said:
-            self._show_hint()
+        self._renew_hint()
 
     @on(Input.Changed, "#data")
     def _describe(self, event: Input.Changed) -> None:
+        self._is_answer = False
         if event.value.strip():
             self._read_data(event.value.strip())
         else:
@@ -180,7 +180,7 @@ class NewConfigDialog(Dialog[str]):
     def _show_data(self, message: Described) -> None:
         if message.typed == self.query_one("#data", Input).value.strip():
             self._data = message.text
-            self._show_hint()
+            self._renew_hint()
 
     @on(events.DescendantFocus)
     def _enter_field(self) -> None:
@@ -197,7 +197,11 @@ class NewConfigDialog(Dialog[str]):
     @on(ModelDescribed)
     def _show_model(self, message: ModelDescribed) -> None:
         self._model = message.text
-        self._show_hint()
+        self._renew_hint()
+
+    def _renew_hint(self) -> None:
+        if not self._is_answer:
+            self._show_hint()
 
     @on(Input.Changed, "#scoring")
     def _show_hint(self) -> None:
@@ -208,7 +212,8 @@ class NewConfigDialog(Dialog[str]):
             "model": [self._model],
             "name": [self._model],
         }
-        self._show_status("\n".join(filter(None, hints.get(self._field, ()))), "quiet")
+        hint = "\n".join(filter(None, hints.get(self._field, ())))
+        self._show_status(hint, "quiet", is_answer=False)
 
     @property
     def _field(self) -> str:
@@ -287,8 +292,8 @@ class NewConfigDialog(Dialog[str]):
         self.app.notify(clean_text("\n".join(lines)), markup=False)
         self.dismiss(config.name)
 
-    def _show_status(self, text: str, ink: str) -> None:
-        self._said = text
+    def _show_status(self, text: str, ink: str, *, is_answer: bool = True) -> None:
+        self._is_answer = is_answer
         status = Content.styled(clean_text(text), f"${ink}")
         self.query_one("#status", Static).update(inert(status))
 

@@ -86,6 +86,11 @@ def test_nothing_is_written_for_what_cannot_be(
     assert not Path("data").exists()
 
 
+def test_sft_has_no_curriculum(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"grubrics\.curriculum is for GRPO, not for SFT"):
+        with_prepared_files(load_recipe("sft_tiny", [PHASES], {}))
+
+
 def test_a_dry_run_says_how_to_prepare_the_files(folder: Path) -> None:
     with pytest.raises(UsageError, match="prepare preset --name curriculum --only-cached"):
         with_prepared_files(recipe(PHASES), dry_run=True)
@@ -102,5 +107,5 @@ def test_files_in_the_home_folder_are_written_there(
 
 
 def test_a_config_of_sft_has_no_such_files(folder: Path) -> None:
-    with pytest.raises(UsageError, match="use a GRPO config"):
+    with pytest.raises(UsageError, match="is for GRPO, not for SFT"):
         with_prepared_files(load_recipe("sft_tiny", [PHASES], {}))

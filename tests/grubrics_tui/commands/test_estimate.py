@@ -151,7 +151,6 @@ def test_a_run_is_estimated_with_the_recipe_it_was_launched_with() -> None:
     assert "measured in" not in estimate("night", "data.train_batch_size=8").output
     more = estimate("night", "--gpus", "4", "--gpu-memory", "80")
     assert "on each of 4 GPUs" in more.output
-    assert "grubrics-tui launch --from night trainer.total_training_steps=5" in shown
 
 
 def test_the_arithmetic_of_the_judge_adds_up() -> None:
@@ -194,6 +193,22 @@ def test_an_unknown_duration_comes_with_the_launch_that_measures_it() -> None:
         line = {"v": 1, "step": step, "attempt": 1, "t": step, "metrics": {"timing_s/step": 2.0}}
         jsonl.append(run.train_log, line)
     assert "from 5 measured steps of run 'short'" in estimate("verl_grpo", *changed).output
+
+
+def test_an_unknown_duration_of_a_run_is_measured_by_launching_it_again() -> None:
+    Path("data/processed").mkdir(parents=True)
+    rows = [{"question": str(number)} for number in range(64)]
+    for part in ("train", "val"):
+        pq.write_table(pa.Table.from_pylist(rows), f"data/processed/{part}.parquet")
+    files = [f"data.{part}_files=data/processed/{part}.parquet" for part in ("train", "val")]
+    contents = manifest(plan(load_recipe("verl_grpo", files, {}), "night", Path("runs")))
+    run = RunDir(Path("runs/night"))
+    run.path.mkdir(parents=True)
+    run.manifest.write_text(json.dumps(contents))
+    run.recipe.write_text(pinned_recipe(contents["config"]))
+    text = estimate("night", "data.train_batch_size=8").output
+    command = "launch --from night data.train_batch_size=8 trainer.total_training_steps=5"
+    assert f"grubrics-tui {command}" in text
 
 
 def test_one_gpu_is_called_one() -> None:
