@@ -35,21 +35,28 @@ RETRYABLE: frozenset[ErrorKind] = frozenset(
 
 @dataclass(frozen=True)
 class Backoff:
-    """Exponential waits with jitter, in seconds; longer after a rate limit.
+    """Waits between attempts, in seconds, with jitter.
 
-    A server's Retry-After replaces the rate-limit wait, up to ``longest_s``.
+    A server that is down gets longer and longer waits: with the default of four attempts, a call
+    survives an outage of 40 s. After a rate limit they are longer, and a server's Retry-After
+    replaces them, up to ``longest_s``. A reply that cannot be read says nothing about the server.
     """
 
-    first_s: float = 1.0
+    first_s: float = 2.0
+    growth: float = 4.0
     rate_limit_s: float = 15.0
+    parse_s: float = 1.0
     longest_s: float = 90.0
     jitter: float = 0.3
 
     def wait_s(self, attempt: int, kind: ErrorKind, retry_after_s: float | None) -> float:
         """Seconds to wait after the failed ``attempt`` (counted from 1)."""
-        wait = self.first_s * 2.0 ** (attempt - 1)
-        if kind == "rate_limit":
+        if kind == "parse":
+            wait = self.parse_s
+        elif kind == "rate_limit":
             wait = self.rate_limit_s * attempt if retry_after_s is None else retry_after_s
+        else:
+            wait = self.first_s * self.growth ** min(attempt - 1, 20)  # beyond, it may overflow
         return min(self.longest_s, wait) * (1 + random.uniform(0, self.jitter))
 
 

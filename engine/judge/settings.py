@@ -43,7 +43,7 @@ class JudgeSettings(BaseModel):
     timeout_s: float = Field(60.0, gt=0)
     """Seconds of one call; reasoning models need about 300."""
     max_attempts: int = Field(4, ge=1)
-    """Attempts of a call that fails temporarily."""
+    """Attempts of a call that fails temporarily; four survive an outage of 40 s."""
     max_tokens: int = Field(4000, ge=1)
     """Tokens that the judge may generate in one call."""
     temperature: float = Field(1.0, ge=0)

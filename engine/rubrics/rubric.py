@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-_NUMBER = r"(?P<points>[-+\u2212]?\d+(?:\.\d+)?)"
+_NUMBER = r"(?P<points>[-+\u2212]?\d{1,6}(?:\.\d+)?)"
+"""Longer numbers are no points: nobody weighs items by millions, and sums of them may overflow."""
 _LEAD = r"^\s*(?:[-*\u2022+]\s+|\d+[.)]\s+)?"
 _POINTS = rf"(?:\*\*)?points?(?:\*\*)?\s*[:=](?:\*\*)?\s*{_NUMBER}"
 _ITEM = r"(?:\*\*)?item(?:\*\*)?\s*[:=](?:\*\*)?"
@@ -22,6 +23,8 @@ WANTED_SUM = 10.0
 """The sum that ``engine.rubrics.prompts.SYSTEM`` asks for."""
 _STEPS = (10, 100, 1000)
 """Fractions of a point to round to, the coarsest first."""
+_LIMIT = 1e6
+"""Points of this size are not read back."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,10 @@ def parse_rubric(text: str) -> tuple[RubricItem, ...]:
 
 
 def format_rubric(items: Iterable[RubricItem]) -> str:
-    """The canonical text of ``items``; ``parse_rubric`` reads it back unchanged."""
+    """The canonical text of ``items``; ``parse_rubric`` reads it back unchanged.
+
+    Points have at most six decimals.
+    """
     return "\n".join(f"Points: {_plain(item.points)}, Item: {item.criterion}" for item in items)
 
 
@@ -65,14 +71,15 @@ def has_wanted_sum(text: str) -> bool:
 def scaled_to_sum(text: str) -> str | None:
     """The rubric with its points in the same proportions and a sum of 10; scores do not change.
 
-    Unchanged if they already do. None if their sum is 0 or less, which no scale changes. Points are
-    rounded to tenths, or finer where an item would become 0; the largest item takes the rest.
+    Unchanged if they already do. None if their sum is 0 or less, which no scale changes, or so
+    close to 0 that an item would get a million. Points are rounded to tenths, or finer where an
+    item would become 0; the largest item takes the rest.
     """
     if has_wanted_sum(text):
         return text
     items = parse_rubric(text)
     total = sum(item.points for item in items)
-    if total <= 0:
+    if total <= 0 or max(abs(item.points) for item in items) * WANTED_SUM >= total * _LIMIT:
         return None
     for step in _STEPS:
         parts = [round(item.points * WANTED_SUM / total * step) for item in items]
@@ -102,4 +109,4 @@ def _value(number: str) -> float:
 
 
 def _plain(points: float) -> str:
-    return str(int(points)) if points == int(points) else f"{points:f}".rstrip("0")
+    return str(int(points)) if points == int(points) else f"{points:f}".rstrip("0").rstrip(".")

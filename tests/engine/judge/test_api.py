@@ -16,7 +16,7 @@ from engine.judge.settings import JudgeSettings, make_judge
 from engine.judge.slots import LocalSlots
 from tests.engine.judge.server import GOOD, JudgeServer, Reply, judge_server
 
-QUICK = Backoff(first_s=0.01, rate_limit_s=0.01)
+QUICK = Backoff(first_s=0.01, growth=1, rate_limit_s=0.01, parse_s=0.01)
 ENV = {"OPENAI_API_KEY": "k-1234567890abcd"}
 
 
@@ -152,9 +152,10 @@ def test_retry_after_replaces_the_long_wait_for_a_rate_limit() -> None:
         assert ask(server, patient).scores == (0.9, 0.1)
 
 
-def test_waits_double_and_are_longer_for_rate_limits() -> None:
-    backoff = Backoff(first_s=1, rate_limit_s=15, longest_s=90, jitter=0)
-    assert [backoff.wait_s(n, "server", None) for n in (1, 2, 3)] == [1, 2, 4]
+def test_waits_grow_and_are_longer_for_rate_limits() -> None:
+    backoff = Backoff(first_s=1, growth=4, rate_limit_s=15, longest_s=90, jitter=0)
+    assert [backoff.wait_s(n, "server", None) for n in (1, 2, 3, 9999)] == [1, 4, 16, 90]
+    assert [backoff.wait_s(n, "parse", None) for n in (1, 3)] == [1, 1]
     assert [backoff.wait_s(n, "rate_limit", None) for n in (1, 2, 9)] == [15, 30, 90]
     assert backoff.wait_s(1, "rate_limit", 7.0) == 7.0
 
