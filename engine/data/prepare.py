@@ -298,14 +298,38 @@ def _write(
 
 
 def list_presets(presets: PresetFile) -> str:
-    """The presets as text, the active one marked."""
+    """The presets as text, the active one marked: sources, shares and cached gold scores."""
     blocks = []
     for name, preset in presets.presets.items():
         mark = "  <-- active" if name == presets.active_preset else ""
-        blocks.append(
-            f"{name}{mark}\n  {preset.description}\n  Recommended for: {preset.recommended_for}"
-        )
+        about = preset.description, f"Recommended for: {preset.recommended_for}"
+        lines = [f"{name}{mark}", *(f"  {line}" for line in (*about, *_composition(preset)))]
+        blocks.append("\n".join(lines))
     return "\n".join(blocks)
+
+
+def _composition(preset: Preset) -> list[str]:
+    """One line for each data set, with its share of its group; then the phases."""
+    groups = {"": preset.datasets, "verifiable ": preset.verifiable, "open ": preset.open}
+    lines = []
+    for group, specs in groups.items():
+        total = sum(spec.weight for spec in specs.values())
+        for name, spec in specs.items():
+            share = f"{spec.weight / total:.0%}" if total else "0%"
+            source = f"from {spec.path}" if spec.path else "from the hub"
+            missing = " (missing)" if spec.path and not spec.path.is_file() else ""
+            lines.append(f"{group}{name} {share} {source}{missing}; {_cached(spec)}")
+    if preset.phases:
+        phases = ", ".join(f"{verifiable:.0%}/{open:.0%}" for verifiable, open in preset.phases)
+        lines.append(f"phases, verifiable/open: {phases}")
+    return lines
+
+
+def _cached(spec: DatasetSpec) -> str:
+    if spec.cache is None:
+        return "no cache"
+    count = len(read_cache(spec.cache).records)
+    return f"{count_of(count, 'question')} with gold scores in {spec.cache}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

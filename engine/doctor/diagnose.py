@@ -26,6 +26,7 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     from engine.doctor.fit_remedies import fit_remedies
     from engine.doctor.numbers import number_findings
     from engine.doctor.run_end import adjust_to_run, offer_fixes
+    from engine.doctor.save_memory import SaveMemory
     from engine.doctor.stalled import stall_findings
     from engine.doctor.unread_metrics import unread_metrics_findings
     from engine.history.columns import Columns
@@ -34,11 +35,15 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     attempts = run.attempts()
     state = observed_state(run)
     numbers = number_findings(run, state, Columns.read(run.train_log))
-    stall = [*stall_findings(run, state), *unread_metrics_findings(run, state)]
+    of_machine = [
+        *stall_findings(run, state),
+        *unread_metrics_findings(run, state),
+        *SaveMemory(run).findings(state),
+    ]
     if not attempts:
-        return [*stall, *numbers]
+        return [*of_machine, *numbers]
     console = attempts[-1].console
     text = findings(read_log(console), str(console)) if console.is_file() else []
     text = adjust_to_run(fit_remedies(text, run), run, state)
     merged = merge_findings(grade_by_records(text, numbers), numbers)
-    return [*stall, *offer_fixes(merged, run, state)]
+    return [*of_machine, *offer_fixes(merged, run, state)]

@@ -11,6 +11,7 @@ from engine.doctor.merge import grade_by_records, merge_findings
 from engine.doctor.metrics.root_cause import fold_consequences
 from engine.doctor.numbers import NumberDiagnosis
 from engine.doctor.run_end import adjust_to_run, offer_fixes
+from engine.doctor.save_memory import SaveMemory
 from engine.doctor.stalled import stall_findings
 from engine.doctor.unread_metrics import unread_metrics_findings
 from engine.findings.finding import Finding
@@ -26,6 +27,7 @@ class LiveDoctor:
     def __init__(self, run: RunDir) -> None:
         self._run = run
         self._numbers = NumberDiagnosis(run)
+        self._save_memory = SaveMemory(run)
         self._console: ConsoleDiagnosis | None = None
 
     def diagnose(
@@ -52,6 +54,7 @@ class LiveDoctor:
         return [
             *stall_findings(self._run, state),
             *unread_metrics_findings(self._run, state),
+            *self._save_memory.findings(state),
             *offer_fixes(merged, self._run, state),
         ]
 

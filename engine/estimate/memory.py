@@ -21,6 +21,8 @@ from engine.estimate.training import Training
 
 CONTEXT = GIB // 2
 """What CUDA and its libraries take in each process, whatever it computes; a rule of thumb."""
+SAVED = "checkpoint being saved"
+"""The part of the host's memory that a save takes."""
 
 _UPPER_BOUNDS = (
     *("layer inputs", "activations", "logits", "a layer running", "a layer running backward"),
@@ -191,7 +193,7 @@ def _host(training: Training, shape: ModelShape) -> Breakdown:
     parts = [
         Part("reference model", training.reference * shape.weights * cards // training.shards,
              "verl keeps it on the host"),
-        Part("checkpoint being saved", (weights.bytes + moments.bytes) * cards,
+        Part(SAVED, (weights.bytes + moments.bytes) * cards,
              "weights and optimizer states of this node's shards"),
     ]  # fmt: skip
     if training.param_offload:

@@ -66,9 +66,9 @@ def kept(recipe: Recipe) -> int:
 
 
 Room = Literal["fits", "at the limit", "may not fit", "does not fit"]
-"""``at the limit``: the peak leaves less than ``_MARGIN`` of the GPU. ``may not fit``: only parts
+"""``at the limit``: the peak leaves less than ``MARGIN`` of the GPU. ``may not fit``: only parts
 that are upper bounds exceed it."""
-_MARGIN = 0.1
+MARGIN = 0.1
 """What fragmentation of torch's allocator and NCCL's buffers can take; a rule of thumb."""
 
 
@@ -113,7 +113,7 @@ class Estimate:
             return "does not fit"
         if peak > self.gpu_bytes:
             return "may not fit"
-        return "at the limit" if peak > (1 - _MARGIN) * self.gpu_bytes else "fits"
+        return "at the limit" if peak > (1 - MARGIN) * self.gpu_bytes else "fits"
 
     @property
     def fits(self) -> bool | None:

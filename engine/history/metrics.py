@@ -160,6 +160,19 @@ ALIASES = {
     "mean_reward": REWARD_MEAN,
 }
 
+TRACKED = (
+    REWARD_MEAN,
+    REWARD_STD,
+    "train/reward_mean",
+    "train/reward_std",
+    "timing/gpu_phase_duration_s",
+    "timing/reward_total_duration_s",
+    "timing/judge_api_latency_s",
+    "timing/semaphore_wait_s",
+)
+"""What W&B, the console and ``metrics.jsonl`` of a run get beside verl's numbers: the names that
+guides to its logs filter for. ``train_log.jsonl`` has each quantity once, under its own name."""
+
 # What HF's Trainer and TRL call by a name that means another quantity in another trainer.
 HF = {
     "loss": TRAIN_LOSS,

@@ -60,31 +60,22 @@ class Step:
         return cls(step, attempt, moment, numbers(values), raw.get("redone") is True)
 
 
-class StepJoiner:
-    """Joins an attempt's ``metrics.jsonl`` and ``reward.jsonl`` as both grow.
+class RewardJoiner:
+    """Joins verl's numbers of a step with those of its rollouts, as ``reward.jsonl`` grows.
 
-    The reward workers append before verl logs the step, so once a step's metrics line is there
-    its rollout records are too. Memory is bounded: records are dropped when their step is joined.
+    The reward workers append before verl logs the step, so once a step has numbers its rollout
+    records are there too. Memory is bounded: records are dropped when their step is joined.
     """
 
-    def __init__(self, attempt: Attempt) -> None:
-        self._attempt = attempt
-        self._metrics = Tail(attempt.metrics)
-        self._reward = Tail(attempt.reward)
+    def __init__(self, reward: Path) -> None:
+        self._reward = Tail(reward)
         self.progress = 0
         """Rollouts recorded so far, with a reward or without one."""
-        self._last: Record = {"step": -1}
         self._train: dict[int | None, list[Record]] = defaultdict(list)
         self._validation: dict[int | None, list[Record]] = defaultdict(list)
 
-    def new_steps(self) -> list[Step]:
-        """The steps logged since the last call."""
-        # The metrics first: a record that arrives in between then belongs to a later step.
-        logged = [record for line in self._metrics.lines() if (record := jsonl.parse_line(line))]
-        self._collect()
-        return [step for record in logged if (step := self._join(record)) is not None]
-
-    def _collect(self) -> None:
+    def collect(self) -> None:
+        """Read what was recorded since the last call."""
         for line in self._reward.lines():
             record = jsonl.parse_line(line)
             if record is None:
@@ -93,6 +84,36 @@ class StepJoiner:
             split = self._validation if record.get("split") == "val" else self._train
             split[jsonl.integer(record.get("step"))].append(record)
 
+    def join(self, step: int, data: Mapping[str, Any]) -> Metrics:
+        """All metrics of a step, under canonical names. Each step can be joined once."""
+        values = verl_metrics(data)
+        values.update(reward_metrics(_take(self._train, step)))
+        values.update(validation_metrics(_take(self._validation, step)))
+        _add_gpu_phase(values)
+        return values
+
+
+class StepJoiner:
+    """The steps of an attempt, as its ``metrics.jsonl`` and ``reward.jsonl`` grow."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._metrics = Tail(attempt.metrics)
+        self._rewards = RewardJoiner(attempt.reward)
+        self._last: Record = {"step": -1}
+
+    @property
+    def progress(self) -> int:
+        """Rollouts recorded so far, with a reward or without one."""
+        return self._rewards.progress
+
+    def new_steps(self) -> list[Step]:
+        """The steps logged since the last call."""
+        # The metrics first: a record that arrives in between then belongs to a later step.
+        logged = [record for line in self._metrics.lines() if (record := jsonl.parse_line(line))]
+        self._rewards.collect()
+        return [step for record in logged if (step := self._join(record)) is not None]
+
     def _join(self, record: Record) -> Step | None:
         number, data = jsonl.integer(record.get("step")), record.get("data")
         if number is None or not isinstance(data, dict):
@@ -100,10 +121,7 @@ class StepJoiner:
         if number < self._last["step"] or record == self._last:
             return None  # An earlier line again: the file was rewritten.
         self._last = record
-        values = verl_metrics(data)
-        values.update(reward_metrics(_take(self._train, number)))
-        values.update(validation_metrics(_take(self._validation, number)))
-        _add_gpu_phase(values)
+        values = self._rewards.join(number, data)
         return Step(number, self._attempt.number, time.time(), values)
 
 

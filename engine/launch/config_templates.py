@@ -53,6 +53,8 @@ data:
   train_batch_size: 8
   max_prompt_length: {prompt}
   max_response_length: {response}
+  apply_chat_template_kwargs:
+    enable_thinking: false # true: thoughts of a thinking model count as response tokens
 
 actor_rollout_ref:
   model:

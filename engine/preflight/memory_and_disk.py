@@ -19,7 +19,7 @@ from engine.checkpoints.model_folder import parameter_count
 from engine.estimate.breakdown import Breakdown
 from engine.estimate.breakdown import size as readable
 from engine.estimate.memory import certain
-from engine.estimate.report import Sizes, kept, sizes_of, smallest_gpu
+from engine.estimate.report import MARGIN, Sizes, kept, sizes_of, smallest_gpu
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.recipe.places import checkpoint_dir, local_folder, lora_rank, model_name
 from engine.recipe.recipe import Recipe
@@ -52,12 +52,22 @@ def check_memory(subject: Subject) -> Check:
             status = fail if certain(phase) > card else warn
             message = f"{_arithmetic(phase)}, but the GPU has {readable(card)}"
             problems.append(status(_MEMORY, message, _smaller(recipe, sizes, phase, card)))
+    if (1 - MARGIN) * card < peak.total <= card:
+        left = f"only {readable(card - peak.total)} of {readable(card)} are left for fragments"
+        problems.append(warn(_MEMORY, f"at the limit: {_arithmetic(peak)}; {left}"))
     problems += _cache(sizes)
-    host = sizes.memory.host
-    if host.total > host_memory():
-        message = f"{_arithmetic(host)}, but this host has {readable(host_memory())}"
-        problems.append(warn(_MEMORY, message))
+    problems += _host(sizes.memory.host)
     return summary(_MEMORY, problems, f"{_arithmetic(peak)}, of {readable(card)}")
+
+
+def _host(needed: Breakdown) -> Iterator[Check]:
+    """The peak of the host is at a save, after hours: memory that others use then is missing."""
+    total, free = host_memory()
+    if needed.total > total:
+        yield warn(_MEMORY, f"{_arithmetic(needed)}, but this host has {readable(total)}")
+    elif needed.total > free:
+        now = f"{readable(free)} of the host's {readable(total)} are free now"
+        yield warn(_MEMORY, f"{_arithmetic(needed)}, but {now}")
 
 
 def _arithmetic(phase: Breakdown) -> str:
@@ -97,9 +107,10 @@ def _cache(sizes: Sizes) -> Iterator[Check]:
         yield fail(_MEMORY, message, f"{_SHARE}={min(0.9, rollout.share + 0.1):g}")
 
 
-def host_memory() -> int:
-    """The bytes of memory of this host."""
-    return int(psutil.virtual_memory().total)
+def host_memory() -> tuple[int, int]:
+    """The bytes of memory of this host: all, and what is available to a new program."""
+    memory = psutil.virtual_memory()
+    return int(memory.total), int(memory.available)
 
 
 _DISK = "disk"

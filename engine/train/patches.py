@@ -13,13 +13,16 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from engine.base.addresses import is_loopback
 from engine.train import queue_key, setup_worker, skipped_updates, wandb_guard
+
+if TYPE_CHECKING:
+    from engine.train.tracked_rewards import TrackedRewards
 
 VERL_VERSION = "0.9.1"
 RAY_VERSION = "2.60.0"
@@ -196,6 +199,33 @@ def _loss_scale(engine: Any) -> float:
     """The scale of the loss in fp16; 1 for other types."""
     scaler = getattr(engine, "scaler", None)
     return 1.0 if scaler is None else float(scaler.get_scale())
+
+
+def log_rewards_with_steps() -> None:
+    """Let verl's trackers log the rewards and judge calls of a step beside verl's numbers of it.
+
+    Calling it twice changes nothing.
+    """
+    from verl.utils.tracking import Tracking
+
+    original = Tracking.log
+    if getattr(original, "_with_rewards", False):
+        return
+
+    @cache
+    def rewards() -> TrackedRewards | None:
+        # One process of a run logs; the others need not load the readers of its files.
+        from engine.train.tracked_rewards import TrackedRewards
+
+        return TrackedRewards.of_attempt()
+
+    @wraps(original)
+    def log(self: Any, data: dict[str, Any], step: int, backend: Any = None) -> None:
+        tracked = rewards()
+        original(self, data if tracked is None else tracked.add(data, step), step, backend)
+
+    log._with_rewards = True  # type: ignore[attr-defined]
+    Tracking.log = log
 
 
 def register_adapter() -> None:
@@ -584,6 +614,12 @@ def _sft_loop_moved() -> str | None:
     return None
 
 
+def _tracker_moved() -> str | None:
+    from verl.utils.tracking import Tracking
+
+    return _signature_moved(inspect.unwrap(Tracking.log), ["data", "step", "backend"])
+
+
 def _signature_moved(function: Callable[..., Any], wanted: list[str]) -> str | None:
     names = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
     if names[: len(wanted)] == wanted:
@@ -767,6 +803,14 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "verl.utils.tracking.Tracking.log ends the run (engine/train/skipped_updates.py)",
         "verl skips updates whose gradient norm is not finite, to the last step if need be",
         _skipping_moved,
+    ),
+    Deviation(
+        "rewards of a step",
+        "patch",
+        "verl.utils.tracking.Tracking.log: adds the rewards and the judge's times "
+        "(engine/train/tracked_rewards.py)",
+        "verl's numbers have no spread of rewards inside a group, and nothing about the judge",
+        _tracker_moved,
     ),
     Deviation(
         "gloo backend string",

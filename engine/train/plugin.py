@@ -30,6 +30,7 @@ def install() -> None:
     patches.apply_to_sockets()
     patches.run_rewards_apart()
     patches.keep_training_without_wandb()
+    patches.log_rewards_with_steps()
     if skipped_updates.VARIABLE in os.environ:
         patches.count_skipped_updates()
     if os.environ.get("VERL_PLATFORM") == "cpu":

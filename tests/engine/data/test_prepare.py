@@ -100,6 +100,7 @@ def test_proportions_hold_after_rows_without_gold_are_gone(world: Path) -> None:
     assert composition("out/mixed_train.parquet") == {"healthbench": 16, "medqa": 16}
 
 
+@pytest.mark.row("G21")
 def test_every_curriculum_phase_has_its_proportions_and_gold_only(world: Path) -> None:
     assert prepare("preset", "--name", "curriculum", "--total_items", "20") == 0
     shares = [composition(f"out/mixed_curriculum_phase{n}.parquet") for n in (1, 2, 3)]
@@ -330,6 +331,7 @@ def test_impossible_choices_are_one_line_and_write_nothing(
     assert not Path("out").exists()
 
 
+@pytest.mark.row("G21")
 def test_repeated_rows_are_reported(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prepare("preset", "--total_items", "100")
     note = (
@@ -383,6 +385,21 @@ def test_an_unknown_preset_gets_a_suggestion(
 def test_the_list_marks_the_active_preset(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert prepare("preset", "--list") == 0
     assert "open_only  <-- active" in capsys.readouterr().out
+
+
+@pytest.mark.row("G59")
+def test_the_list_has_sources_shares_and_cached_questions(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("choice.jsonl").unlink()
+    assert prepare("preset", "--list") == 0
+    lines = capsys.readouterr().out.splitlines()
+    cached = "from open.jsonl; 20 questions with gold scores in open_cache.jsonl"
+    assert f"  healthbench 100% {cached}" in lines
+    both = lines[lines.index("both") :]
+    assert f"  healthbench 50% {cached}" in both
+    assert "  medqa 50% from choice.jsonl (missing); no cache" in both
+    assert "  phases, verifiable/open: 80%/20%, 50%/50%, 20%/80%" in lines
 
 
 def test_the_shipped_presets_are_the_four_documented_ones() -> None:

@@ -87,6 +87,7 @@ def targets(folder: Path) -> list[str]:
     return [record["messages"][-1]["content"] for record in jsonl.read(folder / "train.jsonl")]
 
 
+@pytest.mark.row("G12")
 def test_points_are_scaled_to_the_sum_that_the_prompt_asks_for(
     uneven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -113,6 +113,7 @@ def test_an_interrupt_nobody_asked_for_stays_an_error() -> None:
     assert adjust_to_end([INTERRUPTED], RunState("failed", reason="exit code 1")) == [INTERRUPTED]
 
 
+@pytest.mark.row("G51")
 def test_a_run_that_reached_its_end_got_over_its_errors() -> None:
     crash = Finding("wandb_teardown_or_crash", Severity.ERROR, "crash", "at exit")
     judge = Finding("judge_auth", Severity.ERROR, "refused", "no key")

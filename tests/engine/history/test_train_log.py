@@ -113,6 +113,7 @@ def test_validation_rollouts_are_kept_apart(attempt: Attempt) -> None:
     assert step.metrics["val/reward"] == 0.9
 
 
+@pytest.mark.row("G46")
 def test_gpu_phase_is_the_step_without_reward_and_save(attempt: Attempt) -> None:
     jsonl.append(attempt.reward, rollout("a", 0.2, t=10.0, duration_s=2.0))
     data = {"timing_s/step": 10.0, "timing_s/save_checkpoint": 3.0}

@@ -89,6 +89,7 @@ def test_rows_without_gold_scores_get_a_reward_function_that_works() -> None:
     new = write_config(sums_file())
     recipe = loaded("sums")
     assert recipe.kind == GRPO
+    assert recipe.get("data.apply_chat_template_kwargs.enable_thinking") is False
     assert recipe.get("reward.custom_reward_function.path") == str(new.reward)
     namespace: dict[str, Any] = {}
     assert new.reward is not None

@@ -78,6 +78,7 @@ def test_repairing_what_is_whole_changes_nothing(given_sizes: BatchSizes) -> Non
     assert repaired(whole) == whole
 
 
+@pytest.mark.row("G14")
 def test_the_fix_is_one_set_of_overrides_that_passes(project: Project) -> None:
     broken = ("data.train_batch_size=6", "actor_rollout_ref.actor.ppo_mini_batch_size=64")
     check = project.checks("grpo", *broken)["batch"]

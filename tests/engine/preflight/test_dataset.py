@@ -49,6 +49,7 @@ def test_an_empty_file_has_no_rows(project: Project) -> None:
     assert "data/train.parquet has no rows" in answer(project).message
 
 
+@pytest.mark.row("G50")
 def test_prompts_stored_as_text_would_be_rendered_empty(project: Project) -> None:
     rewrite({"prompt": json.dumps(row(0)["prompt"])})
     check = answer(project)
@@ -56,6 +57,7 @@ def test_prompts_stored_as_text_would_be_rendered_empty(project: Project) -> Non
     assert "every prompt would be rendered empty" in check.message
 
 
+@pytest.mark.row("G49", "G50")
 def test_extra_info_stored_as_text_is_refused(project: Project) -> None:
     rewrite({"extra_info": json.dumps(row(0)["extra_info"])})
     assert "column 'extra_info' is string" in answer(project).message
@@ -285,6 +287,7 @@ def test_an_answer_without_points_contradicts_a_prompt_that_asks_for_them(
     assert "line 1 has no points" in project.checks("sft")["parquet"].message
 
 
+@pytest.mark.row("G12")
 def test_answers_that_contradict_the_sum_their_prompt_asks_for_are_a_warning(
     project: Project,
 ) -> None:

@@ -22,11 +22,12 @@ def checked(
     *overrides: str,
     name: str = "verl_grpo",
     host: float = 256,
+    free: float = 200,
 ) -> Check:
     """On a machine with one such GPU and so much memory, in GiB."""
     size = None if card is None else int(card * GIB)
     monkeypatch.setattr(memory_and_disk, "smallest_gpu", lambda: size)
-    monkeypatch.setattr(memory_and_disk, "host_memory", lambda: int(host * GIB))
+    monkeypatch.setattr(memory_and_disk, "host_memory", lambda: (int(host * GIB), int(free * GIB)))
     recipe = load_recipe(str(CONFIGS / f"{name}.yaml"), overrides, {})
     return memory_and_disk.check_memory(Subject(recipe, {}, Path("runs")))
 
@@ -89,3 +90,17 @@ def test_a_host_too_small_for_a_checkpoint_and_sleeping_weights_is_a_warning(
     result = checked(monkeypatch, 79.6, host=24)
     assert result.status == "warn"
     assert "checkpoint being saved 16.2 GiB + vLLM's weights" in result.message
+
+
+@pytest.mark.row("G52")
+def test_a_host_whose_memory_others_use_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = checked(monkeypatch, 79.6, host=64, free=24)
+    assert result.status == "warn"
+    assert "24.0 GiB of the host's 64.0 GiB are free now" in result.message
+
+
+@pytest.mark.row("G43")
+def test_little_memory_left_on_the_card_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    fp32 = "actor_rollout_ref.actor.fsdp_config.model_dtype=fp32"
+    result = checked(monkeypatch, 79.6, fp32)
+    assert result.status == "warn" and "at the limit: rollout: 74." in result.message

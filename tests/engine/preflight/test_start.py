@@ -216,6 +216,7 @@ def test_a_dashboard_port_counts_only_with_a_dashboard(project: Project) -> None
         assert project.checks("grpo", port, shown)["ports"].status == "fail"
 
 
+@pytest.mark.row("G02")
 def test_another_conda_environment_is_a_warning(project: Project) -> None:
     check = project.checks(env={"CONDA_DEFAULT_ENV": "base"})["environment"]
     if check.status != "fail":  # software that is missing says more

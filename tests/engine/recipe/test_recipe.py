@@ -9,6 +9,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.recipe.recipe import Recipe, load_recipe
+from tests.paths import CONFIGS
 
 MINIMAL = """
 grubrics: {kind: grpo, device: cpu}
@@ -35,6 +36,12 @@ def load(config: str, *overrides: str, **env: str) -> Recipe:
 def test_references_are_filled_in(config: str) -> None:
     recipe = load(config, "trainer.experiment_name=other")
     assert recipe.get("trainer.default_local_dir") == "checkpoints/grubrics-transfer/other"
+
+
+@pytest.mark.parametrize("name", ["grpo_tiny", "verl_grpo", "verl_grpo_debug"])
+def test_the_configs_of_the_project_say_whether_a_model_thinks(name: str) -> None:
+    recipe = load(str(CONFIGS / f"{name}.yaml"))
+    assert recipe.get("data.apply_chat_template_kwargs.enable_thinking") is False
 
 
 def test_every_value_knows_where_it_came_from(config: str) -> None:

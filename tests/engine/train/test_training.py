@@ -283,6 +283,7 @@ def failed(world: SmallWorld, tmp_path_factory: pytest.TempPathFactory) -> Faile
     return Failed(folder, done.returncode, done.stdout + done.stderr)
 
 
+@pytest.mark.row("G13")
 def test_grpo_trains_an_adapter_and_its_checkpoint_becomes_a_model(
     world: SmallWorld, failed: Failed, tmp_path: Path
 ) -> None:

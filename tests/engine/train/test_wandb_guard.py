@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from engine.base import jsonl
+from engine.history import metrics
+from engine.runs.rundir import Attempt
 from engine.train.wandb_guard import GuardedWandb, split_backends, start_wandb
 from tests.loopback import serving
 from tests.paths import ROOT
@@ -23,10 +26,11 @@ pytest.importorskip("wandb")
 _TRAINER = """
 from engine.train import patches
 patches.keep_training_without_wandb()
+patches.log_rewards_with_steps()
 from verl.utils.tracking import Tracking
 tracking = Tracking("project", "from the config", ["console", "wandb", "file"], {"trainer": {}})
 for step in (1, 2):
-    tracking.log({"loss": 1.0 / step}, step)
+    tracking.log({"loss": 1.0 / step, "timing_s/step": 10.0}, step)
 tracking.finish()
 print("trained to the end")
 """
@@ -67,6 +71,26 @@ def test_the_name_of_the_run_replaces_the_constant_of_the_config(
     assert (first["name"], first["displayName"], first["groupName"]) == ("r1", "m-b4", "g")
     assert first["tags"] == ["a", "b"]
     assert list(tmp_path.glob("wandb/run-*-r1/run-r1.wandb"))
+
+
+@pytest.mark.row("G47", "G58")
+def test_every_logger_gets_the_metrics_that_guides_filter_for(tmp_path: Path) -> None:
+    attempt = Attempt(tmp_path / "attempt_1")
+    attempt.path.mkdir()
+    times = {"judge_latency_s": 2.0, "semaphore_wait_s": 0.5, "t": 10.0, "duration_s": 2.5}
+    for step, reward in ((1, 0.25), (1, 0.75), (2, 1.0)):
+        record = {"split": "train", "step": step, "group": "g", "reward": reward, **times}
+        jsonl.append(attempt.reward, record)
+    output = train(tmp_path, WANDB_MODE="offline", GRUBRICS_ATTEMPT_DIR=str(attempt.path))
+    first, _ = (record["data"] for record in jsonl.read(tmp_path / "metrics.jsonl"))
+    assert first["train/reward_mean"] == first["reward/mean"] == 0.5
+    assert first["train/reward_std"] == 0.25
+    assert first["timing/judge_api_latency_s"] == 2.0
+    assert first["timing/gpu_phase_duration_s"] == 7.5
+    assert "timing/semaphore_wait_s:0.5" in output
+    (log,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
+    written = log.read_bytes()
+    assert all(name.encode() in written for name in metrics.TRACKED)
 
 
 def test_a_refused_login_lets_w_and_b_log_offline(tmp_path: Path, server: WandbServer) -> None:

@@ -50,6 +50,14 @@ PHASES = {
     metrics.GPU_PHASE: "generation and training",
 }
 
+_TIMES = (
+    metrics.GPU_PHASE,
+    metrics.REWARD_DURATION,
+    metrics.JUDGE_LATENCY,
+    metrics.SEMAPHORE_WAIT,
+)
+"""By these four times the debug guide tells which phase is slow."""
+
 TEST_JUDGE = Remedy("Test the judge alone: its server may be slow")
 _FASTER_JUDGE = Remedy(
     "Test the judge alone; a smaller model or fewer answers per question are faster"
@@ -183,6 +191,7 @@ def _judge_share(run: Run) -> Iterator[Finding]:
         yield JUDGE_QUEUE.finding(
             run.case(_share_onset(judging, step, _QUEUE_SHARE)),
             run.evidence("wait for a judge slot", queue.step(-1), wait=wait_s, call=call_s),
+            *_times(run),
             remedies=(more_calls(run),),
             wait=seconds(wait_s),
             slot=f"one of {limit} slots" if limit is not None else "a free slot",
@@ -194,6 +203,7 @@ def _judge_share(run: Run) -> Iterator[Finding]:
         yield JUDGE_TIME.finding(
             run.case(_share_onset(judging, step, _JUDGE_SHARE)),
             run.evidence("share of rewards in a step", call.step(-1), share=share, call=call_s),
+            *_times(run),
             remedies=(more_calls(run), _FASTER_JUDGE),
             call=seconds(call_s),
             share=percent(share),
@@ -263,6 +273,7 @@ def _slow_from_start(run: Run) -> Iterator[Finding]:
         yield SLOW_OVERALL.finding(
             run.case(),
             Evidence(f"the median step is {seconds(step)}", values={"seconds": step}),
+            *_times(run),
             step=seconds(step),
             largest=largest if cost else "the log has no times of its phases",
         )
@@ -276,6 +287,7 @@ def _slow_from_start(run: Run) -> Iterator[Finding]:
     yield SLOW[kind].finding(
         run.case(),
         run.evidence(f"{phase} is {seconds(cost)} of {seconds(step)}", seconds=cost, of=step),
+        *_times(run),
         remedies=remedies,
         step=seconds(step),
         cost=seconds(cost),
@@ -283,6 +295,15 @@ def _slow_from_start(run: Run) -> Iterator[Finding]:
         phase=PHASES[phase],
         calls=calls,
     )
+
+
+def _times(run: Run) -> Iterator[Evidence]:
+    """Yield the median of each of ``_TIMES`` that the log has, as one piece of evidence."""
+    usual = {name: _usual(run.series(name)) for name in _TIMES}
+    logged = {name: value for name, value in usual.items() if value is not None}
+    if logged:
+        text = ", ".join(f"{name} {seconds(value)}" for name, value in logged.items())
+        yield Evidence(f"medians: {text}", run.context.path, values=logged)
 
 
 def _usual(series: Series) -> float | None:

@@ -36,6 +36,19 @@ def test_a_log_of_timings_alone_shows_the_queue_before_the_judge(tmp_path: Path)
     assert "400 s" in one.title and "waits 32 s" in one.cause
 
 
+@pytest.mark.row("G45")
+def test_the_four_times_of_a_slow_step_are_evidence(tmp_path: Path) -> None:
+    (one,) = timed(tmp_path, gpu=40.0, wall=360.0, wait=32.05, api=12.0)
+    assert dict(one.evidence[-1].values) == {
+        "gpu_phase_duration_s": 40.0,
+        "reward_total_duration_s": 360.0,
+        "judge_api_latency_s": 12.0,
+        "semaphore_wait_s": 32.05,
+    }
+    assert "semaphore_wait_s 32 s" in one.evidence[-1].text
+
+
+@pytest.mark.row("G45")
 def test_calls_that_take_longer_than_they_wait_are_the_judges(tmp_path: Path) -> None:
     (one,) = timed(tmp_path, gpu=40.0, wall=360.0, wait=0.1, api=44.0)
     assert one.id == "slow_step.judge"

@@ -286,6 +286,12 @@ def test_a_message_is_told_by_its_finer_name(id: str) -> None:
     assert read(FINE[id])[0].id == id
 
 
+@pytest.mark.row("G30")
+def test_the_key_for_fewer_loader_workers_is_proposed() -> None:
+    (change,) = read(FINE["host_oom.dataloader_killed"])[0].remedies[0].changes
+    assert (change.key, change.after) == ("data.dataloader_num_workers", 1)
+
+
 @pytest.mark.row("A19")
 def test_the_package_to_install_has_pips_name() -> None:
     one = read(FINE["python_env_import.missing"])[0]
