@@ -54,6 +54,10 @@ class CommandPlan:
     """Options of sbatch; empty: this machine executes the command."""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The settings of guard and supervision that were chosen, as a manifest has them."""
+    pipeline: Mapping[str, Any] | None = None
+    """The stages of a pipeline, which the command launches."""
+    total_steps: int | None = None
+    """How many steps the command takes, if that is known before it starts."""
 
     @property
     def shown_argv(self) -> list[str]:
@@ -135,6 +139,11 @@ def plan_command_again(
         )
     if "adopted" in manifest:
         raise UsageError(f"run '{run.id}' was launched elsewhere, and is launched again there")
+    if pipeline := manifest.get("pipeline"):
+        raise UsageError(
+            f"run '{run.id}' is a pipeline. To run it again: "
+            f"grubrics-tui pipeline {pipeline.get('file')}"
+        )
     slurm, cwd = manifest.get("slurm") or (), manifest.get("cwd")
     if slurm and "--" in argv:  # The follower of the job comes first.
         argv = argv[argv.index("--") + 1 :]
@@ -179,7 +188,7 @@ def _manifest(plan: CommandPlan) -> dict[str, Any]:
         "id": run_id,
         "mark": new_mark(),
         "name": run_id,
-        "recipe": program_name(plan.argv),
+        "recipe": (plan.pipeline or {}).get("name") or program_name(plan.argv),
         "kind": COMMAND,
         "argv": plan.shown_argv,
         "cwd": str(plan.cwd),
@@ -189,10 +198,11 @@ def _manifest(plan: CommandPlan) -> dict[str, Any]:
         "created": now,
         "changes": [],
         **command_surroundings(plan.cwd),
-        "total_steps": None,
+        "total_steps": plan.total_steps,
         "gpus": plan.gpus,
         "queue": plan.ticket.to_json() if plan.ticket else None,
         "slurm": list(plan.slurm) or None,
+        **({"pipeline": plan.pipeline} if plan.pipeline else {}),
         "attempts": [{"number": 1, "started": now, "argv": plan.executed(plan.shown_argv)}],
         "config": dict(plan.settings),
     }

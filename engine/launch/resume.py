@@ -155,6 +155,11 @@ def _begin(
 
 def _complete_manifest(run: RunDir) -> dict[str, Any]:
     manifest = run.read_manifest()
+    if pipeline := manifest.get("pipeline"):
+        raise UsageError(
+            f"run '{run.id}' is a pipeline. To continue it: "
+            f"grubrics-tui pipeline {pipeline.get('file')} --from STAGE"
+        )
     if manifest.get("kind") == COMMAND:
         raise UsageError(
             f"run '{run.id}' executes a command: only its program can resume it. Start a new run "

@@ -14,7 +14,7 @@ from engine.host.gpus import ALL
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.runs.processes import marked
 from engine.runs.registry import ActiveRuns
-from engine.runs.rundir import RunDir
+from engine.runs.rundir import RUN_ID_VARIABLE, RunDir
 from engine.runs.state import RunState, observed_state, this_host
 
 _MACHINE = "machine"
@@ -29,6 +29,8 @@ def check_machine(subject: Subject) -> Check:
     if subject.uses_cluster:
         return ok(_MACHINE, f"the cluster at {subject.env['RAY_ADDRESS']} runs the training")
     active = ActiveRuns(subject.runs).read()
+    # A run whose command launches this one, such as a pipeline, only waits for it.
+    active.pop(subject.env.get(RUN_ID_VARIABLE, ""), None)
     neighbors = {
         name: state
         for name, state in active.items()

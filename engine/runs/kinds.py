@@ -157,6 +157,16 @@ of ``KINDS``."""
 ADOPTED = "adopted"
 """What lists, JSON and filters call a ``command`` that was launched elsewhere."""
 
+PIPELINE = "pipeline"
+"""What they call a ``command`` that launches the stages of a pipeline."""
+
+
+def listed_kind(manifest: Mapping[str, Any]) -> str | None:
+    """The kind as lists, JSON and filters call it."""
+    if manifest.get("kind") == COMMAND:
+        return next((kind for kind in (ADOPTED, PIPELINE) if kind in manifest), COMMAND)
+    return manifest.get("kind")
+
 
 def kind_names() -> str:
     """The names of all kinds, for messages."""

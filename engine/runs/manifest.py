@@ -277,6 +277,7 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "slurm": _words,
     "adopted": _adopted,
     "parent": _parent,
+    "pipeline": _mapping,
     "wandb": _shown_mapping,
     "attempts": _attempts,
 }

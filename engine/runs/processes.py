@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.runs.marks import Mark, read_environment, read_mark
-from engine.runs.rundir import RunDir
+from engine.runs.rundir import SUPERVISES_VARIABLE, RunDir
 
 _PR_SET_CHILD_SUBREAPER = 36
 _DYING_S = 2.0
@@ -69,7 +69,8 @@ def become_subreaper() -> None:
 def members(run: RunDir, roots: Iterable[int] = ()) -> list[Identity]:
     """Every live process of a run: carriers of its mark, and descendants of them or of ``roots``.
 
-    The processes in ``roots`` are not included: the caller is one of them.
+    The processes in ``roots`` are not included: the caller is one of them. Neither is another run
+    that a process of this one launched: its supervisor looks after it.
     """
     ancestors, parents = set(roots), dict(_parents())
     candidates = parents.keys() - ancestors - {os.getpid()}
@@ -77,8 +78,18 @@ def members(run: RunDir, roots: Iterable[int] = ()) -> list[Identity]:
     of_run = {mark for mark in set(marks.values()) if mark.is_of(run)}
     carriers = {pid for pid, mark in marks.items() if mark in of_run}
     ancestors |= carriers
-    pids = [pid for pid in candidates if pid in carriers or _descends(pid, parents, ancestors)]
+    related = [pid for pid in candidates if pid in carriers or _descends(pid, parents, ancestors)]
+    foreign = marks.keys() - carriers
+    others = {pid for pid in related if pid in foreign or _supervises_other(pid, run)} - carriers
+    apart = {pid for pid in related if pid in others or _descends(pid, parents, others)} - carriers
+    pids = [pid for pid in related if pid not in apart]
     return [identity for pid in pids if (identity := identify(pid)) is not None]
+
+
+def _supervises_other(pid: int, run: RunDir) -> bool:
+    """Whether a process supervises another run than ``run``."""
+    supervised = read_environment(pid, SUPERVISES_VARIABLE).get(SUPERVISES_VARIABLE)
+    return supervised is not None and supervised != run.read_mark()
 
 
 def tree(root: Identity) -> list[Identity]:

@@ -14,7 +14,7 @@ from engine.runs.columns import RunInfo
 from engine.runs.figures import read_figures
 from engine.runs.index import Index, Row
 from engine.runs.index import stamp as stamp_of
-from engine.runs.kinds import ADOPTED, COMMAND
+from engine.runs.kinds import ADOPTED, COMMAND, PIPELINE, listed_kind
 from engine.runs.manifest import format_changes
 from engine.runs.notes import Notes, read_notes
 from engine.runs.rundir import RunDir, exists, folder_names
@@ -89,8 +89,8 @@ def _row(run: RunDir) -> Row:
         row[key] = value[:_LONGEST] if isinstance(value, str) else value
     if changed := format_changes(manifest):
         row["changed"] = [_cut(text) for text in changed[:_MOST_CHANGES]]
-    if manifest.get("kind") == COMMAND and "adopted" in run.read_manifest("adopted"):
-        row["kind"] = ADOPTED
+    if manifest.get("kind") == COMMAND:
+        row["kind"] = listed_kind(manifest | run.read_manifest(ADOPTED, PIPELINE))
     row |= _figures(run)
     if run.notes.exists() and (notes := read_notes(run)):
         row["notes"] = notes.to_json()

@@ -12,7 +12,7 @@ from engine.checkpoints.find import list_checkpoints
 from engine.runs.columns import RunInfo
 from engine.runs.drift import CodeWatch
 from engine.runs.figures import read_figures
-from engine.runs.kinds import ADOPTED
+from engine.runs.kinds import listed_kind
 from engine.runs.manifest import changed_values, format_changes
 from engine.runs.notes import read_notes
 from engine.runs.processes import Identity, members, tree
@@ -66,7 +66,7 @@ def read_summary(run: RunDir) -> dict[str, Any]:
         "ray": manifest.get("ray"),
         "ray_job": job.submission_id if job else None,
         "recipe": manifest.get("recipe"),
-        "kind": ADOPTED if "adopted" in manifest else manifest.get("kind"),
+        "kind": listed_kind(manifest),
         "argv": manifest.get("argv"),
         "changes": changed_values(manifest),
         "edited": edited,

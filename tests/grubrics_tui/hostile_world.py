@@ -148,6 +148,10 @@ def _write_scripts() -> None:
     Path("hostile.sh").write_text(text)
     values = json.dumps({"base_model": ALL, "train_dataset": ALL, ALL: ALL})
     Path("hostile-aflow.yaml").write_text(values)
+    hostile = [{"run": ["sh", "-c", ALL.replace("\0", "")], "name": "x"}, {"grpo": ["small", ALL]}]
+    Path("hostile-pipeline.yaml").write_text(json.dumps({"name": "p", "stages": hostile}))
+    last = {"run": ["echo", MARKUP, "$x.run"], "name": "y"}
+    Path("pipeline.yaml").write_text(json.dumps({"name": "p", "stages": [hostile[0], last]}))
 
 
 def _write_records() -> None:

@@ -12,7 +12,7 @@ from textual.message import Message
 
 from engine.base.errors import UsageError
 from engine.runs.columns import COLUMNS, Column, RunInfo, sort_runs
-from engine.runs.kinds import ADOPTED, COMMAND, find_kind
+from engine.runs.kinds import ADOPTED, COMMAND, PIPELINE, find_kind
 from engine.runs.notes import Notes
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
@@ -501,7 +501,7 @@ def _offers(info: RunInfo) -> tuple[bool, bool, str]:
 
 def _allows(action: str, info: RunInfo) -> bool:
     """Whether an action applies to a run: stop to an active one, the others to an ended one."""
-    if action == "resume" and (info.state.went_well or info.kind in (COMMAND, ADOPTED)):
+    if action == "resume" and (info.state.went_well or info.kind in (COMMAND, ADOPTED, PIPELINE)):
         return False
     return info.state.has_ended == (action != "stop")
 

@@ -52,6 +52,18 @@ def test_a_run_of_the_same_id_in_another_folder_is_another_run(
     assert members(other) == []
 
 
+def test_a_run_that_a_process_of_the_run_launched_is_not_part_of_it(
+    tmp_path: Path, start: Start
+) -> None:
+    mine, launched = RunDir(tmp_path / "mine"), RunDir(tmp_path / "launched")
+    own = start(mine)
+    supervisor = start(mine, GRUBRICS_RUN_ID="", GRUBRICS_SUPERVISES="mark of launched")
+    trainer = start(launched)
+    related = members(mine, roots=[os.getpid()])
+    assert own.pid in {member.pid for member in related}
+    assert not {supervisor.pid, trainer.pid} & {member.pid for member in related}
+
+
 def test_processes_of_a_ray_cluster_are_not_signaled(tmp_path: Path, start: Start) -> None:
     run = RunDir(tmp_path / "run")
     start(run, GRUBRICS_ON_CLUSTER="1")

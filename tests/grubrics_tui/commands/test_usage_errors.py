@@ -113,6 +113,10 @@ def test_too_many_or_too_few_arguments(command: str, refused: Refused) -> None:
         (["launch", "grpo_tiny", "--name", LONG], "run name"),
         (["config", "grpo_tiny", "--origin", "fil"], "did you mean 'file'?"),
         (["estimate", "grpo_tiny", "--gpu-memory", LONG], "--gpu-memory"),
+        (["pipeline", "pipeline_tiny", "--from", "gpro"], "did you mean 'grpo'?"),
+        (["pipeline", "pipeline_tiny", "--skip", LONG], "stage 'xxx"),
+        (["pipeline", "pipeline_tiny", "--status", "--wait"], "--status starts nothing"),
+        (["pipeline", "grpo_tiny"], "is a config, not a pipeline"),
         (["ablate", "grpo_tiny"], "nothing to vary in 'grpo_tiny': add --knob KEY=V1,V2"),
     ],
 )
