@@ -15,7 +15,7 @@ from engine.pipelines.stages import MODEL, Pipeline, Stage
 from engine.runs.rundir import RunDir, exists
 from engine.runs.state import RunState, observed_state
 
-PROGRESS = r"^stage (?P<step>\d+) of \d+ finished after (?P<stage_s>[\d.]+) s"
+PROGRESS = r"^stage (?P<step>\d+) of \d+ finished after (?P<step_time>[\d.]+) s"
 """What the run of a pipeline prints after each stage: its steps are the stages."""
 _STOP_PATIENCE_S = 90.0
 """Longer than the stop of a stage takes."""

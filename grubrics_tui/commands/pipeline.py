@@ -86,7 +86,8 @@ def pipeline(
         return
     run = start_pipeline(plan)
     reached = _followed(run, plan, as_json) if wait else _status(run, plan)
-    text = "\n".join([*format_status(reached), *([] if wait else [_next_words(file, run)])])
+    lines = format_status(reached, with_stages=not wait)
+    text = "\n".join([*lines, *([] if wait else [_next_words(file, run)])])
     answer({**value, **reached.to_json()}, text, as_json)
     if wait and not reached.went_well:
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from engine.formats.names import kind_of as kind_of_metrics
 from engine.history.live import RunWatch
 from engine.history.train_log import read_steps
-from engine.runs.kinds import COMMAND, Kind, find_kind
+from engine.runs.kinds import COMMAND, PIPELINE, Kind, find_kind, listed_kind
 from engine.runs.rundir import RunDir
 from grubrics_tui.settings.layout import UNKNOWN
 
@@ -31,7 +31,7 @@ def kind_of(run: Watched) -> Kind | None:
     """
     if not isinstance(run, RunDir):
         return run.kind
-    name = run.read_manifest("kind").get("kind")
+    name = listed_kind(run.read_manifest("kind", PIPELINE))
     if name != COMMAND:
         return find_kind(name)
     steps = islice(read_steps(run.train_log), _FIRST_STEPS)
@@ -43,7 +43,8 @@ def layout_of(run: Watched) -> str:
     """The name of its layout: ``own`` if a reward function scores instead of a judge."""
     kind = kind_of(run)
     if kind is None:
-        return UNKNOWN
+        is_pipeline = isinstance(run, RunDir) and PIPELINE in run.read_manifest(PIPELINE)
+        return PIPELINE if is_pipeline else UNKNOWN
     config = run.read_manifest().get("config", {}) if isinstance(run, RunDir) else {}
     reward_function = config.get("reward.custom_reward_function.path", {}).get("value")
     return "own" if reward_function and kind.has_rollouts else kind.name

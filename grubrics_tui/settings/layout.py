@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl, locks
-from engine.runs.kinds import GRPO, KINDS, find_kind
+from engine.runs.kinds import GRPO, KINDS, PIPELINE, find_kind
 
 UNKNOWN = "unknown"
 """The layout of a run whose kind is not known."""
@@ -21,6 +21,7 @@ _OTHER_PANELS = {
     # A reward function scores, not a judge.
     "own": tuple(panel for panel in GRPO.panels if panel != "judge"),
     UNKNOWN: ("time", "machine", "log", "validation"),
+    PIPELINE: ("log", "time", "machine"),
 }
 JOIN = "+"
 _VERSION = 1

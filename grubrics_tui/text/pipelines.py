@@ -8,13 +8,14 @@ from engine.pipelines.status import PipelineStatus, StageStatus
 from grubrics_tui.text.formats import duration
 
 
-def format_status(status: PipelineStatus) -> Iterator[str]:
+def format_status(status: PipelineStatus, *, with_stages: bool = True) -> Iterator[str]:
     """Yield a line about the pipeline and one for each stage, and how to continue."""
     is_told = any(stage.state in ("failed", "stopped", "lost") for stage in status.stages)
     reason = f": {status.reason}" if status.reason and not is_told else ""
     yield f"pipeline {status.name}  run {status.run}  {status.state}{reason}"
     width = max(len(stage.name) for stage in status.stages)
-    yield from (f"  {format_stage(stage, width)}" for stage in status.stages)
+    if with_stages:
+        yield from (f"  {format_stage(stage, width)}" for stage in status.stages)
     if (stage := status.next_stage) is not None:
         yield f"continue: grubrics-tui pipeline {status.file} --from {stage}"
 
