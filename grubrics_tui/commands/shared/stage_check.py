@@ -84,6 +84,7 @@ def _parse(context: typer.Context, stage: Stage, words: Sequence[str]) -> dict[s
 
 def _check_launch(stage: Stage, parsed: dict[str, Any], root: Path, *, is_complete: bool) -> Recipe:
     """Read the config of a stage and run the preflight checks: all of them if ``is_complete``."""
+    from engine.launch.device import parse_device
     from engine.preflight.checklist import require_launchable, run_checks
     from engine.recipe.recipe import load_recipe
 
@@ -95,16 +96,18 @@ def _check_launch(stage: Stage, parsed: dict[str, Any], root: Path, *, is_comple
     if config is None:
         raise UsageError("name a CONFIG")
     require_config_trust(config, trust)
-    recipe = load_recipe(config, parsed["overrides"] or ())
+    device = [parse_device(parsed["device"], os.environ).override] if parsed["device"] else []
+    recipe = load_recipe(config, [*(parsed["overrides"] or ()), *device])
     if recipe.kind != stage.kind.trains:
         raise UsageError(
             f"{recipe.path} is a config of kind '{recipe.kind}'. Write {recipe.kind}: {config}"
         )
     require_code_trust(recipe, trust)
+    env = {**os.environ, **({"RAY_ADDRESS": parsed["ray"]} if parsed["ray"] else {})}
     if is_complete and not parsed["generate_data"]:
-        require_launchable(recipe, root)
+        require_launchable(recipe, root, env=env)
         return recipe
-    for check in run_checks(recipe, runs=root):
+    for check in run_checks(recipe, runs=root, env=env):
         if check.id in _CHECKS and check.status == "fail":
             fix = f" [fix: {check.fix}]" if check.fix else ""
             raise UsageError(f"{check.id}: {check.message}{fix}")

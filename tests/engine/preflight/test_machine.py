@@ -115,6 +115,11 @@ def test_a_run_that_ends_before_is_named_and_shares_nothing(project: Project) ->
     assert result.message.endswith("on this host than other, for which this one waits")
 
 
+def test_the_run_that_launches_this_one_only_waits_for_it(project: Project) -> None:
+    active(project, "pipeline")
+    assert answer(project, GRUBRICS_RUN_ID="pipeline").status == "ok"
+
+
 @pytest.mark.parametrize("state", ["queued", "finished"])
 def test_queued_and_ended_runs_use_nothing(project: Project, state: StateName) -> None:
     active(project, state=state)
