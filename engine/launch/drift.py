@@ -25,12 +25,11 @@ def find_drift(run: RunDir, recipe: Recipe) -> list[Change]:
 
     Data files that ``recipe`` does not use are left out.
     """
-    manifest = run.read_manifest()
-    used = {str(path) for path in data_files(recipe)}
-    paths = {part: [Path(name) for name in manifest.get(part) or ()] for part in _FILES}
-    data = [path for path in paths.pop("data") if str(path) in used]
-    before = {**manifest, "data": {str(p): manifest["data"][str(p)] for p in data}}
-    return select_drift(changes(before, surroundings(Path.cwd(), None, data, **paths)))
+    manifest, used = run.read_manifest(), {str(path) for path in data_files(recipe)}
+    data = {path: facts for path, facts in (manifest.get("data") or {}).items() if path in used}
+    before = {**manifest, "data": data}
+    paths = {part: [Path(name) for name in before.get(part) or ()] for part in _FILES}
+    return select_drift(changes(before, surroundings(Path.cwd(), None, **paths)))
 
 
 def select_drift(differences: Iterable[Change]) -> list[Change]:
