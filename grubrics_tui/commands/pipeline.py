@@ -55,10 +55,11 @@ def pipeline(
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run prepare, SFT, GRPO, evaluate and other stages in their order, in the background.
+    """Run the stages of a file in order, each as a run.
 
-    Each stage is a run. One that does not finish ends the pipeline; --from continues it. With
-    --wait, exits with 1 if a stage did not finish; with --status, if one did not in the last start.
+    Stages download, prepare, train by SFT and GRPO, evaluate, or run any command, in the
+    background. One that does not finish ends the pipeline; --from continues it. With --wait,
+    exits with 1 if a stage did not finish; with --status, if one did not in the last start.
     """
     from engine.pipelines.stages import read_pipeline
     from engine.pipelines.start import plan_start
