@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
+from engine.history.metrics import TRACKED, canonical
 from engine.history.sweep import read_sweep
 from engine.history.train_log import read_steps
 from engine.recipe.keys import flatten
@@ -217,6 +218,19 @@ def test_the_logged_reward_is_the_one_that_verl_trained_on(run: RunDir) -> None:
         assert ours[step]["reward/mean"] == pytest.approx(
             theirs[step]["critic/score/mean"], abs=1e-6
         )
+
+
+@pytest.mark.row("G47", "G58")
+def test_the_trainers_loggers_have_the_rewards_and_the_judges_times(run: RunDir) -> None:
+    ours = {record["step"]: record["metrics"] for record in jsonl.read(run.train_log)}
+    theirs = {record["step"]: record["data"] for record in jsonl.read(run.attempt(1).metrics)}
+    for step in range(1, STEPS + 1):
+        tracked = [name for name in TRACKED if name in theirs[step]]
+        assert tracked == list(TRACKED)
+        assert [theirs[step][name] for name in tracked] == [
+            ours[step][canonical(name)] for name in tracked
+        ]
+    assert run.attempt(1).console.read_text().count("timing/semaphore_wait_s:") == STEPS
 
 
 def test_prompts_are_real_conversations(run: RunDir) -> None:
