@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from engine.base.errors import UsageError, guarded, unknown_name
+from engine.base.errors import UsageError, guarded, shorten, unknown_name
 from engine.recipe.env_file import load_env_file
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared.command import Command, Task, commands, find_command
@@ -93,6 +93,10 @@ class CommandGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         command = self.get_command(ctx, args[0])
         if command is None:
+            if "=" in args[0]:
+                config = ctx.params.get("config") or "CONFIG"
+                advice = f"overrides follow a command: grubrics-tui launch {config} {args[0]}"
+                raise UsageError(f"'{shorten(args[0])}' is not a command; {shorten(advice, 160)}")
             available = commands()
             aliases = [alias for known in available.values() for alias in known.aliases]
             raise unknown_name("command", args[0], [*available, *aliases])

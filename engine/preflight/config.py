@@ -17,7 +17,7 @@ from engine.recipe.executed import code_objection
 from engine.recipe.exposure import exposure_complaint
 from engine.recipe.keys import verl_choices
 from engine.recipe.places import is_hub_name, lora_rank
-from engine.recipe.recipe import Recipe
+from engine.recipe.recipe import Recipe, mistyped_variables
 from engine.recipe.scoring import asks_judge
 from engine.recipe.unread import unread
 from engine.recipe.unread_rules import has_critic
@@ -281,11 +281,19 @@ _MAX_UNUSED = 4
 def check_unused(subject: Subject) -> Check:
     """Warn of values without effect. They do not forbid a launch: the run uses the others."""
     unused = unread(subject.recipe)
-    if not unused:
+    messages = list(_mistyped(subject))
+    if not unused and not messages:
         return ok(_UNUSED, "every value in the config has an effect")
     shown = unused[:_MAX_UNUSED]
-    messages = [f"{value.key}={value.value} has no effect: {value.reason}" for value in shown]
+    messages += [f"{value.key}={value.value} has no effect: {value.reason}" for value in shown]
     if len(unused) > _MAX_UNUSED:
         messages.append(f"and {len(unused) - _MAX_UNUSED} more")
     fixes = dict.fromkeys(value.instead for value in shown if value.instead)
     return warn(_UNUSED, "; ".join(messages), "; ".join(fixes) or None)
+
+
+def _mistyped(subject: Subject) -> Iterator[str]:
+    """What to say of variables that nothing reads, e.g. ``REWARD_LAMBDA_INF``."""
+    if subject.recipe.kind == GRPO:
+        for name, meant in mistyped_variables(subject.env).items():
+            yield f"environment variable {name} is not read; did you mean {meant}?"

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -69,6 +70,8 @@ ENVIRONMENT_KEYS = {
     "RUBRIC_JUDGE_MODEL": "judge.model",
     "JUDGE_MODEL": "judge.model",
 }
+_MISSPELLED = 0.85
+"""The ratio of difflib from which a variable is taken for a misspelled one."""
 
 
 @dataclass(frozen=True)
@@ -354,6 +357,16 @@ def _environment_values(kind: Kind, env: Mapping[str, str]) -> dict[str, Any]:
     if "reward_config.use_contrastive" in values:
         values["reward_config.use_contrastive"] = texts["reward_config.use_contrastive"] == "1"
     return values
+
+
+def mistyped_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that are spelled almost like one of ``ENVIRONMENT_KEYS``, with it.
+
+    Nothing reads them: ``REWARD_LAMBDA_INF=0`` would train the config as it is.
+    """
+    unread = [name for name, value in env.items() if value and name not in ENVIRONMENT_KEYS]
+    close = {name: get_close_matches(name, ENVIRONMENT_KEYS, 1, _MISSPELLED) for name in unread}
+    return {name: matches[0] for name, matches in close.items() if matches}
 
 
 def check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) -> None:

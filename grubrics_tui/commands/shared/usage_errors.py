@@ -6,7 +6,7 @@ as a directory named ``--json``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -14,6 +14,28 @@ import typer
 from engine.base.errors import UsageError, nearest, shorten, unknown_name
 
 _LONGEST_PROBLEM = 200
+
+_KEYS = {
+    "blocklist": "grubrics.blocklist",
+    "checkpoint_every": "trainer.save_freq (SFT: training.save_steps)",
+    "eval_interval": "trainer.test_freq (SFT: training.eval_steps)",
+    "learning_rate": "lr (SFT: learning_rate)",
+    "max_new_tokens": "data.max_response_length",
+    "max_prompt_chars": "data.max_prompt_length, in tokens",
+    "max_steps": "trainer.total_training_steps (SFT: training.max_steps)",
+    "model": "actor_rollout_ref.model.path (SFT: model.path)",
+    "out": "trainer.default_local_dir (SFT: training.output_dir)",
+    "output_dir": "trainer.default_local_dir (SFT: training.output_dir)",
+    "save_every": "trainer.save_freq (SFT: training.save_steps)",
+    "seed": "grubrics.seed (SFT: training.seed)",
+    "steps": "trainer.total_training_steps (SFT: training.max_steps)",
+    "tasks": "data.train_files (SFT: data.train_file)",
+    "total_steps": "trainer.total_training_steps (SFT: training.max_steps)",
+    "truncate_prompts": "data.truncation",
+    "val_interval": "trainer.test_freq (SFT: training.eval_steps)",
+    "val_tasks": "data.val_files (SFT: data.val_file)",
+}
+"""Options of other trainers whose values are keys of a config here."""
 
 
 def parse_checked(
@@ -31,8 +53,10 @@ def parse_checked(
         if param.param_type_name == "option"
         for name in (*param.opts, *param.secondary_opts)
     }
+    takes_overrides = any(param.name == "overrides" for param in context.command.params)
+    keys = _KEYS if takes_overrides else {}
     command = "" if context.parent is None else f"{context.info_name}: "
-    _check_options(options, args, command, interspersed=context.allow_interspersed_args)
+    _check_options(options, keys, args, command, interspersed=context.allow_interspersed_args)
     try:
         extra = parse(context, args)
     except typer.BadParameter as error:
@@ -51,9 +75,16 @@ def parse_checked(
 
 
 def _check_options(
-    options: dict[str, Any], args: Sequence[str], command: str, *, interspersed: bool
+    options: dict[str, Any],
+    keys: Mapping[str, str],
+    args: Sequence[str],
+    command: str,
+    *,
+    interspersed: bool,
 ) -> None:
     """Check that every option exists and has a value exactly if it takes one.
+
+    ``keys`` names the key of a config for options of other trainers.
 
     The value of an option begins with ``--`` only if it is written after an equals sign. Without
     ``interspersed``, the words after the first argument belong to a command.
@@ -68,7 +99,7 @@ def _check_options(
             return
         name, equals, _ = word.partition("=")
         if (option := options.get(name)) is None:
-            raise _unknown_option(name, options, command)
+            raise _unknown_option(name, options, keys, command)
         takes_value = not (option.is_flag or option.count)
         if equals and not takes_value:
             raise UsageError(f"{command}option {name} takes no value")
@@ -78,8 +109,11 @@ def _check_options(
                 raise UsageError(f"{command}{_missing_value(name, option, values[-1], options)}")
 
 
-def _unknown_option(name: str, options: Collection[str], command: str) -> UsageError:
-    """Return the error with the option that begins with ``name``, or is spelled most like it."""
+def _unknown_option(
+    name: str, options: Collection[str], keys: Mapping[str, str], command: str
+) -> UsageError:
+    """Return the error with the option that begins with ``name``, the key of a config that another
+    trainer has as this option, or the option that is spelled most like it."""
     opposites = {f"--no-{option.removeprefix('--')}" for option in options}
     shown = [option for option in options if option not in opposites]
     begun = [option for option in shown if option.startswith(f"--{name.lstrip('-')}")]
@@ -87,6 +121,9 @@ def _unknown_option(name: str, options: Collection[str], command: str) -> UsageE
         return UsageError(
             f"{command}option '{shorten(name)}' does not exist; did you mean '{begun[0]}'?"
         )
+    if (key := keys.get(name.lstrip("-").replace("-", "_"))) is not None:
+        advice = f"give the key of the config as KEY=VALUE: {key}"
+        return UsageError(f"{command}option '{name}' does not exist; {advice}")
     return unknown_name(f"{command}option", name, shown)
 
 

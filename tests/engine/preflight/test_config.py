@@ -8,7 +8,7 @@ import pytest
 
 from engine.preflight import memory_and_disk
 from engine.preflight.check import Check, Subject
-from engine.preflight.config import check
+from engine.preflight.config import check, check_unused
 from engine.recipe.compose import effective
 from engine.recipe.recipe import load_recipe
 from tests.engine.preflight.project import Project
@@ -169,3 +169,14 @@ def test_a_runs_folder_in_which_others_can_replace_runs_is_a_warning(project: Pr
     assert result.status == "warn" and result.fix == f"chmod +t {runs}"
     runs.chmod(0o1777)
     assert memory_and_disk.check_disk(Subject(project.recipe("sft"), {}, runs)).status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("name", "warned"),
+    [("REWARD_LAMBDA_INF", True), ("REWARD_LAMBDA_INFO", False), ("JUDGE_MODEL_NAME", False)],
+)
+def test_a_misspelled_variable_is_warned_of(name: str, warned: bool) -> None:
+    recipe = effective(load_recipe(str(RECIPE), [], {}), Path("runs/x/attempt_1"))
+    answer = check_unused(Subject(recipe, {name: "0.0"}, Path("runs")))
+    assert (answer.status == "warn") is warned
+    assert (f"{name} is not read; did you mean REWARD_LAMBDA_INFO?" in answer.message) is warned

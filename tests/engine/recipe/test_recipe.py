@@ -193,6 +193,7 @@ def test_a_missing_config_names_the_nearest(
         ("sft_unheard_of", "known: "),
         ("empty/sft.yaml", "there is none (searched empty/)"),
         ("gone/sft.yaml", "there is none (searched gone/)"),
+        ("configs/grpo_tiny.yaml", "the packaged config of that name is 'grpo_tiny'"),
     ],
 )
 def test_a_missing_config_outside_of_configs_names_the_files_there(

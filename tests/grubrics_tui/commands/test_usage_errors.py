@@ -117,6 +117,11 @@ def test_too_many_or_too_few_arguments(command: str, refused: Refused) -> None:
         (["pipeline", "pipeline_tiny", "--skip", LONG], "stage 'xxx"),
         (["pipeline", "pipeline_tiny", "--status", "--wait"], "--status starts nothing"),
         (["pipeline", "grpo_tiny"], "is a config, not a pipeline"),
+        (["--config", "x", "lr=1"], "overrides follow a command: grubrics-tui launch x lr=1"),
+        (["lr=1"], "overrides follow a command: grubrics-tui launch CONFIG lr=1"),
+        (["launch", "grpo_tiny", "--steps", "5"], "KEY=VALUE: trainer.total_training_steps"),
+        (["check", "grpo_tiny", "--val-tasks=x"], "KEY=VALUE: data.val_files"),
+        (["launch", "grpo_tiny", "--seed", "5"], "did you mean '--seeds'?"),
         (["ablate", "grpo_tiny"], "nothing to vary in 'grpo_tiny': add --knob KEY=V1,V2"),
     ],
 )
