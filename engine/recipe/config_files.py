@@ -96,13 +96,13 @@ def _unknown_config(path: Path) -> UsageError:
     files = sorted(path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
     configs = {file.stem: str(file) for file in files if is_config(file)}
     folders = f"{path.parent}/"
-    packaged = config_names()
-    if not configs and path.stem in packaged:
-        # Guides name configs by the path that they have in a clone of this repository.
-        hint = f"the packaged config of that name is '{path.stem}', without folder and ending"
+    known = config_names()
+    if path.parent != Path() and path.stem in known:
+        # Guides name a packaged config by its path in a clone of its repository.
+        hint = f"did you mean '{path.stem}', without folder and ending?"
         return UsageError(f"config '{path}' does not exist; {hint}")
     if path.parent == Path():
-        configs |= {name: name for name in packaged}
+        configs |= {name: name for name in known}
         folders = ", ".join(["this folder", *(f"{folder}/" for folder in config_folders())])
     close = nearest(path.stem, configs)
     hint = f"known: {', '.join(sorted(configs.values())[:8])}" if configs else "there is none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from tests.paths import ROOT
@@ -16,3 +17,10 @@ def guide_commands(*names: str, text: str | None = None) -> list[list[str]]:
     lines = [line for line in text.splitlines() if line.startswith("    grubrics-tui ")]
     commands = [shlex.split(line, comments=True)[1:] for line in lines]
     return [command for command in commands if not names or command[0] in names]
+
+
+def commands_in_text(text: str) -> list[list[str]]:
+    """The arguments of every ``grubrics-tui`` command between backticks, without variables before
+    it."""
+    found = re.findall(r"`(?:[A-Z_]+=\S+ )*grubrics-tui ([^`]+)`", text)
+    return [shlex.split(command) for command in found]

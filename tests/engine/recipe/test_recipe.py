@@ -193,7 +193,8 @@ def test_a_missing_config_names_the_nearest(
         ("sft_unheard_of", "known: "),
         ("empty/sft.yaml", "there is none (searched empty/)"),
         ("gone/sft.yaml", "there is none (searched gone/)"),
-        ("configs/grpo_tiny.yaml", "the packaged config of that name is 'grpo_tiny'"),
+        ("configs/grpo_tiny.yaml", "did you mean 'grpo_tiny', without folder and ending?"),
+        ("sub/grpo_tiny.yaml", "did you mean 'grpo_tiny', without folder and ending?"),
     ],
 )
 def test_a_missing_config_outside_of_configs_names_the_files_there(
