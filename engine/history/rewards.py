@@ -13,6 +13,7 @@ from engine.base.stats import percentile
 from engine.history import metrics
 from engine.history.reward_records import conversation_of, is_own, own_parts
 from engine.reward.conversation import OUTCOMES
+from engine.statistics.intervals import estimate_clustered_mean
 
 Record = dict[str, Any]
 
@@ -110,9 +111,19 @@ def _judge_metrics(records: Sequence[Record]) -> dict[str, float | None]:
 
 
 def validation_metrics(records: Sequence[Record]) -> dict[str, float | None]:
-    """Mean validation reward over the rollouts that could be judged."""
-    rewards = _numbers(records, "reward")
-    return {metrics.VALIDATION_REWARD: _mean(rewards)} if records else {}
+    """Mean validation reward over the rollouts that could be judged, with its interval over the
+    prompts, and the mean of the best rollout of each prompt if all have several."""
+    groups = _groups(records)
+    if not groups:
+        return {metrics.VALIDATION_REWARD: None} if records else {}
+    prompts = [index for index, group in enumerate(groups) for _ in group]
+    mean = estimate_clustered_mean([reward for group in groups for reward in group], prompts)
+    values: dict[str, float | None] = {metrics.VALIDATION_REWARD: mean.mean}
+    if mean.low is not None and mean.high is not None:
+        values |= {metrics.VALIDATION_LOW: mean.low, metrics.VALIDATION_HIGH: mean.high}
+    if all(len(group) > 1 for group in groups):
+        values[metrics.VALIDATION_BEST] = _mean([max(group) for group in groups])
+    return values
 
 
 def _failures(records: Iterable[Record], kind: str) -> int:

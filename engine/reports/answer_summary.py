@@ -16,7 +16,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.stats import floor_percentile
 from engine.runs.rundir import RunDir
-from engine.statistics.intervals import script_bootstrap
+from engine.statistics.bootstrap import script_bootstrap
 
 SEED = 17
 RESAMPLES = 200

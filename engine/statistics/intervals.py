@@ -8,8 +8,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-import numpy as np
-
 from engine.statistics.student import t_quantile
 
 LEVEL = 0.95
@@ -98,75 +96,3 @@ def estimate_rate(successes: int, n: int, level: float = LEVEL) -> Estimate:
     low = 0.0 if successes == 0 else center - half
     high = 1.0 if successes == n else center + half
     return Estimate(rate, low, high, math.sqrt(rate * (1 - rate) / n), n, n)
-
-
-def estimate_by_bootstrap(
-    strata: Sequence[Sequence[float]],
-    *,
-    seed: int,
-    replicates: int = 10_000,
-    level: float = LEVEL,
-) -> Estimate:
-    """The mean over all values with a stratified percentile bootstrap interval.
-
-    Each replicate draws from every stratum as many values as it has, with replacement: Efron
-    (1979), stratified as in Agarwal et al., "Deep RL at the edge of the statistical precipice"
-    (2021). For skewed values, which a symmetric t interval describes badly. Not below about 8
-    values per stratum: with 3 values a nominal 95% interval covers about 75%.
-    """
-    if not strata or any(len(stratum) == 0 for stratum in strata):
-        raise ValueError("every stratum needs at least one value")
-    generator = np.random.default_rng(seed)
-    n = sum(len(stratum) for stratum in strata)
-    sums = np.zeros(replicates)
-    for stratum in strata:
-        sums += _resampled_sums(np.asarray(stratum, dtype=float), replicates, generator)
-    means = sums / n
-    mean = math.fsum(value for stratum in strata for value in stratum) / n
-    if all(len(stratum) == 1 for stratum in strata):
-        return Estimate(mean, None, None, None, n, n)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(mean, float(low), float(high), float(means.std(ddof=1)), n, n)
-
-
-def script_bootstrap(
-    values: Sequence[float], *, seed: int = 17, resamples: int = 200, level: float = LEVEL
-) -> tuple[float, float]:
-    """The percentile bootstrap interval of a mean as short scripts compute it.
-
-    Each resample draws with ``random.Random(seed).choice``, and the ends are the sorted means at
-    the indices floor(q (resamples - 1)): such a script prints the same interval.
-    With 200 resamples the ends are coarse, and samples of one prompt count as independent; to
-    compare models, use `estimate_clustered_mean`.
-    """
-    if not values:
-        raise ValueError("an interval needs at least one value")
-    array = np.asarray(values, dtype=float)
-    draws = np.random.RandomState([seed])  # The stream of ``random.Random(seed)``.
-    means = sorted(float(array[_choices(draws, array.size)].mean()) for _ in range(resamples))
-    tail = (1 - level) / 2
-    low, high = (int(q * (resamples - 1)) for q in (tail, 1 - tail))
-    return means[low], means[high]
-
-
-def _choices(draws: np.random.RandomState, n: int) -> np.ndarray:
-    """``n`` indices below ``n``, as Python draws them: as many bits of each 32-bit word as ``n``
-    has, until the number is small enough."""
-    shift, chosen = 32 - n.bit_length(), np.empty(0, np.uint32)
-    while chosen.size < n:
-        # Never more words than indices are missing: the next resample begins with the next word.
-        words = np.frombuffer(draws.bytes(4 * (n - chosen.size)), "<u4") >> shift
-        chosen = np.concatenate([chosen, words[words < n]])
-    return chosen
-
-
-def _resampled_sums(
-    stratum: np.ndarray, replicates: int, generator: np.random.Generator
-) -> np.ndarray:
-    """Sums of ``replicates`` resamples, in blocks that keep the index matrix below 8 MB."""
-    sums = np.empty(replicates)
-    block = max(1, 1_000_000 // len(stratum))
-    for start in range(0, replicates, block):
-        size = (min(block, replicates - start), len(stratum))
-        sums[start : start + size[0]] = stratum[generator.integers(len(stratum), size=size)].sum(1)
-    return sums

@@ -1,12 +1,10 @@
-"""Student's t distribution: its cdf and quantiles, and the power of a t test."""
+"""Student's t distribution: its cdf, its quantiles, and the p value of a t test."""
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
 from statistics import NormalDist
-
-import numpy as np
 
 _NORMAL = NormalDist()
 _TINY = 1e-300
@@ -50,33 +48,6 @@ def t_test_p(t: float, df: float) -> float:
     if df >= _LARGE_DF:
         return 2 * _NORMAL.cdf(-abs(t))
     return _incomplete_beta(df / (df + t * t), t * t / (df + t * t), df / 2, 0.5)
-
-
-def t_test_power(effect: float, n: int, alpha: float = 0.05) -> float:
-    """Power of the two-sided one-sample (or paired) t test.
-
-    ``effect``: true mean divided by the standard deviation of one value. The statistic of n values
-    has the noncentral t distribution with n - 1 degrees of freedom and noncentrality
-    effect * sqrt(n). It is integrated over s, the sample deviation divided by the true one:
-    P(T > c) = E[Phi(effect sqrt(n) - c s)], with (n - 1) s^2 chi-squared distributed.
-    """
-    df = n - 1
-    critical, shift = t_quantile(1 - alpha / 2, df), effect * math.sqrt(n)
-    scale, weights = _deviation_density(df)
-    reject = [_NORMAL.cdf(shift - critical * s) + _NORMAL.cdf(-shift - critical * s) for s in scale]
-    return float(np.dot(weights, reject))
-
-
-@lru_cache(maxsize=256)
-def _deviation_density(df: int) -> tuple[tuple[float, ...], np.ndarray]:
-    """Points and Simpson weights, summing to 1, of s = sqrt(chi-squared / df)."""
-    spread = 9 / math.sqrt(2 * df)
-    points = np.linspace(max(1e-9, 1 - spread), 1 + spread, 401)
-    log_density = (df - 1) * np.log(points) - df * points**2 / 2
-    weights = np.exp(log_density - log_density.max())
-    weights[1:-1:2] *= 4
-    weights[2:-1:2] *= 2
-    return tuple(points.tolist()), weights / weights.sum()
 
 
 def _incomplete_beta(x: float, y: float, a: float, b: float) -> float:

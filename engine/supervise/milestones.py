@@ -11,11 +11,17 @@ from engine.checkpoints.step_folders import complete_steps, tracked_step
 from engine.history import metrics
 from engine.history.train_log import Step
 
-_VALIDATION = {metrics.VALIDATION_REWARD: "reward", metrics.VALIDATION_LOSS: "loss"}
+_VALIDATION = {
+    metrics.VALIDATION_REWARD: "reward",
+    metrics.VALIDATION_LOW: "low",
+    metrics.VALIDATION_HIGH: "high",
+    metrics.VALIDATION_BEST: "best_of_k",
+    metrics.VALIDATION_LOSS: "loss",
+}
 
 
 def validation_of(step: Step) -> dict[str, Any] | None:
-    """The validation of a step: its reward, its loss, or both. None if it has none."""
+    """The validation of a step: its reward with the interval, its loss, or both; None: neither."""
     results = {name: step.metrics[key] for key, name in _VALIDATION.items() if key in step.metrics}
     return {"step": step.step, **results} if results else None
 

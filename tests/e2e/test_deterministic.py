@@ -67,7 +67,7 @@ def weights(folder: Path) -> dict[str, str]:
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
-@pytest.mark.row("H06")
+@pytest.mark.row("H05", "H06")
 @pytest.mark.parametrize("config", [SFT, GRPO], ids=["sft", "grpo"])
 def test_two_runs_are_equal(tiny_world: Project, config: tuple[str, ...]) -> None:
     (tiny_world.path / "digits.py").write_text(DIGITS)

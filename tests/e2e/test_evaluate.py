@@ -76,6 +76,7 @@ def test_every_answer_is_a_line_that_says_what_it_answers(
     assert all(line["uid"] and line["prompt_sha256"] and line["item_sha256"] for line in lines)
 
 
+@pytest.mark.row("H34")
 def test_an_evaluation_names_the_weights_and_the_sampling(
     project: Project, both: dict[str, Any]
 ) -> None:
@@ -84,7 +85,8 @@ def test_an_evaluation_names_the_weights_and_the_sampling(
     assert {target["name"] for target in targets} == {MODEL, CHECKPOINT, "golden"}
     assert all(re.fullmatch(r"[0-9a-f]{64}", target["sha256"]) for target in targets)
     setup = jsonl.read_json(folder / "setup.json") or {}
-    assert (setup["sampling"]["samples"], setup["sampling"]["temperature"]) == (1, 0.0)
+    sampling = setup["sampling"]
+    assert (sampling["samples"], sampling["temperature"], sampling["seed"]) == (1, 0.0, 1)
 
 
 def test_started_again_it_generates_nothing_and_says_the_same(

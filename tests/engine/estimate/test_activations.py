@@ -103,6 +103,7 @@ def test_a_layer_keeps_what_is_counted(family: str, width: int, rank: int) -> No
     assert layer_bytes(shape, Precision(width, rank)) == measured
 
 
+@pytest.mark.row("A22")
 @pytest.mark.parametrize("width", [2, 4])
 def test_with_gradient_checkpointing_a_layer_keeps_its_input(width: int) -> None:
     dtype = torch.float32 if width == 4 else torch.bfloat16

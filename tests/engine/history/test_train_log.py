@@ -113,6 +113,30 @@ def test_validation_rollouts_are_kept_apart(attempt: Attempt) -> None:
     assert step.metrics["val/reward"] == 0.9
 
 
+@pytest.mark.row("H18")
+def test_a_validation_has_an_interval_over_prompts_and_the_best_of_k(attempt: Attempt) -> None:
+    rewards = {"a": (0.0, 0.4), "b": (0.2, 0.6), "c": (0.4, 0.8)}
+    for group, values in rewards.items():
+        for reward in values:
+            jsonl.append(attempt.reward, {**rollout(group, reward), "split": "val"})
+    jsonl.append(attempt.metrics, {"step": 1, "data": {}})
+    (step,) = StepJoiner(attempt).new_steps()
+    assert step.metrics["val/reward"] == pytest.approx(0.4)
+    assert step.metrics["val/best_of_k"] == pytest.approx(0.6)
+    # Prompt means 0.2, 0.4, 0.6: standard error 0.2 / sqrt(3), t(2) = 4.303.
+    half = 4.302653 * 0.2 / 3**0.5
+    assert step.metrics["val/reward_low"] == pytest.approx(0.4 - half, abs=1e-6)
+    assert step.metrics["val/reward_high"] == pytest.approx(0.4 + half, abs=1e-6)
+
+
+def test_one_answer_per_prompt_has_no_best_of_k(attempt: Attempt) -> None:
+    for group in ("a", "b"):
+        jsonl.append(attempt.reward, {**rollout(group, 0.5), "split": "val"})
+    jsonl.append(attempt.metrics, {"step": 1, "data": {}})
+    (step,) = StepJoiner(attempt).new_steps()
+    assert "val/best_of_k" not in step.metrics
+
+
 @pytest.mark.row("G46")
 def test_gpu_phase_is_the_step_without_reward_and_save(attempt: Attempt) -> None:
     jsonl.append(attempt.reward, rollout("a", 0.2, t=10.0, duration_s=2.0))

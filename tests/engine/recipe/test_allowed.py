@@ -110,6 +110,12 @@ def test_sft_values_have_limits_too(override: str) -> None:
         load(override, config="sft_tiny")
 
 
+@pytest.mark.row("H21")
+def test_sft_has_no_fp16_which_would_need_a_scaler_of_gradients() -> None:
+    with pytest.raises(UsageError, match=r"training\.fp16.*did you mean 'training\.bf16'"):
+        load("training.fp16=true", config="sft_tiny")
+
+
 @pytest.mark.parametrize(
     "override",
     [

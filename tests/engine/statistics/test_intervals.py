@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 
 import numpy as np
 import pytest
@@ -13,11 +12,9 @@ from scipy import stats
 
 from engine.statistics.intervals import (
     Estimate,
-    estimate_by_bootstrap,
     estimate_clustered_mean,
     estimate_mean,
     estimate_rate,
-    script_bootstrap,
 )
 
 SETS = 2000
@@ -117,38 +114,6 @@ def test_samples_of_one_prompt_taken_as_independent_would_narrow_the_interval() 
     assert clustered.standard_error is not None
     assert naive.standard_error is not None
     assert clustered.standard_error >= 1.4 * naive.standard_error
-
-
-def test_the_bootstrap_is_repeatable_and_near_the_t_interval() -> None:
-    values = np.random.default_rng(3).normal(size=400).tolist()
-    first, second = (estimate_by_bootstrap([values], seed=7) for _ in range(2))
-    assert first == second
-    of_t = estimate_mean(values)
-    assert (first.low, first.high) == pytest.approx((of_t.low, of_t.high), abs=0.01)
-
-
-def test_strata_do_not_add_their_differences_to_the_interval() -> None:
-    strata = [[0.0, 0.1] * 20, [10.0, 10.1] * 20]
-    stratified = estimate_by_bootstrap(strata, seed=0, replicates=2000)
-    pooled = estimate_by_bootstrap([strata[0] + strata[1]], seed=0, replicates=2000)
-    assert stratified.half_width is not None
-    assert pooled.half_width is not None
-    assert stratified.half_width < 0.05 * pooled.half_width
-
-
-def test_a_stratum_without_values_is_refused() -> None:
-    with pytest.raises(ValueError, match="stratum"):
-        estimate_by_bootstrap([[1.0], []], seed=0)
-
-
-@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=40), st.integers(0, 2**32 - 1))
-def test_the_bootstrap_of_scripts_is_that_of_pythons_generator(
-    values: list[float], seed: int
-) -> None:
-    draws = random.Random(seed)
-    means = sorted(sum(draws.choice(values) for _ in values) / len(values) for _ in range(40))
-    interval = script_bootstrap(values, seed=seed, resamples=40)
-    assert interval == pytest.approx((means[0], means[38]))
 
 
 def test_a_weighted_mean_has_the_interval_of_a_ratio() -> None:

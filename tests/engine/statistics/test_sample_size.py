@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.statistics.sample_size import detectable_difference, needed_n
-from engine.statistics.student import t_test_power
+from engine.statistics.sample_size import detectable_difference, needed_n, t_test_power
 
 
 def simulated_power(effect: float, n: int, experiments: int = 20_000) -> float:

@@ -54,6 +54,10 @@ def test_a_run_that_goes_on_from_an_earlier_step_saves_lower_steps(tmp_path: Pat
     ("metrics", "expected"),
     [
         ({"val/reward": 0.5, "actor/lr": 1.0}, {"step": 4, "reward": 0.5}),
+        (
+            {"val/reward": 0.5, "val/reward_low": 0.4, "val/reward_high": 0.6},
+            {"step": 4, "reward": 0.5, "low": 0.4, "high": 0.6},
+        ),
         ({"val/loss": 1.25}, {"step": 4, "loss": 1.25}),
         ({"actor/lr": 1.0}, None),
     ],

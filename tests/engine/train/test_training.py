@@ -440,7 +440,7 @@ def test_a_signal_ends_everything_and_shows_in_the_exit_code(live: Live) -> None
     assert alive == []
 
 
-@pytest.mark.row("V07", "V10", "V15", "H13")
+@pytest.mark.row("V07", "V10", "V15", "H13", "G15")
 @pytest.mark.parametrize("shape", ["full", "lora", "two-ranks"])
 def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shape: str) -> None:
     optimizer = [
@@ -477,6 +477,8 @@ def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shap
     check_times(tmp_path, ranks=2 if shape == "two-ranks" else 1)
     expected = trained_weight(tmp_path / "out" / "global_step_3", name)
     torch.testing.assert_close(model.state_dict()[name], expected)
+    if shape == "lora":
+        check_adapter(world, tmp_path / "out" / "global_step_3")
     if shape != "full":
         check_exported(tmp_path / "out" / "global_step_3", tmp_path / "exported")
     if shape == "full":
@@ -487,6 +489,17 @@ def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shap
         rates = [float(rate) for rate in re.findall(r"train/lr:([\d.e-]+)", done.stdout)]
         assert rates == pytest.approx([0.01, 0.01 * (1 + 0.25) / 2, 0.01 * 0.25])
         assert re.findall(r"step:(\d+) - val/loss", done.stdout) == ["2", "3"]
+
+
+def check_adapter(world: SmallWorld, checkpoint: Path) -> None:
+    """Only the adapter was trained, and it began as no change: B, which starts at 0, moved by at
+    most the learning rate a step."""
+    before, state = AutoModelForCausalLM.from_pretrained(world.model).state_dict(), {}
+    for name, value in merged_state(checkpoint).items():
+        state[name.removeprefix("base_model.model.").replace(".base_layer", "")] = value
+    assert all(torch.equal(state[name], before[name]) for name in before if name in state)
+    moved = [value.abs().max() for name, value in state.items() if "lora_B" in name]
+    assert moved and all(0 < largest <= 3 * 0.01 * 1.01 for largest in moved)
 
 
 def check_times(folder: Path, ranks: int) -> None:

@@ -356,6 +356,7 @@ def test_sft_names_columns_that_are_to_be_renamed() -> None:
     assert "part of verl's config files" in note_of(config, "engine")
 
 
+@pytest.mark.row("A03")
 def test_a_config_of_aflow_becomes_a_config() -> None:
     config = imported(AFLOW, name="training.yaml")
     write_import(config)

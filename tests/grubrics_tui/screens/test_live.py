@@ -171,6 +171,7 @@ async def test_records_of_the_wrong_shape_do_not_take_the_screen_down(
         await driver.shows("failed: a [2J b c", "memory host", "step –")
 
 
+@pytest.mark.row("G48")
 async def test_a_gpu_is_shown_with_what_this_run_holds_of_it(runs: Path) -> None:
     sample = SampleRun.create(runs, "on-gpu", gpus=1)
     sample.grow(3)
