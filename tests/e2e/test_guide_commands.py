@@ -19,9 +19,7 @@ SUMMARIZING = ("summarize",)
 """Run in tests/grubrics_tui/commands/test_summarize.py: it needs no training."""
 
 OTHER_GUIDES = (ROOT / "docs" / "seeds.md").read_text()
-_TO_COME = (["pipeline", "FILE"], ["launch", "CONFIG", "--deterministic"])
-"""Commands that the page names before they are merged: remove each with its merge."""
-COMMANDS = [words for words in commands_in_text(OTHER_GUIDES) if words not in _TO_COME]
+COMMANDS = commands_in_text(OTHER_GUIDES)
 
 
 def overrides_of(words: list[str]) -> list[str]:
