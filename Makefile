@@ -30,9 +30,9 @@ help:
 run: $(STAMP) $(SFT)
 	@$(BIN)/grubrics-tui --config grpo_tiny
 
-# Side by side: trainings wait for Ray much of their time, and the quick tests for screens.
 test: $(STAMP)
-	@$(MAKE) --no-print-directory -j3 static training quick
+	@$(MAKE) --no-print-directory -j2 static quick
+	@$(MAKE) --no-print-directory training
 
 # Four workers on two cores: many of these tests wait for a screen or a process. A worker without
 # tests takes half of those of another one, so that none ends minutes after the others.
@@ -41,11 +41,12 @@ quick: $(STAMP)
 		$(NO_TORCH) -n 4 --dist worksteal
 
 # Collecting all tests costs each worker 13 s of CPU: these are the files that have some of the markers.
-# tests/conftest.py sorts them, so that no worker waits for the other.
+# tests/conftest.py sorts them, so that no worker waits for the others. Three workers on two cores:
+# trainings wait for Ray half of their time.
 training: $(STAMP)
 	@$(BIN)/python -m pytest tests/engine/train \
 		$$(grep -rlE 'mark\.(slow|trainer)' tests --include='test_*.py') -m "(slow or trainer) and not thorough" \
-		-n 2 --dist loadfile --no-loadscope-reorder --durations=10
+		-n 3 --dist loadfile --no-loadscope-reorder --durations=10
 
 thorough: $(STAMP)
 	@$(BIN)/python -m pytest tests -m thorough

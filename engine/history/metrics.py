@@ -231,6 +231,8 @@ NOT_LOGGED = {
     "critic/vf_loss": _CRITIC,
     "train/kl_loss": _KL,
     "actor/kl_loss": _KL,
+    VALIDATION_REWARD: "logged by validations: trainer.test_freq",
+    VALIDATION_LOSS: "logged by validations: data.val_file, training.eval_steps",
     "train/epoch": _BY_STEP,
     "train/global_step": _BY_STEP,
     "train/throughput": _SAMPLES,
