@@ -15,7 +15,7 @@ from engine.recipe.recipe import load_recipe
     "override",
     [
         "data.filter_overlong_prompts=true",
-        "+data.apply_chat_template_kwargs.enable_thinking=false",
+        "data.apply_chat_template_kwargs.enable_thinking=true",
         "actor_rollout_ref.model.custom_chat_template=x",
         "data.max_prompt_length=64",
         "reward_config.lambda_info=0",
