@@ -209,6 +209,7 @@ stages:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.row("A01")
 def test_prepare_sft_grpo_from_its_model_and_evaluate(
     pristine_world: Project, tmp_path: Path

@@ -98,6 +98,7 @@ def test_sft_fails_after_three_in_a_row(project: Project) -> None:
     assert "loss_nan.updates_skipped" in findings(project, "all")
 
 
+@pytest.mark.thorough
 @pytest.mark.row("H20")
 def test_grpo_fails_after_the_step_with_the_third_in_a_row(project: Project) -> None:
     """An entropy coefficient near the largest float32: every gradient overflows."""
