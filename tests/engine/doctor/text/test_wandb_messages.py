@@ -8,7 +8,7 @@ from engine.findings.finding import Severity
 from tests.engine.doctor.text.reading import read
 
 _INIT = """Traceback (most recent call last):
-  File "/work/train.py", line 5, in <module>
+  File "/home/ann/train.py", line 5, in <module>
     wandb.init(project="p", name="n")
   File "/env/lib/python3.11/site-packages/wandb/sdk/wandb_init.py", line 966, in init
     raise error
