@@ -77,8 +77,8 @@ class MixedOrder:
 class PhasedOrder:
     """Orders one after the other; the last one has no end.
 
-    ``phases`` are the number of positions and the shares of each. A file's pass goes on from phase
-    to phase, so no row comes again before all others of its file came.
+    ``phases`` are the number of positions and the shares of each. A new phase continues the pass
+    over a file, so no row is repeated before all other rows of its file were used.
     """
 
     def __init__(

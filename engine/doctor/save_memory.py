@@ -41,7 +41,7 @@ class SaveMemory:
         self._needed: int | None = None
 
     def findings(self, state: RunState) -> list[Finding]:
-        """Return the shortage of memory; empty if there is none, or no checkpoint ahead."""
+        """Return a finding if the next checkpoint needs more than the free memory of the host."""
         if state.has_ended or state.step is None or state.step == state.total_steps:
             return []
         path = self._run.attempt(max(1, state.attempt)).system

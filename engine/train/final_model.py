@@ -16,7 +16,7 @@ from engine.evaluation.export import DTYPES
 
 
 def write_final_model(config: Mapping[str, Any], reached: int | None) -> None:
-    """Print where the model is, or why there is none: training has succeeded anyway.
+    """Print the path of the model, or why none was written, which does not fail the run.
 
     ``config`` is verl's; ``reached`` is the last logged step, None if no step was.
     """
