@@ -15,19 +15,22 @@ from engine.checkpoints.step_folders import tracked_step
 from engine.evaluation.export import DTYPES
 
 
-def write_final_model(config: Mapping[str, Any], reached: int | None) -> None:
-    """Print the path of the model, or why none was written, which does not fail the run.
+def write_final_model(config: Mapping[str, Any], reached: int | None) -> str:
+    """Return a line that names the model, or says why there is none, which does not fail the run.
 
-    ``config`` is verl's; ``reached`` is the last logged step, None if no step was.
+    ``config`` is verl's; ``reached`` is the last logged step, None if no step was. The caller
+    prints the line: Ray drops what a worker prints shortly before the shutdown.
     """
-    if not config["grubrics"]["final_model"] or config["trainer"]["val_only"]:
-        return
+    if config["trainer"]["val_only"]:
+        return "no final model: trainer.val_only=true"
+    if not config["grubrics"]["final_model"]:
+        return "no final model: grubrics.final_model=false"
     folder = Path(config["trainer"]["default_local_dir"])
     final = folder / "final"
     try:
-        print(f"final model: {_write(config, folder, reached)}", flush=True)
+        return f"final model: {_write(config, folder, reached)}"
     except (UsageError, OSError) as error:
-        print(f"no final model in {final}: {error}", flush=True)
+        return f"no final model in {final}: {error}"
 
 
 def _write(config: Mapping[str, Any], folder: Path, reached: int | None) -> Path:

@@ -124,7 +124,7 @@ def run_on_cpu(config: dict[str, Any], attempt: Path, signals: StopSignals) -> N
                 once = ray.remote(num_cpus=0, max_retries=0)
                 ray.get(once(train).remote(config))
                 reached = max(logged_steps(attempt), default=None)
-                ray.get(once(write_final_model).remote(config, reached))
+                print(ray.get(once(write_final_model).remote(config, reached)), flush=True)
         finally:
             signals.ignore()
             spawner.close()
@@ -137,7 +137,7 @@ def run_on_accelerator(config: dict[str, Any], attempt: Path, signals: StopSigna
         runtime = {**_verl_env(config), ray_session.HOOK: hook}
         with ray_running(config, runtime, signals):
             train(config)
-    write_final_model(config, max(logged_steps(attempt), default=None))
+    print(write_final_model(config, max(logged_steps(attempt), default=None)), flush=True)
 
 
 def run_on_cluster(config: dict[str, Any], attempt: Path, signals: StopSignals) -> None:
@@ -151,7 +151,7 @@ def run_on_cluster(config: dict[str, Any], attempt: Path, signals: StopSignals) 
             train(config)
     finally:
         key.unlink(missing_ok=True)
-    write_final_model(config, max(logged_steps(attempt), default=None))
+    print(write_final_model(config, max(logged_steps(attempt), default=None)), flush=True)
 
 
 def _verl_env(config: dict[str, Any]) -> dict[str, Any]:

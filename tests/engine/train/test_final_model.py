@@ -31,29 +31,26 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_run_that_saves_nothing_has_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_final_model(config(tmp_path, save_freq=-1), 4)
-    assert "no checkpoint was saved; set trainer.save_freq" in capsys.readouterr().out
+def test_a_run_that_saves_nothing_has_none(tmp_path: Path) -> None:
+    assert "no checkpoint was saved; set trainer.save_freq" in write_final_model(
+        config(tmp_path, save_freq=-1), 4
+    )
 
 
-def test_a_step_that_is_not_the_last_is_not_the_final_model(
-    saved: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_final_model(config(saved), 5)
-    assert "the last checkpoint is that of step 4, not of step 5" in capsys.readouterr().out
+def test_a_step_that_is_not_the_last_is_not_the_final_model(saved: Path) -> None:
+    assert "the last checkpoint is that of step 4, not of step 5" in write_final_model(
+        config(saved), 5
+    )
 
 
 def test_a_disk_without_room_keeps_the_checkpoint_alone(
-    saved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_folder, "free_bytes", lambda folder: 99)
-    write_final_model(config(saved), 4)
-    assert "0.0 GiB free" in capsys.readouterr().out
+    assert "0.0 GiB free" in write_final_model(config(saved), 4)
     assert not (saved / "final").exists()
 
 
-def test_it_can_be_turned_off(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_final_model(config(saved, final_model=False), 4)
-    assert capsys.readouterr().out == ""
+def test_it_can_be_turned_off(saved: Path) -> None:
+    line = write_final_model(config(saved, final_model=False), 4)
+    assert line == "no final model: grubrics.final_model=false"
