@@ -24,7 +24,8 @@ help:
 	@echo "make check     lint, types, import contracts, and the quick tests: none that trains,"
 	@echo "               imports the trainer, drives a screen or a process, or computes long"
 	@echo "make test      the same, with all tests except the thorough ones"
-	@echo "make thorough  the thorough tests: they kill Ray's services and break runs in many ways"
+	@echo "make thorough  the thorough tests: more cases of the same, and trainings that are killed,"
+	@echo "               broken and sent to a cluster; for a release, and for a change to one of these"
 	@echo "make generated update docs/symptoms.md, the list of finding IDs, the tables of judge providers and log formats"
 
 run: $(STAMP) $(SFT)
@@ -48,8 +49,10 @@ training: $(STAMP)
 		$$(grep -rlE 'mark\.(slow|trainer)' tests --include='test_*.py') -m "(slow or trainer) and not thorough" \
 		-n 3 --dist loadfile --no-loadscope-reorder --durations=10
 
+# Also every property test, with all of its examples.
 thorough: $(STAMP)
-	@$(BIN)/python -m pytest tests -m thorough
+	@$(BIN)/python -m pytest tests -m "thorough or hypothesis" --hypothesis-profile=thorough \
+		-n 3 --dist loadfile --no-loadscope-reorder
 
 check: $(STAMP)
 	@$(MAKE) --no-print-directory -j2 static short

@@ -9,6 +9,7 @@ import inspect
 import os
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,8 @@ os.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("steady", derandomize=True, deadline=None, max_examples=30)
+settings.register_profile("thorough", derandomize=True, deadline=None)
 settings.load_profile("steady")
 
 
@@ -112,8 +114,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.trainer)
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.timeout(_TRAINING_TIMEOUT_S))
+    _mark_beyond_samples(items)
     order = {ROOT / name: index for index, name in enumerate(_LONGEST_FIRST)}
     items.sort(key=lambda item: order.get(item.path, len(order)))
+
+
+def _mark_beyond_samples(items: list[pytest.Item]) -> None:
+    """Of the cases of a test with the marker ``sample(count)``, mark all but ``count`` as thorough.
+
+    Those that stay are spread evenly over the list of cases.
+    """
+    cases = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        if item.get_closest_marker("sample"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for family in cases.values():
+        marker = family[0].get_closest_marker("sample")
+        assert marker is not None
+        (count,) = marker.args
+        kept = {index * len(family) // count for index in range(count)}
+        for index, item in enumerate(family):
+            if index not in kept:
+                item.add_marker(pytest.mark.thorough)
 
 
 def pytest_collection_finish() -> None:

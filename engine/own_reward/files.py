@@ -26,13 +26,15 @@ _MOST_FOLDERS = 20
 _LONGEST_NAME = 255
 LARGEST = 10 << 20
 _PACKAGES = "site-packages"
+_OWN_CODE = Path(__file__).parents[1]
 _IMPORTERS = ("import_module", "__import__")
 
 
 def code_files(function: RewardFunction | None, *, everywhere: bool = False) -> list[Path]:
     """The code files, the function's own first; empty without one. Paths are relative if its is.
 
-    ``everywhere``: also what is imported from the working directory outside the function's folder.
+    ``everywhere``: also what is imported from the working directory outside the function's folder,
+    but not what a file of this program imports: this process executes it already.
     """
     file = function.find_file() if function is not None else None
     if function is None or file is None:
@@ -50,6 +52,8 @@ def code_files(function: RewardFunction | None, *, everywhere: bool = False) -> 
         if path in paths:
             continue
         paths[path] = None
+        if everywhere and path.absolute().is_relative_to(_OWN_CODE):
+            continue
         waiting += [
             module
             for name in _imported_names(path, top)

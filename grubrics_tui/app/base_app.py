@@ -58,12 +58,6 @@ class Frame(App[None]):
     CSS = """
     Screen { background: $background; overflow: hidden; }
     ModalScreen { background: $background 55%; }
-    Footer { background: $background; height: 1; padding: 0 1; }
-    FooterKey {
-        background: $background;
-        color: $quiet;
-        .footer-key--key { color: $primary; background: $background; }
-    }
     ToastRack { margin-bottom: 0; }
     Toast {
         background: $panel; width: auto; max-width: 100%; max-height: 6; margin: 0; padding: 0 1;

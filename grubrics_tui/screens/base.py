@@ -14,11 +14,12 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.screen import ModalScreen, Screen, ScreenResultType
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
 from grubrics_tui.settings.actions import is_changing
 from grubrics_tui.settings.hints import HintFile, hint
+from grubrics_tui.widgets.key_footer import BETWEEN, KeyFooter
 
 WIDTHS = [(0, "-narrow"), (100, "-wide")]
 HEIGHTS = [(0, "-short"), (32, "-tall")]
@@ -31,7 +32,7 @@ FIELD_BINDINGS: list[BindingType] = [
 """Keys between the fields of a form. Priority: text that arrives together with the key, as on a
 slow line, is for the next field."""
 
-_BETWEEN, _MARGIN = 3, 1
+_MARGIN = 1
 _ALWAYS_IN_FOOTER = ("back", "app.show_help", "app.leave")
 
 
@@ -71,7 +72,7 @@ class CockpitScreen(Screen[None]):
             return
         keys = hint(self.where, settings.keys)
         if keys and not HintFile().was_dismissed(self.where):
-            self.mount(HintLine(keys), before=self.query_one(Footer))
+            self.mount(HintLine(keys), before=self.query_one(KeyFooter))
 
     def on_key(self, event: events.Key) -> None:
         for line in self.query(HintLine):
@@ -167,7 +168,7 @@ def fit_footer(
     for entry in active.values():
         binding = entry.binding
         if entry.enabled and binding.show and binding.action not in sizes:
-            size = cell_len(format_key(binding)) + cell_len(binding.description) + _BETWEEN
+            size = cell_len(format_key(binding)) + cell_len(binding.description) + BETWEEN
             sizes[binding.action] = size
     optional = [action for action in sizes if action not in _ALWAYS_IN_FOOTER]
     while optional and sum(sizes.values()) > width - _MARGIN:

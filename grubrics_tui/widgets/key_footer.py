@@ -1,22 +1,60 @@
-"""The line of keys at the bottom of a screen."""
+"""The line of keys at the bottom of a screen.
+
+Textual's own footer has a widget for each key, and makes all of them anew whenever one changes.
+"""
 
 from __future__ import annotations
 
-from textual.app import ComposeResult
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from textual import events
 from textual.binding import Binding
+from textual.content import Content
 from textual.css.query import NoMatches
-from textual.widgets import Footer
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.widget import Widget
 
 
-class KeyFooter(Footer):
-    """Textual's footer, without the command palette and with less work: half of the updates of the
-    bindings change no key, and a new key would compute its styles as compact and then again."""
+class _Key(NamedTuple):
+    key: str
+    label: str
+    description: str
 
-    def __init__(self) -> None:
-        super().__init__(show_command_palette=False)
-        self._drawn: list[tuple[Binding, bool, str]] = []
+    @property
+    def width(self) -> int:
+        return cell_len(self.label) + cell_len(self.description) + BETWEEN
 
-    async def recompose(self) -> None:
+
+BETWEEN = 3
+"""Cells of a key around its label and its description."""
+
+
+class KeyFooter(Widget):
+    """Each enabled key with what it does; a click presses it."""
+
+    ALLOW_SELECT = False
+    DEFAULT_CSS = """
+    KeyFooter { dock: bottom; height: 1; padding: 0 1; color: $foreground; background: $background; }
+    """
+
+    _keys: reactive[tuple[_Key, ...]] = reactive(())
+    _hovered: reactive[_Key | None] = reactive(None)
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
+
+    def on_unmount(self) -> None:
+        self.screen.bindings_updated_signal.unsubscribe(self)
+
+    def _bindings_changed(self, screen: Screen[object]) -> None:
+        if screen.app.app_focus and self.is_attached and screen is self.screen:
+            self.call_after_refresh(self.update_keys)
+
+    def update_keys(self) -> None:
+        """Show the keys of the screen as they are now."""
         if not self.is_attached:
             return
         try:
@@ -24,16 +62,38 @@ class KeyFooter(Footer):
         except NoMatches:
             # The screen closes: a widget that its keys depend on is gone before this one.
             return
-        keys = [
-            (binding, enabled, tooltip) for _, binding, enabled, tooltip in active if binding.show
-        ]
-        if keys != self._drawn:
-            self._drawn = keys
-            await super().recompose()
+        shown = [entry.binding for entry in active if entry.enabled and entry.binding.show]
+        first = {binding.action: binding for binding in reversed(shown)}
+        self._keys = tuple(self._format_key(first[b.action]) for b in shown if first[b.action] is b)
 
-    def compose(self) -> ComposeResult:
-        for key in super().compose():
-            compact = getattr(type(key), "compact", None)
-            if compact is not None:
-                key.set_reactive(compact, self.compact)
-            yield key
+    def _format_key(self, binding: Binding) -> _Key:
+        return _Key(binding.key, self.app.get_key_display(binding), binding.description)
+
+    def render(self) -> Content:
+        return Content.assemble(*self._parts())
+
+    def _parts(self) -> Iterator[tuple[str, str]]:
+        for key in self._keys:
+            hovered = " on $block-hover-background" if key is self._hovered else ""
+            yield f" {key.label} ", f"bold $primary{hovered}"
+            yield f"{key.description} ", f"$foreground{hovered}"
+
+    def _key_at(self, event: events.MouseEvent) -> _Key | None:
+        offset = event.get_content_offset(self)
+        right = 0
+        for key in self._keys if offset is not None else ():
+            right += key.width
+            if offset is not None and offset.x < right:
+                return key
+        return None
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        self._hovered = self._key_at(event)
+
+    def on_leave(self) -> None:
+        self._hovered = None
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        key = self._key_at(event)
+        if key is not None:
+            self.app.simulate_key(key.key)

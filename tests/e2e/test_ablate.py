@@ -23,7 +23,7 @@ from tests.e2e.guide import guide_commands
 from tests.e2e.project import Project
 from tests.waiting import TRAINING_PATIENCE_S, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 BASE = (
     "sft_tiny",

@@ -218,6 +218,7 @@ def test_a_reused_pid_is_never_signalled(project: Project, start: Start) -> None
     assert loop.poll() is None
 
 
+@pytest.mark.thorough
 def test_a_run_is_queued_behind_an_adopted_program(project: Project, start: Start) -> None:
     loop = start("sh", "-c", LOOP.format(1000))
     adopted(project, "first", loop.pid)

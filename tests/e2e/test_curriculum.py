@@ -151,6 +151,7 @@ def test_the_learning_rate_is_scaled_by_phase(run: RunDir) -> None:
     assert [rates[step][0] for step in range(1, STEPS + 1)] == pytest.approx(expected)
 
 
+@pytest.mark.thorough
 @pytest.mark.row("G17")
 def test_a_run_killed_in_the_second_phase_has_the_history_of_an_undisturbed_one(
     run: RunDir, resumed: RunDir
@@ -171,6 +172,7 @@ def last_edges(run: RunDir) -> dict[tuple[int, str], PhaseEdge]:
     return {(edge.phase, edge.edge): edge for edge in read_phase_edges(run)}
 
 
+@pytest.mark.thorough
 def test_the_weights_of_a_resumed_run_pass_the_same_edges(run: RunDir, resumed: RunDir) -> None:
     assert find_broken_chain(read_phase_edges(resumed)) is None
     assert last_edges(resumed) == last_edges(run)

@@ -104,6 +104,7 @@ def test_started_again_it_generates_nothing_and_says_the_same(
     assert log.stat().st_size == size
 
 
+@pytest.mark.thorough
 def test_killed_and_started_again_it_generates_no_answer_twice(project: Project) -> None:
     arguments = ["evaluate", MODEL, "--config", "grpo_tiny", "--samples", "2"]
     process = subprocess.Popen(
@@ -159,6 +160,7 @@ def held_out(project: Project) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_with_an_sft_config_the_loss_is_measured(project: Project, held_out: Path) -> None:
     """The command of the guide; SFT_RUN is the model that the run wrote."""
     [command] = [line for line in guide_commands("evaluate") if "SFT_RUN" in line]
@@ -177,6 +179,7 @@ def test_with_an_sft_config_the_loss_is_measured(project: Project, held_out: Pat
     assert log.stat().st_size == size
 
 
+@pytest.mark.thorough
 def test_the_judges_model_is_a_baseline_that_survives_a_kill(project: Project) -> None:
     """Its answers are rubrics that the same model then grades with."""
 

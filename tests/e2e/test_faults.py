@@ -150,16 +150,15 @@ def training(
         tiny_world.run("stop", made.run.id)
 
 
-thorough = pytest.mark.thorough
-
-
 @pytest.mark.parametrize(
     ("victim_process", "blamed"),
     [
         pytest.param("ray::WorkerDict", "Ray worker WorkerDict", id="training-worker"),
-        pytest.param("ray::HFServer", "Ray worker HFServer", id="rollout-server", marks=thorough),
-        pytest.param("/raylet/raylet", "raylet", id="raylet", marks=thorough),
-        pytest.param("/gcs/gcs_server", "gcs_server", id="gcs", marks=thorough),
+        pytest.param(
+            "ray::HFServer", "Ray worker HFServer", id="rollout-server", marks=pytest.mark.thorough
+        ),
+        pytest.param("/raylet/raylet", "raylet", id="raylet", marks=pytest.mark.thorough),
+        pytest.param("/gcs/gcs_server", "gcs_server", id="gcs", marks=pytest.mark.thorough),
     ],
 )
 def test_a_killed_part_of_ray_fails_the_run_and_is_named(
@@ -172,7 +171,7 @@ def test_a_killed_part_of_ray_fails_the_run_and_is_named(
     assert training.leaves_nothing()
 
 
-@thorough
+@pytest.mark.thorough
 @pytest.mark.parametrize("frozen", ["ray::WorkerDict", "ray::HFServer"])
 def test_a_frozen_worker_is_named_with_its_stacks_until_it_continues(
     training: Victim, frozen: str
@@ -205,6 +204,7 @@ def _live_screen(training: Victim) -> str:
         screen.close()
 
 
+@pytest.mark.thorough
 def test_a_run_without_its_supervisor_is_lost_and_stop_ends_its_processes(
     training: Victim,
 ) -> None:
@@ -219,6 +219,7 @@ def test_a_run_without_its_supervisor_is_lost_and_stop_ends_its_processes(
     assert training.history()[-1].step == training.trained() > known
 
 
+@pytest.mark.thorough
 def test_a_killed_screen_ends_no_run_and_leaves_no_gap(
     training: Victim,
 ) -> None:
@@ -244,6 +245,7 @@ def test_a_killed_screen_ends_no_run_and_leaves_no_gap(
 # Faults while a run starts
 
 
+@pytest.mark.thorough
 def test_a_stop_before_ray_is_up(victim: Victim) -> None:
     victim.begin("grpo_tiny", *QUICK, "trainer.experiment_name=early")
     answer = victim.project.json("stop", victim.run.id)
@@ -254,6 +256,7 @@ def test_a_stop_before_ray_is_up(victim: Victim) -> None:
     assert victim.leaves_nothing()
 
 
+@pytest.mark.thorough
 def test_a_stop_while_the_model_loads(victim: Victim) -> None:
     victim.begin("grpo_tiny", *QUICK, "trainer.experiment_name=loading")
     victim.wait(lambda: victim.state().waiting_for in STAGES[1:])
@@ -265,7 +268,7 @@ def test_a_stop_while_the_model_loads(victim: Victim) -> None:
     assert victim.leaves_nothing()
 
 
-@thorough
+@pytest.mark.thorough
 def test_ctrl_c_to_the_trainer_by_hand_while_it_starts(victim: Victim) -> None:
     victim.begin("grpo_tiny", *QUICK, "trainer.experiment_name=by-hand")
     victim.wait(lambda: victim.state().waiting_for in STAGES)
@@ -306,7 +309,7 @@ def fill(disk: Path) -> Path:
                 return filler
 
 
-@thorough
+@pytest.mark.thorough
 def test_a_disk_that_fills_up_costs_no_complete_checkpoint(
     victim: Victim, small_disk: Path
 ) -> None:
@@ -330,7 +333,7 @@ def test_a_disk_that_fills_up_costs_no_complete_checkpoint(
 # Faults of what a run trains on, and of SFT
 
 
-@thorough
+@pytest.mark.thorough
 def test_a_reward_that_is_not_a_number_fails_the_run(victim: Victim, tmp_path: Path) -> None:
     reward = tmp_path / "broken_reward.py"
     reward.write_text("def compute_score(**_):\n    return float('nan')\n")
@@ -352,6 +355,7 @@ def test_a_reward_that_is_not_a_number_fails_the_run(victim: Victim, tmp_path: P
 LONG_SFT = ("sft_tiny", "training.max_steps=5000")
 
 
+@pytest.mark.thorough
 def test_a_signal_sent_to_the_trainer_is_not_a_stop_by_the_user(victim: Victim) -> None:
     victim.begin(*LONG_SFT, "training.output_dir=checkpoints/signal")
     victim.wait_for_step()
@@ -362,6 +366,7 @@ def test_a_signal_sent_to_the_trainer_is_not_a_stop_by_the_user(victim: Victim) 
     assert victim.leaves_nothing()
 
 
+@pytest.mark.thorough
 def test_a_killed_rank_ends_the_others_and_is_named(victim: Victim) -> None:
     victim.begin(
         *LONG_SFT,

@@ -57,6 +57,7 @@ def test_the_config_passes_the_preflight_checks(project: Project, imported: dict
     assert "verl_score:compute_score scored 4 of 4 sample rows" in reward["message"]
 
 
+@pytest.mark.thorough
 def test_its_run_trains_with_verls_score_of_the_data_source(
     project: Project, imported: dict[str, Any]
 ) -> None:

@@ -20,6 +20,7 @@ def losses(run: RunDir, attempt: int, after: int) -> dict[int, float | None]:
     return {step.step: step.metrics["train/loss"] for step in steps if step.step > after}
 
 
+@pytest.mark.thorough
 @pytest.mark.row("H09")
 def test_a_resumed_run_trains_on_the_data_of_its_launch(tiny_world: Project) -> None:
     source = tiny_world.path / "few.jsonl"

@@ -43,6 +43,7 @@ def busy(project: Project) -> Iterator[RunDir]:
     project.run("stop", "busy")
 
 
+@pytest.mark.thorough
 def test_a_waiting_run_is_shown_with_what_it_waits_for(project: Project, busy: RunDir) -> None:
     answer = project.json("launch", "grpo_tiny", MODEL, "--queue", "--name", "next")
     assert answer["state"] == "queued"
@@ -59,6 +60,7 @@ def test_a_waiting_run_is_shown_with_what_it_waits_for(project: Project, busy: R
     assert reason == "not started: run 'next' was stopped by user before it started"
 
 
+@pytest.mark.thorough
 def test_a_run_that_waits_for_another_one_only_may_share_the_machine(
     project: Project, busy: RunDir
 ) -> None:

@@ -22,7 +22,7 @@ from tests.e2e.project import GROUPS_OF_4, Project
 from tests.e2e.ray_cluster import RAY, TwoNodes, two_nodes
 from tests.waiting import TRAINING_PATIENCE_S
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 STEPS = 2
 """Each worker of a cluster imports verl by itself: a start takes four times the CPU time of a start

@@ -16,7 +16,7 @@ from engine.runs.state import observed_state, recorded_state
 from tests.e2e.project import Project
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 STEPS, EPOCH, SAVE = 12, 4, 2
 ROWS = EPOCH * 8  # of sft_tiny's batches

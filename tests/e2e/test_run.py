@@ -250,6 +250,7 @@ def test_a_damaged_manifest_is_one_line(project: Project) -> None:
     assert done.stderr.endswith("the command or its folder is missing\n")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("command", "message"),
     [

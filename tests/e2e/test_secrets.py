@@ -30,6 +30,7 @@ def project_with_keys(tiny_world: Project, path: Path) -> Project:
     return made
 
 
+@pytest.mark.slow
 def test_a_secret_among_the_overrides_is_refused_and_not_repeated(
     tiny_world: Project, tmp_path: Path
 ) -> None:
@@ -87,6 +88,7 @@ def asked(project: Project) -> Iterator[subprocess.CompletedProcess[str]]:
         yield project.run(*command, "--json")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_run_whose_judge_refuses_the_key_keeps_it_out_of_every_file(rude: Rude) -> None:
     run = rude.project.path / "runs" / "rude"
@@ -95,6 +97,7 @@ def test_a_run_whose_judge_refuses_the_key_keeps_it_out_of_every_file(rude: Rude
     assert [path for path in files if holds_secret(path.read_bytes())] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_no_command_prints_it(rude: Rude) -> None:
     assert [text for text in rude.printed if holds_secret(text.encode())] == []
@@ -104,6 +107,7 @@ def holds_secret(content: bytes) -> bool:
     return any(secret.encode() in content for secret in MARKED)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_its_repro_fails_too_and_blames_the_infrastructure(rude: Rude) -> None:
     repro = rude.repro

@@ -83,6 +83,7 @@ def findings(project: Project, run: str) -> set[str]:
     return {each["id"] for finding in found for each in (finding, *finding["followed_by"])}
 
 
+@pytest.mark.thorough
 @pytest.mark.row("H20")
 def test_sft_continues_after_a_skipped_update(project: Project) -> None:
     answer, run = launch_sft(project, "two", {2, 7})

@@ -18,7 +18,7 @@ from engine.runs.state import observed_state
 from tests.e2e.project import Project
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from engine.reward.conversation import Conversation
 from tests.e2e.project import Project
 from tests.paths import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 PAGE = (ROOT / "docs/tools.md").read_text()
 FILES = dict(re.findall(r"^`([\w.]+)`\n\n```\w+\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))

@@ -378,6 +378,7 @@ def foreground(tiny_world: Project, trained_sft: dict[str, Any]) -> Iterator[sub
     process.wait()
 
 
+@pytest.mark.thorough
 def test_ctrl_c_stops_the_run_and_leaves_nothing(
     tiny_world: Project, foreground: subprocess.Popen[str]
 ) -> None:
@@ -425,6 +426,7 @@ def test_a_killed_run_is_resumed_as_one_history(
     assert members(run) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.row("H26")
 def test_a_sweep_measures_every_checkpoint_as_validation_did(
     tiny_world: Project, run: RunDir

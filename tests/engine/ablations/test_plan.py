@@ -166,6 +166,7 @@ BASE_ARM: dict[str, Any] = {"name": "base", "overrides": [], "differences": {}}
 X = {**BASE_ARM, "name": "x"}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "edit",
     [

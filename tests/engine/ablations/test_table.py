@@ -164,6 +164,7 @@ class TestStoppingWhatIsWorse:
         assert alone.verdict == "worse"
         assert self.after(2, values) == {}
 
+    @pytest.mark.thorough
     @pytest.mark.long
     def test_an_equal_arm_is_given_up_in_at_most_5_of_100_experiments(self) -> None:
         """Looks after the second to the fifth seed; without correction, 7 of 100 would be."""

@@ -51,6 +51,7 @@ def audit(
     return asyncio.run(run_audit(function, rows(truths), options or AuditOptions()))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "style", ["{}", "\\boxed{{}}", "#### {}", "<answer>{}</answer>", "The answer is {}"]
 )
@@ -103,6 +104,7 @@ def test_right_answers_without_the_full_score_are_named(tmp_path: Path) -> None:
     assert result.problems() == ["1 of 40 right answers score less than 1; row 7, '7': 0"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("body", "answer", "says"),
     [
@@ -135,6 +137,7 @@ HANGS = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("hang", HANGS)
 def test_an_answer_that_hangs_is_cut_and_has_no_score(tmp_path: Path, hang: str) -> None:
     code = f"{HEAD}    {HANGS[hang]}\n    return float(solution_str == ground_truth)\n"
@@ -146,6 +149,7 @@ def test_an_answer_that_hangs_is_cut_and_has_no_score(tmp_path: Path, hang: str)
     assert (result.right.mean, len(result.right.scores)) == (1, 6)
 
 
+@pytest.mark.thorough
 def test_a_right_answer_that_hangs_in_another_style_is_named(tmp_path: Path) -> None:
     code = (
         f"{HEAD}    while solution_str.startswith('The answer is'): pass\n"
@@ -157,6 +161,7 @@ def test_a_right_answer_that_hangs_in_another_style_is_named(tmp_path: Path) -> 
     assert result.seconds_each[1] == 0.3
 
 
+@pytest.mark.thorough
 def test_a_function_that_always_hangs_is_not_asked_for_ever(tmp_path: Path) -> None:
     result = audit(tmp_path, "import time; time.sleep(99)", NUMBERS, AuditOptions(limit_s=0.1))
     assert not result.is_complete
@@ -177,6 +182,7 @@ def test_the_budget_is_the_time_of_the_answers_and_not_that_of_the_machine(tmp_p
     assert not audit(tmp_path, slow, NUMBERS, AuditOptions(budget_s=0.1)).is_complete
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("body", "says"),
     [
@@ -194,6 +200,7 @@ def test_a_share_of_the_reward_for_a_wrong_answer_is_noted(
     assert note.endswith(says)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "body",
     [

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.waits
 CHOICE = '{"question": "?", "options": {"A": "x", "B": "y"}, "answer_idx": "B"}\n'
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("module", "arguments"),
     [

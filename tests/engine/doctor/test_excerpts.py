@@ -56,6 +56,7 @@ def written(style: str, *numbers: float) -> str:
 numbers = st.floats(min_value=-1e99, max_value=1e99, allow_subnormal=False)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("style", STYLES)
 @given(loss=numbers, norm=numbers, kl=numbers)
 def test_every_style_of_writing_says_the_same(

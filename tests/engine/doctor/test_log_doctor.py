@@ -49,6 +49,7 @@ def following(path: Path) -> LogDoctor:
     return LogDoctor(source_of_external(open_external(path)))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.long
 @pytest.mark.parametrize("content", [CONSOLE, RECORDS], ids=["console", "numbers"])
 @settings(max_examples=30)  # each is a diagnosis of the whole log

@@ -55,6 +55,7 @@ def right_answer(name: str, item: Item) -> str:
     return task.right_answer(item.row["reward_model"]["ground_truth"], item.row["extra_info"])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.row("A16", "H25")
 @pytest.mark.waits
 @pytest.mark.parametrize("name", BENCHMARKS)

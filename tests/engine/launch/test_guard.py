@@ -313,6 +313,7 @@ def finding_that_quotes(text: str) -> Finding:
     return Finding("other.error", Severity.ERROR, "title", f"It says: {text}")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.waits
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1/sesame-open", "http://x/ sesame-open", ""])
 def test_notices_that_fail_are_warnings_without_the_address(

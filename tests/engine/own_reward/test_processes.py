@@ -82,6 +82,7 @@ def results(function: RewardFunction, *answers: str, limit_s: float = 30.0) -> l
 
 @pytest.mark.parametrize("kind", ["", "async "])
 class TestWhateverHappensInOneCall:
+    @pytest.mark.sample(2)
     @pytest.mark.row("A12")
     @pytest.mark.long
     @pytest.mark.parametrize("bad", HANGS.values(), ids=HANGS)
@@ -94,6 +95,7 @@ class TestWhateverHappensInOneCall:
         assert isinstance(cut, RewardTimeoutError)
         assert str(cut) == "compute_score gave no score within 1 s (rw.py:6)"
 
+    @pytest.mark.sample(3)
     @pytest.mark.parametrize(("says", "bad"), ENDS.items(), ids=ENDS)
     def test_a_call_that_ends_its_process_is_an_error_of_that_call(
         self, written: Written, kind: str, says: str, bad: str
@@ -183,6 +185,7 @@ class TestCalls:
 
 
 class TestLoading:
+    @pytest.mark.sample(4)
     @pytest.mark.parametrize(
         ("text", "says"),
         [

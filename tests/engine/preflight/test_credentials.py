@@ -142,6 +142,7 @@ def test_a_netrc_file_that_cannot_be_read_is_no_wandb_login(
 FAR = "http://203.0.113.5:8000/v1"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("env", "overrides"),
     [

@@ -45,6 +45,7 @@ def test_a_rubric_recipe_and_supervised_training_have_no_such_function(project: 
         assert reward.check(Subject(recipe, {}, project.root / "runs")).status == "skip"
 
 
+@pytest.mark.sample(4)
 @pytest.mark.row("V20")
 @pytest.mark.parametrize(
     ("text", "says"),
@@ -101,6 +102,7 @@ def test_a_file_beside_the_function_that_hides_a_library_is_named(
     assert check.fix == f"rename {module}"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("text", "says"),
     [

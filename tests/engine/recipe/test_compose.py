@@ -127,6 +127,7 @@ def test_the_last_step_is_the_configured_one(tmp_path: Path) -> None:
     assert last_step(composed("grpo_tiny", tmp_path, "trainer.total_training_steps=7")) == 7
 
 
+@pytest.mark.sample(1)
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["grpo_tiny", "verl_grpo_debug"])
 def test_verl_accepts_the_shipped_recipes(name: str, tmp_path: Path) -> None:

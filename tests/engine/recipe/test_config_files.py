@@ -69,6 +69,7 @@ def test_presets_are_found_in_any_folder(folder: Path) -> None:
     assert load_presets().presets
 
 
+@pytest.mark.thorough
 @pytest.mark.waits
 def test_an_installed_copy_finds_the_packaged_configs_in_any_folder(tmp_path: Path) -> None:
     source, unpacked, empty = tmp_path / "source", tmp_path / "unpacked", tmp_path / "empty"

@@ -91,6 +91,7 @@ def test_units_that_differ_in_number_are_refused() -> None:
         compare_paired([1.0, 2.0], [1.0])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("correlation", "most"), [(0.8, 0.68), (0.9, 0.58)])
 def test_pairing_narrows_the_interval_of_right_and_wrong_answers(
     correlation: float, most: float
@@ -106,6 +107,7 @@ def test_pairing_narrows_the_interval_of_right_and_wrong_answers(
     assert np.mean(ratios) <= most
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("seeds", [3, 5])
 def test_a_paired_interval_over_seeds_covers_the_difference(seeds: int) -> None:
@@ -119,6 +121,7 @@ def test_a_paired_interval_over_seeds_covers_the_difference(seeds: int) -> None:
     assert 0.93 <= covered / EXPERIMENTS <= 0.97
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_equal_arms_get_a_false_verdict_in_5_of_100_experiments() -> None:
     generator = np.random.default_rng(5)
@@ -133,6 +136,7 @@ def test_a_large_effect_is_found_with_few_seeds(effect: float, seeds: int) -> No
     assert verdicts.count("better") / EXPERIMENTS >= 0.88
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_ten_equal_arms_get_any_false_verdict_in_5_of_100_experiments() -> None:
     generator = np.random.default_rng(7)

@@ -115,6 +115,7 @@ def test_runs_start_in_the_order_in_which_they_joined(folder: Folder) -> None:
     assert starts == sorted(starts)
 
 
+@pytest.mark.thorough
 def test_a_waiting_run_says_for_which_run_and_how_far_that_is(folder: Folder) -> None:
     folder.launch("first", *SLOW, steps=500)
     second = folder.launch("second")
@@ -223,6 +224,7 @@ def test_a_queued_run_can_be_stopped_and_never_starts(folder: Folder) -> None:
     assert [record["event"] for record in jsonl.read(second.events)] == ["queued", "end"]
 
 
+@pytest.mark.thorough
 def test_the_next_run_does_not_wait_for_one_that_was_stopped_in_the_queue(folder: Folder) -> None:
     first = folder.launch("first", *SLOW, steps=500)
     second, third = folder.launch("second"), folder.launch("third")
@@ -262,6 +264,7 @@ def test_a_held_run_can_be_stopped(folder: Folder) -> None:
     assert stop_run(third).reason == "stopped by user before it started"
 
 
+@pytest.mark.thorough
 def test_six_runs_that_join_at_once_never_run_at_once(folder: Folder) -> None:
     runs = [folder.launch(f"run-{number}", supervise=False) for number in range(6)]
     with ThreadPoolExecutor(6) as pool:

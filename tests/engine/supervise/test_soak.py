@@ -11,6 +11,7 @@ from benchmarks.soak import soak
 pytestmark = pytest.mark.waits
 
 
+@pytest.mark.thorough
 def test_runs_that_die_at_random_moments_keep_one_history_and_leave_nothing(tmp_path: Path) -> None:
     tally = soak(tmp_path, cycles=10)
     assert tally.problems == []

@@ -44,6 +44,7 @@ def measure(
     return sorted(lines, key=lambda line: int(line["uid"]))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [[], ["lora.r=4", "lora.alpha=8"]], ids=["full", "lora"])
 def test_the_mean_over_all_tokens_is_verls_validation_loss(

@@ -163,6 +163,7 @@ def test_tools_that_end_their_module_are_refused(
         render(with_tools(world, broken), 0, "train")
 
 
+@pytest.mark.thorough
 def test_what_tools_print_and_start_when_imported_changes_nothing(
     world: SmallWorld, tmp_path: Path
 ) -> None:
@@ -178,6 +179,7 @@ def test_what_tools_print_and_start_when_imported_changes_nothing(
     assert tools is not None and tools.names == ["price"]
 
 
+@pytest.mark.thorough
 def test_tools_that_end_the_process_are_refused(world: SmallWorld, tmp_path: Path) -> None:
     quitting = tmp_path / "quitting.py"
     quitting.write_text("import os\nos._exit(0)\n")

@@ -192,6 +192,7 @@ MERGED = ["actor_rollout_ref.model.lora_rank=4", "actor_rollout_ref.model.lora.m
 FILTER = "algorithm.filter_groups.enable=true"
 
 
+@pytest.mark.thorough
 @pytest.mark.row("V10")
 def test_grpo_trains_and_its_checkpoint_becomes_a_model(world: SmallWorld, tmp_path: Path) -> None:
     reward = DIGITS.replace("EQUAL", "range(0, 12, 2)")
@@ -398,6 +399,7 @@ def test_no_socket_of_a_run_answers_at_another_address_of_this_host(live: Live) 
             stranger.connect((elsewhere, port))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("holds", ["no key", "another key"])
 def test_a_local_stranger_cannot_have_a_message_unpickled(
     live: Live, tmp_path: Path, holds: str
@@ -440,6 +442,7 @@ def test_a_signal_ends_everything_and_shows_in_the_exit_code(live: Live) -> None
     assert alive == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.row("V07", "V10", "V15", "H13", "G15")
 @pytest.mark.parametrize("shape", ["full", "lora", "two-ranks"])
 def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shape: str) -> None:

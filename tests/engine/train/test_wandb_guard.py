@@ -61,6 +61,7 @@ def train(folder: Path, **env: str) -> str:
     return output
 
 
+@pytest.mark.thorough
 @pytest.mark.row("V13", "V24")
 def test_the_name_of_the_run_replaces_the_constant_of_the_config(
     tmp_path: Path, server: WandbServer
@@ -93,6 +94,7 @@ def test_every_logger_gets_the_metrics_that_guides_filter_for(tmp_path: Path) ->
     assert all(name.encode() in written for name in metrics.TRACKED)
 
 
+@pytest.mark.thorough
 def test_a_refused_login_lets_w_and_b_log_offline(tmp_path: Path, server: WandbServer) -> None:
     server.knows_key = False
     output = train(tmp_path, **server.environment)
@@ -101,6 +103,7 @@ def test_a_refused_login_lets_w_and_b_log_offline(tmp_path: Path, server: WandbS
     assert b"loss" in log.read_bytes()
 
 
+@pytest.mark.thorough
 def test_the_training_goes_on_if_w_and_b_cannot_be_imported(tmp_path: Path) -> None:
     (tmp_path / "wandb.py").write_text("raise ImportError('No module named wandb')")
     output = train(tmp_path, PYTHONPATH=f"{tmp_path}:{ROOT}")

@@ -283,6 +283,7 @@ def test_a_cpu_decides_what_it_implies() -> None:
     assert "rollout.name=hf" in note_of(config, "actor_rollout_ref.rollout.name")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "source",
     [

@@ -28,6 +28,7 @@ async def offered(driver: Driver) -> list[str]:
     return [str(option.prompt) for option in options]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["home", "live-failed", "runs", "log", "compare", "checklist"])
 async def test_each_command_is_listed_once_with_its_key(name: str, tmp_path: Path) -> None:
     with standing_clock(tmp_path):
@@ -75,6 +76,7 @@ async def test_a_typed_part_finds_a_command_and_enter_runs_it(run: SampleRun, ru
         await arrive(driver, Confirm, "stop now")
 
 
+@pytest.mark.thorough
 async def test_a_key_of_the_settings_is_shown(run: SampleRun, runs: Path) -> None:
     loaded = Loaded(Settings(keys={"stop": "S"}), {})
     async with running(runs, (120, 100), loaded=loaded) as driver:

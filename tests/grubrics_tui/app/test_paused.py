@@ -50,6 +50,7 @@ def test_it_is_drawn_again_and_hears_keys(terminal: Terminal) -> None:
     terminal.wait_for(r"stop now")
 
 
+@pytest.mark.thorough
 def test_two_pauses_in_a_row_are_survived(terminal: Terminal) -> None:
     terminal.wait_for(r"step 12/40")
     terminal.pause()
@@ -69,6 +70,7 @@ def test_ctrl_z_gives_the_terminal_back_until_it_is_continued(terminal: Terminal
     terminal.wait_until(lambda: not terminal.echoes())
 
 
+@pytest.mark.thorough
 def test_the_terminal_is_left_as_it_was_found(terminal: Terminal) -> None:
     terminal.wait_for(r"step 12/40")
     assert not terminal.echoes()
@@ -77,6 +79,7 @@ def test_the_terminal_is_left_as_it_was_found(terminal: Terminal) -> None:
     leave(terminal)
 
 
+@pytest.mark.thorough
 def test_a_pause_in_the_middle_of_a_picture_tears_nothing_out_of_it(terminal: Terminal) -> None:
     terminal.wait_for(r"step 12/40")
     for times in range(2, 8):

@@ -56,6 +56,7 @@ class App(GrubricsApp):
     terminals: Terminals
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "keys", [["tab", "7", "1"], ["z", "z"], ["question_mark", "escape"], ["ctrl+t"]]
 )

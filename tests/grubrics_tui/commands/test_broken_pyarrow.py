@@ -63,6 +63,7 @@ def program(project: Project) -> Program:
     return call
 
 
+@pytest.mark.sample(1)
 def test_check_fails_what_needs_parquet_and_answers_the_rest(reason: str, program: Program) -> None:
     done = program("check", "grpo", "--json")
     checks = {check["id"]: check for check in json.loads(done.stdout)["checks"]}
@@ -76,10 +77,12 @@ def test_check_fails_what_needs_parquet_and_answers_the_rest(reason: str, progra
     assert checks["batch"]["status"] == checks["checkpoint"]["status"] == "ok"
 
 
+@pytest.mark.sample(1)
 def test_check_of_jsonl_needs_no_pyarrow(reason: str, program: Program) -> None:
     assert "pyarrow" not in program("check", "sft", "--json").stdout
 
 
+@pytest.mark.sample(1)
 def test_estimate_prints_memory_and_names_what_was_not_read(reason: str, program: Program) -> None:
     done = program("estimate", "grpo")
     assert done.returncode == 0
@@ -88,6 +91,7 @@ def test_estimate_prints_memory_and_names_what_was_not_read(reason: str, program
     assert reason in done.stderr and "pip install" in done.stderr
 
 
+@pytest.mark.sample(1)
 def test_diagnose_names_what_was_not_read(project: Project, reason: str, program: Program) -> None:
     recipe = project.recipe("grpo")
     run = RunDir(project.root / "runs" / "r")

@@ -251,6 +251,7 @@ def test_no_command_is_left_out() -> None:
     assert set(commands()) == {*COMMANDS, "demo"}
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_prints_text(command: str, world: None, shell: Shell) -> None:
     for words in COMMANDS[command]:

@@ -94,6 +94,7 @@ def test_without_math_verify_it_says_what_is_not_compared(
     assert (check.status, "without math-verify" in check.message) == ("warn", True)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.row("V19", "V20")
 @pytest.mark.waits
 @pytest.mark.parametrize("name", ["subtraction", "target"])
@@ -132,6 +133,7 @@ compute_lgc_v2_score = compute_score
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.waits
 @pytest.mark.row("V19", "V21")
 @pytest.mark.parametrize(

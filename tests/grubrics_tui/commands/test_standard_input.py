@@ -36,6 +36,7 @@ def test_watch_prints_the_steps_of_standard_input_as_they_come() -> None:
         assert process.wait(30) == 0
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("argv", "answer"),
     [

@@ -50,6 +50,7 @@ def _arguments(command: str) -> list[str]:
     return ["a"] * len(_params(command, "argument"))
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_unknown_option_of_any_command(command: str, refused: Refused) -> None:
     for name in ("--bogus", "-x", f"--{HOSTILE}", f"-{HOSTILE}", f"--{LONG}", "--bogus=1"):
@@ -59,6 +60,7 @@ def test_an_unknown_option_of_any_command(command: str, refused: Refused) -> Non
         assert f"did you mean '{param.opts[0]}'?" in error or param.opts[0] == "--as", error
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_option_without_its_value(command: str, refused: Refused) -> None:
     for param in _params(command, "option"):

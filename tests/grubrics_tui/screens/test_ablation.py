@@ -56,6 +56,7 @@ def row_of(screen: str, arm: str) -> str:
     return next(line for line in screen.splitlines() if f" {arm} " in line and "/3" in line)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [LARGE, SMALL], ids=["large", "small"])
 async def test_the_table_shows_differences_with_intervals_and_verdicts(
     size: tuple[int, int],
@@ -69,6 +70,7 @@ async def test_the_table_shows_differences_with_intervals_and_verdicts(
             assert "undecided" in row_of(driver.screen, "temperature=0.7")
 
 
+@pytest.mark.thorough
 async def test_another_baseline_turns_the_difference_round() -> None:
     with standing_clock(Path.cwd()):
         async with running(RUNS) as driver:
@@ -78,6 +80,7 @@ async def test_another_baseline_turns_the_difference_round() -> None:
             assert "-0.117" in row_of(driver.screen, "base")
 
 
+@pytest.mark.thorough
 async def test_arms_are_sorted_with_the_best_first_and_failed_ones_hidden() -> None:
     with standing_clock(Path.cwd()):
         async with running(RUNS) as driver:
@@ -91,6 +94,7 @@ async def test_arms_are_sorted_with_the_best_first_and_failed_ones_hidden() -> N
             assert f" {FAILED} " not in screen
 
 
+@pytest.mark.thorough
 async def test_enter_opens_the_selected_run() -> None:
     with standing_clock(Path.cwd()):
         async with running(RUNS) as driver:
@@ -111,6 +115,7 @@ async def test_the_table_is_written_into_the_experiment_log_once() -> None:
             assert driver.app.log_path.read_text().count(f"`{plan.id}`") == 1
 
 
+@pytest.mark.thorough
 async def test_no_table_is_written_while_the_ablation_is_running() -> None:
     with standing_clock(Path.cwd()):
         async with running(RUNS) as driver:
@@ -121,6 +126,7 @@ async def test_no_table_is_written_while_the_ablation_is_running() -> None:
             assert not driver.app.log_path.exists()
 
 
+@pytest.mark.thorough
 async def test_a_decision_begins_with_what_the_table_says() -> None:
     with standing_clock(Path.cwd()):
         async with running(RUNS) as driver:
@@ -129,6 +135,7 @@ async def test_a_decision_begins_with_what_the_table_says() -> None:
             await driver.shows("lr=1e-3: better, +0.117", "temperature=0.7: undecided")
 
 
+@pytest.mark.thorough
 async def test_a_paused_ablation_is_continued(started: list[Path]) -> None:
     with standing_clock(Path.cwd()):
         async with running(RUNS) as driver:
@@ -153,6 +160,7 @@ async def test_a_known_arm_and_a_key_become_a_plan_that_is_started(started: list
         assert len(plan.seeds) == 2
 
 
+@pytest.mark.thorough
 async def test_the_end_of_a_key_is_enough_for_an_arm() -> None:
     async with running(RUNS) as driver:
         await open_guide(driver)
@@ -180,6 +188,7 @@ async def test_a_value_of_the_wrong_type_is_refused_in_one_line() -> None:
         await driver.shows("1 arm x 3 seeds")
 
 
+@pytest.mark.thorough
 async def test_an_arm_can_be_removed_and_the_steps_set() -> None:
     async with running(RUNS) as driver:
         await open_guide(driver)
@@ -198,6 +207,7 @@ async def test_nothing_starts_before_an_arm_differs_from_the_base(started: list[
         assert started == [] and not FOLDER.exists()
 
 
+@pytest.mark.thorough
 async def test_the_base_is_chosen_from_configs_and_runs() -> None:
     with standing_clock(Path.cwd()):
         make_ablation(RUNS, NOW - 7200)

@@ -19,6 +19,7 @@ from tests.grubrics_tui.world import RUNS, make_world, standing_clock
 ASCII = Loaded(Settings(ascii=True), {})
 
 
+@pytest.mark.sample(1)
 @pytest.mark.waits
 @pytest.mark.parametrize("name", ["help", "live"])
 async def test_an_app_that_starts_with_it_is_ascii(name: str, tmp_path: Path) -> None:

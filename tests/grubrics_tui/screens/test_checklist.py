@@ -103,6 +103,7 @@ async def test_enter_opens_the_launch_screen_while_no_line_is_highlighted(
         await driver.until(lambda: isinstance(driver.app.screen, LaunchScreen))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("warned", "shown"),
     [

@@ -43,6 +43,7 @@ async def compare(driver: Driver, runs: int = 3) -> CompareScreen:
     return screen
 
 
+@pytest.mark.thorough
 async def test_marked_runs_are_drawn_in_the_colors_of_their_marks(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
@@ -85,6 +86,7 @@ async def test_another_baseline_is_what_deltas_are_to(
         assert steps.split()[3:6] == ["+3", "5", "+25"]
 
 
+@pytest.mark.thorough
 async def test_another_metric_is_found_by_typing(three: dict[str, SampleRun], runs: Path) -> None:
     async with running(runs) as driver:
         screen = await compare(driver)
@@ -134,6 +136,7 @@ async def select(driver: Driver, screen: CompareScreen, label: str) -> None:
     raise AssertionError(f"no row {label}")
 
 
+@pytest.mark.thorough
 async def test_values_wider_than_the_screen_are_scrolled_and_short_ones_stay(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
@@ -160,6 +163,7 @@ def shell(sample: SampleRun, **variables: str) -> None:
     vouch(sample.run)
 
 
+@pytest.mark.thorough
 async def test_variables_of_the_shell_are_folded(three: dict[str, SampleRun], runs: Path) -> None:
     for name, sample in three.items():
         shell(sample, VIRTUAL_ENV=f"/venvs/{name}", CUDA_VISIBLE_DEVICES=name)
@@ -218,6 +222,7 @@ async def test_runs_that_differ_only_in_seeds_are_one_line_with_a_band(
         await driver.shows("base-s*", "1, 2, 3", "± 95% over the seeds")
 
 
+@pytest.mark.thorough
 async def test_the_runs_of_a_group_can_be_shown_apart(seeds: list[SampleRun], runs: Path) -> None:
     async with running(runs) as driver:
         screen = await compare_seeds(driver)
@@ -226,6 +231,7 @@ async def test_the_runs_of_a_group_can_be_shown_apart(seeds: list[SampleRun], ru
         await driver.shows("no intervals: one run each")
 
 
+@pytest.mark.thorough
 async def test_a_row_in_full_has_the_interval_and_every_run(
     seeds: list[SampleRun], runs: Path
 ) -> None:
@@ -236,6 +242,7 @@ async def test_a_row_in_full_has_the_interval_and_every_run(
         await driver.shows("95% interval", "base-s1", "high-s3")
 
 
+@pytest.mark.thorough
 async def test_several_metrics_are_shown_at_once_and_one_alone_with_o(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
@@ -247,6 +254,7 @@ async def test_several_metrics_are_shown_at_once_and_one_alone_with_o(
         assert "reward/std" not in driver.screen
 
 
+@pytest.mark.thorough
 async def test_a_click_on_a_chart_chooses_its_metric(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
@@ -314,6 +322,7 @@ def test_logs_of_other_trainers_are_compared(
     assert list(loss["values"].values()) == pytest.approx([1 / 3, 2 / 3])
 
 
+@pytest.mark.thorough
 async def test_one_panel_at_a_time_on_a_small_terminal(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
@@ -325,6 +334,7 @@ async def test_one_panel_at_a_time_on_a_small_terminal(
         assert "each run at its last step, row 1" in driver.screen
 
 
+@pytest.mark.thorough
 async def test_escape_leads_back_to_the_list_and_the_marks_stay(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
@@ -336,6 +346,7 @@ async def test_escape_leads_back_to_the_list_and_the_marks_stay(
         await driver.shows("/ filter   space select   x compare")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(40, 10), (60, 15), (300, 100)])
 async def test_every_size_is_survived(
     three: dict[str, SampleRun], runs: Path, size: tuple[int, int]
@@ -348,6 +359,7 @@ async def test_every_size_is_survived(
         assert isinstance(driver.app.screen, CompareScreen)
 
 
+@pytest.mark.thorough
 async def test_hostile_text_is_inert(three: dict[str, SampleRun], runs: Path) -> None:
     three["long"].configure({f"data.{HOSTILE}": (HOSTILE, HOSTILE)})
     record = {
@@ -402,6 +414,7 @@ def test_the_command_prints_what_the_screen_shows(three: dict[str, SampleRun], r
     assert comparison["config"][0]["values"]["long"] == {"value": "3e-5", "origin": "cli"}
 
 
+@pytest.mark.thorough
 async def test_runs_of_different_kinds_are_said_to_be_with_what_they_share(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
@@ -481,6 +494,7 @@ async def test_an_ablation_without_effect_is_shown_above_the_differences(
         await driver.shows("! ", "Both runs logged identical metrics")
 
 
+@pytest.mark.thorough
 async def test_a_layout_that_waits_for_a_batch_is_not_forgotten_below_a_dialog(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
@@ -495,6 +509,7 @@ async def test_a_layout_that_waits_for_a_batch_is_not_forgotten_below_a_dialog(
         await driver.until(lambda: footer.size.height == 3, "a higher footer")
 
 
+@pytest.mark.thorough
 async def test_a_click_puts_the_cursor_on_a_row_of_the_table(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
@@ -507,6 +522,7 @@ async def test_a_click_puts_the_cursor_on_a_row_of_the_table(
         assert table.selected.label == "steps done"
 
 
+@pytest.mark.thorough
 async def test_the_head_of_a_small_chart_never_cuts_a_number(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
@@ -538,6 +554,7 @@ def test_the_cursor_of_the_table_is_seen_without_colors() -> None:
     assert chosen == other.replace("  lr", "› lr", 1) != other
 
 
+@pytest.mark.thorough
 async def test_shift_g_goes_to_the_last_row_of_the_table(
     three: dict[str, SampleRun], runs: Path
 ) -> None:

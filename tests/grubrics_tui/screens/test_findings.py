@@ -67,6 +67,7 @@ def flat(run: SampleRun) -> SampleRun:
     return run
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [LARGE, SMALL])
 async def test_equal_rewards_are_shown_with_three_rollouts_and_o_opens_them(
     flat: SampleRun, runs: Path, size: tuple[int, int]
@@ -88,6 +89,7 @@ async def test_rollouts_are_not_offered_where_the_evidence_has_none(
         assert "o rollouts" not in driver.screen
 
 
+@pytest.mark.thorough
 async def test_j_and_k_choose_a_finding(sick: SampleRun, runs: Path) -> None:
     sick.print(*[KEY] * 3)
     jsonl.write_json(sick.run.manifest, _with_rate(sick.run, 0.5))
@@ -199,6 +201,7 @@ async def test_the_question_shows_the_whole_change_and_its_answer_launches(
     assert child["config"][key]["value"] == 1
 
 
+@pytest.mark.thorough
 async def test_y_takes_the_first_remedy_as_it_takes_the_repro(curable: RunDir, runs: Path) -> None:
     async with running(runs) as driver:
         await findings(driver, curable, TITLE, "a fix")
@@ -209,6 +212,7 @@ async def test_y_takes_the_first_remedy_as_it_takes_the_repro(curable: RunDir, r
         await driver.shows("grpo-sick-remedy")
 
 
+@pytest.mark.thorough
 async def test_a_fix_applied_before_names_the_run_that_has_it(curable: RunDir, runs: Path) -> None:
     launch_rerun(check_rerun(curable, _first_remedy(curable).changes))
     async with running(runs) as driver:
@@ -258,6 +262,7 @@ async def test_a_run_without_its_recipe_says_why_there_is_no_repro(
         await driver.shows("cannot be reproduced at small scale", "the run's config is missing")
 
 
+@pytest.mark.thorough
 async def test_a_question_whose_thread_dies_says_of_what(
     curable: RunDir, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,6 +325,7 @@ async def test_the_screen_says_of_a_log_what_diagnose_says(
     assert [finding.to_json() for finding in listed] == printed
 
 
+@pytest.mark.thorough
 async def test_remedies_have_the_numbers_that_the_command_takes(
     curable: RunDir, runs: Path, call: Call
 ) -> None:
@@ -350,6 +356,7 @@ def _sick_rate(run: RunDir) -> dict[str, Any]:
     return manifest
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [LARGE, SMALL])
 async def test_answers_stay_in_sight_and_the_list_above_them_scrolls(
     curable: RunDir, runs: Path, size: tuple[int, int]
@@ -365,6 +372,7 @@ async def test_answers_stay_in_sight_and_the_list_above_them_scrolls(
         assert ("j k scroll" in screen) == (size == SMALL)
 
 
+@pytest.mark.thorough
 async def test_a_repro_that_keeps_the_cause_is_expected_to_fail(
     curable: RunDir, runs: Path
 ) -> None:

@@ -67,6 +67,7 @@ def assert_inert(driver: Driver) -> str:
     return "".join(strip.text for strips in drawn.values() for strip in strips)
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", WAYS)
 async def test_every_screen_shows_it_inert(name: str, world: World) -> None:
     async with running(RUNS, LARGE, world.config, overrides=world.overrides) as driver:
@@ -80,6 +81,7 @@ async def test_every_screen_shows_it_inert(name: str, world: World) -> None:
             assert not has_data or any(sign in text for sign in SIGNS), driver.screen
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["grpo", "sft"])
 async def test_every_panel_shows_it_inert(kind: str, world: World) -> None:
     run = world.warmup if kind == "sft" else world.night
@@ -107,6 +109,7 @@ async def test_a_metric_that_is_found_and_pinned_is_text(world: World) -> None:
         assert_inert(driver)
 
 
+@pytest.mark.thorough
 async def test_a_log_is_searched_and_filtered_for_it(world: World) -> None:
     async with running(RUNS, LARGE, log=world.log) as driver:
         await settled(driver)
@@ -120,6 +123,7 @@ async def test_a_log_is_searched_and_filtered_for_it(world: World) -> None:
             assert_inert(driver)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", FORMATS)
 async def test_what_another_trainer_wrote_is_text(kind: str, world: World) -> None:
     async with running(RUNS, watched=open_external(external_logs()[kind], kind)) as driver:

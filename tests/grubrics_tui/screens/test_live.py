@@ -106,6 +106,7 @@ async def test_zoom_shows_one_panel_and_goes_back(run: SampleRun, runs: Path) ->
         await driver.shows("mean ± in-group std", "time per call")
 
 
+@pytest.mark.thorough
 async def test_panels_are_hidden_as_fast_as_the_key_repeats(run: SampleRun, runs: Path) -> None:
     async with running(runs, LARGE) as driver:
         await driver.shows("6 log")
@@ -157,6 +158,7 @@ async def test_a_hostile_console_stays_text(run: SampleRun, runs: Path) -> None:
         await driver.shows("[red]not markup[/red] $error", "xxx…")
 
 
+@pytest.mark.thorough
 async def test_records_of_the_wrong_shape_do_not_take_the_screen_down(
     run: SampleRun, runs: Path
 ) -> None:
@@ -241,6 +243,7 @@ async def test_scrolling_the_log_stops_following_until_the_end_is_asked_for(
         await driver.shows("the newest line", "following")
 
 
+@pytest.mark.thorough
 async def test_the_log_panel_shows_the_words_of_a_line_behind_much_indentation(
     run: SampleRun, runs: Path
 ) -> None:
@@ -276,6 +279,7 @@ async def test_a_command_gets_the_panels_of_its_first_metrics(
         await driver.shows("1 loss", "train 2.5000")
 
 
+@pytest.mark.thorough
 async def test_a_command_that_failed_is_run_again_and_has_no_checkpoint_to_show(
     command: SampleRun, runs: Path
 ) -> None:

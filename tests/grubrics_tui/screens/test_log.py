@@ -53,6 +53,7 @@ def view_of(driver: Driver) -> LogView:
     return driver.app.screen.view
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("size", [LARGE, SMALL, (40, 10), (300, 100)])
 async def test_a_log_opens_at_its_end_and_then_knows_what_it_holds(
     log: Path, runs: Path, size: tuple[int, int]
@@ -105,6 +106,7 @@ async def test_a_search_goes_to_the_nearest_hit_and_n_goes_on(log: Path, runs: P
         await driver.until(lambda: "outofmemory.*rank" not in driver.screen)
 
 
+@pytest.mark.thorough
 async def test_a_search_with_one_hit_says_that_there_is_no_other(log: Path, runs: Path) -> None:
     async with running(runs, SMALL, log=log) as driver:
         await driver.shows("step:300", "1,202 lines")
@@ -136,6 +138,7 @@ async def test_a_log_that_is_visible_as_a_whole_shows_no_percentage(
         await driver.shows("all   line 4")
 
 
+@pytest.mark.thorough
 async def test_what_is_written_after_the_search_is_found_too(log: Path, runs: Path) -> None:
     async with running(runs, SMALL, log=log) as driver:
         await driver.shows("step:300")
@@ -157,6 +160,7 @@ async def test_a_filter_shows_only_its_lines_and_follows(log: Path, runs: Path) 
         await driver.shows("filler")
 
 
+@pytest.mark.thorough
 async def test_a_search_under_a_filter_finds_only_what_is_shown(log: Path, runs: Path) -> None:
     async with running(runs, SMALL, log=log) as driver:
         await driver.shows("step:300")
@@ -192,6 +196,7 @@ async def test_a_source_can_be_shown_alone(log: Path, runs: Path) -> None:
         assert "filler" not in screen
 
 
+@pytest.mark.thorough
 async def test_places_are_reached_by_line_share_and_step(log: Path, runs: Path) -> None:
     async with running(runs, SMALL, log=log) as driver:
         await driver.shows("1,202 lines")
@@ -303,6 +308,7 @@ async def test_hostile_text_is_inert(tmp_path: Path, runs: Path) -> None:
         assert "nul" in screen and "\x1b" not in screen
 
 
+@pytest.mark.thorough
 async def test_resizes_and_keys_of_all_kinds_do_no_harm(log: Path, runs: Path) -> None:
     async with running(runs, SMALL, log=log) as driver:
         await driver.shows("step:300")
@@ -313,6 +319,7 @@ async def test_resizes_and_keys_of_all_kinds_do_no_harm(log: Path, runs: Path) -
         await driver.shows("following")
 
 
+@pytest.mark.thorough
 async def test_an_empty_file_is_shown_as_such(tmp_path: Path, runs: Path) -> None:
     (tmp_path / "log").touch()
     async with running(runs, log=tmp_path / "log") as driver:
@@ -339,6 +346,7 @@ def stamped(path: Path, *moments: str) -> None:
     append(path, *[b"INFO:%s,123:words\nmore of it" % moment.encode() for moment in moments])
 
 
+@pytest.mark.thorough
 async def test_a_time_leads_to_the_first_line_written_at_or_after_it(
     tmp_path: Path, runs: Path
 ) -> None:
@@ -357,6 +365,7 @@ async def test_a_time_leads_to_the_first_line_written_at_or_after_it(
             await driver.until(lambda line=line: under_cursor(driver).startswith(line), line)  # type: ignore[misc]
 
 
+@pytest.mark.thorough
 async def test_a_time_a_share_and_the_start_keep_the_filter(tmp_path: Path, runs: Path) -> None:
     log = tmp_path / "log"
     stamped(log, *[f"2026-01-31 {hour:02}:30:00" for hour in range(10, 24)])
@@ -380,6 +389,7 @@ def under_cursor(driver: Driver) -> str:
     return view_of(driver).line_under_cursor() or ""
 
 
+@pytest.mark.thorough
 async def test_a_time_that_is_not_in_the_log_is_said_so(tmp_path: Path, runs: Path) -> None:
     log = tmp_path / "log"
     stamped(log, "2026-01-31 10:30:00")
@@ -398,6 +408,7 @@ async def test_a_log_without_times_says_so(log: Path, runs: Path) -> None:
         await driver.shows("This log has no timestamps")
 
 
+@pytest.mark.thorough
 async def test_the_attempts_of_a_run_have_a_key_and_a_search_goes_along(
     run: SampleRun, runs: Path
 ) -> None:
@@ -417,6 +428,7 @@ async def test_the_attempts_of_a_run_have_a_key_and_a_search_goes_along(
         await driver.shows("attempt 1 of 2", "needle of one")
 
 
+@pytest.mark.thorough
 async def test_a_log_of_no_run_offers_no_other_attempts(log: Path, runs: Path) -> None:
     async with running(runs, LARGE, log=log) as driver:
         await driver.shows("step:300")
@@ -427,6 +439,7 @@ async def test_a_log_of_no_run_offers_no_other_attempts(log: Path, runs: Path) -
         assert "next, previous attempt" in shown[shown.index("Inactive") :]
 
 
+@pytest.mark.thorough
 async def test_a_chosen_source_does_not_hide_another_attempt(run: SampleRun, runs: Path) -> None:
     second = run.run.attempt(2)
     second.path.mkdir()

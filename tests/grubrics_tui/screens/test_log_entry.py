@@ -19,6 +19,7 @@ def done(runs: Path) -> SampleRun:
     return sample
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [LARGE, SMALL])
 async def test_the_verdict_names_state_reward_validation_and_checkpoint(
     done: SampleRun, runs: Path, size: tuple[int, int]
@@ -52,6 +53,7 @@ async def test_the_form_is_filled_in_and_appends_what_a_person_adds(
     assert "`grpo-done`" in text
 
 
+@pytest.mark.thorough
 async def test_what_is_typed_while_the_draft_is_made_stays(
     done: SampleRun, runs: Path, tmp_path: Path
 ) -> None:

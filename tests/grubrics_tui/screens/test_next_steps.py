@@ -93,6 +93,7 @@ async def show(driver: Driver, run: RunDir) -> None:
     driver.app.post_message(OpenRun(run))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.waits
 @pytest.mark.parametrize("size", [LARGE, SMALL])
 async def test_a_failed_run_is_explained_in_one_line_with_the_keys_below(
@@ -142,6 +143,7 @@ async def test_a_fix_is_chosen_from_the_screen_of_the_run(
         await arrive(driver, Confirm, "Apply a fix to grpo-sick?")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.waits
 @pytest.mark.parametrize("size", [LARGE, SMALL])
 async def test_a_stalled_run_says_who_waits_for_whom_and_promises_no_end(

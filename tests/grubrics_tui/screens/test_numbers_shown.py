@@ -169,6 +169,7 @@ async def opened(driver: Driver, sample: SampleRun) -> None:
     await driver.shows(f"step {max(logged(sample))}/40")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("panel", TABLES)
 async def test_the_table_of_a_panel_is_the_log(run: SampleRun, runs: Path, panel: str) -> None:
     async with running(runs, LARGE) as driver:
@@ -183,6 +184,7 @@ async def test_the_table_of_a_panel_is_the_log(run: SampleRun, runs: Path, panel
                 assert shown[step][column] == blank, (step, column)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("size", [LARGE, SMALL])
 async def test_the_header_has_the_numbers_of_the_last_step(
     run: SampleRun, runs: Path, size: tuple[int, int]
@@ -194,6 +196,7 @@ async def test_the_header_has_the_numbers_of_the_last_step(
         await driver.shows(f"reward {mean} ± {std}")
 
 
+@pytest.mark.sample(2)
 async def test_the_cursor_reads_the_numbers_of_its_step(run: SampleRun, runs: Path) -> None:
     steps = list(logged(run).items())
     async with running(runs, LARGE) as driver:

@@ -65,6 +65,7 @@ async def test_it_opens_from_the_run_at_the_newest_step(answered: SampleRun, run
         assert "1 failed" in screen
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("size", [LARGE, SMALL, (200, 60), (40, 10), (100, 24)])
 async def test_every_size_shows_the_answer_and_its_reward(
     answered: SampleRun, runs: Path, size: tuple[int, int]
@@ -97,6 +98,7 @@ async def test_a_group_without_spread_is_marked(answered: SampleRun, runs: Path)
         assert "★" not in screen
 
 
+@pytest.mark.thorough
 async def test_brackets_walk_the_steps(answered: SampleRun, runs: Path) -> None:
     async with running(runs) as driver:
         await open_rollouts(driver, answered)
@@ -114,6 +116,7 @@ async def test_a_filter_leaves_only_what_it_keeps(answered: SampleRun, runs: Pat
         assert "0.800" not in screen.split("rollout 2")[1]
 
 
+@pytest.mark.thorough
 async def test_a_filter_that_is_not_understood_is_said_in_words(
     answered: SampleRun, runs: Path
 ) -> None:
@@ -139,6 +142,7 @@ async def test_a_search_goes_to_the_next_answer_that_holds_the_text(
         assert "with '1 OF'" not in screen
 
 
+@pytest.mark.thorough
 async def test_beyond_the_last_hit_of_a_step_the_search_goes_on_in_other_steps(
     answered: SampleRun, runs: Path
 ) -> None:
@@ -154,6 +158,7 @@ async def test_beyond_the_last_hit_of_a_step_the_search_goes_on_in_other_steps(
         await driver.shows("no other step contains 'of early'", "step 1 of 2")
 
 
+@pytest.mark.thorough
 async def test_a_search_backwards_comes_to_the_last_hit_of_an_earlier_step(
     answered: SampleRun, runs: Path
 ) -> None:
@@ -165,6 +170,7 @@ async def test_a_search_backwards_comes_to_the_last_hit_of_an_earlier_step(
         await driver.shows("step 1 of 2", "1 with '0 of'", "rollout 0")
 
 
+@pytest.mark.thorough
 async def test_escape_ends_the_search_in_other_steps_and_then_the_search(
     answered: SampleRun, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +197,7 @@ async def test_escape_ends_the_search_in_other_steps_and_then_the_search(
         hung.set()
 
 
+@pytest.mark.thorough
 async def test_a_step_is_shown_though_reading_takes_longer_than_the_run_needs_for_a_step(
     run: SampleRun, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +223,7 @@ async def test_a_step_is_shown_though_reading_takes_longer_than_the_run_needs_fo
         await driver.shows("answer 0 of g1")
 
 
+@pytest.mark.thorough
 async def test_on_a_machine_with_one_core_screens_below_leave_threads_for_those_above(
     answered: SampleRun, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,6 +238,7 @@ async def test_on_a_machine_with_one_core_screens_below_leave_threads_for_those_
         await driver.shows("answer 0 of spread")
 
 
+@pytest.mark.thorough
 async def test_a_step_that_could_not_be_read_is_said_and_read_again(
     answered: SampleRun, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +259,7 @@ async def test_a_step_that_could_not_be_read_is_said_and_read_again(
         await driver.shows("step 2 of 2", "prompt of spread")
 
 
+@pytest.mark.thorough
 async def test_a_step_asked_for_while_another_is_read_is_the_one_shown(
     answered: SampleRun, runs: Path
 ) -> None:
@@ -260,6 +270,7 @@ async def test_a_step_asked_for_while_another_is_read_is_the_one_shown(
         await driver.shows("step 2 of 2", "prompt of spread")
 
 
+@pytest.mark.thorough
 async def test_sorting_by_errors_puts_failures_first(answered: SampleRun, runs: Path) -> None:
     async with running(runs) as driver:
         await open_rollouts(driver, answered)
@@ -342,6 +353,7 @@ async def test_a_run_without_rollouts_says_so(run: SampleRun, runs: Path) -> Non
         await driver.shows("step 12/40")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [LARGE, SMALL])
 async def test_hostile_text_is_inert(run: SampleRun, runs: Path, size: tuple[int, int]) -> None:
     attempt = run.run.attempt(1).path
@@ -448,6 +460,7 @@ async def test_two_answers_are_side_by_side_from_100_columns_on(
         assert "rollout 1" in right and "reward 0.800" in right and "says beta" in right
 
 
+@pytest.mark.thorough
 async def test_either_answer_of_a_pair_can_be_changed(trio: SampleRun, runs: Path) -> None:
     async with running(runs) as driver:
         await open_rollouts(driver, trio)
@@ -459,6 +472,7 @@ async def test_either_answer_of_a_pair_can_be_changed(trio: SampleRun, runs: Pat
         await driver.shows("says beta", "says alpha")
 
 
+@pytest.mark.thorough
 async def test_at_80_columns_a_line_lists_the_group_above_the_answer(
     trio: SampleRun, runs: Path
 ) -> None:

@@ -56,6 +56,7 @@ async def test_a_run_that_was_stopped_does_not_look_finished(run: SampleRun, run
         assert "finished" not in screen
 
 
+@pytest.mark.thorough
 async def test_the_elapsed_time_of_the_selected_run_goes_on_between_its_steps(
     run: SampleRun, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +80,7 @@ async def test_the_keys_for_filters_marks_and_notes_are_told_at_80_columns(
         await driver.shows("/ filter", "space select", "x compare", "n notes")
 
 
+@pytest.mark.thorough
 async def test_g_and_shift_g_go_to_both_ends_of_the_list(run: SampleRun, runs: Path) -> None:
     for name in ("a", "b", "c"):
         ended(runs, name)
@@ -124,6 +126,7 @@ async def test_the_footer_is_whole_at_80_columns(run: SampleRun, runs: Path) -> 
         await driver.shows("enter open", "s stop", "p orphans", "? help", "q quit")
 
 
+@pytest.mark.thorough
 async def test_ten_thousand_runs_can_be_walked_through(runs: Path) -> None:
     ended(runs)
     (only,) = list_runs(runs)
@@ -176,6 +179,7 @@ async def test_an_empty_list_offers_no_key_that_needs_a_run(runs: Path) -> None:
         assert "Orphaned processes of ended runs" in offered_now
 
 
+@pytest.mark.thorough
 async def test_an_unreadable_folder_is_named_and_the_screen_stays(tmp_path: Path) -> None:
     not_a_folder = tmp_path / "runs"
     not_a_folder.write_text("")
@@ -200,6 +204,7 @@ async def test_escape_leads_back_to_the_screen_the_person_came_from(
         await driver.shows("step 12/40")
 
 
+@pytest.mark.thorough
 async def test_from_a_run_opened_in_the_list_escape_leads_to_the_list(
     run: SampleRun, runs: Path
 ) -> None:
@@ -244,6 +249,7 @@ async def test_archiving_asks_first_and_says_how_to_undo_it(runs: Path) -> None:
     assert [info.id for info in list_runs(archive_root(runs))] == ["old"]
 
 
+@pytest.mark.thorough
 async def test_selected_runs_that_are_gone_are_no_longer_selected(runs: Path) -> None:
     for name in ("old-a", "old-b", "new"):
         ended(runs, name)
@@ -297,6 +303,7 @@ async def test_deleting_says_what_it_frees_and_leaves_the_checkpoints(runs: Path
     assert (folder / "global_step_3" / "model.pt").exists()
 
 
+@pytest.mark.thorough
 async def test_checkpoints_go_with_the_run_by_a_key_of_their_own(runs: Path) -> None:
     folder = save_checkpoint(ended(runs))
     async with running(runs) as driver:
@@ -384,6 +391,7 @@ async def test_keys_act_on_the_marked_runs_and_never_on_the_one_under_the_cursor
     assert [info.id for info in list_runs(runs)] == ["third"]
 
 
+@pytest.mark.thorough
 async def test_marked_runs_that_a_filter_hides_are_named_before_they_are_archived(
     runs: Path,
 ) -> None:
@@ -402,6 +410,7 @@ async def test_marked_runs_that_a_filter_hides_are_named_before_they_are_archive
     assert {info.id for info in list_runs(archive_root(runs))} == {"hidden", "shown"}
 
 
+@pytest.mark.thorough
 async def test_one_marked_run_in_the_way_keeps_all_of_them(run: SampleRun, runs: Path) -> None:
     ended(runs)
     async with running(runs) as driver:
@@ -440,6 +449,7 @@ async def test_resume_shows_the_checkpoint_of_every_marked_run(runs: Path) -> No
         await driver.shows("Resume 2 runs?", "cannot be resumed", "n  cancel")
 
 
+@pytest.mark.thorough
 async def test_without_marks_a_key_acts_on_the_run_under_the_cursor(runs: Path) -> None:
     for number, name in enumerate(("second", "first")):
         SampleRun.create(runs, name, started=1e9 + number).say("failed", started=1e9 + number)
@@ -507,6 +517,7 @@ def test_the_sign_of_the_order_points_up_where_values_rise(order: str, sign: str
     assert [word for word in head.split() if word in "▲▼"] == [sign]
 
 
+@pytest.mark.thorough
 async def test_ctrl_d_and_ctrl_u_move_by_pages(runs: Path) -> None:
     for number in range(40):
         ended(runs, f"run-{number}")
@@ -520,6 +531,7 @@ async def test_ctrl_d_and_ctrl_u_move_by_pages(runs: Path) -> None:
         assert listed.selected == listed.runs[0]
 
 
+@pytest.mark.thorough
 async def test_a_click_on_a_head_sorts_and_a_second_one_reverses(
     rewarded: None, runs: Path
 ) -> None:
@@ -534,6 +546,7 @@ async def test_a_click_on_a_head_sorts_and_a_second_one_reverses(
             await driver.shows(f"reward {sign}")
 
 
+@pytest.mark.thorough
 async def test_chosen_columns_are_shown_and_kept(run: SampleRun, runs: Path) -> None:
     async with running(runs) as driver:
         await driver.press("r", "w")
@@ -556,6 +569,7 @@ async def test_the_default_columns_come_back_with_one_key(run: SampleRun, runs: 
         assert ListViewFile().load().columns is None
 
 
+@pytest.mark.thorough
 async def test_a_filter_is_saved_under_a_name_and_applied_with_a_digit(
     run: SampleRun, runs: Path
 ) -> None:

@@ -1,9 +1,9 @@
 """Every screen: it looks as it did when a person last looked at it, large and small, in color and
 without; no size makes it crash; and with ``ascii: true`` it needs no more than ASCII.
 
-One app in color takes each screen through that, and one without color each screen whose cells
-differ then; the others follow in ``make thorough``. ``test_hostile_text.py`` walks through the same
-screens with hostile data.
+``make test`` compares every screen in color and some without, and gives some every size;
+``make thorough`` does so with all. ``test_hostile_text.py`` walks through the same screens with
+hostile data.
 
 ``UPDATE_SNAPSHOTS=1 python -m pytest tests/grubrics_tui/screens/test_snapshots.py`` writes what the
 screens show; read the diff before you commit it.
@@ -77,29 +77,27 @@ def test_the_cells_of_the_other_screens_are_the_same_without_color() -> None:
 
 
 @pytest.mark.parametrize("name", WAYS)
-async def test_a_screen_looks_as_it_did_and_survives_every_size(name: str, world: World) -> None:
+async def test_a_screen_looks_as_it_did(name: str, world: World) -> None:
     async with running(RUNS, LARGE, world.config) as driver:
         await WAYS[name].go(driver, world)
         await _compare_sizes(driver, name, colors=True)
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("name", WAYS)
+async def test_a_screen_survives_every_size(name: str, world: World) -> None:
+    async with running(RUNS, LARGE, world.config) as driver:
+        await WAYS[name].go(driver, world)
         noise = random.Random(name)
         any_size = noise.randint(NARROWEST, WIDEST), noise.randint(LOWEST, HIGHEST)
         for size in (*EXTREMES, any_size, LARGE):
             await driver.resize(size)
             assert type(driver.app.screen) is WAYS[name].screen
         assert driver.screen.strip()
-        if name not in OTHERWISE_WITHOUT_COLOR:
-            await _require_ascii(driver)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name, marks=() if name in OTHERWISE_WITHOUT_COLOR else pytest.mark.thorough, id=name
-        )
-        for name in WAYS
-    ],
-)
+@pytest.mark.sample(8)
+@pytest.mark.parametrize("name", WAYS)
 async def test_a_screen_looks_as_it_did_without_color_and_can_be_ascii(
     name: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

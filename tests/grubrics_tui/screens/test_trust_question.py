@@ -30,6 +30,7 @@ async def test_a_run_that_others_may_write_is_stopped_only_when_trusted(
         await driver.until(lambda: pending_stop(run.run) is not None, "the request")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("key", ["u", "d", "n"])
 async def test_other_keys_ask_too(runs: Path, key: str) -> None:
     sample = SampleRun.create(runs, "old")

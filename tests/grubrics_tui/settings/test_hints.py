@@ -48,6 +48,7 @@ def test_a_hint_has_the_keys_that_a_person_has_chosen() -> None:
     assert hint("log", {"search": "F"})[0] == ("F", "search")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [LARGE, SMALL])
 async def test_it_stands_above_the_footer_and_covers_nothing(
     run: SampleRun, runs: Path, size: tuple[int, int]

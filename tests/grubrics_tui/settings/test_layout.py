@@ -186,6 +186,7 @@ async def test_a_metric_is_found_by_typing_and_pinned(run: SampleRun, runs: Path
         await driver.until(lambda: "actor/grad_norm" not in driver.screen)
 
 
+@pytest.mark.thorough
 async def test_several_metrics_share_a_pinned_panel(run: SampleRun, runs: Path) -> None:
     async with running(runs, LARGE) as driver:
         await driver.shows("step 12/40")
@@ -228,6 +229,7 @@ async def test_the_panels_beyond_the_first_page_are_named_and_reached(
         await driver.shows("[7 validation]", "━ val/reward", "healthbench/reward/mean@1")
 
 
+@pytest.mark.thorough
 async def test_a_resize_storm_is_survived(run: SampleRun, runs: Path) -> None:
     sizes = [(40, 10), (300, 100), (80, 24), (41, 11), (120, 40), (100, 12), (60, 60), (299, 24)]
     async with running(runs, SMALL) as driver:

@@ -26,6 +26,7 @@ def test_supervised_training_that_goes_well_has_no_alarm(seed: int) -> None:
     assert alarms(metric_findings(columns(healthy_sft(seed)))) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @settings(max_examples=10)
 @given(seed=st.integers(0, 2**32 - 1))

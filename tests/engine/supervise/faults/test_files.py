@@ -105,6 +105,7 @@ NOISE = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE.keys())
 @pytest.mark.parametrize("name", ["metrics.jsonl", "reward.jsonl"])
 def test_noise_in_a_file_costs_only_itself(stage: Stage, name: str, noise: bytes) -> None:
@@ -183,6 +184,7 @@ BREAK = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("spoil", BREAK.values(), ids=BREAK.keys())
 def test_a_broken_state_file_is_replaced_before_any_command_acts_on_it(
     stage: Stage, spoil: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch

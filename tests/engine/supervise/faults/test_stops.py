@@ -87,6 +87,7 @@ def test_a_stop_that_comes_too_late_changes_nothing(stage: Stage) -> None:
     assert not run.requests.exists()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("torn", ["", "{", '{"v": 1, "after_', "null", "[]"])
 def test_a_torn_stop_request_is_ignored(stage: Stage, torn: str) -> None:
     run = stage.prepare()
