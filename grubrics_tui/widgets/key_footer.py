@@ -37,7 +37,9 @@ class KeyFooter(Widget):
 
     ALLOW_SELECT = False
     DEFAULT_CSS = """
-    KeyFooter { dock: bottom; height: 1; padding: 0 1; color: $foreground; background: $background; }
+    KeyFooter {
+        dock: bottom; height: 1; padding: 0 1; color: $foreground; background: $background;
+    }
     """
 
     _keys: reactive[tuple[_Key, ...]] = reactive(())
