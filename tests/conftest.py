@@ -83,19 +83,20 @@ def _packages_are_read_once() -> Iterator[None]:
 
 
 _LONGEST_FIRST = (
+    "tests/e2e/test_training.py",  # makes the SFT model
+    "tests/engine/train/test_training.py",  # needs none, like the next two
+    "tests/e2e/test_doctor_faults.py",
+    "tests/e2e/test_curriculum.py",
+    "tests/e2e/test_own_data.py",
+    "tests/e2e/test_cockpit.py",
     "tests/e2e/test_faults.py",
-    "tests/engine/train/test_training.py",  # needs no SFT model; the first file makes it
     "tests/e2e/test_ray_jobs.py",
-    "tests/e2e/test_training.py",
     "tests/e2e/test_secrets.py",
     "tests/e2e/test_evaluate.py",
-    "tests/e2e/test_own_data.py",
     "tests/e2e/test_ablate.py",
-    "tests/e2e/test_cockpit.py",
     "tests/e2e/test_small_runs.py",
     "tests/e2e/test_resume_sft.py",
     "tests/e2e/test_ssh.py",
-    "tests/e2e/test_doctor_faults.py",
 )
 """Files that train. `make training` gives whole files to its workers. In this order no worker waits
 for the tiny SFT model, and all end together. pytest ignores the order of nested paths."""

@@ -147,6 +147,7 @@ def test_a_stop_ends_the_program_and_what_it_started_and_no_other(
     assert other.poll() is None
 
 
+@pytest.mark.thorough
 def test_a_stop_asks_first_and_without_a_terminal_it_refuses(
     project: Project, start: Start
 ) -> None:
@@ -173,6 +174,7 @@ def test_detaching_leaves_the_program_running_and_the_run_can_be_deleted(
     assert not run.path.exists()
 
 
+@pytest.mark.thorough
 def test_a_killed_supervisor_ends_its_follower_and_leaves_the_program_to_a_stop(
     project: Project, start: Start
 ) -> None:

@@ -107,6 +107,7 @@ def test_an_answer_needs_neither_textual_nor_a_trainer(folder: Path) -> None:
     assert done.stdout.split("\n")[-2] == "set()"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_has_a_script(folder: Path, shell: str) -> None:
     done = Project(folder).run("completion", shell)

@@ -70,7 +70,7 @@ def weights(folder: Path) -> dict[str, str]:
 @pytest.mark.row("H05", "H06")
 @pytest.mark.parametrize(
     "config",
-    [pytest.param(SFT, id="sft"), pytest.param(GRPO, id="grpo", marks=pytest.mark.thorough)],
+    [pytest.param(SFT, id="sft"), pytest.param(GRPO, id="grpo")],
 )
 def test_two_runs_are_equal(tiny_world: Project, config: tuple[str, ...]) -> None:
     (tiny_world.path / "digits.py").write_text(DIGITS)

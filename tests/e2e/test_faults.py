@@ -28,10 +28,10 @@ from tests.e2e.project import CLI, GROUPS_OF_4, Project
 from tests.e2e.terminal import Terminal
 from tests.waiting import TRAINING_PATIENCE_S, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
-STEPS = 12
-"""Three attempts need up to 9."""
+STEPS = 32
+"""More than the attempts before the last one need."""
 STAGES = ("workers", "model", "reward workers", "rollout server", "first weights")
 """What a starting run waits for, one after another: a look may come too late for any of them."""
 QUICK = (
@@ -127,21 +127,15 @@ def victim(
 
 
 @pytest.fixture
-def training(
-    tiny_world: Project, trained_sft: dict[str, Any], request: pytest.FixtureRequest
-) -> Iterator[Victim]:
-    """The one run, launched or resumed, in mid-run: this attempt has just logged a step.
-
-    The thorough tests have another one.
-    """
+def training(tiny_world: Project, trained_sft: dict[str, Any]) -> Iterator[Victim]:
+    """The one run, launched or resumed, in mid-run: this attempt has just logged a step."""
     assert trained_sft["state"] == "finished", trained_sft
-    is_thorough = request.node.get_closest_marker("thorough") is not None
-    name, steps = ("thorough", 32) if is_thorough else ("faults", STEPS)
+    name = "faults"
     made = Victim(tiny_world, RunDir(tiny_world.path / "runs" / name))
     if made.run.manifest.exists():
         tiny_world.json("resume", made.run.id)
     else:
-        options = [f"trainer.total_training_steps={steps}", f"trainer.experiment_name={name}"]
+        options = [f"trainer.total_training_steps={STEPS}", f"trainer.experiment_name={name}"]
         made.begin("grpo_tiny", *QUICK, *options, "supervision.stall_floor_s=15")
     try:
         made.wait_for_step()
@@ -154,11 +148,9 @@ def training(
     ("victim_process", "blamed"),
     [
         pytest.param("ray::WorkerDict", "Ray worker WorkerDict", id="training-worker"),
-        pytest.param(
-            "ray::HFServer", "Ray worker HFServer", id="rollout-server", marks=pytest.mark.thorough
-        ),
-        pytest.param("/raylet/raylet", "raylet", id="raylet", marks=pytest.mark.thorough),
-        pytest.param("/gcs/gcs_server", "gcs_server", id="gcs", marks=pytest.mark.thorough),
+        pytest.param("ray::HFServer", "Ray worker HFServer", id="rollout-server"),
+        pytest.param("/raylet/raylet", "raylet", id="raylet"),
+        pytest.param("/gcs/gcs_server", "gcs_server", id="gcs"),
     ],
 )
 def test_a_killed_part_of_ray_fails_the_run_and_is_named(
@@ -171,7 +163,6 @@ def test_a_killed_part_of_ray_fails_the_run_and_is_named(
     assert training.leaves_nothing()
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("frozen", ["ray::WorkerDict", "ray::HFServer"])
 def test_a_frozen_worker_is_named_with_its_stacks_until_it_continues(
     training: Victim, frozen: str
@@ -204,7 +195,6 @@ def _live_screen(training: Victim) -> str:
         screen.close()
 
 
-@pytest.mark.thorough
 def test_a_run_without_its_supervisor_is_lost_and_stop_ends_its_processes(
     training: Victim,
 ) -> None:
@@ -219,7 +209,6 @@ def test_a_run_without_its_supervisor_is_lost_and_stop_ends_its_processes(
     assert training.history()[-1].step == training.trained() > known
 
 
-@pytest.mark.thorough
 def test_a_killed_screen_ends_no_run_and_leaves_no_gap(
     training: Victim,
 ) -> None:
@@ -245,7 +234,6 @@ def test_a_killed_screen_ends_no_run_and_leaves_no_gap(
 # Faults while a run starts
 
 
-@pytest.mark.thorough
 def test_a_stop_before_ray_is_up(victim: Victim) -> None:
     victim.begin("grpo_tiny", *QUICK, "trainer.experiment_name=early")
     answer = victim.project.json("stop", victim.run.id)
@@ -256,7 +244,6 @@ def test_a_stop_before_ray_is_up(victim: Victim) -> None:
     assert victim.leaves_nothing()
 
 
-@pytest.mark.thorough
 def test_a_stop_while_the_model_loads(victim: Victim) -> None:
     victim.begin("grpo_tiny", *QUICK, "trainer.experiment_name=loading")
     victim.wait(lambda: victim.state().waiting_for in STAGES[1:])
@@ -268,7 +255,6 @@ def test_a_stop_while_the_model_loads(victim: Victim) -> None:
     assert victim.leaves_nothing()
 
 
-@pytest.mark.thorough
 def test_ctrl_c_to_the_trainer_by_hand_while_it_starts(victim: Victim) -> None:
     victim.begin("grpo_tiny", *QUICK, "trainer.experiment_name=by-hand")
     victim.wait(lambda: victim.state().waiting_for in STAGES)
@@ -309,7 +295,6 @@ def fill(disk: Path) -> Path:
                 return filler
 
 
-@pytest.mark.thorough
 def test_a_disk_that_fills_up_costs_no_complete_checkpoint(
     victim: Victim, small_disk: Path
 ) -> None:
@@ -333,7 +318,6 @@ def test_a_disk_that_fills_up_costs_no_complete_checkpoint(
 # Faults of what a run trains on, and of SFT
 
 
-@pytest.mark.thorough
 def test_a_reward_that_is_not_a_number_fails_the_run(victim: Victim, tmp_path: Path) -> None:
     reward = tmp_path / "broken_reward.py"
     reward.write_text("def compute_score(**_):\n    return float('nan')\n")
@@ -355,7 +339,6 @@ def test_a_reward_that_is_not_a_number_fails_the_run(victim: Victim, tmp_path: P
 LONG_SFT = ("sft_tiny", "training.max_steps=5000")
 
 
-@pytest.mark.thorough
 def test_a_signal_sent_to_the_trainer_is_not_a_stop_by_the_user(victim: Victim) -> None:
     victim.begin(*LONG_SFT, "training.output_dir=checkpoints/signal")
     victim.wait_for_step()
@@ -366,7 +349,6 @@ def test_a_signal_sent_to_the_trainer_is_not_a_stop_by_the_user(victim: Victim) 
     assert victim.leaves_nothing()
 
 
-@pytest.mark.thorough
 def test_a_killed_rank_ends_the_others_and_is_named(victim: Victim) -> None:
     victim.begin(
         *LONG_SFT,

@@ -94,6 +94,7 @@ def test_a_stage_that_fails_ends_the_pipeline_and_is_the_one_reported(project: P
     assert project.json("pipeline", "small.yaml", "--status")["run"] == "small-2"
 
 
+@pytest.mark.thorough
 @pytest.mark.row("A02")
 def test_a_skipped_stage_does_not_run(project: Project) -> None:
     write(project)
@@ -111,6 +112,7 @@ def test_a_dry_run_prints_every_command_and_starts_nothing(project: Project) -> 
     assert not (project.path / "runs").exists()
 
 
+@pytest.mark.thorough
 def test_a_pipeline_is_continued_by_its_own_command_only(project: Project) -> None:
     write(project, "exit 3")
     project.json("pipeline", "small.yaml", "--wait", expect=(1,))
@@ -134,6 +136,7 @@ def test_a_stop_ends_the_running_stage_and_what_follows_does_not_start(project: 
     assert not run_dir(project, "small-three").manifest.exists()
 
 
+@pytest.mark.thorough
 def test_a_stage_that_a_person_stops_ends_the_pipeline(project: Project) -> None:
     write(project, LONG)
     project.json("pipeline", "small.yaml")

@@ -135,6 +135,7 @@ def test_the_guard_stops_a_command_on_a_finding(project: Project) -> None:
     assert (state.reason or "").startswith("stopped by the guard at step ")
 
 
+@pytest.mark.thorough
 def test_metrics_that_never_appear_are_a_finding(project: Project) -> None:
     launched(project, "--name", "silent", "--wait", "--metrics", "out.csv", "--", "true")
     done = project.run("diagnose", "silent")

@@ -95,6 +95,7 @@ def test_a_stop_cancels_the_job(project: Project, cluster: Path) -> None:
     assert is_over(job)
 
 
+@pytest.mark.thorough
 def test_a_stop_of_a_pending_job_cancels_it(project: Project, cluster: Path) -> None:
     (cluster / "hold").touch()
     run = submitted(project, "pending", LOOP.format(2))
@@ -114,6 +115,7 @@ def test_what_slurm_refuses_is_the_reason(project: Project) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_a_job_that_somebody_else_cancels_has_failed(project: Project, cluster: Path) -> None:
     run = submitted(project, "cancelled", LOOP.format(1000))
     wait_for(lambda: (observed_state(run).step or 0) >= 1)
@@ -135,6 +137,7 @@ def test_a_killed_follower_leaves_no_job_and_a_lost_run(project: Project, cluste
     assert is_over(job)
 
 
+@pytest.mark.thorough
 def test_a_killed_supervisor_leaves_a_job_that_stop_cancels(
     project: Project, cluster: Path
 ) -> None:

@@ -89,6 +89,7 @@ def test_a_constant_that_pays_more_than_guessing_is_caught(tmp_path: Path) -> No
     assert (result.best_constant.answer, result.best_constant.mean) == ("'0'", 1)
 
 
+@pytest.mark.thorough
 def test_the_best_constant_answer_of_an_uneven_file_is_shown_but_no_problem(
     tmp_path: Path,
 ) -> None:
@@ -173,6 +174,7 @@ def test_a_slow_function_is_left_to_another_time(tmp_path: Path) -> None:
     assert not result.is_complete
 
 
+@pytest.mark.thorough
 def test_the_budget_is_the_time_of_the_answers_and_not_that_of_the_machine(tmp_path: Path) -> None:
     """The import of the function takes longer than the budget, as everything does under load."""
     code = f"import time\ntime.sleep(0.6)\n{HEAD}    return float(solution_str == ground_truth)\n"

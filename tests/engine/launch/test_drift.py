@@ -17,6 +17,7 @@ from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch
+from engine.supervise.stopping import stop_run
 from tests.paths import ROOT
 from tests.waiting import ended
 
@@ -62,7 +63,7 @@ def test_a_repeated_run_says_how_it_differs(run: RunDir) -> None:
     (line,) = planned.warnings
     assert line.startswith("differs from run 'first': train.jsonl changed; torch 1.0 -> ")
     second = launch(planned)
-    ended(second)
+    stop_run(second)
     event = drift_of(second)
     assert event["since"]["run"] == "first"
     assert {change["what"] for change in event["changes"]} == {

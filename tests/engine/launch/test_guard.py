@@ -210,6 +210,7 @@ def test_a_chosen_finding_stops_the_run_at_once(stage: Stage) -> None:
     assert [event["id"] for event in events(run, "finding")] == ["judge_auth"]
 
 
+@pytest.mark.thorough
 @pytest.mark.waits
 def test_or_after_its_next_checkpoint(stage: Stage, tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
@@ -237,6 +238,7 @@ def test_weights_that_do_not_reach_the_engine_stop_the_run(stage: Stage) -> None
     assert (event["id"], event["step"]) == (finding_id, 3)
 
 
+@pytest.mark.thorough
 @pytest.mark.waits
 def test_another_finding_is_noted_once_and_changes_nothing(stage: Stage) -> None:
     run = sick(stage, steps=30, stop_on=["loss_nan"])
@@ -329,6 +331,7 @@ def test_notices_that_fail_are_warnings_without_the_address(
     assert "sesame-open" not in written(run)
 
 
+@pytest.mark.thorough
 @pytest.mark.waits
 def test_a_resumed_run_is_guarded_again(stage: Stage) -> None:
     """The second attempt says nothing wrong: what the first one showed does not stop it."""
@@ -349,6 +352,7 @@ def test_a_resumed_run_is_guarded_again(stage: Stage) -> None:
     assert len(events(run, "finding")) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.waits
 def test_the_guard_of_a_lost_run_ends(stage: Stage) -> None:
     run = stage.long(config={**QUICK, "guard.stop_on": ["critical"]})
@@ -359,6 +363,7 @@ def test_the_guard_of_a_lost_run_ends(stage: Stage) -> None:
     unguarded(stage)
 
 
+@pytest.mark.thorough
 @pytest.mark.waits
 def test_the_guard_of_a_deleted_run_ends(stage: Stage) -> None:
     run = stage.long(config={**QUICK, "guard.stop_on": ["critical"]})

@@ -157,6 +157,7 @@ class TestCalls:
         text += "async def compute_score(**_):\n    await gate.wait()\n    return 1\n"
         assert results(written(text), *["x"] * 20) == [1.0] * 20
 
+    @pytest.mark.thorough
     def test_slow_calls_get_more_processes_up_to_a_limit(self, written: Written) -> None:
         text = "import os, time\ndef compute_score(**_):\n    time.sleep(0.3)\n"
         text += "    return {'score': 1, 'pid': os.getpid()}\n"
@@ -207,6 +208,7 @@ class TestLoading:
             RewardProcesses(source_of(written(text)), 30.0, 30.0)
         assert "\n" not in str(refused.value)
 
+    @pytest.mark.thorough
     def test_an_endless_import_is_given_up_at_its_line(self, written: Written) -> None:
         with pytest.raises(UsageError, match=r"rw\.py:1: not imported within 2 s"):
             RewardProcesses(source_of(written("while True: pass\n")), 1.0, 2.0)

@@ -127,8 +127,7 @@ def test_the_last_step_is_the_configured_one(tmp_path: Path) -> None:
     assert last_step(composed("grpo_tiny", tmp_path, "trainer.total_training_steps=7")) == 7
 
 
-@pytest.mark.sample(1)
-@pytest.mark.long
+@pytest.mark.trainer
 @pytest.mark.parametrize("name", ["grpo_tiny", "verl_grpo_debug"])
 def test_verl_accepts_the_shipped_recipes(name: str, tmp_path: Path) -> None:
     from verl.utils.config import validate_config
@@ -137,7 +136,7 @@ def test_verl_accepts_the_shipped_recipes(name: str, tmp_path: Path) -> None:
     validate_config(config, use_reference_policy=False, use_critic=False)
 
 
-@pytest.mark.long
+@pytest.mark.trainer
 def test_verl_accepts_the_production_batch_sizes(tmp_path: Path) -> None:
     from verl.utils.config import omega_conf_to_dataclass
 

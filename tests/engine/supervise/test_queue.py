@@ -125,6 +125,7 @@ def test_a_waiting_run_says_for_which_run_and_how_far_that_is(folder: Folder) ->
     assert [run.id for run in folder.line().runs] == ["second", "third"]
 
 
+@pytest.mark.thorough
 def test_a_run_that_was_launched_without_the_queue_is_waited_for_too(folder: Folder) -> None:
     folder.launch("direct", *SLOW, steps=500, at_once=True)
     second = folder.launch("second")
@@ -139,6 +140,7 @@ def test_a_run_after_another_starts_when_that_has_finished(folder: Folder) -> No
     assert "warning" not in {record["event"] for record in jsonl.read(second.events)}
 
 
+@pytest.mark.thorough
 def test_a_run_after_an_unhealthy_run_starts_with_a_warning(folder: Folder) -> None:
     refused = "openai.AuthenticationError: Error code: 401 - Incorrect API key provided"
     folder.launch("first", "--say", "2", refused, steps=4, at_once=True)
@@ -196,6 +198,7 @@ def test_a_run_after_a_failed_run_is_not_started(folder: Folder) -> None:
     assert not third.attempt(1).console.exists()
 
 
+@pytest.mark.thorough
 def test_a_run_after_a_stopped_run_is_not_started(folder: Folder) -> None:
     first = folder.launch("first", *SLOW, steps=500)
     second = folder.launch("second", after="first")
@@ -203,6 +206,7 @@ def test_a_run_after_a_stopped_run_is_not_started(folder: Folder) -> None:
     assert (ended(second).reason or "").startswith("not started: run 'first' was stopped by user")
 
 
+@pytest.mark.thorough
 def test_a_run_after_a_lost_run_is_not_started(folder: Folder) -> None:
     first = folder.launch("first", *SLOW, steps=500, at_once=True)
     second = folder.launch("second", after="first")
@@ -274,6 +278,7 @@ def test_six_runs_that_join_at_once_never_run_at_once(folder: Folder) -> None:
     assert all(end <= start for (_, end), (start, _) in pairwise(spans))
 
 
+@pytest.mark.thorough
 def test_a_waiting_supervisor_is_small(folder: Folder) -> None:
     folder.launch("first", *SLOW, steps=500)
     second = folder.launch("second")

@@ -238,6 +238,7 @@ def test_a_cluster_that_does_not_answer_for_a_while_fails_nothing(
     assert steps == [f"step:{n} - critic/score/mean:0.5" for n in range(1, 9)]
 
 
+@pytest.mark.thorough
 def test_a_cluster_that_has_just_started_is_polled_again(start: Start, cluster: JobServer) -> None:
     cluster.without_agent = 2
     run = start()
@@ -256,6 +257,7 @@ def test_a_cluster_that_forgot_the_job_fails_the_run(start: Start, cluster: JobS
     assert "gone on the cluster, not by this run" in (state.reason or "")
 
 
+@pytest.mark.thorough
 def test_a_job_stopped_by_somebody_else_is_not_a_stop_of_ours(
     start: Start, cluster: JobServer
 ) -> None:

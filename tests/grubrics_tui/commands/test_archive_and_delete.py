@@ -80,6 +80,7 @@ def test_in_a_terminal_it_asks(old: SampleRun, runs: Path, said: str, left: list
     assert ids(runs) == left
 
 
+@pytest.mark.thorough
 def test_one_run_that_goes_on_keeps_all_of_them(old: SampleRun, runs: Path) -> None:
     SampleRun.create(runs, "busy").say("running", supervisor=identify(os.getpid()))
     done = command(runs, "delete", "old-run", "busy", "--yes")

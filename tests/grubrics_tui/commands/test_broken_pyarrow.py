@@ -108,6 +108,7 @@ def test_diagnose_names_what_was_not_read(project: Project, reason: str, program
     assert f"not read: {reason}" in done.stderr
 
 
+@pytest.mark.sample(1)
 def test_a_command_that_needs_the_file_ends_in_one_line(reason: str, program: Program) -> None:
     done = program("init", "data/train.parquet")
     assert done.returncode == 2

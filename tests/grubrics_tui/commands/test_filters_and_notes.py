@@ -56,6 +56,7 @@ async def test_tags_and_a_note_are_written_on_the_screen(
     assert read_notes(run).text == "keep this"
 
 
+@pytest.mark.thorough
 async def test_a_wrong_tag_is_refused_and_typed_text_is_not_lost_by_one_escape(
     three: dict[str, SampleRun], runs: Path
 ) -> None:

@@ -69,6 +69,7 @@ def test_what_cannot_be_read_is_one_line(text: str, argv: list[str], words: str)
     assert words in done.stderr and "/tmp" not in done.stderr
 
 
+@pytest.mark.thorough
 def test_several_logs_are_printed_with_their_names(tmp_path: Path) -> None:
     log = write(tmp_path / "a.log", *LINES.splitlines())
     table = write(tmp_path / "b.csv", "step,loss", "1,0.125")

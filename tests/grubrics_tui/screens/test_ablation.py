@@ -170,6 +170,7 @@ async def test_the_end_of_a_key_is_enough_for_an_arm() -> None:
         await driver.shows("unknown key 'optim.lx'")
 
 
+@pytest.mark.thorough
 async def test_an_arm_without_effect_is_refused_and_the_plan_before_it_stays() -> None:
     async with running(RUNS) as driver:
         await open_guide(driver)

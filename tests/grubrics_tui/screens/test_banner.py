@@ -93,6 +93,7 @@ async def test_without_the_setting_nothing_rings(
     assert quick == []
 
 
+@pytest.mark.thorough
 async def test_opening_a_run_that_failed_long_ago_rings_nothing(
     sick: SampleRun, runs: Path, quick: list[bool]
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_run_that_ends_is_looked_at_at_once(
     assert found[0].category == "cuda_oom_training"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("state", ["running", "stopping"])
 async def test_the_key_that_tells_more_fits_beside_a_long_title(
     run: SampleRun, runs: Path, state: str

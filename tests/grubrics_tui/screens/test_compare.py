@@ -75,6 +75,7 @@ async def test_equal_steps_cut_every_run_at_the_last_common_step(
         assert {line.x[-1] for line in screen.query_one(Chart).plot.lines} == {5.0}
 
 
+@pytest.mark.thorough
 async def test_another_baseline_is_what_deltas_are_to(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
@@ -95,6 +96,7 @@ async def test_another_metric_is_found_by_typing(three: dict[str, SampleRun], ru
         await driver.shows(screen.metric)
 
 
+@pytest.mark.thorough
 async def test_the_cursor_reads_every_run_at_the_same_step(
     three: dict[str, SampleRun], runs: Path
 ) -> None:
@@ -114,6 +116,7 @@ async def test_a_running_run_grows_on_the_screen(three: dict[str, SampleRun], ru
         await driver.until(lambda: screen.query_one(Chart).plot.lines[0].x.size == 11)
 
 
+@pytest.mark.thorough
 async def test_a_row_is_shown_in_full(three: dict[str, SampleRun], runs: Path) -> None:
     three["long"].configure({HOSTILE: ("a-long-folder-name/" * 5, "cli")})
     async with running(runs) as driver:

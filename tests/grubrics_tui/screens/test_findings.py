@@ -167,6 +167,7 @@ async def test_a_log_from_elsewhere_has_findings_and_nothing_to_launch(
         assert on(driver, FindingsScreen)()
 
 
+@pytest.mark.thorough
 async def test_a_finding_that_only_numbers_tell_offers_no_line(sick: SampleRun, runs: Path) -> None:
     jsonl.write_json(sick.run.manifest, _with_rate(sick.run, 0.5))
     vouch(sick.run)
@@ -278,6 +279,7 @@ async def test_a_question_whose_thread_dies_says_of_what(
         await driver.until(on(driver, FindingsScreen))
 
 
+@pytest.mark.thorough
 async def test_a_read_only_screen_neither_cures_nor_reproduces(curable: RunDir, runs: Path) -> None:
     loaded = Loaded(Settings(read_only=True), {})
     async with running(runs, loaded=loaded) as driver:
@@ -356,6 +358,7 @@ def _sick_rate(run: RunDir) -> dict[str, Any]:
     return manifest
 
 
+@pytest.mark.thorough
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [LARGE, SMALL])
 async def test_answers_stay_in_sight_and_the_list_above_them_scrolls(

@@ -67,7 +67,7 @@ def assert_inert(driver: Driver) -> str:
     return "".join(strip.text for strips in drawn.values() for strip in strips)
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", WAYS)
 async def test_every_screen_shows_it_inert(name: str, world: World) -> None:
     async with running(RUNS, LARGE, world.config, overrides=world.overrides) as driver:

@@ -86,6 +86,7 @@ async def test_checkpoints_are_drawn_as_a_sweep_measures_them(run: SampleRun, ru
         await driver.shows("from 0.440", "to 0.600")
 
 
+@pytest.mark.thorough
 async def test_one_panel_at_a_time_on_a_small_screen(run: SampleRun, runs: Path) -> None:
     async with running(runs, SMALL) as driver:
         assert "gen " not in await driver.shows("[1 reward]", "mean ± in-group std")
@@ -269,6 +270,7 @@ def command(runs: Path) -> SampleRun:
     return sample
 
 
+@pytest.mark.thorough
 async def test_a_command_gets_the_panels_of_its_first_metrics(
     command: SampleRun, runs: Path
 ) -> None:

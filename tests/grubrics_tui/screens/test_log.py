@@ -170,6 +170,7 @@ async def test_a_search_under_a_filter_finds_only_what_is_shown(log: Path, runs:
         await driver.shows("111 of 111 lines")
 
 
+@pytest.mark.thorough
 async def test_errors_are_walked_and_a_filter_does_not_hide_them(log: Path, runs: Path) -> None:
     async with running(runs, SMALL, log=log) as driver:
         await driver.shows("2 errors")
@@ -184,6 +185,7 @@ async def test_errors_are_walked_and_a_filter_does_not_hide_them(log: Path, runs
         assert "300 lines" not in screen
 
 
+@pytest.mark.thorough
 async def test_a_source_can_be_shown_alone(log: Path, runs: Path) -> None:
     async with running(runs, SMALL, log=log) as driver:
         await driver.shows("1,202 lines")

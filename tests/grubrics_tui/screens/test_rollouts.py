@@ -128,6 +128,7 @@ async def test_a_filter_that_is_not_understood_is_said_in_words(
         assert isinstance(driver.app.screen, RolloutsScreen)
 
 
+@pytest.mark.thorough
 async def test_a_search_goes_to_the_next_answer_that_holds_the_text(
     answered: SampleRun, runs: Path
 ) -> None:
@@ -332,6 +333,7 @@ async def test_validation_rollouts_have_a_key(answered: SampleRun, runs: Path) -
         await driver.shows("prompt of spread")
 
 
+@pytest.mark.thorough
 async def test_a_step_that_goes_on_is_shown_from_its_records(run: SampleRun, runs: Path) -> None:
     attempt = run.run.attempt(1).path
     write_records(attempt, [record("g", 0, 0.5, 1)])

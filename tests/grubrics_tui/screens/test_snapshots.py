@@ -83,7 +83,7 @@ async def test_a_screen_looks_as_it_did(name: str, world: World) -> None:
         await _compare_sizes(driver, name, colors=True)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", WAYS)
 async def test_a_screen_survives_every_size(name: str, world: World) -> None:
     async with running(RUNS, LARGE, world.config) as driver:
@@ -96,7 +96,7 @@ async def test_a_screen_survives_every_size(name: str, world: World) -> None:
         assert driver.screen.strip()
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", WAYS)
 async def test_a_screen_looks_as_it_did_without_color_and_can_be_ascii(
     name: str, world: World, monkeypatch: pytest.MonkeyPatch

@@ -87,6 +87,7 @@ async def test_the_first_escape_leaves_the_log_hint_or_none(run: SampleRun, runs
         await driver.until(lambda: HintFile().was_dismissed("log"), "a note of it")
 
 
+@pytest.mark.thorough
 async def test_every_hinted_screen_has_one(run: SampleRun, runs: Path) -> None:
     other = SampleRun.create(runs, "grpo-other")
     other.grow(2)
@@ -114,6 +115,7 @@ async def test_it_can_be_turned_off_and_a_read_only_screen_has_none(
         assert not hinted(driver)
 
 
+@pytest.mark.thorough
 async def test_a_torn_file_and_one_that_cannot_be_written_do_no_harm(
     run: SampleRun, runs: Path
 ) -> None:

@@ -172,6 +172,7 @@ def test_the_grid_grows_with_the_terminal() -> None:
     assert room_for(198, 55) == (3, 5)
 
 
+@pytest.mark.thorough
 async def test_a_metric_is_found_by_typing_and_pinned(run: SampleRun, runs: Path) -> None:
     async with running(runs, LARGE) as driver:
         await driver.shows("step 12/40")

@@ -84,6 +84,7 @@ def test_exactly_one_of_simultaneous_launches_with_the_same_id_succeeds(
     assert [path.name for path in stage.root.iterdir() if path.name.startswith(".launch")] == []
 
 
+@pytest.mark.thorough
 def test_exactly_one_of_simultaneous_resumes_succeeds(project: Path, stage: Stage) -> None:
     plan = launcher.plan(load_recipe("try.yaml", env={}), "one", stage.root)
     run = RunDir(plan.directory)
@@ -105,6 +106,7 @@ def test_exactly_one_of_simultaneous_resumes_succeeds(project: Path, stage: Stag
     assert len(events(run, "resume")) == 1
 
 
+@pytest.mark.thorough
 def test_two_pipes_and_a_screen_on_one_run_see_the_same_steps(stage: Stage) -> None:
     run = stage.start("--sleep", "0.1", steps=10)
     command = [sys.executable, "-m", "grubrics_tui", "watch", run.id, "--runs", str(stage.root)]
