@@ -84,9 +84,9 @@ def _packages_are_read_once() -> Iterator[None]:
 
 _LONGEST_FIRST = (
     "tests/e2e/test_training.py",  # makes the SFT model
-    "tests/engine/train/test_training.py",  # needs none, like the next two
-    "tests/e2e/test_doctor_faults.py",
+    "tests/engine/train/test_training.py",  # needs none, like the next file
     "tests/e2e/test_curriculum.py",
+    "tests/e2e/test_doctor_faults.py",
     "tests/e2e/test_own_data.py",
     "tests/e2e/test_cockpit.py",
     "tests/e2e/test_faults.py",
