@@ -58,7 +58,7 @@ check: $(STAMP)
 	@$(MAKE) --no-print-directory -j2 static short
 
 short: $(STAMP)
-	@$(BIN)/python -m pytest tests -m "not slow and not trainer and not waits and not long" \
+	@$(BIN)/python -m pytest tests -m "not slow and not trainer and not thorough and not waits and not long" \
 		$(NO_TORCH) -n 2
 
 static: lint types contracts
