@@ -10,7 +10,8 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
-from engine.data.contract import read_facts
+from engine.data.contract import open_parquet, read_facts
+from engine.data.conversations import holds_conversations
 from engine.evaluation.items import Item, digest, read_conversation_items, read_items
 from engine.evaluation.targets import judge_identity
 from engine.own_reward.files import code_files, input_files
@@ -87,9 +88,16 @@ def _held_out_conversations(recipe: Recipe) -> Path:
 
 
 def read_data(path: Path, limit: int | None, recipe: Recipe) -> list[Item]:
-    """The items that ``recipe`` can be measured on: prompts, or conversations for SFT."""
-    read = read_items if recipe.kind.has_rollouts else read_conversation_items
-    return read(path, limit)
+    """The items that ``recipe`` can be measured on: prompts, or conversations for SFT. UsageError
+    for a file of the other kind."""
+    if recipe.kind.has_rollouts:
+        return read_items(path, limit)
+    if path.suffix == ".parquet" and not holds_conversations(open_parquet(path).schema_arrow.names):
+        raise UsageError(
+            f"{path} holds no conversations, and {recipe.path} is for SFT, which is measured by "
+            "its loss on them. Name a config or a run that scores answers: --config CONFIG"
+        )
+    return read_conversation_items(path, limit)
 
 
 def scored_as(recipe: Recipe, path: Path) -> Recipe:

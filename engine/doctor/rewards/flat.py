@@ -31,7 +31,7 @@ _ENOUGH = 40
 _SOURCE = "decision tree on the reward records"
 _FLAT = (
     " All rollouts of a group have the same reward (here {level}) in the newest {steps} steps, "
-    "since step {onset}, so every advantage is 0: {scored} rollouts trained nothing."
+    "since step {onset}, so every advantage is 0: {trained} rollouts trained nothing."
 )
 
 
@@ -149,7 +149,7 @@ ALL_WRONG = _cause_of_zero_std(
     "answers are not recognized.",
     "all rewards are 0, or as low as the penalty for scores without variance",
     lambda case: (
-        Remedy("Compare the three rollouts with their gold scores by hand: are they really wrong?"),
+        Remedy("Compare the three rollouts with the right answers by hand: are they really wrong?"),
         Remedy("Start with easier prompts, or from an SFT checkpoint"),
         fixes.scaled(
             case.context,
@@ -283,7 +283,7 @@ class _Stretch:
             level=level,
             steps=len(self.steps),
             onset=self.steps[0].step,
-            scored=self.scored,
+            trained=sum(counts.trained for counts in self.steps),
             **values,
         )
 

@@ -76,8 +76,8 @@ class Rollout(NamedTuple):
         names = (name for name in (*PARTS, OVERLONG) if name in self.parts)
         parts = {name: jsonl.number(self.parts[name]) for name in names}
         reward = "none" if self.reward is None else f"{self.reward:.3g}"
-        scores = f"reward {reward}, judge {_row(self.judge)}, gold {_row(self.gold)}"
-        summary = self.message or scores
+        judged = f", judge {_row(self.judge)}, gold {_row(self.gold)}"
+        summary = self.message or f"reward {reward}{judged if self.judge or self.gold else ''}"
         return Evidence(
             f"group {self.group[:8]} rollout {self.rollout}: {summary} | {excerpt(self.text)}",
             path,

@@ -52,6 +52,7 @@ class StepCounts:
     step: int
     records: int = 0
     scored: int = 0
+    trained: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     failed_tries: Counter[str] = field(default_factory=Counter)
     tries: int = 0
@@ -83,6 +84,7 @@ class StepCounts:
 
     def _score(self, rollout: Rollout, reward: float) -> None:
         self.scored += 1
+        self.trained += rollout.split == "train"
         self.low, self.high = min(self.low, reward), max(self.high, reward)
         self.empty += not rollout.text.strip()
         self.judged += len(rollout.judge) > 1

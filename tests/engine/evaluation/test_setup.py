@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from engine.base.errors import UsageError
-from engine.evaluation.setup import make_setup, validation_file
+from engine.evaluation.setup import make_setup, read_data, validation_file
 from engine.recipe.recipe import load_recipe
 
 
@@ -63,6 +65,13 @@ def test_an_sft_config_is_measured_by_its_loss_on_held_out_conversations() -> No
     setup = make_setup(Path("held_out.jsonl"), [], recipe, 1, 1)
     assert setup.sampling is None
     assert setup.scoring["loss"]["max_length"] == 256
+
+
+def test_prompts_are_no_data_of_an_sft_config(tmp_path: Path) -> None:
+    file = tmp_path / "val.parquet"
+    pq.write_table(pa.table({"prompt": ["What is 3 + 4?"]}), file)
+    with pytest.raises(UsageError, match=r"holds no conversations.*--config CONFIG"):
+        read_data(file, None, load_recipe("sft_tiny", (), {}))
 
 
 def test_a_loss_has_no_samples() -> None:

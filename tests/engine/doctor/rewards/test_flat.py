@@ -118,6 +118,18 @@ def test_evidence_is_two_rollouts_of_a_group_and_one_of_another(tmp_path: Path) 
     assert one.evidence[0].values["alignment"] == 0.0
 
 
+def test_answers_to_validation_are_not_counted_as_trained(tmp_path: Path) -> None:
+    path = write(tmp_path, all_wrong, range(1, 3))
+    write(tmp_path, lambda *place: {**all_wrong(*place), "split": "val"}, range(2, 3), groups=1)
+    (finding,) = reward_findings(path, CONTEXT)
+    assert "32 rollouts trained nothing" in finding.cause
+
+
+def test_a_run_without_a_judge_has_no_judge_in_its_evidence(tmp_path: Path) -> None:
+    (finding,) = reward_findings(write(tmp_path, constant, range(1, 4)), CONTEXT)
+    assert ": reward 0.25 | " in finding.evidence[0].text
+
+
 def test_groups_that_differ_are_healthy(tmp_path: Path) -> None:
     assert reward_findings(write(tmp_path, scored, range(1, 30)), CONTEXT) == []
 
