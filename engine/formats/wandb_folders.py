@@ -16,7 +16,7 @@ from engine.formats.protobuf import integer, messages, text
 from engine.formats.wandb import WandbLog
 
 _NAME = re.compile(r"(offline-)?run-\d{8}_\d{6}-.+")
-_DEPTHS = ("*run-*", "*/*run-*", "*/*/*run-*")
+_LEVELS = 3
 _HEAD = 256 * 1024
 _AT_ONCE = 4 * 1024 * 1024
 _QUIET_S = 60.0
@@ -88,13 +88,26 @@ class EndWatch:
 
 
 def find_wandb_folders(roots: Iterable[Path]) -> list[WandbFolder]:
-    """Return the folders in ``roots`` and up to two levels below, each once, oldest first."""
+    """Return the folders in ``roots`` and up to two levels below, each once, oldest first.
+
+    A root may be a link. Links below it are not followed: what they lead to is not to be deleted.
+    """
     found: dict[Path, WandbFolder] = {}
     for root in roots:
-        for path in (root, *(match for depth in _DEPTHS for match in root.glob(depth))):
+        for path in _folders(root, _LEVELS):
             if not path.is_symlink() and (folder := read_wandb_folder(path)) is not None:
                 found[path.resolve()] = folder
     return sorted(found.values(), key=lambda each: each.path.name.removeprefix("offline-"))
+
+
+def _folders(root: Path, levels: int) -> Iterator[Path]:
+    """Yield ``root`` and the folders below it, but none inside the folder of a run."""
+    yield root
+    if not levels or _NAME.fullmatch(root.name):
+        return
+    for entry in _entries(root):
+        if entry.is_dir(follow_symlinks=False):
+            yield from _folders(Path(entry.path), levels - 1)
 
 
 def read_wandb_folder(path: Path) -> WandbFolder | None:
@@ -117,6 +130,7 @@ def read_wandb_folder(path: Path) -> WandbFolder | None:
 def wandb_roots(runs: Path, env: Mapping[str, str], cwd: Path) -> list[Path]:
     """Where runs of W&B are: in the runs, in ``$WANDB_DIR`` and in ``./wandb``."""
     inside = sorted(Path(entry.path, "wandb") for entry in _entries(runs))
+    inside = [folder for folder in inside if not folder.is_symlink()]
     given = env.get("WANDB_DIR")
     return [*inside, *([Path(given)] if given else []), cwd / "wandb"]
 

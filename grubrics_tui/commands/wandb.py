@@ -36,7 +36,7 @@ def wandb(
         bool, typer.Option("--all", help="sync: upload every offline run that is not uploaded")
     ] = False,
     timeout: Annotated[
-        int, typer.Option(metavar="SECONDS", help="sync: the longest upload of one run")
+        int, typer.Option(min=1, metavar="SECONDS", help="sync: the longest upload of one run")
     ] = 300,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what sync or clean would do; change nothing")

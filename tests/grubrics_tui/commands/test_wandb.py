@@ -204,3 +204,22 @@ def test_a_link_is_not_a_run(project: Path) -> None:
     (project / "wandb").mkdir()
     (project / "wandb" / path.name).symlink_to(path)
     assert find_wandb_folders([project / "wandb"]) == []
+
+
+def test_clean_deletes_nothing_that_a_link_leads_to(project: Path) -> None:
+    far = offline_run(project / "far", "one")
+    (far / "run-one.wandb.synced").touch()
+    inside = offline_run(project, "two") / "files"
+    inside.symlink_to(project / "far")
+    (inside.parent / "run-two.wandb.synced").touch()
+    (project / "wandb" / "more").symlink_to(project / "far")
+    of_a_run(project / "runs", "own")
+    (project / "runs" / "other").mkdir()
+    (project / "runs" / "other" / "wandb").symlink_to(far.parent)
+    done = call("clean", "--yes")
+    assert (done.exit_code, far.exists(), inside.parent.exists()) == (0, True, False)
+
+
+def test_an_upload_has_at_least_a_second(project: Path) -> None:
+    refused = str(call("sync", "--all", "--timeout", "0").exception)
+    assert refused == "wandb: --timeout: 0 is not in the range x>=1"
