@@ -25,6 +25,9 @@ EXAMPLE = "0.8:0.2:0.4 0.5:0.5:0.3 0.2:0.8:0.3"
 _TOLERANCE = 1e-3
 """How far a sum of shares may be from 1, for shares like 0.333."""
 
+_SMALLEST = 1e-9
+"""Of a share of the steps, and of a learning rate: with less, no run has a step of the phase."""
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -108,9 +111,9 @@ def _parse_phase(text: str) -> Phase:
     phase = Phase(*numbers)
     if not _is_one(rows := phase.verifiable + phase.open):
         raise ValueError(f"the shares of phase '{text}' sum to {rows:.4g}, not to 1")
-    if not phase.steps or not phase.lr_scale:
-        name = "steps" if not phase.steps else "learning rate"
-        raise ValueError(f"phase '{text}' has no {name}: its share must be above 0")
+    if min(phase.steps, phase.lr_scale) < _SMALLEST:
+        name = "steps" if phase.steps < _SMALLEST else "learning rate"
+        raise ValueError(f"phase '{text}' has no {name}: its share must be at least {_SMALLEST:g}")
     return phase
 
 

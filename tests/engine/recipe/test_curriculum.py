@@ -64,6 +64,7 @@ def problem_of(text: str) -> str | None:
         ("0.8:0.3:1", "of phase '0.8:0.3:1' sum to 1.1, not to 1"),
         ("0.8:0.2:0.5", "the shares of the steps sum to 0.5, not to 1"),
         ("0.8:0.2:0 0.5:0.5:1", "phase '0.8:0.2:0' has no steps"),
+        ("1:0:1 0:1:1e-320", "phase '0:1:1e-320' has no steps"),
         ("0.8:0.2:1:0", "phase '0.8:0.2:1:0' has no learning rate"),
     ],
 )
