@@ -24,6 +24,22 @@ class ConfigFile:
     description: str
 
 
+@dataclass(frozen=True)
+class YamlFile:
+    """What a YAML file in ``configs/`` can be: ``mark`` is in its text."""
+
+    noun: str
+    mark: str
+
+    def is_in(self, path: Path) -> bool:
+        """Return whether a file is one, by its text."""
+        return path.is_file() and self.mark in path.read_text(encoding="utf-8", errors="replace")
+
+
+CONFIG = YamlFile("config", "grubrics:")
+PIPELINE = YamlFile("pipeline", "stages:")
+
+
 def packaged_configs() -> Path:
     """Return the folder of the packaged configs; in a checkout, its ``configs/``."""
     from importlib.resources import files  # 5 ms, which only commands with a config need.
@@ -39,8 +55,11 @@ def config_folders() -> list[Path]:
     return [CONFIG_DIR] if is_checkout else [CONFIG_DIR, packaged]
 
 
-def find_config(name_or_path: str) -> Path:
-    """Return the file of a config, given its path or its stem in one of ``config_folders``."""
+def find_config(name_or_path: str, what: YamlFile = CONFIG) -> Path:
+    """Return the file of a config, given its path or its stem in one of ``config_folders``.
+
+    UsageError for a name that none has, with the nearest file that is ``what``.
+    """
     direct = Path(name_or_path)
     if direct.is_file():
         return direct
@@ -49,17 +68,17 @@ def find_config(name_or_path: str) -> Path:
             named = folder / f"{direct.name.removesuffix('.yaml')}.yaml"
             if named.is_file():
                 return named
-    raise _unknown_config(direct)
+    raise _unknown_config(direct, what)
 
 
-def config_names() -> list[str]:
-    """Return the names of all configs in ``config_folders``."""
+def config_names(what: YamlFile = CONFIG) -> list[str]:
+    """Return the names of all configs in ``config_folders``, or of other files there."""
     return sorted(
         {
             path.stem
             for folder in config_folders()
             for path in _yaml_files(folder)
-            if is_config(path)
+            if what.is_in(path)
         }
     )
 
@@ -84,23 +103,26 @@ def list_configs(folder: Path = Path()) -> list[ConfigFile]:
 
 
 def is_config(path: Path) -> bool:
-    return path.is_file() and "grubrics:" in path.read_text(encoding="utf-8", errors="replace")
+    return CONFIG.is_in(path)
 
 
 def _yaml_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.yaml"))
 
 
-def _unknown_config(path: Path) -> UsageError:
+def _unknown_config(path: Path, what: YamlFile) -> UsageError:
     """Return an error with the nearest config, or those that exist, and the folders searched."""
+    missing = f"{what.noun} '{path}' does not exist"
+    if path.exists():
+        missing = f"{path} is no regular file, so it is no {what.noun}"
     files = sorted(path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
-    configs = {file.stem: str(file) for file in files if is_config(file)}
+    configs = {file.stem: str(file) for file in files if what.is_in(file)}
     folders = f"{path.parent}/"
-    known = config_names()
+    known = config_names(what)
     if path.parent != Path() and path.stem in known:
         # Guides name a packaged config by its path in a clone of its repository.
         hint = f"did you mean '{path.stem}', without folder and ending?"
-        return UsageError(f"config '{path}' does not exist; {hint}")
+        return UsageError(f"{missing}; {hint}")
     if path.parent == Path():
         configs |= {name: name for name in known}
         folders = ", ".join(["this folder", *(f"{folder}/" for folder in config_folders())])
@@ -108,7 +130,7 @@ def _unknown_config(path: Path) -> UsageError:
     hint = f"known: {', '.join(sorted(configs.values())[:8])}" if configs else "there is none"
     if close is not None:
         hint = f"did you mean '{configs[close]}'?"
-    return UsageError(f"config '{path}' does not exist; {hint} (searched {folders})")
+    return UsageError(f"{missing}; {hint} (searched {folders})")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.base.shell import format_command
-from engine.recipe.config_files import find_config
+from engine.recipe.config_files import PIPELINE, find_config
 from engine.runs.rundir import RUNS_VARIABLE, RunDir, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.follow import parting
@@ -68,7 +68,7 @@ def pipeline(
     from grubrics_tui.text.pipelines import format_status
 
     root = runs_root(runs)
-    read = read_pipeline(find_config(file))
+    read = read_pipeline(find_config(file, PIPELINE))
     if status:
         if any((skip, start, wait, dry_run, after, queue)):
             raise UsageError("--status starts nothing; leave out the other options")

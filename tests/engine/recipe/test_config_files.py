@@ -17,6 +17,7 @@ from engine.base.errors import UsageError
 from engine.data.presets import load_presets
 from engine.recipe.config_files import (
     CONFIG_DIR,
+    PIPELINE,
     config_folders,
     config_names,
     find_config,
@@ -57,6 +58,19 @@ def test_an_unknown_name_is_refused_with_both_folders(folder: Path) -> None:
     message = str(caught.value)
     assert "configs/" in message and str(packaged_configs()) in message
     assert "did you mean 'grpo_tiny'?" in message
+
+
+def test_the_error_of_an_unknown_pipeline_names_pipelines(folder: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        find_config("grpo_tiny_", PIPELINE)
+    message = str(caught.value)
+    assert message.startswith("pipeline 'grpo_tiny_' does not exist; known: pipeline_tiny ")
+
+
+def test_a_folder_is_not_said_to_be_missing(folder: Path) -> None:
+    (folder / "mine.yaml").mkdir()
+    with pytest.raises(UsageError, match="no regular file"):
+        find_config("mine.yaml")
 
 
 def test_other_yaml_files_are_no_configs(folder: Path) -> None:
