@@ -132,11 +132,25 @@ def read_pipeline(path: Path) -> Pipeline:
     return Pipeline(path, name, tuple(stages))
 
 
+class _UniqueKeys(yaml.SafeLoader):
+    """Refuses a key that a mapping has twice: PyYAML takes its last value, and drops a stage."""
+
+    def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        seen = set[object]()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                what = f"found duplicate key {key.value}"
+                raise yaml.constructor.ConstructorError(None, None, what, key.start_mark)
+            seen.add(key.value)
+        return node
+
+
 def _read_mapping(path: Path) -> dict[str, Any]:
     try:
         text = files.read_regular(path, _LARGEST).decode()
         require_bounded(str(path), text)
-        content = yaml.safe_load(text)
+        content = yaml.load(text, _UniqueKeys)
     except RecursionError as error:
         raise UsageError(f"{path}: lists and mappings are nested too deeply") from error
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:

@@ -43,11 +43,11 @@ def plan_start(
 ) -> StartPlan:
     """Choose the runs of a start. Nothing is written.
 
-    UsageError while an earlier start is active, if a stage needs what a skipped one has not made,
-    and as for ``plan_command``.
+    UsageError while an earlier start or one of its stages is active, if a stage needs what a skipped
+    one has not made, and as for ``plan_command``.
     """
     starts = starts_of(pipeline.name, root)
-    _require_ended(pipeline, starts)
+    _require_ended(pipeline, starts, root)
     run_id = _free_id(pipeline, root)
     stages = tuple(
         PlannedStage(stage, _finished(stage.name, starts, root), is_skipped=True)
@@ -75,13 +75,16 @@ def start(plan: StartPlan) -> RunDir:
     return launch_command(plan.run)
 
 
-def _require_ended(pipeline: Pipeline, starts: Sequence[Start]) -> None:
-    for run, _ in starts:
-        if not observed_state(run).has_ended:
-            raise UsageError(
-                f"pipeline '{pipeline.name}' is still running: run '{run.id}'. Stop it first: "
-                f"grubrics-tui stop {run.id}"
-            )
+def _require_ended(pipeline: Pipeline, starts: Sequence[Start], root: Path) -> None:
+    """Raise UsageError for a start that is active, and for a stage that outlived its start."""
+    for run, record in starts:
+        stages = [(f"stage '{p.stage.name}' of ", p.run) for p in record.stages if p.run]
+        for what, run_id in [("", run.id), *stages]:
+            if exists(f"{root}/{run_id}/manifest.json") and not _state(run_id, root).has_ended:
+                raise UsageError(
+                    f"{what}pipeline '{pipeline.name}' is still running: run '{run_id}'. Stop it "
+                    f"first: grubrics-tui stop {run_id}"
+                )
 
 
 def _free_id(pipeline: Pipeline, root: Path) -> str:

@@ -54,7 +54,7 @@ class PipelineStatus:
     @property
     def next_stage(self) -> str | None:
         """The stage from which a start that did not finish can be continued."""
-        if self.went_well or not self.has_ended:
+        if self.went_well or not all((self.has_ended, *(s.has_ended for s in self.stages))):
             return None
         return next((s.name for s in self.stages if s.state not in ("finished", SKIPPED)), None)
 

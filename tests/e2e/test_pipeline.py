@@ -158,7 +158,9 @@ def test_without_its_supervisor_a_pipeline_is_lost_and_its_stage_goes_on(project
     answer = project.json("pipeline", "small.yaml", "--status", expect=(1,))
     assert (answer["state"], states(answer)["two"]) == ("lost", "running")
     refused = project.run("pipeline", "small.yaml", "--from", "three")
-    assert refused.returncode == 2 and "run 'small-two' is running" in refused.stderr
+    told = "stage 'two' of pipeline 'small' is still running: run 'small-two'. Stop it first"
+    assert refused.returncode == 2 and told in refused.stderr
+    assert answer["from"] is None
     assert project.json("stop", stage.id)["state"] == "finished"
 
 
