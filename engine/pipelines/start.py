@@ -43,8 +43,8 @@ def plan_start(
 ) -> StartPlan:
     """Choose the runs of a start. Nothing is written.
 
-    UsageError while an earlier start or one of its stages is active, if a stage needs what a skipped
-    one has not made, and as for ``plan_command``.
+    UsageError while an earlier start or one of its stages is active, if a stage needs what a
+    skipped one has not made, and as for ``plan_command``.
     """
     starts = starts_of(pipeline.name, root)
     _require_ended(pipeline, starts, root)
