@@ -43,7 +43,7 @@ def export(target: Target, folder: Path, dtype: str | None, env: Mapping[str, st
     require_space(folder, weights_bytes(Path(target.source)))
     job = {"form": target.form, "source": target.source, "out": str(folder), "dtype": dtype}
     done = subprocess.run(
-        own_module("engine.train.export_model"),
+        own_module("engine.train.export_model", str(os.getpid())),
         input=json.dumps(job),
         capture_output=True,
         text=True,
@@ -52,6 +52,6 @@ def export(target: Target, folder: Path, dtype: str | None, env: Mapping[str, st
     )
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise UsageError(f"{folder} was not written: {lines[-1]}")
+        raise UsageError(f"{folder} was not written: {lines[-1].removeprefix('error: ')}")
     raw: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return Exported(**{**raw, "folder": Path(raw["folder"])})

@@ -1,4 +1,4 @@
-"""Export a model folder and prove it right: ``python -m engine.train.export_model < JOB``.
+"""Export a model folder and prove it right: ``python -m engine.train.export_model PARENT < JOB``.
 
 The folder is loaded again, and its logits are compared with those of the loaded checkpoint. It
 appears at its place only if they are equal.
@@ -7,8 +7,12 @@ appears at its place only if they are equal.
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,10 +37,30 @@ _LONGEST = 64
 """Tokens of a prompt; logits of a large vocabulary need much memory."""
 
 
+_POLL_S = 0.2
+
+
 def main() -> int:
-    job = json.load(sys.stdin)
-    print(json.dumps(export_model(job)))
+    """Run the job of standard input for the process PARENT.
+
+    The folder is not written if this process or PARENT is ended.
+    """
+    parent = int(sys.argv[1])
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    try:
+        print(json.dumps(export_model(json.load(sys.stdin))))
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     return 0
+
+
+def _end_with(parent: int) -> None:
+    """Interrupt the main thread when the parent has ended: nobody waits for the folder."""
+    while os.getppid() == parent:
+        time.sleep(_POLL_S)
+    # Not SIGINT: a shell starts background commands with SIGINT ignored.
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
 
 def export_model(job: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from engine.base.errors import UsageError
 from engine.evaluation.export import export
 from engine.evaluation.targets import Target
+from engine.host.programs import own_module
 
 
 def test_a_folder_that_exists_is_refused(tmp_path: Path) -> None:
@@ -22,3 +27,25 @@ def test_an_unknown_data_type_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="must be one of float32, bfloat16, float16"):
         export(target, tmp_path / "model", "float8", {})
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.waits
+def test_the_process_that_writes_ends_with_its_parent() -> None:
+    writer = own_module("engine.train.export_model")
+    program = (
+        "import os, subprocess, sys\n"
+        "print(subprocess.Popen([*sys.argv[1:], str(os.getpid())]).pid, flush=True)\n"
+        "input()"
+    )
+    reads, holds = os.pipe()
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *writer], stdin=reads, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        try:
+            parent.kill()
+            assert psutil.wait_procs([child], timeout=60)[0] == [child]
+        finally:
+            for descriptor in (reads, holds):
+                os.close(descriptor)
