@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.doctor.metrics import metric_findings, read_context
-from engine.findings.finding import Finding
+from engine.findings.finding import Finding, flattened
 from engine.history.columns import Columns, read_batches
 from engine.preflight.values import value_findings
 from engine.runs.rundir import RunDir
@@ -35,6 +35,5 @@ def _ids(run: RunDir, attempt: int, begin: int) -> list[str]:
     for batch in read_batches(run.train_log):
         columns.merge(batch.only((batch.attempts < attempt) & (batch.steps <= begin)))
     context = read_context(run, observed_state(run), columns)
-    return [
-        finding.id for finding in (*metric_findings(columns, context), *value_findings(context))
-    ]
+    findings = (*metric_findings(columns, context), *value_findings(context))
+    return [finding.id for finding in flattened(findings)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
@@ -188,6 +188,13 @@ def format_evidence(evidence: Evidence) -> str:
     count = evidence.values.get("seen")
     times = f"  ({count} times)" if count else ""
     return f"{location}{evidence.text}{times}"
+
+
+def flattened(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield each finding, followed by its consequences and theirs."""
+    for finding in findings:
+        yield finding
+        yield from flattened(finding.followed_by)
 
 
 def launchable(findings: Iterable[Finding]) -> list[Remedy]:

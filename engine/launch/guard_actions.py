@@ -8,7 +8,7 @@ import os
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from engine.base.addresses import cleartext_complaint
 from engine.base.masking import mask_text
 from engine.doctor.already_known import KnownFindings
 from engine.doctor.live import RunFollower
-from engine.findings.finding import Finding, Severity
+from engine.findings.finding import Finding, Severity, flattened
 from engine.findings.guard_settings import GuardSettings, fires
 from engine.runs.events import ask_stop, log_event
 from engine.runs.rundir import RunDir, RunDirGuard
@@ -46,7 +46,7 @@ class Guard:
             time.sleep(self._settings.every_s)
 
     def _act_on(self, findings: list[Finding], state: RunState) -> None:
-        for finding in findings:
+        for finding in _watched(findings, self._settings.stop_on):
             rank = finding.severity.rank
             is_new = rank < self._acted_on.get(finding.id, Severity.INFO.rank)
             if is_new and not self._reported_before.has(finding):
@@ -84,6 +84,17 @@ class Guard:
             message = f"the guard's {action} failed: {type(error).__name__}"
             with contextlib.suppress(OSError):
                 log_event(self._run, "warning", message=message)
+
+
+def _watched(findings: Iterable[Finding], stop_on: Sequence[str]) -> Iterator[Finding]:
+    """Yield the findings, and the consequences that stop a run which their causes do not stop.
+
+    The other consequences are part of the notice of their cause.
+    """
+    for finding in findings:
+        yield finding
+        if not fires(finding, stop_on):
+            yield from (later for later in flattened(finding.followed_by) if fires(later, stop_on))
 
 
 _PATIENCE_S = 20.0

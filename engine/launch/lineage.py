@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from engine.base.values import format_config_value
 from engine.doctor.console import Stopped, never
 from engine.doctor.live import RunFollower
 from engine.findings.categories import find_category
-from engine.findings.finding import Finding
+from engine.findings.finding import Finding, flattened
 from engine.runs.manifest import parent_phrase
 from engine.runs.rundir import Attempt, RunDir, check_id
 from engine.runs.state import RunState, describe
@@ -185,7 +185,7 @@ def named_values(findings: Iterable[Finding]) -> dict[str, object]:
 
     Its evidence has the value, and its fix changes it.
     """
-    alerts = _with_consequences(finding for finding in findings if finding.severity.is_alarm)
+    alerts = flattened(finding for finding in findings if finding.severity.is_alarm)
     return {
         change.key: change.before
         for alert in alerts
@@ -206,12 +206,6 @@ def must_fail(values: Mapping[str, object]) -> str:
 
 def _settings(values: Mapping[str, object]) -> str:
     return " and ".join(f"{key}={format_config_value(value)}" for key, value in values.items())
-
-
-def _with_consequences(findings: Iterable[Finding]) -> Iterator[Finding]:
-    for finding in findings:
-        yield finding
-        yield from _with_consequences(finding.followed_by)
 
 
 def _alerts(findings: Sequence[Finding]) -> tuple[str, ...]:

@@ -251,6 +251,17 @@ def test_another_finding_is_noted_once_and_changes_nothing(stage: Stage) -> None
 
 
 @pytest.mark.waits
+def test_a_chosen_consequence_of_another_finding_stops_the_run(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    later = (finding("loss_nan"), finding("slow_step.judge"))
+    cause = replace(finding("kl_or_grad_blowup.rate"), followed_by=later)
+    guard = Guard(run, GuardSettings(stop_on=("loss_nan",), stop_at_once=True), 1)
+    guard._act_on([cause], RunState("running"))
+    assert pending_stop(run) is not None
+    assert [event["id"] for event in events(run, "finding")] == [cause.id, "loss_nan"]
+
+
+@pytest.mark.waits
 def test_a_finding_that_becomes_more_severe_is_acted_on_again(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     guard = Guard(run, GuardSettings(stop_on=("critical",), stop_at_once=True), 1)

@@ -28,6 +28,11 @@ def test_it_has_model_time_batch_and_length(project: Project) -> None:
     assert wandb_name(recipe, AT) == "Qwen3-4B-20260102-030405-b4-l64"
 
 
+def test_a_final_model_is_called_by_the_folder_of_its_run(project: Project) -> None:
+    recipe = project.recipe("grpo", "actor_rollout_ref.model.path=checkpoints/p/sft-tiny/final/")
+    assert wandb_name(recipe, AT).startswith("sft-tiny-20260102-")
+
+
 def test_an_sft_run_has_the_length_of_its_conversations(project: Project) -> None:
     recipe = project.recipe("sft", "data.max_seq_length=128")
     assert wandb_name(recipe, AT).endswith("-l128")
