@@ -32,6 +32,9 @@ def container(
     shm: Annotated[
         str, typer.Option(metavar="SIZE", help="Shared memory for Ray and NCCL; docker only")
     ] = "16g",
+    only_print: Annotated[
+        bool, typer.Option("--print", help="Only print the commands, as without this option")
+    ] = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:

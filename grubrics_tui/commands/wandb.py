@@ -36,7 +36,7 @@ def wandb(
         bool, typer.Option("--all", help="sync: upload every offline run that is not uploaded")
     ] = False,
     timeout: Annotated[
-        int, typer.Option(min=1, metavar="SECONDS", help="sync: the longest upload of one run")
+        int, typer.Option(metavar="SECONDS", help="sync: the longest upload of one run")
     ] = 300,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what sync or clean would do; change nothing")
@@ -52,6 +52,8 @@ def wandb(
     """
     if action not in _ACTIONS:
         raise unknown_name("action", action, _ACTIONS)
+    if timeout < 1:
+        raise UsageError(f"--timeout {timeout}: write a number of seconds, at least 1")
     root = runs_root(runs)
     if action == "ls":
         _list(root, names or (), as_json)

@@ -110,6 +110,10 @@ def test_what_is_printed_is_a_script_of_these_commands(
     assert run == " ".join(plan["argv"][1:])
 
 
+def test_print_is_what_it_does_anyway(project: Project, call: Call) -> None:
+    assert call("container", "grpo", "--print") == call("container", "grpo")
+
+
 def test_an_own_image_is_not_built(project: Project, call: Call) -> None:
     plan = value(call, "grpo", "--image", "registry.example/verl:1")
     assert plan["build"] is None

@@ -222,4 +222,4 @@ def test_clean_deletes_nothing_that_a_link_leads_to(project: Path) -> None:
 
 def test_an_upload_has_at_least_a_second(project: Path) -> None:
     refused = str(call("sync", "--all", "--timeout", "0").exception)
-    assert refused == "wandb: --timeout: 0 is not in the range x>=1"
+    assert refused == "--timeout 0: write a number of seconds, at least 1"
