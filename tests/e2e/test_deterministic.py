@@ -67,6 +67,7 @@ def weights(folder: Path) -> dict[str, str]:
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
+@pytest.mark.thorough
 @pytest.mark.row("H05", "H06")
 @pytest.mark.parametrize(
     "config",
