@@ -1,7 +1,7 @@
 """Everything that can happen to a run, happening to a real one. ``docs/faults.md`` is the table.
 
 The faults of the first part meet one run after another: each ends an attempt, and the next test
-resumes it. After the last resume the run has one history without a gap.
+resumes it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from tests.waiting import TRAINING_PATIENCE_S, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
-STEPS = 32
-"""More than the attempts before the last one need."""
+STEPS = 8
+"""Of the run that is watched to its end."""
 STAGES = ("workers", "model", "reward workers", "rollout server", "first weights")
 """What a starting run waits for, one after another: a look may come too late for any of them."""
 QUICK = (
@@ -130,18 +130,28 @@ def victim(
 def training(tiny_world: Project, trained_sft: dict[str, Any]) -> Iterator[Victim]:
     """The one run, launched or resumed, in mid-run: this attempt has just logged a step."""
     assert trained_sft["state"] == "finished", trained_sft
-    name = "faults"
-    made = Victim(tiny_world, RunDir(tiny_world.path / "runs" / name))
+    yield from _in_mid_run(tiny_world, "faults", 32)
+
+
+@pytest.fixture
+def short(tiny_world: Project, trained_sft: dict[str, Any]) -> Iterator[Victim]:
+    """A run of its own that is soon at its end, in mid-run."""
+    assert trained_sft["state"] == "finished", trained_sft
+    yield from _in_mid_run(tiny_world, "short", STEPS)
+
+
+def _in_mid_run(project: Project, name: str, steps: int) -> Iterator[Victim]:
+    made = Victim(project, RunDir(project.path / "runs" / name))
     if made.run.manifest.exists():
-        tiny_world.json("resume", made.run.id)
+        project.json("resume", made.run.id)
     else:
-        options = [f"trainer.total_training_steps={STEPS}", f"trainer.experiment_name={name}"]
+        options = [f"trainer.total_training_steps={steps}", f"trainer.experiment_name={name}"]
         made.begin("grpo_tiny", *QUICK, *options, "supervision.stall_floor_s=15")
     try:
         made.wait_for_step()
         yield made
     finally:
-        tiny_world.run("stop", made.run.id)
+        project.run("stop", made.run.id)
 
 
 @pytest.mark.parametrize(
@@ -210,25 +220,25 @@ def test_a_run_without_its_supervisor_is_lost_and_stop_ends_its_processes(
 
 
 def test_a_killed_screen_ends_no_run_and_leaves_no_gap(
-    training: Victim,
+    short: Victim,
 ) -> None:
-    command = (*CLI, "watch", training.run.id)
-    killed = Terminal(command, training.project.path, training.project.env)
+    command = (*CLI, "watch", short.run.id)
+    killed = Terminal(command, short.project.path, short.project.env)
     try:
         killed.wait_for(rf"step \d+/{STEPS}")
         killed.kill()
     finally:
         killed.close()
-    again = Terminal(command, training.project.path, training.project.env)
+    again = Terminal(command, short.project.path, short.project.env)
     try:
-        again.wait_for(rf"{training.run.id}(.*\n)*.*step \d+/{STEPS}")
+        again.wait_for(rf"{short.run.id}(.*\n)*.*step \d+/{STEPS}")
         again.wait_for(rf"finished(.*\n)*.*step {STEPS}/{STEPS}")
     finally:
         again.close()
-    state = training.ended()
+    state = short.ended()
     assert (state.state, state.step) == ("finished", STEPS)
-    assert [step.step for step in training.history()] == list(range(1, STEPS + 1))
-    assert training.leaves_nothing()
+    assert [step.step for step in short.history()] == list(range(1, STEPS + 1))
+    assert short.leaves_nothing()
 
 
 # Faults while a run starts
