@@ -16,10 +16,11 @@ from engine.evaluation.export import DTYPES
 
 
 def write_final_model(config: Mapping[str, Any], reached: int | None) -> str:
-    """Return a line that names the model, or says why there is none, which does not fail the run.
+    """Write the model, and return a line with its path, or with the reason why there is none.
 
-    ``config`` is verl's; ``reached`` is the last logged step, None if no step was. The caller
-    prints the line: Ray drops what a worker prints shortly before the shutdown.
+    A missing model does not fail the run. ``config`` is verl's; ``reached`` is the last logged
+    step, None if no step was. The caller prints the line: Ray drops what a worker prints shortly
+    before the shutdown.
     """
     if config["trainer"]["val_only"]:
         return "no final model: trainer.val_only=true"

@@ -1,6 +1,7 @@
 """The line of keys at the bottom of a screen.
 
-Textual's own footer has a widget for each key, and makes all of them anew whenever one changes.
+One widget draws all keys. Textual's footer has a widget for each key and replaces all of them when
+one changes.
 """
 
 from __future__ import annotations
@@ -82,10 +83,12 @@ class KeyFooter(Widget):
 
     def _key_at(self, event: events.MouseEvent) -> _Key | None:
         offset = event.get_content_offset(self)
+        if offset is None:
+            return None
         right = 0
-        for key in self._keys if offset is not None else ():
+        for key in self._keys:
             right += key.width
-            if offset is not None and offset.x < right:
+            if offset.x < right:
                 return key
         return None
 
