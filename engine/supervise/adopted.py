@@ -30,6 +30,7 @@ class Adopted:
     logs: tuple[Path, ...] = ()
     """The files that are copied to the console log."""
     started: float | None = None
+    """When the program started in Unix seconds; None where only its files are known."""
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> Adopted | None:
@@ -41,7 +42,7 @@ class Adopted:
             Identity.from_json(raw.get("process")),
             Path(path) if path else None,
             tuple(map(Path, raw.get("logs") or ())),
-            raw.get("started"),
+            jsonl.moment(raw.get("started")),
         )
 
     @property

@@ -62,7 +62,7 @@ class Follower:
         self._known: set[Identity] = set()
         """The processes of the program so far: a child outlives its parent under another one."""
         self._tree_due = 0.0
-        self._report = Report(adopted.where, started=adopted.started)
+        self._report = Report(adopted.where)
 
     def follow(self) -> int:
         """Return 0 after the end of the program or of the supervision, as its exit code is unknown

@@ -31,7 +31,6 @@ class Report:
     outcome: Outcome | None = None
     reason: str | None = None
     quiet: str | None = None
-    started: float | None = None
     ended: float | None = None
 
 
@@ -50,6 +49,5 @@ def read_report(attempt: Path) -> Report | None:
         outcome=_OUTCOMES.get(raw.get("outcome")),
         reason=jsonl.line(raw.get("reason")),
         quiet=jsonl.line(raw.get("quiet")),
-        started=jsonl.moment(raw.get("started")),
         ended=jsonl.moment(raw.get("ended")),
     )

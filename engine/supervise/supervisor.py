@@ -252,9 +252,12 @@ class Supervisor:
         }
         environment = {**os.environ, **added}
         gpus = environment.get("CUDA_VISIBLE_DEVICES", ALL) if self._on_gpu else None
-        waiting_for = "its log" if self._adopted else "trainer process"
         self._set(
-            state="starting", waiting_for=waiting_for, reason=None, started=time.time(), gpus=gpus
+            state="starting",
+            waiting_for="its log" if self._adopted else "trainer process",
+            reason=None,
+            started=self._adopted.started if self._adopted else time.time(),
+            gpus=gpus,
         )
         argv = mask_words(self._argv)
         self.writer.event("start", attempt=self.attempt.number, argv=argv, gpus=gpus)
@@ -315,7 +318,7 @@ class Supervisor:
             has_begun = isinstance(self._steps, ProgramSteps)
             state: StateName = "running" if has_begun else "starting"
             waiting_for = None if has_begun else "trainer process"
-            started = report.started if self._adopted else time.time()
+            started = self._adopted.started if self._adopted else time.time()
             self._set(state=state, waiting_for=waiting_for, started=started)
         elif report.quiet is not None and self.state.state == "running":
             self._set(state="stalled", reason=report.quiet)
