@@ -25,7 +25,7 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     """Return the findings of a run's newest attempt: console, metrics and reward records."""
     from engine.doctor.fit_remedies import fit_remedies
     from engine.doctor.numbers import number_findings
-    from engine.doctor.run_end import adjust_to_run, offer_fixes
+    from engine.doctor.run_end import adjust_to_run, explain_failure, offer_fixes
     from engine.doctor.save_memory import SaveMemory
     from engine.doctor.stalled import stall_findings
     from engine.doctor.unread_metrics import unread_metrics_findings
@@ -46,4 +46,4 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     text = findings(read_log(console), str(console)) if console.is_file() else []
     text = adjust_to_run(fit_remedies(text, run), run, state)
     merged = merge_findings(grade_by_records(text, numbers), numbers)
-    return [*of_machine, *offer_fixes(merged, run, state)]
+    return [*of_machine, *offer_fixes(explain_failure(merged, run, state), run, state)]

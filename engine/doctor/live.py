@@ -10,7 +10,7 @@ from engine.doctor.fit_remedies import fit_remedies
 from engine.doctor.merge import grade_by_records, merge_findings
 from engine.doctor.metrics.root_cause import fold_consequences
 from engine.doctor.numbers import NumberDiagnosis
-from engine.doctor.run_end import adjust_to_run, offer_fixes
+from engine.doctor.run_end import adjust_to_run, explain_failure, offer_fixes
 from engine.doctor.save_memory import SaveMemory
 from engine.doctor.stalled import stall_findings
 from engine.doctor.unread_metrics import unread_metrics_findings
@@ -55,7 +55,7 @@ class LiveDoctor:
             *stall_findings(self._run, state),
             *unread_metrics_findings(self._run, state),
             *self._save_memory.findings(state),
-            *offer_fixes(merged, self._run, state),
+            *offer_fixes(explain_failure(merged, self._run, state), self._run, state),
         ]
 
 

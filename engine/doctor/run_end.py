@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from engine.base.follow import last_lines
+from engine.doctor.text.line import plain
 from engine.doctor.trainer_dialects import framework_of, in_terms_of
 from engine.findings.categories import find_category
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
@@ -30,6 +32,21 @@ KILLED = Symptom(
     confidence=0.5,
     source="the exit status that the supervisor saw",
 )
+
+
+UNEXPLAINED = Symptom(
+    id="training_setup_error.unexplained",
+    title="The run failed for a reason that no rule knows",
+    cause="Nothing is known but how it ended and the last lines of its console.",
+    shape="the run failed with an exit code or a signal, and neither console nor metrics have an "
+    "error that a rule knows",
+    ruled_out="a run that was stopped, or that did not start",
+    remedies=lambda _: (Remedy("Read the console log from its end, and the program's own logs"),),
+    confidence=0.1,
+    source="the exit status that the supervisor saw",
+)
+_LAST_LINES, _TAIL = 3, 50
+_ERRORS = (Severity.CRITICAL, Severity.ERROR)
 
 
 def adjust_to_run(text: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:
@@ -81,6 +98,18 @@ def adjust_to_end(
     return soften_ray(text)
 
 
+def explain_failure(findings: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:
+    """Add a finding with the last lines of the console to a failed run that has no error."""
+    has_error = any(finding.severity in _ERRORS for finding in findings)
+    if state.state != "failed" or not (state.exit_code or state.signal) or has_error:
+        return list(findings)
+    console, reason = run.attempt(max(1, state.attempt)).console, state.reason or "an error"
+    lines = [line for raw in last_lines(console, _TAIL) if (line := plain(raw).strip())]
+    evidence = [Evidence(reason, step=state.step)]
+    evidence += [Evidence(line, str(console)) for line in lines[-_LAST_LINES:]]
+    return [UNEXPLAINED.finding(Case(onset=state.step), *evidence), *findings]
+
+
 def soften_ray(
     text: Iterable[Finding], why: str = "Ray may recover: the run has not failed."
 ) -> list[Finding]:
@@ -93,7 +122,7 @@ def soften_ray(
 
 
 def _is_report_of_ray(finding: Finding) -> bool:
-    is_severe = finding.severity in (Severity.CRITICAL, Severity.ERROR)
+    is_severe = finding.severity in _ERRORS
     has_frames = len(finding.evidence) > 1
     return finding.category == _RAY and is_severe and not has_frames
 

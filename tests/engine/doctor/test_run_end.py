@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.doctor.run_end import adjust_to_end, adjust_to_run, offer_fixes
+from engine.doctor.run_end import adjust_to_end, adjust_to_run, explain_failure, offer_fixes
 from engine.findings.finding import Evidence, Finding, Severity
 from engine.runs.events import ask_stop, log_event
 from engine.runs.state import RunState, write_state
@@ -150,3 +150,32 @@ def test_what_failed_from_outside_is_resumed_from_its_last_checkpoint(
     (one,) = offer_fixes([root], run, RunState(state))  # type: ignore[arg-type]
     titles = [remedy.title for remedy in one.remedies]
     assert ("Resume from step 20" in titles) == offered
+
+
+class TestAFailureThatNoRuleKnows:
+    failed = RunState("failed", reason="exit code 3 before the first step", exit_code=3)
+
+    def test_is_a_finding_with_the_last_lines_of_the_console(self, tmp_path: Path) -> None:
+        run = make_run(tmp_path)
+        run.attempt(1).path.mkdir()
+        run.attempt(1).console.write_text("one\ntwo\nthree\n\n\x1b[31mno such table\x1b[0m\n\n")
+        [finding] = explain_failure([], run, self.failed)
+        assert finding.id == "training_setup_error.unexplained" and finding.severity.is_alarm
+        texts = [evidence.text for evidence in finding.evidence]
+        assert texts == [self.failed.reason, "two", "three", "no such table"]
+
+    def test_is_none_where_an_error_is_known(self, tmp_path: Path) -> None:
+        assert explain_failure([SLOW_WORKER], make_run(tmp_path), self.failed) == [SLOW_WORKER]
+
+    @pytest.mark.parametrize(
+        "state",
+        [
+            RunState("running"),
+            RunState("finished", exit_code=0),
+            RunState("finished", reason="stopped by user at step 3", signal="SIGTERM"),
+            RunState("failed", reason="not started: run 'a' failed"),
+        ],
+        ids=lambda state: state.reason or state.state,
+    )
+    def test_is_none_in_any_other_state(self, tmp_path: Path, state: RunState) -> None:
+        assert explain_failure([], make_run(tmp_path), state) == []
