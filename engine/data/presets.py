@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from engine.base.errors import UsageError, unknown_name
+from engine.base.yaml_files import read_yaml
 from engine.data.adapters import get_adapter
 from engine.recipe.config_files import CONFIG_DIR, packaged_configs
 
@@ -86,10 +86,7 @@ def load_presets(path: Path = DEFAULT_PRESETS) -> PresetFile:
     if not path.is_file():
         raise UsageError(f"{path} does not exist")
     try:
-        raw: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-        presets = PresetFile.model_validate(raw)
-    except yaml.YAMLError as error:
-        raise UsageError(f"{path}: {' '.join(str(error).split())}") from error
+        presets = PresetFile.model_validate(read_yaml(path))
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])

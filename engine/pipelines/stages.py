@@ -13,15 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from engine.base import files
 from engine.base.errors import UsageError, shorten, unknown_name
 from engine.base.masking import mask_words
-from engine.recipe.references import require_bounded
+from engine.base.yaml_files import read_yaml
 from engine.runs.kinds import GRPO, SFT, Kind
 
-_LARGEST = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 _REFERENCE = re.compile(r"\$([A-Za-z0-9][A-Za-z0-9_-]*)\.([A-Za-z_]+)")
 RUN, MODEL = "run", "model"
@@ -132,30 +128,8 @@ def read_pipeline(path: Path) -> Pipeline:
     return Pipeline(path, name, tuple(stages))
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """Refuses a key that a mapping has twice: PyYAML takes its last value, and drops a stage."""
-
-    def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
-        node = super().compose_mapping_node(anchor)
-        seen = set[object]()
-        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-            if key.value in seen:
-                what = f"found duplicate key {key.value}"
-                raise yaml.constructor.ConstructorError(None, None, what, key.start_mark)
-            seen.add(key.value)
-        return node
-
-
 def _read_mapping(path: Path) -> dict[str, Any]:
-    try:
-        text = files.read_regular(path, _LARGEST).decode()
-        require_bounded(str(path), text)
-        content = yaml.load(text, _UniqueKeys)
-    except RecursionError as error:
-        raise UsageError(f"{path}: lists and mappings are nested too deeply") from error
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
-        first = " ".join(str(error).split())[:200]
-        raise UsageError(f"{path}: invalid YAML: {first}") from error
+    content = read_yaml(path)
     if not isinstance(content, dict):
         raise UsageError(f"{path}: must have the keys name and stages")
     if "grubrics" in content:

@@ -22,6 +22,7 @@ from yaml import YAMLError
 from engine.base import files
 from engine.base.errors import UsageError
 from engine.base.shell import format_command
+from engine.base.yaml_files import require_bounded
 from engine.recipe import allowed
 from engine.recipe.config_files import find_config
 from engine.recipe.key_ends import ending_with, meant_by, shortest_end
@@ -37,7 +38,7 @@ from engine.recipe.keys import (
 )
 from engine.recipe.presets import KEY as PRESET
 from engine.recipe.presets import preset_names, preset_values
-from engine.recipe.references import following, referenced, require_bounded, require_short, resolve
+from engine.recipe.references import following, referenced, require_short, resolve
 from engine.recipe.schema import own_defaults, own_sections
 from engine.recipe.secrets import refuse_secret, secret_references
 from engine.runs.kinds import GRPO, ByKind, Kind, find_kind, kind_names

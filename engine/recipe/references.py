@@ -237,35 +237,3 @@ def _refers(value: Any) -> bool:
     if isinstance(value, str):
         return "${" in value
     return isinstance(value, list) and "${" in str(value)
-
-
-MOST_VALUES = 100_000
-"""Sequences, mappings, keys and scalars; a whole recipe with every default has some 2,000."""
-
-
-def require_bounded(where: str, text: str) -> None:
-    """Raise UsageError when YAML aliases expand ``text`` beyond ``MOST_VALUES``, or endlessly.
-
-    Invalid YAML passes: the caller reports it when it reads ``text``.
-    """
-    if "*" not in text:  # No alias.
-        return
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError:
-        return
-    if root is not None and _values(root, {}) > MOST_VALUES:
-        raise UsageError(f"{where}: its YAML aliases expand to more than {MOST_VALUES:,} values")
-
-
-def _values(node: yaml.Node, counts: dict[int, int]) -> int:
-    """Return how many values a node expands to; ``counts`` holds those of the nodes visited."""
-    if id(node) not in counts:
-        counts[id(node)] = MOST_VALUES + 1  # An alias to the node inside itself is endless.
-        children: list[yaml.Node] = []
-        if isinstance(node, yaml.MappingNode):
-            children = [part for pair in node.value for part in pair]
-        elif isinstance(node, yaml.SequenceNode):
-            children = node.value
-        counts[id(node)] = 1 + sum(_values(child, counts) for child in children)
-    return counts[id(node)]

@@ -12,15 +12,13 @@ from typing import Any
 
 import yaml
 
-from engine.base import files
 from engine.base.errors import UsageError, nearest
+from engine.base.yaml_files import read_yaml
 from engine.own_reward.function import KEY as OWN_REWARD
 from engine.recipe.keys import flatten
-from engine.recipe.references import require_bounded
 from engine.runs.kinds import GRPO
 from engine.translate.translation import Row, checked, left_out
 
-_LARGEST = 1 << 20
 _ACTOR = "actor_rollout_ref.actor"
 _MODEL = "actor_rollout_ref.model"
 _ROLLOUT = "actor_rollout_ref.rollout"
@@ -244,14 +242,7 @@ def is_aflow(path: Path) -> bool:
 
 def read_aflow(path: Path) -> dict[str, Any]:
     """The dotted keys of a config. UsageError for a file that is no config."""
-    try:
-        text = files.read_regular(path, _LARGEST).decode()
-        require_bounded(str(path), text)
-        tree = yaml.safe_load(text)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: invalid YAML: {' '.join(str(error).split())[:200]}") from error
+    tree = read_yaml(path)
     if not isinstance(tree, dict):
         raise UsageError(f"{path}: empty, or not a mapping of keys")
     if "grubrics" in tree:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from annotated_types import DocInfo, Interval, Len, doc
 
-from engine.base.errors import nearest
+from engine.base.errors import UsageError, nearest
 from engine.base.jsonl import line
 from engine.runs.kinds import KINDS, find_kind, kind_names
 from grubrics_tui.settings.actions import key_conflicts
@@ -175,14 +175,12 @@ def _read_file(path: Path) -> tuple[dict[Any, Any], list[str]]:
         return {}, []
     except (OSError, UnicodeError) as error:
         return {}, [f"{path}: cannot be read: {error}"]
-    import yaml
+    from engine.base.yaml_files import parse_yaml  # Most users have no such file.
 
     try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line_number = f", line {mark.line + 1}" if mark else ""
-        return {}, [f"{path}{line_number}: invalid YAML; using the defaults"]
+        content = parse_yaml(str(path), text)
+    except UsageError as error:
+        return {}, [f"{error}; using the defaults"]
     if content is None:
         return {}, []
     if not isinstance(content, dict):

@@ -411,7 +411,7 @@ def test_the_shipped_presets_are_the_four_documented_ones() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("presets: [", "presets.yaml: "),
+        ("presets: [", "presets.yaml, line 1: "),
         ("active_preset: a\npresets: {a: {datasets: {medqa: {wieght: 1}}}}", "wieght"),
         ("active_preset: a\npresets: {a: {}}", "needs 'datasets'"),
         ("active_preset: a\npresets: {a: {datasets: {medqa: {weight: .nan}}}}", "finite number"),

@@ -36,7 +36,7 @@ def test_a_stage_is_called_like_its_kind_and_a_pipeline_like_its_file(tmp_path: 
         ("", "must have the keys name and stages"),
         ("- sft: x", "must have the keys name and stages"),
         ("a: [", "invalid YAML"),
-        ("{[a]: b}", "invalid YAML: while constructing a mapping"),
+        ("{[a]: b}", "line 1: invalid YAML: found unhashable key"),
         ("name: a\nname: b\nstages: [{sft: x}]", "found duplicate key name"),
         ("stages:\n- sft: x\n  sft: y", "found duplicate key sft"),
         ("grubrics: {kind: sft}", "is a config, not a pipeline"),

@@ -391,7 +391,7 @@ def test_an_unknown_key_of_aflow_is_named_with_the_nearest() -> None:
         ("a.sh", "python3 -m verl.trainer.main_ppo", "=gae, verl's default, trains with PPO"),
         ("a.yaml", "a: 1", "a.yaml is no config of AFlow: base_model and train_dataset missing"),
         ("a.yaml", "grubrics: {kind: grpo}", "a.yaml is a config already"),
-        ("a.yaml", "a: [", "a.yaml: invalid YAML"),
+        ("a.yaml", "a: [", "a.yaml, line 1: invalid YAML"),
         ("a.yaml", AFLOW.replace("max_steps: 500", "save_every: x"), "save_every has a value of"),
     ],
 )

@@ -65,6 +65,7 @@ def test_a_value_of_the_file_counts_more_than_the_default() -> None:
         ("keys: {stop: q}", "keys: stop: 'q' is already the key of leave"),
         ("keys: {stop: escpe}", "keys: stop: 'escpe' is not a valid key; did you mean escape?"),
         ("a: [", "invalid YAML"),
+        ("refresh_s: 1\nrefresh_s: 2", "line 2: invalid YAML: found duplicate key refresh_s"),
         ("- 1", "must contain key: value pairs"),
         ("1: 2", "1: unknown setting"),
     ],

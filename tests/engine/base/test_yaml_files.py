@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
+from engine.base.yaml_files import MOST_VALUES, parse_yaml, read_yaml, require_bounded
 from engine.recipe.recipe import load_recipe
-from engine.recipe.references import MOST_VALUES, require_bounded
 
 NINE = ", ".join(["*{0}"] * 9)
 BOMB = "a: &a [1, 1]\n" + "".join(
@@ -48,3 +48,32 @@ def test_long_lists_without_aliases_count_as_they_are() -> None:
 
 def test_what_is_no_yaml_is_left_to_its_reader() -> None:
     require_bounded("recipe", "a: [")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"a: 1\nb: [\n", "line 3: invalid YAML"),
+        (b"a: 1\nb: {c: 1, c: 2}", "line 2: invalid YAML: found duplicate key c"),
+        (b"a: " + b"[" * 5000, "nested too deeply"),
+        (b"a: \xff", "not UTF-8: invalid start byte at byte 3"),
+        (b"a: 2026-13-45", "invalid YAML: month must be in 1..12"),
+        (b"a: " + b"x" * (1 << 20), "larger than the 1024 KiB"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path, data: bytes, says: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_bytes(data)
+    with pytest.raises(UsageError) as raised:
+        read_yaml(path)
+    error = str(raised.value)
+    assert error.startswith(str(path)) and says in error and "\n" not in error
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"a\.yaml: No such file"):
+        read_yaml(tmp_path / "a.yaml")
+
+
+def test_a_key_that_a_merge_overrides_is_no_duplicate() -> None:
+    assert parse_yaml("x", "a: &a {x: 1}\nb: {<<: *a, x: 2}")["b"] == {"x": 2}
