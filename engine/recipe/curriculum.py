@@ -27,6 +27,7 @@ _TOLERANCE = 1e-3
 
 _SMALLEST = 1e-9
 """Of a share of the steps, and of a learning rate: with less, no run has a step of the phase."""
+_LARGEST_SCALE = 1e3
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,8 @@ def _parse_phase(text: str) -> Phase:
     if min(phase.steps, phase.lr_scale) < _SMALLEST:
         name = "steps" if phase.steps < _SMALLEST else "learning rate"
         raise ValueError(f"phase '{text}' has no {name}: its share must be at least {_SMALLEST:g}")
+    if phase.lr_scale > _LARGEST_SCALE:
+        raise ValueError(f"phase '{text}': a learning rate is scaled by at most {_LARGEST_SCALE:g}")
     return phase
 
 

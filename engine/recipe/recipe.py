@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from yaml import YAMLError
 
 from engine.base import files
-from engine.base.errors import UsageError
+from engine.base.errors import UsageError, shorten
 from engine.base.shell import format_command
 from engine.base.yaml_files import require_bounded
 from engine.recipe import allowed
@@ -387,7 +387,7 @@ def check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) -> 
             key, value, defaults[key]
         )
         if expected is not None:
-            raise UsageError(f"{where}: {key}={value!r} must be {expected}")
+            raise UsageError(f"{where}: {key}={shorten(repr(value))} must be {expected}")
         return
     if is_open(key, defaults):
         return
@@ -421,7 +421,7 @@ def _check_allowed(path: Path, values: Mapping[str, Any], origins: Mapping[str, 
         expected = allowed.complaint(key, values[key])
         if expected is not None:
             where = _where(path, origin, key)
-            raise UsageError(f"{where}: {key}={values[key]!r} must be {expected}")
+            raise UsageError(f"{where}: {key}={shorten(repr(values[key]))} must be {expected}")
 
 
 def _check_sections(
@@ -440,7 +440,7 @@ def _check_sections(
             default = dict(flatten(own_defaults(kind))).get(key)
             hint = "" if default is None else f"; leave it out for the default, {default!r}"
             raise UsageError(f"{where}: {key}=null: {first['msg']}{hint}") from error
-        raise UsageError(f"{where}: {key}={value!r}: {first['msg']}") from error
+        raise UsageError(f"{where}: {key}={shorten(repr(value))}: {first['msg']}") from error
     for key, checked_value in flatten(checked.model_dump()):
         if checked_value == "???":
             raise UsageError(f"{path}: {key} is missing")

@@ -66,6 +66,7 @@ def problem_of(text: str) -> str | None:
         ("0.8:0.2:0 0.5:0.5:1", "phase '0.8:0.2:0' has no steps"),
         ("1:0:1 0:1:1e-320", "phase '0:1:1e-320' has no steps"),
         ("0.8:0.2:1:0", "phase '0.8:0.2:1:0' has no learning rate"),
+        ("0.8:0.2:1:1e308", "a learning rate is scaled by at most 1000"),
     ],
 )
 def test_a_config_with_impossible_phases_is_refused(text: str, problem: str) -> None:
