@@ -36,7 +36,7 @@ KILLED = Symptom(
 
 UNEXPLAINED = Symptom(
     id="training_setup_error.unexplained",
-    title="The run failed for a reason that no rule knows",
+    title="The cause is not known",
     cause="Nothing is known but how it ended and the last lines of its console.",
     shape="the run failed with an exit code or a signal, and neither console nor metrics have an "
     "error that a rule knows",

@@ -20,7 +20,8 @@ _TITLES = {"time": "step time", "optimiser": "optimizer"}
 _OTHER_PANELS = {
     # A reward function scores, not a judge.
     "own": tuple(panel for panel in GRPO.panels if panel != "judge"),
-    UNKNOWN: ("time", "machine", "log", "validation"),
+    # Of a program whose metrics are not known, the log is what there is to see.
+    UNKNOWN: ("log", "time", "machine", "validation"),
     PIPELINE: ("log", "time", "machine"),
 }
 JOIN = "+"
