@@ -34,6 +34,9 @@ _ALL_TIMEOUTS = 8
 _PACE_CALLS = 5
 _STYLE_ROWS = 4
 _SMALL = 1e-9
+NO_TRUTH = (
+    "no row has a ground truth, so no right answer can be tried and no other one compared with it"
+)
 _NOTED_SHARE = 0.01
 """Of the full score, what a wrong answer may get without a note."""
 
@@ -145,6 +148,8 @@ class Audit:
 
     def notes(self) -> list[str]:
         """What may be meant, but is to be known when rewards are read; one line each."""
+        if self.rows and not (self.right.scores or self.right.failures):
+            return [NO_TRUTH]
         scores = [score for group in (self.other, *self.hostile) for score in group.scores]
         lowest = min(scores, default=0.0)
         share = (self.other.mean - lowest) / (self.full - lowest) if self.full > lowest else 0.0
@@ -201,6 +206,8 @@ class Audit:
 
     def _pays(self, group: Scores) -> bool:
         reference = self._reference
+        if not reference.scores:
+            return False
         spread = math.hypot(reference.error, group.error)
         return group.mean > reference.mean + _ERRORS_BOUND * spread + _SMALL
 

@@ -60,8 +60,9 @@ class PrepareOptions:
 class Prepared:
     """What was written; a benchmark is all ``validation``. ``repeats`` counts records whose prompt
     an earlier one has; ``unusable`` those that are no example of the task. ``limits``: what its
-    scorer cannot do here. ``fits``: the tasks that can read the first record. ``blocked``: what was
-    left out by the block list; None without one."""
+    scorer cannot do with these records here. ``unused``: columns that the task does not read.
+    ``fits``: the tasks that can read the first record. ``blocked``: what was left out by the block
+    list; None without one."""
 
     train: int = 0
     validation: int = 0
@@ -69,6 +70,7 @@ class Prepared:
     unusable: int = 0
     problems: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
     fits: list[str] | None = None
     blocked: RecordFilter | None = None
 
@@ -78,17 +80,18 @@ class Prepared:
         return {} if self.blocked is None else self.blocked.counts.hits
 
 
-def parse_columns(given: Sequence[str], known: Sequence[str]) -> dict[str, str]:
-    """Columns of the files by names of the task's, from ``NAME=COLUMN``. UsageError for another
-    text or NAME."""
-    columns = {}
+def parse_columns(given: Sequence[str], task: RecordFormat) -> dict[str, str]:
+    """Columns of the files by names of the task's, from ``NAME=COLUMN``. A NAME may also be one
+    that the column usually has in files. UsageError for another text or NAME."""
+    columns: dict[str, str] = {}
     for text in given:
-        name, equals, column = text.partition("=")
-        if not equals or name not in known:
-            raise UsageError(
-                f"--column {text}: write NAME=COLUMN, with a NAME of {', '.join(known)}"
-            )
-        columns[name] = column
+        given_name, equals, column = text.partition("=")
+        name = task.find_column(given_name)
+        if not equals or name is None:
+            known = ", ".join(task.columns)
+            raise UsageError(f"--column {text}: write NAME=COLUMN, with a NAME of {known}")
+        if columns.setdefault(name, column) != column:
+            raise UsageError(f"--column {text}: the {name} is the column {columns[name]} already")
     return columns
 
 
@@ -124,6 +127,7 @@ def prepare_task(
         for example, is_val in chosen:
             (held_out if is_val else train).add(example)
         prepared = reader.prepared
+        reader.note_columns()
         prepared.train, prepared.validation = train.rows, held_out.rows
         _require_rows(prepared, map(options.name_of, data))
         for file in (train, held_out):
@@ -243,6 +247,18 @@ class _Reader:
 
     def read_all(self, paths: Iterable[Path]) -> Iterator[Example]:
         return chain.from_iterable(map(self._read_file, paths))
+
+    def note_columns(self) -> None:
+        """Note the columns that were not read, and what follows if one of them is the truth."""
+        present = dict.fromkeys(name for names in self._columns for name in names)
+        matched = [pair for columns in self._columns.values() for pair in columns.items()]
+        taken = {column for _, column in matched}
+        self.prepared.unused = [name for name in present if name not in taken]
+        for name in self._task.columns.keys() - {name for name, _ in matched}:
+            consequence = self._task.columns[name].if_missing
+            if consequence and self.prepared.unused:
+                advice = f"Name its column with --column {name}=COLUMN"
+                self.prepared.limits.append(with_advice(consequence, advice))
 
     def _read_file(self, path: Path) -> Iterator[Example]:
         name = self._options.name_of(path)

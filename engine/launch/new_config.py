@@ -87,7 +87,7 @@ class NewConfig:
 
     ``missing``: the validation file that the config names and that does not exist yet.
     ``prepared``: what was written beside ``data``; None for a file that could be used as it was.
-    ``note``: what is to be known about the prompts that were prepared, or empty.
+    ``notes``: what is to be known about the prompts that were prepared, and about the model.
     """
 
     name: str
@@ -96,7 +96,7 @@ class NewConfig:
     reward: Path | None = None
     missing: Path | None = None
     prepared: Prepared | None = None
-    note: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def write_config(
@@ -175,8 +175,10 @@ def write_config(
         _write(written, REWARD.format(data=_plain(data)))
     _write(path, config)
     missing = validation if template is GRPO and not validation.is_file() else None
-    note = _PLAIN_PROMPTS if prepared is not None and reward is not None else ""
-    return NewConfig(name, path, data, written, missing, prepared, note)
+    notes = [_PLAIN_PROMPTS] if prepared is not None and reward is not None else []
+    if local_folder(model, os.environ) is None:
+        notes.append(f"the model {model} is not on this disk; check says whether the hub has it")
+    return NewConfig(name, path, data, written, missing, prepared, tuple(notes))
 
 
 def describe_data(data: Path) -> str:
@@ -252,7 +254,7 @@ def _prepare(
     chosen = find_format(ROWS.name if task is None else task)
     try:
         inputs = find_inputs([data], HubChoice(), os.environ)
-        chosen_columns = parse_columns(columns, list(chosen.columns))
+        chosen_columns = parse_columns(columns, chosen)
         options = PrepareOptions(folder, chosen_columns, names=inputs.names)
         return train, prepare_task(chosen, inputs.paths, [], options, report)
     except UsageError as error:
@@ -264,7 +266,9 @@ def _with_command(error: UsageError, data: Path, task: str, words: Words) -> Usa
     named = set(re.findall(r"(?<!\S)--[a-z-]+", str(error))) - {*words.options}
     if not named:
         return error
-    command = f"grubrics-tui prepare {shlex.quote(str(data))} --task {task}"
+    columns = re.findall(r"--column \w+=COLUMN", str(error)) if "--column" in named else []
+    command = shlex.join(["grubrics-tui", "prepare", str(data), "--task", task])
+    command = " ".join([command, *columns])
     return UsageError(with_advice(error, f"The command for {min(named)}: {command}"))
 
 
@@ -355,7 +359,9 @@ def _check_messages(data: Path, words: Words) -> None:
         raise UsageError(f"{data}: line 1 is not a JSON object; SFT reads JSONL (docs/data.md)")
     if "messages" not in record:
         keys = ", ".join(sorted(record)[:8]) or "no keys"
-        advice = _for_questions(data, words) if _holds_questions(record) else ""
+        advice = f". For GRPO, name what scores the answers: {words.scoring}"
+        if _holds_questions(record):
+            advice = _for_questions(data, words)
         raise UsageError(f"{data}: line 1 has {keys}; SFT needs 'messages' (docs/data.md){advice}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 
-from engine.audit.audit import Audit, AuditOptions, run_audit
+from engine.audit.audit import NO_TRUTH, Audit, AuditOptions, run_audit
 from engine.audit.rows import read_audit_rows
 from engine.base.errors import UsageError
 from engine.own_reward.function import RewardFunction
@@ -58,9 +58,14 @@ def check(subject: Subject) -> Check:
     return _judge(audit, function, command)
 
 
+_NAME_COLUMN = "name its column: grubrics-tui prepare DATA --task rows --column truth=COLUMN"
+
+
 def _judge(audit: Audit, function: RewardFunction, command: str) -> Check:
     problems = audit.problems()
-    is_unknown = audit.style is None and function.task is None and not audit.right.mean
+    has_truth = bool(audit.right.scores or audit.right.failures)
+    is_own = function.task is None
+    is_unknown = is_own and has_truth and audit.style is None and not audit.right.mean
     if not audit.is_complete and not problems:
         return skip(
             ID, f"{function.label} takes too long for an answer to audit it here: {command}"
@@ -70,6 +75,8 @@ def _judge(audit: Audit, function: RewardFunction, command: str) -> Check:
     if problems:
         more = f"; {len(problems) - 1} more" if len(problems) > 1 else ""
         return warn(ID, f"{problems[0]}{more} ({command})")
+    if not has_truth:
+        return warn(ID, NO_TRUTH, _NAME_COLUMN)
     most = max((group.mean for group in audit.hostile), default=0.0)
     message = (
         f"{len(audit.right.scores)} right answers score {audit.right.mean:.3g}, hostile ones at "

@@ -53,7 +53,11 @@ ROWS = RecordFormat(
     summary="prompts for your own reward function",
     columns={
         "prompt": Column(("prompt", "question", "problem", "input")),
-        "truth": Column(("ground_truth", "answer", "solution"), is_required=False),
+        "truth": Column(
+            ("ground_truth", "answer", "solution"),
+            is_required=False,
+            if_missing="no record has a truth: the reward gets an empty ground_truth",
+        ),
         "extra": Column(("extra", "extra_info"), is_required=False),
     },
     read=_read,

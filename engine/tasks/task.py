@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,10 +39,15 @@ class Example:
 
 @dataclass(frozen=True)
 class Column:
-    """A value of a record. ``names``: those it usually has, the most likely first."""
+    """A value of a record. ``names``: those it usually has, the most likely first.
+
+    ``if_missing``: what follows if no record has a column that is not required, where that is
+    seldom meant.
+    """
 
     names: tuple[str, ...]
     is_required: bool = True
+    if_missing: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,12 +83,29 @@ class RecordFormat:
             found = own or next((usual for usual in column.names if usual in present), None)
             if found is not None:
                 matched[name] = found
-            elif column.is_required:
-                raise UsageError(
-                    f"no column {' or '.join(column.names[:4])} for the {name} (it has "
-                    f"{', '.join(present) or 'none'}); name it with --column {name}=COLUMN"
-                )
+        missing = [name for name, column in self.columns.items() if name not in matched]
+        if any(self.columns[name].is_required for name in missing):
+            raise UsageError(self._missing_columns(missing, present))
         return matched
+
+    def _missing_columns(self, missing: Sequence[str], present: Sequence[str]) -> str:
+        required = [name for name in missing if self.columns[name].is_required]
+        optional = [name for name in missing if name not in required]
+        wanted = " and ".join(
+            f"no column {' or '.join(self.columns[name].names[:4])} for the {name}"
+            for name in required
+        )
+        named, others = (
+            " ".join(f"--column {name}=COLUMN" for name in names) for names in (required, optional)
+        )
+        advice = f"name it with {named}" + (f" (optional: {others})" if others else "")
+        return f"{wanted} (it has {', '.join(present) or 'none'}); {advice}"
+
+    def find_column(self, text: str) -> str | None:
+        """The column of this name, or the first that may have it in files; None for none."""
+        if text in self.columns:
+            return text
+        return next((name for name, column in self.columns.items() if text in column.names), None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from engine.base.masking import names_secret
+from engine.base.masking import is_secret_name, names_secret
 from engine.translate.shell_arithmetic import compute
 from engine.translate.shell_fields import Argument, Fields, Unknown
 from engine.translate.shell_words import (
@@ -117,13 +117,19 @@ def follow(script: str, arguments: Sequence[str], environment: Mapping[str, str]
 def holds_secret(text: str, secrets: Iterable[str]) -> bool:
     """Whether a text is a secret, or contains one that is long enough not to be there by chance."""
     return any(
-        text == secret or (len(secret) >= _LONG_SECRET and secret in text) for secret in secrets
+        secret and (text == secret or (len(secret) >= _LONG_SECRET and secret in text))
+        for secret in secrets
     )
 
 
 def _without_secret(export: Export, secrets: Set[str]) -> Export:
-    if isinstance(export.value, str) and holds_secret(export.value, secrets):
-        return replace(export, value=Unknown(f"a secret: set {export.name} in .env"))
+    name, value = export.name, export.value
+    if isinstance(value, str):
+        is_secret = names_secret(name, value) or holds_secret(value, secrets)
+    else:
+        is_secret = is_secret_name(name)
+    if is_secret:
+        return replace(export, value=Unknown(f"a secret: set {name} in .env"), is_used=False)
     return export
 
 

@@ -79,8 +79,7 @@ def init(
     lines = [f"wrote {new.path}"]
     if new.prepared is not None:
         lines = [*format_prepared(new.prepared, new.data.parent), *lines]
-    if new.note:
-        lines.append(f"note: {new.note}")
+    lines += [f"note: {note}" for note in new.notes]
     if new.reward is not None:
         lines.append(f"wrote {new.reward}: edit how a response is scored")
     if new.missing is not None:
@@ -91,7 +90,7 @@ def init(
         "name": new.name,
         "data": str(new.data),
         "reward": None if new.reward is None else str(new.reward),
-        "note": new.note,
+        "notes": list(new.notes),
     }
     answer(value, "\n".join(lines), as_json)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from engine.data.prepare_task import Prepared, PrepareOptions
     from engine.tasks import task as tasks
 
+_MOST_NAMES = 8
 _TASK, _VAL_SHARE, _BENCHMARKS = "questions", 0.1, Path("data/benchmarks")
 
 
@@ -150,7 +151,7 @@ def prepare(
     chosen = find_format(task or _TASK)
     makes_records = chosen.make_records is not None
     folder = out or Path("data", chosen.name if makes_records else data[0].stem)
-    columns = parse_columns(column or [], list(chosen.columns))
+    columns = parse_columns(column or [], chosen)
     share = _VAL_SHARE if val_share is None else val_share
     options = PrepareOptions(folder, columns, system, share, seed, skip_unusable, blocklist)
     answer(*_prepare_task(chosen, data, val or [], choice, val_split, options, as_json), as_json)
@@ -244,6 +245,7 @@ def _remarks(prepared: Prepared, inputs: Inputs) -> dict[str, Any]:
         "unusable": prepared.unusable,
         "problems": prepared.problems,
         "limits": prepared.limits,
+        "unused_columns": prepared.unused,
         "blocked": None if prepared.blocked is None else prepared.blocked.counts.to_json(),
     }
 
@@ -259,6 +261,9 @@ def _remark_lines(prepared: Prepared) -> Iterator[str]:
         yield f"left out {count_of(prepared.unusable, 'record')}: {prepared.problems[0]}"
     if prepared.blocked is not None:
         yield from prepared.blocked.format_lines()
+    if prepared.unused:
+        shown, hidden = prepared.unused[:_MOST_NAMES], len(prepared.unused[_MOST_NAMES:])
+        yield f"columns not used: {', '.join(shown)}{f' and {hidden} more' if hidden else ''}"
     yield from (f"warning: {limit}" for limit in prepared.limits)
 
 

@@ -287,8 +287,9 @@ class NewConfigDialog(Dialog[str]):
             lines.append(f"wrote {config.reward}: edit how a response is scored")
         if config.missing is not None:
             lines.append(f"create {config.missing}: validation rows")
-        if config.note:
-            lines.append(f"note: {config.note}")
+        limits = config.prepared.limits if config.prepared is not None else ()
+        lines += [f"warning: {limit}" for limit in limits]
+        lines += [f"note: {note}" for note in config.notes]
         self.app.notify(clean_text("\n".join(lines)), markup=False)
         self.dismiss(config.name)
 

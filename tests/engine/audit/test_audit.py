@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine.audit.answers import CONSTANTS, OF_ROWS, Row
-from engine.audit.audit import Audit, AuditOptions, run_audit
+from engine.audit.audit import NO_TRUTH, Audit, AuditOptions, run_audit
 from engine.audit.rows import read_audit_rows
 from engine.base.errors import UsageError
 from engine.data.contract import read_rows
@@ -26,6 +26,7 @@ NUMBERS = [str(n) for n in range(40)]
 
 
 def rows(truths: Sequence[str]) -> list[Row]:
+    """A row for each truth, with the first of the others as that of another row."""
     return [
         Row(
             number,
@@ -35,7 +36,7 @@ def rows(truths: Sequence[str]) -> list[Row]:
                 "reward_model": {"ground_truth": truth},
                 "extra_info": {"index": number},
             },
-            next(other for other in truths if other != truth),
+            next((other for other in truths if other != truth), ""),
         )
         for number, truth in enumerate(truths)
     ]
@@ -213,6 +214,11 @@ def test_a_share_of_the_reward_for_a_wrong_answer_is_noted(
 )
 def test_a_wrong_answer_that_gets_the_lowest_score_needs_no_note(tmp_path: Path, body: str) -> None:
     assert audit(tmp_path, body).notes() == []
+
+
+def test_without_a_truth_nothing_is_said_to_pay_too_much(tmp_path: Path) -> None:
+    result = audit(tmp_path, "return float('a' in solution_str)", ["", ""])
+    assert result.problems() == [] and result.notes() == [NO_TRUTH]
 
 
 def test_the_answer_for_programs_is_json(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_a_missing_file_of_records_is_named_with_the_formats() -> None:
 def test_records_for_an_own_reward_keep_their_prompts() -> None:
     Path("my.py").write_text("def compute_score(**_): ...\n")
     new = write_config(questions_file("q.jsonl"), "mine", reward="my.py")
-    assert "do not say how to write the answer" in new.note
+    assert "do not say how to write the answer" in new.notes[0]
     assert new.data == Path("data/mine/train.parquet")
     rows = pq.read_table(new.data).to_pylist()
     for row in rows:
@@ -401,6 +401,13 @@ def test_a_file_of_questions_without_a_task_is_refused_with_the_command_for_it(n
         write_config(questions_file(name))
 
 
+def test_a_model_that_is_not_on_the_disk_is_noted() -> None:
+    new = write_config(sums_file(), model="nosuch/model")
+    assert new.notes == (
+        "the model nosuch/model is not on this disk; check says whether the hub has it",
+    )
+
+
 def test_a_file_that_cannot_be_trained_on_is_named_before_a_config_that_exists() -> None:
     write_config(sums_file("q.parquet"))
     with pytest.raises(UsageError, match="has answer, question; SFT needs 'messages'"):
@@ -414,6 +421,7 @@ def test_a_file_that_cannot_be_trained_on_is_named_before_a_config_that_exists()
         (b"hello\n", "line 1 is not a JSON object"),
         ('{"messages": []}\n'.encode("utf-16"), "UTF-16, not UTF-8; convert it: iconv"),
         (b'{"question": 1, "answer": 2}\n', "has answer, question; SFT needs 'messages'"),
+        (b'{"ask": 1, "reply": 2}\n', "For GRPO, name what scores the answers: --task or --reward"),
     ],
 )
 def test_a_file_without_training_data_is_refused_and_nothing_is_written(

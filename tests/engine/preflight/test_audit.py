@@ -14,9 +14,10 @@ pytestmark = pytest.mark.waits
 KEY = "reward.custom_reward_function.path=rw.py"
 
 
-def check(project: Project, body: str, *overrides: str) -> Check:
+def check(project: Project, body: str, *overrides: str, truth: str = "x{}") -> Check:
     rows = [
-        {**row(n), "reward_model": {"ground_truth": f"x{n}", "style": "rule"}} for n in range(9)
+        {**row(n), "reward_model": {"ground_truth": truth.format(n), "style": "rule"}}
+        for n in range(9)
     ]
     project.write("data/train.parquet", rows)
     head = "def compute_score(data_source, solution_str, ground_truth, extra_info):"
@@ -38,6 +39,12 @@ def test_a_gap_is_a_warning_that_names_the_command(project: Project) -> None:
     assert found.message.startswith("the right answer scores 1, no more than that of another row")
     command = "grubrics-tui audit grpo reward.custom_reward_function.path=rw.py"
     assert found.message.endswith(f"({command})")
+
+
+def test_rows_without_a_truth_are_a_warning(project: Project) -> None:
+    found = check(project, "return float('a' in solution_str)", truth="")
+    assert found.status == "warn" and found.message.startswith("no row has a ground truth")
+    assert "--column truth=COLUMN" in found.fix
 
 
 @pytest.mark.parametrize(

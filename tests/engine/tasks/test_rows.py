@@ -10,7 +10,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.data.contract import read_rows
-from engine.data.prepare_task import PrepareOptions, prepare_task
+from engine.data.prepare_task import Prepared, PrepareOptions, parse_columns, prepare_task
 from engine.tasks.registry import find_format, find_task
 from engine.tasks.rows import ROWS
 
@@ -75,3 +75,37 @@ def test_rows_have_no_scorer() -> None:
     assert find_format("rows") is ROWS
     with pytest.raises(UsageError, match=r"not by a task: name FILE\.py:FUNCTION"):
         find_task("rows")
+
+
+class TestColumnsOfOtherNames:
+    def prepared(self, folder: Path, *columns: str) -> Prepared:
+        data = folder / "quiz.jsonl"
+        data.write_text("".join(json.dumps({"ask": q, "reply": "3", "id": 1}) + "\n" for q in "ab"))
+        options = PrepareOptions(folder / "out", parse_columns(columns, ROWS))
+        return prepare_task(ROWS, [data], [], options)
+
+    def test_can_be_named_by_any_usual_name_of_the_column(self, tmp_path: Path) -> None:
+        prepared = self.prepared(tmp_path, "question=ask", "answer=reply")
+        [row] = read_rows(tmp_path / "out/train.parquet")
+        assert row["reward_model"]["ground_truth"] == "3"
+        assert (prepared.unused, prepared.limits) == (["id"], [])
+
+    def test_are_noted_where_one_of_them_may_be_the_truth(self, tmp_path: Path) -> None:
+        prepared = self.prepared(tmp_path, "prompt=ask")
+        assert prepared.unused == ["reply", "id"]
+        [warning] = prepared.limits
+        assert warning.startswith("no record has a truth") and "--column truth=COLUMN" in warning
+
+    def test_are_all_asked_for_at_once(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match=r"--column prompt=COLUMN \(optional: --column truth="):
+            self.prepared(tmp_path)
+
+    def test_cannot_be_two_for_one_value(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="answer=id: the truth is the column reply already"):
+            self.prepared(tmp_path, "truth=reply", "answer=id")
+
+
+def test_prompts_alone_need_no_truth(tmp_path: Path) -> None:
+    data = tmp_path / "rows.jsonl"
+    data.write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
+    assert prepare_task(ROWS, [data], [], PrepareOptions(tmp_path / "out")).limits == []

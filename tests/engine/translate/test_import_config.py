@@ -102,6 +102,13 @@ def test_an_overlong_buffer_begins_before_the_longest_response() -> None:
     assert values(call(*words))["reward.reward_kwargs.max_resp_len"] == 77
 
 
+@pytest.mark.parametrize("value", ["", "''", "${WANDB_API_KEY}", "${WANDB_API_KEY:-}"])
+def test_a_secret_without_a_value_is_named_and_hides_no_other_word(value: str) -> None:
+    config = imported(call(before=f"set -x\nexport WANDB_API_KEY={value}"))
+    assert note_of(config, "export WANDB_API_KEY") == "a secret: set WANDB_API_KEY in .env"
+    assert "…" not in str([row.source for row in config.translation.rows])
+
+
 def test_secrets_are_named_and_not_written() -> None:
     secret = "0123456789abcdef0123456789abcdef01234567"
     before = f"export WANDB_API_KEY={secret}\nMY_TOKEN={secret}"
