@@ -115,6 +115,13 @@ def longer_responses(context: MetricContext) -> Remedy:
     return _without_schedule(context, fix, LENGTH_SCHEDULE_STEPS)
 
 
+def no_thinking(context: MetricContext) -> tuple[Remedy, ...]:
+    """Turn thinking off, unless the config does."""
+    if context.get("data.apply_chat_template_kwargs.enable_thinking") is False:
+        return ()
+    return (Remedy("Turn thinking off in the chat template"),)
+
+
 def earlier_checkpoint(onset: int | None) -> Remedy:
     """Rerun from before the problem began."""
     if onset is None:

@@ -222,11 +222,14 @@ def folder_objection(recipe: Recipe, runs: Path, ahead: Collection[str] = ()) ->
 def _differences(recipe: Recipe, owner: RunDir) -> str:
     """Describe how a config differs from an earlier run; empty if that has no config any more."""
     try:
-        earlier = training_values(load_recipe(str(owner.recipe), env={}))
+        before = load_recipe(str(owner.recipe), env={})
     except UsageError:
         return ""
-    now = training_values(recipe)
+    earlier, now = training_values(before), training_values(recipe)
     keys = sorted(key for key in {*earlier, *now} if earlier.get(key) != now.get(key))
+    # A value that follows from one that was set says nothing more.
+    given = [key for key in keys if before.is_chosen(key) or recipe.is_chosen(key)]
+    keys = given or keys
     manifest = owner.read_manifest()
     recorded = {**code_values(manifest), **tool_values(manifest), **data_values(manifest)}
     hashes = {**code_hashes(recipe), **training_data_hashes(recipe)}

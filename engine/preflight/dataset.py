@@ -38,8 +38,8 @@ _CONTRASTIVE = "reward_config.use_contrastive"
 
 _PREPARE = "python -m engine.data.prepare preset --only-cached --output_dir"
 _OWN_DATA = (
-    "write a parquet file with the columns prompt, data_source, reward_model and extra_info "
-    "(docs/rewards.md)"
+    "grubrics-tui prepare DATA makes such a file of your records (docs/tasks.md); it has the "
+    "columns prompt, data_source, reward_model and extra_info"
 )
 _PREPARE_SFT = "python -m engine.data.prepare_sft --output_dir"
 _PREPARED_SFT = "train.jsonl"

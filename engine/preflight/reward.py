@@ -138,7 +138,7 @@ def _try_function(subject: Subject, function: RewardFunction, limit_s: float) ->
     except UsageError as error:
         return fail(ID, str(error), longer if "not imported within" in str(error) else None)
     if not samples:
-        return ok(ID, f"{function.label} loads; the training file has no rows to score")
+        return ok(ID, f"{function.label} loads; the training file has no row to try it on")
     if trial.is_timed_out:
         return fail(ID, trial.failures[-1][1], longer if limit_s < call_limit_s else None)
     message = _format_trial(function, trial)

@@ -23,7 +23,7 @@ def demo(
 ) -> None:
     """Train the tiny demo in this folder: data, SFT, GRPO.
 
-    Needs no GPU, network or API key; takes about three minutes on two idle cores. Reuses
+    Needs no GPU, network or API key; takes about four minutes on two idle cores. Reuses
     existing data and an existing SFT model. With --wait, exits with 1 if a run does not finish.
     """
     from engine.launch.demo import launch_demo, make_demo_data, require_trainer
@@ -35,7 +35,7 @@ def demo(
     launched = launch_demo(runs_root(runs))
     if not as_json:
         say(f"launched {', then '.join(run.id for run in launched)}", flush=True)
-    text = f"grubrics-tui watch {launched[0].id} opens the live view"
+    text = f"grubrics-tui watch {launched[-1].id} opens the live view of the last one"
     states = {run.id: followed(run, as_json) for run in launched} if wait else {}
     if wait:
         text = "\n".join(outcome(run, states[run.id]) for run in launched)

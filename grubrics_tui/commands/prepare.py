@@ -215,6 +215,7 @@ def _prepare_task(
         "val": str(folder / "val.parquet"),
         "rows": {"train": prepared.train, "val": prepared.validation},
         "other_tasks": others,
+        "unused_columns": prepared.unused,
         **_remarks(prepared, inputs),
     }
     lines = [
@@ -245,7 +246,6 @@ def _remarks(prepared: Prepared, inputs: Inputs) -> dict[str, Any]:
         "unusable": prepared.unusable,
         "problems": prepared.problems,
         "limits": prepared.limits,
-        "unused_columns": prepared.unused,
         "blocked": None if prepared.blocked is None else prepared.blocked.counts.to_json(),
     }
 

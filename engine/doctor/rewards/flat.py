@@ -87,7 +87,7 @@ TRUNCATED = _cause_of_zero_std(
     "nine of ten responses contain no rubric item and are truncated at the limit",
     lambda case: (
         fixes.longer_responses(case.context),
-        Remedy("Turn thinking off in the chat template"),
+        *fixes.no_thinking(case.context),
     ),
 )
 NO_RUBRIC = _cause_of_zero_std(

@@ -59,7 +59,7 @@ def test_a_missing_file_is_not_advised_to_be_made_of_rubric_data(
         "grpo", *OWN, "data.train_files=no.parquet", "actor_rollout_ref.model.path=no/final"
     )
     fixes = " ".join(check.fix or "" for check in checks.values())
-    assert "docs/rewards.md" in fixes
+    assert "grubrics-tui prepare DATA" in fixes
     assert "engine.data.prepare" not in fixes and "sft_healthbench" not in fixes
 
 

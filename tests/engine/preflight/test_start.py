@@ -104,6 +104,7 @@ def test_another_configuration_names_the_way_on_and_what_differs(project: Projec
     earlier = launch_files(project, "data.max_prompt_length=128")
     check = project.checks()["checkpoint"]
     assert "data.max_prompt_length was 128, now 256" in check.message
+    assert "rollout.prompt_length" not in check.message, "it follows from the other"
     assert check.fix == f"to continue it: grubrics-tui resume {earlier}"
 
 

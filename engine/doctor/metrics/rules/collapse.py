@@ -89,7 +89,7 @@ LIMIT_FROM_START = Symptom(
     "responses are, over at least 20 steps",
     remedies=lambda case: (
         fixes.longer_responses(case.context),
-        Remedy("Turn thinking off in the chat template"),
+        *fixes.no_thinking(case.context),
     ),
     confidence=0.8,
     source="hardening guide's logs: 64 of 64 tokens in 500 of 500 steps",

@@ -68,6 +68,15 @@ def test_lengths_at_the_cap_in_every_step() -> None:
     assert alarmed({"tokens_out": np.full(15, 64.0)}) == []
 
 
+@pytest.mark.parametrize("thinks", [True, False])
+def test_thinking_is_not_to_be_turned_off_where_it_is(thinks: bool) -> None:
+    recipe = {"data.apply_chat_template_kwargs.enable_thinking": thinks}
+    [finding] = metric_findings(
+        columns({"tokens_out": np.full(30, 64.0)}), MetricContext(recipe=recipe)
+    )
+    assert any("thinking" in remedy.title for remedy in finding.remedies) == thinks
+
+
 @pytest.mark.parametrize("tokens", [0.0, 2.0])
 def test_labels_of_one_length_are_not_cut(tokens: float) -> None:
     assert alarmed({"tokens_out": np.full(30, tokens)}) == []
