@@ -15,10 +15,12 @@ from engine.base import jsonl
 from engine.base.masking import mask_text
 from engine.base.sparkline import sparkline
 from engine.base.times import seconds
+from engine.base.values import format_config_value
 from engine.checkpoints.find import check_checkpoint
 from engine.doctor.health import Health, health_of
 from engine.history import metrics
 from engine.history.train_log import Step, history, read_steps
+from engine.recipe.config_files import packaged_configs
 from engine.reports.groups import seed_of
 from engine.reports.numbered_log import format_field, one_line
 from engine.runs.kinds import find_kind
@@ -73,13 +75,16 @@ def _config(manifest: Mapping[str, Any]) -> str:
     """The parent of a derived run, the config file, what was set over it, and what else decides the
     result: model, seed and commit."""
     changes = [
-        f"{change['key']}={change['after']} (was {change['before']}, {change['origin']})"
+        f"{change['key']}={format_config_value(change['after'])} "
+        f"(was {format_config_value(change['before'])}, {change['origin']})"
         for change in changed_values(manifest)
     ]
+    path = Path(jsonl.line(manifest.get("config_path")) or "")
+    is_packaged = path.parent == packaged_configs()
     return _listed(
         [
             parent_phrase(manifest),
-            jsonl.line(manifest.get("config_path")) or "",
+            f"{path.stem} (packaged)" if is_packaged else str(path) if path.name else "",
             *changes,
             *_origin(manifest),
         ]

@@ -318,10 +318,9 @@ class GrubricsApp(Frame):
         if not isinstance(run, RunDir) or (state := observed_state(run)).has_ended:
             return None
         run_id, step = run.id, format_step(state.step, state.total_steps)
-        return (
-            f"{run_id} keeps running ({state.state}, step {step}).\n"
-            f"Reattach: grubrics-tui. Stop it: grubrics-tui stop {run_id}"
-        )
+        is_queued = state.state == "queued"
+        stays = "stays queued" if is_queued else f"keeps running ({state.state}, step {step})"
+        return f"{run_id} {stays}.\nReattach: grubrics-tui. Stop it: grubrics-tui stop {run_id}"
 
 
 def _home(root: Path, since: float | None, news: News | None = None) -> Screen[None]:

@@ -183,9 +183,11 @@ def _gaps(source: RunDir | ExternalRun, record: RunRecord) -> Iterator[str]:
         for name, key in (("configuration", "config"), ("environment", "environment"))
         if not manifest.get(key)
     ]
-    missing += [] if mapping_of(manifest, "git").get("commit") else ["commit"]
+    missing += [] if manifest else ["commit"]
     if missing:
         yield f"the manifest has no {', no '.join(missing)}"
+    elif not mapping_of(manifest, "git").get("commit"):
+        yield "no commit: the folder of the launch was no git repository, or had no commit"
     if exposed := exposures(source):
         yield f"other users could have written the run: {'; '.join(exposed)}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.base import jsonl
+from engine.recipe.config_files import packaged_configs
 from engine.reports.entry import draft_entry
 from tests.engine.reports.runs import log_steps, make_run
 
@@ -36,6 +37,17 @@ def test_a_draft_is_filled_from_manifest_state_and_train_log(tmp_path: Path) -> 
     ]
     assert "no checkpoint was written" in entry.checkpoint
     assert entry.question == entry.observations == entry.decision == ""
+
+
+def test_a_packaged_config_is_named_without_its_folder(tmp_path: Path) -> None:
+    run = make_run(tmp_path, config_path=str(packaged_configs() / "grpo_tiny.yaml"))
+    assert draft_entry(run).config == "- grpo_tiny (packaged)"
+
+
+def test_values_are_written_as_in_a_config(tmp_path: Path) -> None:
+    change = {"key": "trainer.x", "before": None, "after": True, "origin": "cli"}
+    entry = draft_entry(make_run(tmp_path, changes=[change]))
+    assert entry.config.endswith("- trainer.x=true (was null, cli)")
 
 
 def test_paths_inside_the_project_are_relative_to_it(tmp_path: Path) -> None:
