@@ -183,7 +183,7 @@ def _gaps(source: RunDir | ExternalRun, record: RunRecord) -> Iterator[str]:
         for name, key in (("configuration", "config"), ("environment", "environment"))
         if not manifest.get(key)
     ]
-    missing += [] if manifest else ["commit"]
+    missing += [] if "git" in manifest else ["commit"]
     if missing:
         yield f"the manifest has no {', no '.join(missing)}"
     elif not mapping_of(manifest, "git").get("commit"):

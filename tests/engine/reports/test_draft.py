@@ -41,7 +41,7 @@ def test_a_draft_is_filled_from_manifest_state_and_train_log(tmp_path: Path) -> 
 
 def test_a_packaged_config_is_named_without_its_folder(tmp_path: Path) -> None:
     run = make_run(tmp_path, config_path=str(packaged_configs() / "grpo_tiny.yaml"))
-    assert draft_entry(run).config == "- grpo_tiny (packaged)"
+    assert draft_entry(run).config == "grpo_tiny (packaged)"
 
 
 def test_values_are_written_as_in_a_config(tmp_path: Path) -> None:
