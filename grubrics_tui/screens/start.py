@@ -153,10 +153,13 @@ class StartScreen(CockpitScreen):
         elif self._choice.id == "config":
             self.post_message(OpenChecklist(""))
         elif self._choice.id == "data":
-            self.app.push_screen(NewConfigDialog(), self._open_config)
+            self.action_new_config()
         else:
             self.query_one(Choices).disabled = True
             self._run_demo()
+
+    def action_new_config(self) -> None:
+        self.app.push_screen(NewConfigDialog(), self._open_config)
 
     def _ask_path(self) -> None:
         printable = (path for path in self._choice.suggest(Path()) if str(path).isprintable())
