@@ -29,6 +29,7 @@ from engine.base.secret_shapes import (
     hinted_shapes,
 )
 from engine.base.secret_shapes import mask as mask
+from engine.base.unseen import has_unseen, without_unseen
 
 _REVEALING_LENGTH = 16
 _SHORTEST_VALUE = 6
@@ -178,8 +179,8 @@ class _Masker:
 
     def narrowed(self, text: str) -> _Masker:
         """A masker for any part of ``text``, without what cannot be in it."""
-        if _has_style(text):
-            text = f"{text}\n{_STYLE.sub('', text)}"  # What styles divide can be in it, too.
+        if has_unseen(text):
+            text = f"{text}\n{without_unseen(text)}"  # What colors divide can be in it, too.
         lowered = text.lower()
         joined = lowered.translate(_WITHOUT_SPLITS) if self.values else ""
         plain = _unescape(text) if self.values and _has_escape(text) else ""
@@ -201,14 +202,16 @@ class _Masker:
     def apply(self, text: str) -> str:
         if not self.has_work:
             return text
-        if not _has_style(text):
+        if not has_unseen(text):
             return self._apply(text)
-        # A style inside of a secret hides it: the line that holds one loses its styles.
-        lines = text.splitlines(keepends=True)
-        bare = [_STYLE.sub("", line) for line in lines]
-        fine = [self._apply(line) == line for line in bare]
-        styled = "".join(a if ok else b for a, b, ok in zip(lines, bare, fine, strict=True))
-        return self._apply(styled)
+        # A color inside of a secret hides it: the line that holds one loses its colors.
+        lines = map(self._shown, text.splitlines(keepends=True))
+        return self._apply("".join(lines))
+
+    def _shown(self, line: str) -> str:
+        """A line, without what a terminal does not show if there is a secret in it."""
+        shown = without_unseen(line)
+        return line if shown == line or self._apply(shown) == shown else shown
 
     def _apply(self, text: str) -> str:
         for value in self.values:
@@ -331,8 +334,8 @@ def _in_base32(raw: bytes) -> Iterator[str]:
             yield certain.lower()
 
 
-_ESCAPE = re.compile(r"\\+u[0-9a-fA-F]{4}|\\+x[0-9a-fA-F]{2}|&#?\w{2,8};|%[0-9a-fA-F]{2}")
-_ESCAPED_CODE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
+_ESCAPE = re.compile(r"\\{1,8}u[0-9a-fA-F]{4}|\\{1,8}x[0-9a-fA-F]{2}|&#?\w{2,8};|%[0-9a-fA-F]{2}")
+_ESCAPED_CODE = re.compile(r"\\{1,8}(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 
 
 def _has_escape(text: str) -> bool:
@@ -355,8 +358,8 @@ def _without_escaped(text: str, value: str) -> str:
 def _escaped_pattern(value: str) -> re.Pattern[str]:
     def written(character: str) -> str:
         code = ord(character)
-        forms = [rf"\\+u(?i:{code:04x})", rf"&#0*{code};", rf"&#[xX]0*(?i:{code:x});"]
-        forms += [rf"\\+x(?i:{code:02x})"] if code < 256 else []
+        forms = [rf"\\{{1,8}}u(?i:{code:04x})", rf"&#0*{code};", rf"&#[xX]0*(?i:{code:x});"]
+        forms += [rf"\\{{1,8}}x(?i:{code:02x})"] if code < 256 else []
         forms += [re.escape(html.escape(character)), re.escape(quote(character, safe=""))]
         escaped = "".join(f"%{byte:02x}" for byte in character.encode("utf-8", "replace"))
         return f"(?:{re.escape(character)}|{'|'.join(forms)}|(?i:{escaped}))"
@@ -368,11 +371,6 @@ _SPLITTING = "\"'`\\+ \n\r\t│|>"
 _WITHOUT_SPLITS = str.maketrans("", "", _SPLITTING)
 _SPLIT = r"(?:[\"'`\\]+(?:\s*\+?\s*[\"'`]+)?|[ \t]*[\\│|]?[ \t]*\r?\n[ \t│|>]*)?"
 """Quotes, and the end of a line where a terminal or a box wraps it."""
-_STYLE = re.compile(r"(?:\x1b|\\x1b|\\u001b|\\033|(?<=\S) (?=\[))?\[[0-9;]{0,8}m")
-
-
-def _has_style(text: str) -> bool:
-    return "[" in text and _STYLE.search(text) is not None
 
 
 def _unsplit(text: str, value: str) -> str:

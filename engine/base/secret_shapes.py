@@ -136,19 +136,45 @@ def apply_shapes(shapes: tuple[Shape, ...], text: str) -> str:
     return text
 
 
+_BLANK = r"(?:\s|%20|\\{1,4}[nrt])"
+_ESCAPE = "|".join(
+    rf"(?<={escape})"
+    for escape in (r"\\[nrt]", "%[0-9A-Fa-f]{2}", r"\\x[0-9A-Fa-f]{2}", r"\\u[0-9A-Fa-f]{4}")
+)
+
+
+def _begin(characters: str) -> str:
+    """The beginning of a word, also after an escape: ``\\nsk-...`` in a quoted text."""
+    return rf"(?:(?<![{characters}])|{_ESCAPE})"
+
+
 def _token(*prefixes: str, then: str) -> Shape:
     """Keys that services begin in their own way."""
     begin = "|".join(prefixes)
     hints = tuple(prefix.partition("[")[0].replace("\\", "") for prefix in prefixes)
-    return Shape(hints, rf"(?<![A-Za-z0-9])(?:{begin}){then}", is_cased=True, is_word=True)
+    pattern = rf"(?={begin}){_begin('A-Za-z0-9')}(?:{begin}){then}"
+    return Shape(hints, pattern, is_cased=True, is_word=True)
 
 
-_VALUE = (
-    r"""(?P<secret>(?![$<{…*]|(?-i:[A-Z][A-Z0-9_]*)(?:["'\s,;)]|$))[^\s"'`,;&)(\]}<>\\]{%d,})"""
+_VALUE_OF_LENGTH = (
+    r"""(?P<secret>(?![$<{…*]|(?-i:[A-Z][A-Z0-9_]*)(?:["'\s,;)]|$))(?:"""
+    r"""(?<=")(?![,;)(\]}+])[^\s"\\]{%d,}(?=")|(?<=')(?![,;)(\]}+])[^\s'\\]{%d,}(?=')"""
+    r"""|[^\s"'`,;&)(\]}<>\\]{%d,}))"""
 )
+
+
+def _value(length: int) -> str:
+    """A value of at least ``length`` characters: up to its quote, or to a sign that ends it."""
+    return _VALUE_OF_LENGTH % (length, length, length)
+
+
 _CALLED = r"(?:(?:SecretStr|Secret|str|repr|bytes|os\.environ(?:\.get)?|(?:os\.)?getenv)[\[(])?+"
-_ASSIGNED = r"""\\{0,3}["']?\]?\s*(?:=>|:=|[:=])\s*""" + _CALLED + r"""\\{0,3}(?:b?["'])?"""
-_LISTED = r"""["']\s*,\s*b?["']"""
+_ASSIGNED = (
+    r"""\\{0,3}["']{0,2}\]?\s*(?:=>|:=|[:=：]|%3[adAD])(?:\s|%20)*"""
+    + _CALLED
+    + r"""\\{0,3}(?:b?["']{1,2})?"""
+)
+_LISTED = r"""["']{1,2}\s*,\s*b?["']{1,2}"""
 """Between the name and the value in a list of pairs or words."""
 PLAIN_KEY = (
     r"(?:[A-Z0-9_]*_)?(?:PRIMARY|FOREIGN|SORT|PARTITION|UNIQUE|CACHE|GROUP|JOIN|INDEX|HASH|ROW"
@@ -169,13 +195,18 @@ _TOKENS = (
     _token("nvapi-", "pplx-", "xai-", "csk-", "fw_", "tgp_v1_", then="[A-Za-z0-9_-]{20,}"),
     _token("wandb_v1_", "lsv2_pt_", "lsv2_sk_", "shpat_", then="[A-Za-z0-9_]{16,}"),
     _token("pypi-", then="[A-Za-z0-9_-]{40,}"),
-    _token("AKIA", "ASIA", then=r"[A-Z0-9]{16}\b"),
+    _token("AKIA", "ASIA", then="[A-Z0-9]{16}(?![A-Za-z0-9_])"),
     _token("dckr_pat_", "dapi", "hvs\\.", "hvb\\.", "sbp_", "ATATT", then="[A-Za-z0-9_=-]{20,}"),
     _token("lin_api_", "sntrys_", "glc_", "glsa_", "figd_", "ntn_", then="[A-Za-z0-9_=+/-]{20,}"),
     _token("tvly-", "jina_", "rpa_", "e2b_", "doo_v1_", "dor_v1_", then="[A-Za-z0-9_-]{20,}"),
     _token("PMAK-", "tskey-", "sq0csp-", "rubygems_", "AGE-SECRET-KEY-1", then="[A-Za-z0-9-]{20,}"),
     _token("SG\\.", then=r"[\w-]{16,}\.[\w-]{16,}"),
     _token("eyJ", then=r"[\w-]{8,2000}\.[\w-]{8,}\.[\w-]*"),
+)
+_AWS_PAIR = Shape(
+    ("AKIA", "ASIA"),
+    r"(?:AKIA|ASIA)[A-Z0-9]{16}[\s:,;|\"']{1,6}(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])",
+    is_cased=True,
 )
 _PEM = Shape(
     ("-----begin",),
@@ -189,21 +220,29 @@ _HEADERS = (
         + _ASSIGNED
         + "|"
         + _LISTED
-        + r")(?:(?:bearer|basic|token|digest|apikey)\s+)?"
-        + _VALUE % 8,
+        + rf")(?:(?:bearer|basic|token|digest|apikey){_BLANK}+)?"
+        + _value(8),
     ),
     Shape(
         ("cookie",),
-        r"(?i)\bcookie" + _ASSIGNED + r"(?P<secret>[\w.-]{1,99}=[^\s\"',;]{6,}[^\r\n\"']{0,2000})",
+        rf"(?i){_begin('A-Za-z0-9_')}cookie"
+        + _ASSIGNED
+        + r"(?P<secret>[\w.-]{1,99}=[^\s\"',;]{6,}[^\r\n\"']{0,2000})",
     ),
-    Shape(("bearer",), r"(?i)bearer\s+(?P<secret>(?=\S*\d)[\w.~+/=-]{8,})"),
-    Shape(("basic",), r"(?i:basic)\s+(?P<secret>(?=\S*(?:[a-z][A-Z]|=))[A-Za-z0-9+/]{8,}=*)"),
+    Shape(("bearer",), rf"(?i)bearer{_BLANK}+" + r"(?P<secret>(?=\S{0,300}\d)[\w.~+/=-]{8,})"),
+    Shape(
+        ("basic",),
+        rf"(?i:basic){_BLANK}+" + r"(?P<secret>(?=\S{0,300}(?:[a-z][A-Z]|=))[A-Za-z0-9+/]{8,}=*)",
+    ),
 )
 
 
 def _client(names: str, option: str, *hints: str, after: str = r"[\s,\"']{1,9}") -> Shape:
     """The password among the words of a client's command, as a shell or a list of words has it."""
-    pattern = rf"(?<![\w./-])(?:\S{{0,60}}/)?(?:{names})(?=[\s\"'])[^|;&\n]{{0,300}}?[\s,\"']"
+    pattern = (
+        rf"{_begin('A-Za-z0-9_./-')}(?:\S{{0,60}}/)?(?:{names})(?=[\s\"'])"
+        r"[^|;&\n]{0,300}?[\s,\"']"
+    )
     secret = r"[\"']?(?P<secret>(?![…$<{-])(?!\d{1,5}(?:[:/\s\"']|$))[^\s\"',|;&]{3,})"
     return Shape(hints, pattern + option + after + secret)
 
@@ -230,46 +269,47 @@ _CLIENTS = (
     Shape(("identified",), r"(?i)\bidentified\s+(?:\w+\s+\w+\s+)?by\s+[\"'](?P<secret>[^\"'…]+)"),
     Shape(
         ("secret_access_key", "session_token"),
-        r"(?i)(?<![a-z])(?:secret_access_key|session_token)\s+(?P<secret>(?!…)[A-Za-z0-9/+=]{16,})",
+        rf"(?i){_begin('a-z')}(?:secret_access_key|session_token)\s+"
+        r"(?P<secret>(?!…)[A-Za-z0-9/+=]{16,})",
     ),
     Shape(
         ("--pass", "-pass", "_pass", "pwd"),
         r"(?i)(?<!-)--(?:[\w-]{0,60}[-_])?(?:pass|passwd|passphrase|pwd)(?:=|\s+|"
         + _LISTED
         + r")(?!-)[\"']?"
-        + _VALUE % 4,
+        + _value(4),
     ),
 )
 _SETTINGS = (
     Shape(
         ("key", "token", "secret"),
-        r"(?i)(?<![a-z])(?:api[ _-]?key|(?:secret[_-]?)?access[_-]?key|account[_-]?key|"
+        rf"(?i){_begin('a-z')}(?:api[ _-]?key|(?:secret[_-]?)?access[_-]?key|account[_-]?key|"
         r"private[_-]?key|shared[_-]?access[_-]?key|(?:auth|access|api|hf|bearer|refresh|"
         r"session|wandb)[_-]?token|(?:client|app|shared)?[_-]?secret(?:[_-]?key)?)"
         + _ASSIGNED
-        + _VALUE % 8,
+        + _value(8),
         gate="(?:key|token|secret)" + _ASSIGNED,
     ),
     Shape(
         ("token",),
-        r"(?i)(?<![a-z])token"
+        rf"(?i){_begin('a-z')}token"
         + _ASSIGNED
         + r"(?=[\w-]*\d)(?=[\w-]*[a-z])(?!\w*token)"
-        + _VALUE % 10,
+        + _value(10),
         gate="token" + _ASSIGNED,
     ),
     Shape(
         ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL"),
-        rf"\b(?!{PLAIN_KEY}{_ASSIGNED}{PLAIN_WORD})"
+        rf"{_begin('A-Za-z0-9_')}(?!{PLAIN_KEY}{_ASSIGNED}{PLAIN_WORD})"
         + r"[A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)"
         + _ASSIGNED
         + r"(?!\d+\b)"
-        + _VALUE % 8,
+        + _value(8),
         is_cased=True,
     ),
     Shape(
         ("passw", "passphrase", "pwd"),
-        r"(?i)(?:passwo?r?d|passphrase|(?<![a-z])pwd)" + _ASSIGNED + r"(?!/)" + _VALUE % 4,
+        rf"(?i)(?:passwo?r?d|passphrase|{_begin('a-z')}pwd){_ASSIGNED}(?!/)" + _value(4),
     ),
     Shape(
         ("password", "passphrase"),
@@ -280,7 +320,7 @@ _SETTINGS = (
         r"(?i)(?<!-)--[\w-]{0,60}(?:api[-_]?key|token|password|secret)(?:=|\s+|"
         + _LISTED
         + r")(?!-)[\"']?"
-        + _VALUE % 6,
+        + _value(6),
     ),
     Shape(
         ("-u", "--user", "--proxy-user"),
@@ -288,18 +328,25 @@ _SETTINGS = (
     ),
     Shape(
         ("machine",),
-        r"(?i)\bmachine\s+\S+\s[^:]{0,200}?\bpassword\s+(?P<secret>(?!…)\S{4,})",
+        rf"(?i){_begin('A-Za-z0-9_')}machine\s+\S+{_BLANK}[^:]{{0,200}}?\bpassword\s+"
+        r"(?P<secret>(?!…)(?:[^\s\\]|\\(?![nrt])){4,})",
         gate=r"password\s",
     ),
-    Shape(("sshpass",), r"\bsshpass\s+-p\s*[\"']?(?P<secret>(?!…)[^\s\"']+)"),
+    Shape(
+        ("</",),
+        r"(?i)<[\w:-]{0,40}(?:password|passwd|passphrase|api[_-]?key|secret(?:[_-]?key)?"
+        r"|access[_-]?token)>(?P<secret>[^<\s…]{4,})</",
+    ),
+    Shape(("sshpass",), _begin("A-Za-z0-9_") + r"sshpass\s+-p\s*[\"']?(?P<secret>(?!…)[^\s\"']+)"),
     Shape(
         ("key",),
-        r"(?i)(?:key provided|key for \S{1,99}):\s*[\"']?(?P<secret>(?=\S*\d)[\w*.-]{8,})",
+        r"(?i)(?:key provided|key for \S{1,99}):\s*[\"']?(?P<secret>(?=\S{0,300}\d)[\w*.-]{8,})",
         gate="key (?:provided|for )",
     ),
     Shape(
         ("key", "wandb", "login"),
-        r"(?i)(?:api[\s_-]?keys?|wandb|login|relogin|wandb_key)(?:\s+(?:is|provided|key))?"
+        r"(?i)(?:api[\s_-]?keys?|wandb|login|relogin|wandb_key|login\(\s*key)"
+        r"(?:\s+(?:is|provided|key))?"
         r"[\s:='\"(]{1,6}(?P<secret>[0-9a-f]{40})(?![0-9a-f])",
     ),
 )
@@ -315,9 +362,16 @@ IN_URLS = (
     Shape((":/",), r"(?<=\w:/)(?P<secret>[^/\s:\"'<>]*:[^/\s\"'<>]+)(?=@)", reveals=False),
     Shape(("://",), r"(?<=://)(?!git@)(?P<secret>[^/\s\"'<>]+)(?=@)", reveals=False),
     Shape(
-        ("=",),
-        r"(?i)[?&#;](?:[\w.-]*(?:key|token|secret|signature|password|passwd|credential)|sig|code"
-        r"|pwd|pass|jwt|auth|session|sid)=(?!…|\d{1,5}\b)(?P<secret>[^&#;\s\"'<>]+)",
+        ("=", "%3d"),
+        r"(?i)(?:[?&#;]|%3f|%26|\\u0026)"
+        r"(?:[\w.-]*(?:key|token|secret|signature|password|passwd|credential)|sig|code"
+        r"|pwd|pass|jwt|auth|session|sid)(?:=|%3d)(?!…|\d{1,5}\b)"
+        r"(?P<secret>(?:(?!%26|\\u0026)[^&#;\s\"'<>])+)",
+        reveals=False,
+    ),
+    Shape(
+        ("%3a%2f%2f",),
+        r"(?i)(?<=%3a%2f%2f)(?P<secret>(?:(?!%2f|%40)[^\s\"'<>/&…]){1,300})(?=%40)",
         reveals=False,
     ),
     Shape(
@@ -335,4 +389,4 @@ RANDOM = Shape(
 )
 """A key of any service. A value that contains one is not refused: it may be a path."""
 
-SHAPES = (_PEM, *IN_URLS, *_HEADERS, *_TOKENS, *_CLIENTS, *_SETTINGS, RANDOM)
+SHAPES = (_PEM, *IN_URLS, *_HEADERS, _AWS_PAIR, *_TOKENS, *_CLIENTS, *_SETTINGS, RANDOM)

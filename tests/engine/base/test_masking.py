@@ -82,6 +82,16 @@ IN_CONTEXT = {
     "password with a slash": ("cannot reach postgres://{}@db.example.org/x", "u:S3c/ret:Pw"),
     "password with an at and a slash": ("redis://{}@db:6379", ":p@ss/word"),
     "slack hook": ("https://hooks.slack.com/{}", "services/T0/B0/abc"),
+    "an escape before it": ("read:\\napi_key={}\\n", "opaque-value-1"),
+    "a letter of another alphabet before it": ("密钥MY_API_KEY={}", "opaque-value-1"),
+    "quotes in quotes": ("- ''password'': ''{}''", "opaque-value-1"),
+    "punctuation in quotes": ('password: "{}"', "aB3&(x)yz;w"),
+    "encoded query": ("next=https%3A%2F%2Fjudge%2Fv1%3Fm%3D1%26token%3D{}%26x", "opaque-value-1"),
+    "encoded login": ("https%3A%2F%2F{}%40db.example.org%2Fx", "u%3AS3cretPw"),
+    "next line": ("Authorization: Bearer\\n    {}", "opaque-value-1"),
+    "wandb call": ("wandb.login(key='{}')", "0123456789abcdef" * 2 + "01234567"),
+    "aws pair": ("with AKIA" + "ABCDEFGH12345678:{}", "abc/def+" * 5),
+    "xml": ("<server><password>{}</password></server>", "opaque-value-1"),
     "pem": ("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----", "MIIEvQ\nabc="),
 }
 
@@ -105,7 +115,9 @@ def test_the_password_of_a_client_is_masked_in_its_command(command: str) -> None
 
 
 @pytest.mark.parametrize("secret", SHAPES.values(), ids=SHAPES.keys())
-@pytest.mark.parametrize("around", ["{}", "x '{}' y", "key: {}.", "({})", '"{}",'])
+@pytest.mark.parametrize(
+    "around", ["{}", "x '{}' y", "key: {}.", "({})", '"{}",', "a\\n{}", "%22{}"]
+)
 def test_a_key_in_a_known_shape_is_masked(secret: str, around: str) -> None:
     masked = mask_text(around.format(secret), env={})
     assert secret not in masked
@@ -315,6 +327,7 @@ def _are_masked_as_alone(lines: list[str]) -> None:
 _REPEATED = (
     *("a_b_", "-", "--a", "-eyJa", "-eyJaaaaaaaa.", "-u,,", " -u a,", "key ", "key=' ", "A_"),
     *("basic ", "://a@", "-----BEGIN PRIVATE KEY-----", "password 'a", "wandb  ", 'key"]  '),
+    *("\\", "\x1b[", "\x1b]", "\\n", "%3a%2f%2f", "?sig%3d", "basic\\n", "<key", "AKIA"),
 )
 
 
@@ -332,6 +345,30 @@ def test_half_of_a_known_secret_is_masked_before_any_text(form: str) -> None:
     value = "opaque-value-of-a-service1"
     masked = mask_text(f"x {form.format(value[:13], value[13:])}", env={"MY_SECRET": value})
     assert value[:13] not in masked and value[13:] not in masked.replace("\x1b[33m", "")
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize(
+    "unseen",
+    [
+        *("\x1b[1m", "\x1b[38;2;255;100;20;48;5;7m", "\x1b[38:2::1:2:3m", "\x1b[K", "\x1b(B\x1b[m"),
+        *("\\x1b[1m", "\\u001b[38;5;123;1m", "\\e[0m", "\\033[0m", "\x9b1m", "[38;5;100;1m"),
+        *("\x1b]8;;https://h\x1b\\", "\x1b]8;;\x07", "\0", "\u200b", "\xad", "\ufeff", "\x0f"),
+    ],
+    ids=ascii,
+)
+def test_what_a_terminal_does_not_show_hides_no_secret(unseen: str, known: bool) -> None:
+    secret = "opaque-value-of-a-service1" if known else SHAPES["openai project"]
+    divided = f"login {secret[:5]}{unseen}{secret[5:20]}{unseen}{secret[20:]} failed\n"
+    masked = mask_text(f"step 1{unseen}\n{divided}", env={"MY_SECRET": secret} if known else {})
+    assert masked == f"step 1{unseen}\nlogin …{secret[-4:]} failed\n"
+    assert mask_lines(["step 1", divided])[1] == masked.split("\n")[1] + "\n" or known
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_a_secret_in_wide_characters_is_masked(encoding: str) -> None:
+    text = f"login {SHAPES['anthropic']} failed\n".encode(encoding).decode("utf-8")
+    assert mask_text(text, env={}).replace("\0", "") == "login …A7s8 failed\n"
 
 
 def test_styles_stay_in_lines_without_a_secret() -> None:
