@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import count
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
@@ -35,6 +36,9 @@ _REVEALING_LENGTH = 16
 _SHORTEST_VALUE = 6
 _SHORTEST_WORD = 8
 _SHORTEST_PIECE = 10
+_LONGEST_NAME = 200
+_VALUES = frozenset({"value", "before", "after"})
+"""Fields that hold what the field around them, or ``key`` beside them, names."""
 _LONG = 32 << 10
 """Characters from which on one search for all hints at once is worth its preparation (2 ms)."""
 
@@ -71,7 +75,7 @@ def mask_text(text: str, *also: str, env: Mapping[str, str] | None = None) -> st
 def mask_words(words: Sequence[str]) -> list[str]:
     """The words of a command, masked. An option with a secret name, such as ``--api-key``, hides
     its value."""
-    options = ("", *(word.lstrip("-") if word.startswith("-") else "" for word in words))
+    options = ("", *map(_option, words))
     return [
         mask(word) if _is_secret_field(option, word) else _mask_assigned(word)
         for option, word in zip(options, words, strict=False)
@@ -93,41 +97,77 @@ def mask_lines(lines: Iterable[str]) -> list[str]:
 
 
 def mask_data(value: Any) -> Any:
-    """A JSON value with every text in it masked. Names of fields stay, and may mark a text as
-    secret."""
-    texts, names = _texts_and_names(value)
+    """A JSON value with every text in it masked, names of fields too.
+
+    A name may mark a text as secret: ``{"api_key": ...}``, ``{"api_key": {"value": ...}}``,
+    ``{"key": "api_key", "after": ...}``, ``["--api-key", ...]``.
+    """
+    texts = _texts(value)
     masker = _masker(tuple(_environment_secrets(os.environ))).narrowed("\n".join(texts))
-    if not masker.has_work and not any(map(_SECRET_FIELD.search, names)):
+    if not masker.has_work and not any(map(_may_name_secret, texts)):
         return value
     return _masked_data(value, masker)
 
 
-def _texts_and_names(value: Any) -> tuple[Iterable[str], Iterable[str]]:
-    """The different texts in a JSON value, and the different names of its fields."""
-    texts, names, unvisited = dict[str, None](), dict[Any, None](), [value]
+def distinct_masked(names: Iterable[str]) -> list[str]:
+    """Different names, each masked, and still different."""
+    taken: dict[str, None] = {}
+    for masked in mask_lines(names):
+        taken[_distinct(masked, taken)] = None
+    return list(taken)
+
+
+def _distinct(name: str, taken: Mapping[str, object]) -> str:
+    numbered = (f"{name} ({number})" for number in count(2))
+    return name if name not in taken else next(other for other in numbered if other not in taken)
+
+
+def _texts(value: Any) -> dict[str, None]:
+    """The different texts in a JSON value, and the names of its fields."""
+    texts, unvisited = dict[str, None](), [value]
     while unvisited:
         item = unvisited.pop()
         if isinstance(item, str):
             texts[item] = None
         elif isinstance(item, dict):
-            names |= dict.fromkeys(item)
+            texts |= dict.fromkeys(map(str, item))
             unvisited.extend(item.values())
         elif isinstance(item, list | tuple):
             unvisited.extend(item)
-    return texts, map(str, names)
+    return texts
 
 
-def _masked_data(value: Any, masker: _Masker) -> Any:
+def _may_name_secret(text: str) -> bool:
+    return len(text) < _LONGEST_NAME and _SECRET_FIELD.search(text) is not None
+
+
+def _masked_data(value: Any, masker: _Masker, name: str = "") -> Any:
+    """``name`` is that of the field which holds ``value``."""
     if isinstance(value, str):
-        return masker.apply(value)
+        return mask(value) if _is_secret_field(name, value) else masker.apply(value)
     if isinstance(value, dict):
-        return {
-            key: mask(item) if _is_secret_field(key, item) else _masked_data(item, masker)
-            for key, item in value.items()
-        }
+        return _masked_fields(value, masker, name)
     if isinstance(value, list | tuple):
-        return [_masked_data(item, masker) for item in value]
+        before = ("", *value)
+        options = (_option(word) if isinstance(word, str) else "" for word in before)
+        return [
+            _masked_data(item, masker, option) for option, item in zip(options, value, strict=False)
+        ]
     return value
+
+
+def _masked_fields(fields: Mapping[Any, Any], masker: _Masker, name: str) -> dict[Any, Any]:
+    name = key if isinstance(key := fields.get("key"), str) else name
+    masked: dict[Any, Any] = {}
+    for field, item in fields.items():
+        shown = _distinct(masker.apply(field), masked) if isinstance(field, str) else field
+        named = name if field in _VALUES else str(field)
+        masked[shown] = _masked_data(item, masker, named)
+    return masked
+
+
+def _option(word: str) -> str:
+    return word.lstrip("-") if word.startswith("-") else ""
 
 
 def _is_secret_field(name: Any, value: Any) -> bool:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from engine.base import files, tables
 from engine.base.errors import UsageError
 from engine.base.jsonl import finite
+from engine.base.masking import distinct_masked
 from engine.formats.series import meanings_of, names, unknown_metric
 from engine.history.columns import Column, Columns
 
@@ -43,7 +44,7 @@ class Values:
 
 @dataclass(frozen=True)
 class MetricTable:
-    """Equally long columns by name: ``run`` and ``step`` first."""
+    """Equally long columns by name, without secrets in the names: ``run`` and ``step`` first."""
 
     columns: dict[str, Values]
 
@@ -80,7 +81,7 @@ def wide_table(sources: Sequence[Source], metrics: Sequence[str] = ()) -> Metric
         "run": _labels(sources, [part.size for part in steps]),
         "step": _complete(np.concatenate([*steps, np.array([])]).astype(np.int64)),
     }
-    for name, meanings in chosen.items():
+    for name, meanings in zip(distinct_masked(chosen), chosen.values(), strict=True):
         pairs = zip(sources, steps, strict=True)
         parts = [_at(_column(columns, meanings), part) for (_, columns), part in pairs]
         values, missing = zip(*parts, strict=True)
@@ -93,7 +94,7 @@ def long_table(sources: Sequence[Source], metrics: Sequence[str] = ()) -> Metric
     chosen = _chosen(sources, metrics)
     columns = [_column(columns, each) for _, columns in sources for each in chosen.values()]
     sizes = [len(column) for column in columns]
-    titles = [name for _ in sources for name in chosen]
+    titles = distinct_masked(chosen) * len(sources)
     owners = [source for source in sources for _ in chosen]
     table = {
         "run": _labels(owners, sizes),

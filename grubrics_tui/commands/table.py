@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from engine.base.errors import UsageError
+from engine.base.masking import distinct_masked
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.completions import complete_run
@@ -73,7 +74,7 @@ def table(
             raise UsageError(f"{out} already exists. To replace it, add --force")
     root = runs_root(runs)
     with standard_input_read(run) as paths:
-        labels = distinct_ids(open_sources(root, paths, as_format))
+        labels = distinct_masked(distinct_ids(open_sources(root, paths, as_format)))
         columns = [read_columns(path, root, metric or (), as_format) for path in paths]
         left_out = {
             label: explain_no_steps(path, root)

@@ -382,6 +382,25 @@ def test_a_field_with_a_secret_name_is_masked() -> None:
     assert mask_data(data) == {**data, "api_key": "…"}
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"judge.api_key": {"value": "opaque-value-1", "origin": "cli"}},
+        {"changes": [{"key": "judge.api_key", "before": None, "after": "opaque-value-1"}]},
+        {"argv": ["serve", "--api-key", "opaque-value-1"]},
+        {"config": {"db": {"password": "opaque-value-1"}}},
+    ],
+)
+def test_a_name_around_or_before_a_text_marks_it_as_secret(data: dict[str, object]) -> None:
+    assert mask_data(data) == json.loads(json.dumps(data).replace("opaque-value-1", "…"))
+
+
+def test_names_of_fields_are_masked_and_stay_different() -> None:
+    metrics = {"val/https://me:pw1pw1@h/a": 0.25, "val/https://me:pw2pw2@h/a": 0.5, "reward": 1.0}
+    masked = {"val/https://…@h/a": 0.25, "val/https://…@h/a (2)": 0.5, "reward": 1.0}
+    assert mask_data({"metrics": metrics}) == {"metrics": masked}
+
+
 def test_a_random_word_in_a_value_is_masked_but_accepted() -> None:
     path = f"/data/{SHAPES['no prefix']}/train.parquet"
     assert mask_text(path, env={}) != path and not holds_secret(path, env={})

@@ -51,6 +51,13 @@ def test_a_wide_table_has_empty_cells_for_what_was_not_logged() -> None:
     assert text(wide_table(SOURCES)) == WIDE
 
 
+def test_the_name_of_a_metric_is_without_secrets() -> None:
+    logged = history([{"val/https://me:pw1pw1@h/a": 0.5, "val/https://me:pw2pw2@h/a": 0.25}])
+    wide, long = text(wide_table([("a", logged)])), text(long_table([("a", logged)]))
+    assert wide == "run,step,val/https://…@h/a,val/https://…@h/a (2)\na,1,0.5,0.25\n"
+    assert "a,1,val/https://…@h/a,0.5\n" in long and "pw" not in long
+
+
 def test_a_long_table_has_a_row_for_each_value_and_for_nan() -> None:
     lines = text(long_table(SOURCES)).splitlines()
     assert lines == [
