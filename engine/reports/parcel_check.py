@@ -96,8 +96,9 @@ def _check_archive(path: Path, handle: BinaryIO, archive: zipfile.ZipFile) -> Pa
     for info in archive.infolist():
         top, _, name = info.filename.partition("/")
         tops.add(top)
-        if name and not info.is_dir():
-            inner[name] = partial(archive.open, info)
+        if info.file_size or not info.is_dir():
+            # A file in place of the folder, or content of a folder, is extra, too.
+            inner[name or top] = partial(archive.open, info)
     if SUMS not in inner or len(tops) > 1:
         raise _no_parcel(path)
     check = _check_files(path, inner)

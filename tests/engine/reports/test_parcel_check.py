@@ -65,6 +65,16 @@ def test_a_flipped_bit_a_missing_and_an_extra_file_differ(folder: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("entry", "name"), [("grpo-1-package/x/", "x/"), ("grpo-1-package", "grpo-1-package")]
+)
+def test_content_in_a_folder_or_in_place_of_it_is_extra(
+    parcel: Path, tmp_path: Path, entry: str, name: str
+) -> None:
+    path = rewritten(parcel, tmp_path / "a.zip", lambda archive: archive.writestr(entry, b"x"))
+    assert check_parcel(path).problems == (Problem("extra", name),)
+
+
 @given(st.data())
 @pytest.mark.row("H27")
 def test_no_flipped_bit_of_the_zip_file_passes(parcel: Path, data: st.DataObject) -> None:
