@@ -12,6 +12,7 @@ from typing import Any
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.checkpoints.find import check_checkpoint
+from engine.checkpoints.model_folder import missing_parts
 from engine.checkpoints.ownership import Stamp, checkpoint_folder, read_stamp, taken
 from engine.checkpoints.step_folders import WantedFiles, complete_steps, step_of, written_steps
 from engine.history.train_log import read_steps
@@ -373,7 +374,7 @@ def starting_point(
     total = manifest.get("total_steps")
     last = _last_step(run)
     if from_step is None and state.state == "finished" and total is not None and last >= total:
-        raise _nothing_left(run, last, total)
+        raise _nothing_left(run, manifest, last, total)
     steps = _checkpoints(run, manifest)
     if from_step is not None:
         step = from_step
@@ -388,21 +389,31 @@ def starting_point(
             f"Start again: grubrics-tui launch --from {run.id}"
         )
     if total is not None and step >= total and not _lacks_final(run, manifest):
-        raise _nothing_left(run, step, total)
+        raise _nothing_left(run, manifest, step, total)
     return step, steps[step]
 
 
-def _nothing_left(run: RunDir, step: int, total: int) -> UsageError:
+def _nothing_left(run: RunDir, manifest: dict[str, Any], step: int, total: int) -> UsageError:
+    export = f"To write its model: grubrics-tui export {run.id} FOLDER. "
     return UsageError(
         f"run '{run.id}' already finished (step {step} of {total}). "
+        f"{export if _lacks_final(run, manifest) else ''}"
         f"To repeat steps: grubrics-tui resume {run.id} --from STEP"
     )
 
 
 def _lacks_final(run: RunDir, manifest: dict[str, Any]) -> bool:
-    """Whether the final model is missing: SFT writes ``final/`` after its last step."""
-    kind = read_kind(manifest, run.manifest)
-    return kind.has_final_model and not check_checkpoint(run).complete
+    """Whether the final model is missing, which a run writes after its last step."""
+    if read_kind(manifest, run.manifest).has_final_model:
+        return not check_checkpoint(run).complete
+    values, folder = values_of(manifest), checkpoint_folder(manifest)
+    # The trainer knows the last step from its config alone.
+    is_wanted = values.get("grubrics.final_model") and values.get("trainer.total_training_steps")
+    if not is_wanted or folder is None:
+        return False
+    stamp = read_stamp(folder / "final")
+    is_mine = stamp is not None and stamp.same_run(Stamp.of(run, manifest))
+    return not is_mine or bool(missing_parts(folder / "final"))
 
 
 def _has_trained(run: RunDir) -> bool:

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from engine.base.errors import UsageError
 from engine.base.jsonl import read_json
 from engine.checkpoints.ownership import STAMP
@@ -40,7 +42,13 @@ def export(checkpoint: Path, out: Path, dtype: str = "float32") -> Path:
 
 @contextmanager
 def whole_folder(out: Path) -> Iterator[Path]:
-    """A new folder that replaces ``out`` after the block, or goes if the block fails."""
+    """A new folder that replaces ``out`` after the block, or goes if the block fails.
+
+    What killed processes left of it goes, too.
+    """
+    for left in out.parent.glob(f".{out.name}.*"):
+        if (pid := left.name.rpartition(".")[2]).isdigit() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(left, ignore_errors=True)
     unfinished = out.with_name(f".{out.name}.{os.getpid()}")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)

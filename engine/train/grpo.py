@@ -16,6 +16,7 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.checkpoints.step_folders import step_of
 from engine.recipe.compose import last_step, verl_config
 from engine.recipe.curriculum import find_curriculum
 from engine.recipe.determinism import deterministic_variables
@@ -78,6 +79,10 @@ def main(arguments: Sequence[str]) -> int:
         course.announce(curriculum, os.environ)
     skipped_updates.announce(recipe.get("grubrics.max_skipped_updates"), os.environ)
     environment.keep_compiled_code_private(os.environ, attempt / "torchinductor")
+    if (step := resumed_at_end(config)) is not None:
+        print(write_final_model(config, step), flush=True)
+        print(f"finished at step {step}: {config['trainer']['default_local_dir']}", flush=True)
+        return 0
     signals = StopSignals()
     try:
         train_on(str(recipe.get("grubrics.device")))(config, attempt, signals)
@@ -185,6 +190,15 @@ def ray_running(
     finally:
         signals.ignore()
         ray.shutdown()
+
+
+def resumed_at_end(config: dict[str, Any]) -> int | None:
+    """The step that the run is resumed from, if it is the last one: only its model is missing."""
+    trainer, wanted = config["trainer"], last_step(config)
+    if trainer["resume_mode"] != "resume_path" or wanted is None:
+        return None
+    step = step_of(Path(trainer["resume_from_path"]))
+    return step if step is not None and step >= wanted else None
 
 
 def check_finished(config: dict[str, Any], attempt: Path) -> int:

@@ -13,7 +13,7 @@ import pytest
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
-from engine.checkpoints.ownership import claim
+from engine.checkpoints.ownership import STAMP, claim
 from engine.launch.kept_data import keep_data
 from engine.launch.launcher import manifest, plan, start_supervisor
 from engine.launch.resume import find_resumable, resume, resume_plan
@@ -181,8 +181,24 @@ def test_a_finished_run_cannot_be_resumed(run: RunDir, folder: Path) -> None:
     save(folder, 8)
     log(run, *range(1, 9))
     write_state(run, RunState("finished", step=8, total_steps=8))
-    with pytest.raises(UsageError, match=r"already finished \(step 8 of 8\)"):
+    with pytest.raises(UsageError, match=r"already finished \(step 8 of 8\).* export mine FOLDER"):
         resume(run)
+
+
+def test_a_run_that_was_killed_while_it_wrote_its_model_is_resumed_at_its_last_step(
+    run: RunDir, folder: Path
+) -> None:
+    save(folder, 8)
+    log(run, *range(1, 9))
+    write_state(run, RunState("lost", step=8, total_steps=8))
+    (folder / ".final.4242").mkdir()
+    assert resume_plan(run)[0].step == 8
+    final = folder / "final"
+    final.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json", STAMP):
+        (final / name).write_bytes((folder / STAMP).read_bytes())
+    with pytest.raises(UsageError, match=r"already finished \(step 8 of 8\)"):
+        resume_plan(run)
 
 
 def test_a_step_without_a_checkpoint_names_those_there_are(run: RunDir, folder: Path) -> None:

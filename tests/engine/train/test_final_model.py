@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from engine.checkpoints import model_folder
+from engine.train.final_checkpoint import whole_folder
 from engine.train.final_model import write_final_model
+from engine.train.grpo import resumed_at_end
 
 
 def config(folder: Path, save_freq: int = 2, *, final_model: bool = True) -> dict[str, Any]:
@@ -54,3 +58,29 @@ def test_a_disk_without_room_keeps_the_checkpoint_alone(
 def test_it_can_be_turned_off(saved: Path) -> None:
     line = write_final_model(config(saved, final_model=False), 4)
     assert line == "no final model: grubrics.final_model=false"
+
+
+@pytest.mark.parametrize(
+    ("path", "mode", "total", "step"),
+    [
+        ("x/global_step_4", "resume_path", 4, 4),
+        ("x/global_step_2", "resume_path", 4, None),
+        ("x/global_step_4", "resume_path", None, None),
+        ("x/global_step_4", "auto", 4, None),
+    ],
+)
+def test_a_run_that_is_resumed_at_its_last_step_lacks_only_its_model(
+    path: str, mode: str, total: int | None, step: int | None
+) -> None:
+    trainer = {"resume_from_path": path, "resume_mode": mode, "total_training_steps": total}
+    assert resumed_at_end({"trainer": trainer}) == step
+
+
+def test_what_a_killed_process_left_of_a_folder_goes(tmp_path: Path) -> None:
+    unused = next(pid for pid in range(2**22, 0, -1) if not psutil.pid_exists(pid))
+    left, live = tmp_path / f".final.{unused}", tmp_path / f".final.{os.getppid()}"
+    for folder in (left, tmp_path / f".final.old.{unused}", live, tmp_path / ".final.txt"):
+        folder.mkdir()
+    with whole_folder(tmp_path / "final"):
+        pass
+    assert {path.name for path in tmp_path.iterdir()} == {"final", live.name, ".final.txt"}
