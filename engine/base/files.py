@@ -89,7 +89,7 @@ def write_atomic(path: Path, text: str | Iterable[str], *, is_private: bool = Fa
     by its owner only, wherever it is.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    with _folder_of(path) as (folder, _), _errors_name(path):
+    with _folder_of(path) as (folder, _), errors_name(path):
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         descriptor = _open_in(folder, temporary, flags, 0o600)
         try:
@@ -129,12 +129,14 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _errors_name(path: Path) -> Iterator[None]:
+def errors_name(path: Path) -> Iterator[None]:
     """Let every OSError name ``path``: a full disk names no file, a temporary file nobody knows."""
     try:
         yield
     except OSError as error:
         error.filename = str(path)
+        if (reason := os.strerror(error.errno or 0)) in (error.strerror or ""):
+            error.strerror = reason  # pyarrow writes a sentence around it.
         raise
 
 
@@ -143,7 +145,7 @@ def make_folder(path: Path) -> None:
 
     OSError for a link.
     """
-    with _folder_of(path) as (above, _), _errors_name(path):
+    with _folder_of(path) as (above, _), errors_name(path):
         try:
             os.mkdir(path.name, 0o700, dir_fd=above)
         except FileExistsError:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
+from engine.base.counts import size_text
 from engine.base.errors import UsageError
 
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model")
@@ -69,8 +70,7 @@ def weights_bytes(source: Path) -> int:
 def require_space(folder: Path, needed: int) -> None:
     """UsageError unless the disk of ``folder`` has room for ``needed`` bytes."""
     if (free := free_bytes(folder)) < needed:
-        gib = 2**30
-        raise UsageError(f"{folder} needs {needed / gib:.1f} GiB; {free / gib:.1f} GiB free")
+        raise UsageError(f"{folder} needs {size_text(needed)}; {size_text(free)} free")
 
 
 def free_bytes(folder: Path) -> int:

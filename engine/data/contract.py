@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from engine.base import files
 from engine.base.errors import UsageError
 from engine.base.parquet import pa, pq
 from engine.rubrics.gold import gold_problem
@@ -90,8 +91,9 @@ def write_rows(path: Path, rows: Sequence[Row], facts: FileFacts) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.part")
     try:
-        pq.write_table(table, temporary)
-        temporary.replace(path)
+        with files.errors_name(path):
+            pq.write_table(table, temporary)
+            temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from engine.base import files
 from engine.base.parquet import pa, pq
 from engine.data.contract import FileFacts, Row, rewrite_facts
 from engine.tasks.task import Example, RecordFormat
@@ -39,7 +40,8 @@ class TaskFile:
         self.rows = 0
 
     def __enter__(self) -> Self:
-        self._writer = pq.ParquetWriter(self._part, self._schema)
+        with files.errors_name(self._path):
+            self._writer = pq.ParquetWriter(self._part, self._schema)
         return self
 
     def __exit__(
@@ -48,8 +50,11 @@ class TaskFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._writer.close()
-        self._part.unlink(missing_ok=True)
+        try:
+            with files.errors_name(self._path):
+                self._writer.close()
+        finally:
+            self._part.unlink(missing_ok=True)
 
     def add(self, example: Example) -> None:
         self._batch.append(self._row(example))
@@ -60,9 +65,10 @@ class TaskFile:
     def finish(self, blocked: Mapping[str, int]) -> None:
         """Write the rest, with what a block list left out, which is known only now."""
         self._write()
-        self._writer.close()
-        if blocked:
-            rewrite_facts(self._part, replace(self._facts, blocked=blocked))
+        with files.errors_name(self._path):
+            self._writer.close()
+            if blocked:
+                rewrite_facts(self._part, replace(self._facts, blocked=blocked))
 
     def keep(self) -> None:
         """Put the finished file in its place."""
@@ -70,7 +76,9 @@ class TaskFile:
 
     def _write(self) -> None:
         if self._batch:
-            self._writer.write_table(pa.Table.from_pylist(self._batch, schema=self._schema))
+            table = pa.Table.from_pylist(self._batch, schema=self._schema)
+            with files.errors_name(self._path):
+                self._writer.write_table(table)
             self._batch = []
 
     def _row(self, example: Example) -> dict[str, Any]:

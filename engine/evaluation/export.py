@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,7 +52,16 @@ def export(target: Target, folder: Path, dtype: str | None, env: Mapping[str, st
         check=False,
     )
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise UsageError(f"{folder} was not written: {lines[-1].removeprefix('error: ')}")
+        raise UsageError(f"{folder} was not written: {failure_of(done.returncode, done.stderr)}")
     raw: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return Exported(**{**raw, "folder": Path(raw["folder"])})
+
+
+def failure_of(code: int, errors: str) -> str:
+    """Why a process failed, from its exit code and the last line of its errors."""
+    if code == -signal.SIGKILL:
+        return "its process was killed by SIGKILL; the kernel does so if the memory is full"
+    if code < 0:
+        return f"its process was killed by {signal.Signals(-code).name}"
+    lines = errors.strip().splitlines() or [f"exit code {code}"]
+    return lines[-1].removeprefix("error: ")

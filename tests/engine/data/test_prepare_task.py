@@ -155,6 +155,17 @@ def test_earlier_files_stay_where_the_new_ones_fail(tmp_path: Path) -> None:
     assert len(list((tmp_path / "out").iterdir())) == 2
 
 
+def test_a_full_disk_is_named_with_the_file_and_nothing_is_left(tmp_path: Path) -> None:
+    data = write(tmp_path / "data.jsonl", *sums(20))
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / ".train.parquet.part").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        prepare(data)
+    assert raised.value.filename == str(folder / "train.parquet")
+    assert list(folder.iterdir()) == []
+
+
 def test_records_with_a_text_of_the_block_list_are_left_out(tmp_path: Path) -> None:
     blocklist = tmp_path / "list.txt"
     blocklist.write_text("CAPITAL\nrome\n")

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from engine.base.errors import UsageError
-from engine.evaluation.export import export
+from engine.evaluation.export import export, failure_of
 from engine.evaluation.targets import Target
 from engine.host.programs import own_module
 
@@ -27,6 +27,25 @@ def test_an_unknown_data_type_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="must be one of float32, bfloat16, float16"):
         export(target, tmp_path / "model", "float8", {})
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "errors", "reason"),
+    [
+        (
+            -9,
+            "Loading weights: 100%",
+            "by SIGKILL; the kernel does so if the memory is full",
+        ),
+        (-11, "", "its process was killed by SIGSEGV"),
+        (2, "loading\nerror: no room", "no room"),
+        (1, "", "exit code 1"),
+    ],
+)
+def test_the_reason_of_a_failure_is_a_signal_or_the_last_line(
+    code: int, errors: str, reason: str
+) -> None:
+    assert failure_of(code, errors).endswith(reason)
 
 
 @pytest.mark.waits

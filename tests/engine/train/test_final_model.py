@@ -51,7 +51,7 @@ def test_a_disk_without_room_keeps_the_checkpoint_alone(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_folder, "free_bytes", lambda folder: 99)
-    assert "0.0 GiB free" in write_final_model(config(saved), 4)
+    assert "0.0 MB free" in write_final_model(config(saved), 4)
     assert not (saved / "final").exists()
 
 
