@@ -112,7 +112,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with _folder_of(path) as (folder, _):
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        descriptor = _open_in(folder, temporary, flags, 0o600)
+        with errors_name(path):
+            descriptor = _open_in(folder, temporary, flags, 0o600)
         try:
             with os.fdopen(descriptor, "w+b") as handle:
                 yield handle

@@ -40,8 +40,12 @@ class TaskFile:
         self.rows = 0
 
     def __enter__(self) -> Self:
-        with files.errors_name(self._path):
-            self._writer = pq.ParquetWriter(self._part, self._schema)
+        try:
+            with files.errors_name(self._path):
+                self._writer = pq.ParquetWriter(self._part, self._schema)
+        except OSError:
+            self._part.unlink(missing_ok=True)
+            raise
         return self
 
     def __exit__(

@@ -204,3 +204,10 @@ def test_an_error_names_the_file_and_neither_its_temporary_one_nor_a_part_of_it(
     with pytest.raises(OSError, match="too long") as error:
         write(path)
     assert error.value.filename == str(path)
+
+
+def test_an_error_of_a_new_file_names_the_file_and_not_a_temporary_one(tmp_path: Path) -> None:
+    path = tmp_path / ("a" * 250)  # The temporary name is longer.
+    with pytest.raises(OSError, match="File name too long") as raised, files.replacing(path):
+        pass
+    assert raised.value.filename == str(path)
