@@ -32,6 +32,8 @@ FIELD_BINDINGS: list[BindingType] = [
 """Keys between the fields of a form. Priority: text that arrives together with the key, as on a
 slow line, is for the next field."""
 
+_LOW = 16
+"""The height below which there are rows for one list only."""
 _MARGIN = 1
 _ALWAYS_IN_FOOTER = ("back", "app.show_help", "app.leave")
 
@@ -61,7 +63,11 @@ class CockpitScreen(Screen[None]):
 
     The first time a screen is opened, a line names its keys. The first key press acts as usual and
     removes the line for good.
+
+    In a low window, what has the class ``beside`` leaves its rows to the list of the screen.
     """
+
+    DEFAULT_CSS = "CockpitScreen.-low .beside { display: none; }"
 
     _footer_width = 0
 
@@ -101,6 +107,7 @@ class CockpitScreen(Screen[None]):
         return fit_footer(active, self.app.size.width, self.app.get_key_display)
 
     def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.height < _LOW, "-low")
         if event.size.width != self._footer_width:
             self._footer_width = event.size.width
             self.refresh_bindings()

@@ -16,6 +16,8 @@ from grubrics_tui.settings.keys import format_keys
 
 _WIDTH, _FRAME, _GROUP = 96, 5, 10
 """Cells of the whole, of border, padding and scroll bar, and of the name of a group."""
+_BESIDE = 36
+"""The width from which the names of groups are beside the keys."""
 _GAP = "   "
 _ORDER = ("Actions", "Panels", "Chart", "Table", "Log", "Move", "Global")
 _UNAVAILABLE, _CLI = "Inactive", "CLI"
@@ -76,8 +78,9 @@ class HelpScreen(ModalScreen[None]):
         self.call_after_refresh(self._wrap, event.size.width)
 
     def _wrap(self, width: int) -> None:
-        room = min(_WIDTH, width) - _FRAME - _GROUP
-        lines = [line for name, row in self._rows() for line in _lines(name, row, room)]
+        group = _GROUP if width >= _BESIDE else 0
+        room = min(_WIDTH, width) - _FRAME - group
+        lines = [line for name, row in self._rows() for line in _lines(name, row, room, group)]
         self.query_one(Static).update(Content("\n").join(lines))
 
     def action_back(self) -> None:
@@ -125,14 +128,19 @@ def _join(keys: list[str]) -> str:
     return f"{keys[0]}-{keys[-1]}" if is_range else " ".join(dict.fromkeys(keys))
 
 
-def _lines(name: str, entries: Iterable[Content], room: int) -> Iterator[Content]:
+def _lines(name: str, entries: Iterable[Content], room: int, group: int) -> Iterator[Content]:
     """A row of entries, continued below itself; nothing for an empty one. An entry is broken only
-    if it alone does not fit."""
+    if it alone does not fit. The name is in a column of ``group`` characters, or above if it is 0.
+    """
     label, line = name, Content("")
+    entries = list(entries)
+    if group == 0 and entries:
+        yield Content.styled(name, "bold")
+        label = ""
     for entry in (part for whole in entries for part in whole.wrap(max(1, room))):
         if line and line.cell_length + len(_GAP) + entry.cell_length > room:
-            yield Content.styled(label.ljust(_GROUP), "bold") + line
+            yield Content.styled(label.ljust(group), "bold") + line
             label, line = "", Content("")
         line = line + (_GAP if line else "") + entry
     if line:
-        yield Content.styled(label.ljust(_GROUP), "bold") + line
+        yield Content.styled(label.ljust(group), "bold") + line

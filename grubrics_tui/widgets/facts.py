@@ -31,9 +31,14 @@ def inert(text: str | Content) -> Content:
 
 Fact = tuple[str, str | Content]
 
+_LEAST_ROOM = 16
+
 
 class Facts(Static):
-    """One fact per line with aligned labels; long texts wrap. Nothing is read as markup."""
+    """One fact per line with aligned labels; long texts wrap. Nothing is read as markup.
+
+    Labels are above the texts if these would have too little room beside them.
+    """
 
     DEFAULT_CSS = """
     Facts {
@@ -44,10 +49,11 @@ class Facts(Static):
     }
     """
 
-    def __init__(self, title: str, *, id: str | None = None) -> None:
-        super().__init__("", id=id, markup=False)
+    def __init__(self, title: str, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__("", id=id, classes=classes, markup=False)
         self.border_title = title
         self._facts: Sequence[Fact] = ()
+        self._width = 0
 
     def show(self, facts: Sequence[Fact]) -> None:
         self._facts = facts
@@ -55,13 +61,22 @@ class Facts(Static):
 
     def on_resize(self) -> None:
         self._lay_out()
+        # A panel that was hidden would keep the height of the text that it had.
+        if self.size.width != self._width:
+            self._width = self.size.width
+            self.call_after_refresh(self.refresh, layout=True)
 
     def _lay_out(self) -> None:
         widest = max((len(label) for label, _ in self._facts), default=0)
-        gutter = widest + 2 if widest else 0
-        room = max(10, self.size.width - gutter)
+        width = self.size.width
+        is_above = 0 < width < widest + 2 + _LEAST_ROOM
+        gutter = 0 if is_above or not widest else widest + 2
+        room = max(10, width - gutter)
         lines: list[Content] = []
         for label, text in self._facts:
+            if is_above and label:
+                lines.append(Content.styled(blanked(label), "$quiet"))
+                label = ""
             for index, line in enumerate(inert(text).wrap(room) or [Content("")]):
                 head = blanked(label) if index == 0 else ""
                 lines.append(Content.styled(head.ljust(gutter), "$quiet") + line)

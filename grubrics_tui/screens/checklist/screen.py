@@ -94,7 +94,7 @@ class ChecklistScreen(CockpitScreen):
         self._refusal = ""
 
     def compose(self) -> ComposeResult:
-        yield Facts("Run to launch", id="run")
+        yield Facts("Run to launch", id="run", classes="beside")
         yield CheckList()
         yield Facts("Details", id="detail")
         yield KeyFooter()

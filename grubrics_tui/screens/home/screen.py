@@ -81,7 +81,7 @@ class HomeScreen(CockpitScreen):
 
     def compose(self) -> ComposeResult:
         yield NewsList(self._health.health)
-        yield Facts("Machine")
+        yield Facts("Machine", classes="beside")
         yield KeyFooter()
 
     def on_mount(self) -> None:

@@ -114,7 +114,7 @@ class RunsScreen(CockpitScreen):
         runs.chosen = _known_columns(self._view)
         yield runs
         yield FilterBar(_EXAMPLES)
-        yield Facts("Details", id="about")
+        yield Facts("Details", id="about", classes="beside")
         yield KeyFooter()
 
     def on_mount(self) -> None:

@@ -173,3 +173,20 @@ async def test_g_and_shift_g_go_to_both_ends(run: SampleRun, runs: Path) -> None
         last = listed.selected
         await driver.press("g")
         assert listed.selected == first != last
+
+
+@pytest.mark.parametrize("size", [(40, 10), (20, 5)])
+async def test_in_a_low_window_each_screen_keeps_its_list(
+    run: SampleRun, runs: Path, size: tuple[int, int]
+) -> None:
+    run.say("finished", ended=time.time())
+    async with running(runs, size, home=True) as driver:
+        await driver.shows("✓ fin", "1 run")
+        await driver.press("r")
+        await driver.shows("Runs", "✓ fin")
+        await driver.press("question_mark")
+        await driver.shows("Keys: runs" if size[0] > 20 else "Keys:", "Actions")
+        await driver.press("escape", "H", "n", "enter")
+        await driver.shows("Preflight", "✓ ok")
+        await driver.resize(LARGE)
+        await driver.shows("Run to launch", "Details")
