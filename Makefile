@@ -24,8 +24,8 @@ NOT_IMPORTED := /(tests?|testing|pip|mypy|networkx|torch/(_inductor|onnx)|openai
 
 help:
 	@echo "make run       open the TUI on the tiny demo (without a terminal: launch it)"
-	@echo "make check     lint, types, import contracts, and the quick tests: none that trains,"
-	@echo "               imports the trainer, drives a screen or a process, or computes long"
+	@echo "make check     lint, types, import contracts, and the quick tests: none that trains, imports"
+	@echo "               the trainer, drives a screen or a process, or computes long; of many cases, two"
 	@echo "make test      the same, with all tests except the thorough ones"
 	@echo "make thorough  the thorough tests: more cases of the same, and trainings that are killed,"
 	@echo "               broken and sent to a cluster; for a release, and for a change to one of these"
@@ -61,8 +61,8 @@ check: $(STAMP)
 	@$(MAKE) --no-print-directory -j2 static short
 
 short: $(STAMP)
-	@$(BIN)/python -m pytest tests -m "not slow and not trainer and not thorough and not waits and not long" \
-		$(NO_TORCH) -n 2
+	@$(BIN)/python -m pytest tests --brief --hypothesis-profile=brief \
+		-m "not slow and not trainer and not thorough and not waits and not long" $(NO_TORCH) -n 3
 
 static: lint types contracts
 

@@ -35,6 +35,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 settings.register_profile("steady", derandomize=True, deadline=None, max_examples=30)
+settings.register_profile("brief", derandomize=True, deadline=None, max_examples=8)
 settings.register_profile("thorough", derandomize=True, deadline=None)
 settings.load_profile("steady")
 
@@ -103,8 +104,12 @@ for the tiny SFT model, and all end together. pytest ignores the order of nested
 _TRAINING_TIMEOUT_S = 1800
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--brief", action="store_true", help="run two cases of a parametrized test")
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Sort the files that train, and set the markers that follow from what a test is: a coroutine
     of the screen's tests drives a screen, and what tests the trainer imports it."""
     for item in items:
@@ -115,24 +120,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.trainer)
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.timeout(_TRAINING_TIMEOUT_S))
-    _mark_beyond_samples(items)
+    _mark_beyond_samples(items, is_brief=config.getoption("--brief"))
     order = {ROOT / name: index for index, name in enumerate(_LONGEST_FIRST)}
     items.sort(key=lambda item: order.get(item.path, len(order)))
 
 
-def _mark_beyond_samples(items: list[pytest.Item]) -> None:
+_BRIEF = 2
+"""Cases of a parametrized test with ``--brief``."""
+
+
+def _mark_beyond_samples(items: list[pytest.Item], *, is_brief: bool) -> None:
     """Of the cases of a test with the marker ``sample(count)``, mark all but ``count`` as thorough.
 
-    Those that stay are spread evenly over the list of cases.
+    Those that stay are spread evenly over the list of cases. With ``is_brief``, every parametrized
+    test is a sample.
     """
     cases = defaultdict[str, list[pytest.Item]](list)
     for item in items:
-        if item.get_closest_marker("sample"):
+        if is_brief or item.get_closest_marker("sample"):
             cases[item.nodeid.partition("[")[0]].append(item)
     for family in cases.values():
         marker = family[0].get_closest_marker("sample")
-        assert marker is not None
-        (count,) = marker.args
+        count = marker.args[0] if marker is not None else _BRIEF
+        count = min(count, _BRIEF) if is_brief else count
         kept = {index * len(family) // count for index in range(count)}
         for index, item in enumerate(family):
             if index not in kept:

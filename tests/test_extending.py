@@ -43,6 +43,8 @@ from tests.grubrics_tui.pilots import running
 from tests.grubrics_tui.sample_run import SampleRun
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.long
+
 PAGE = (ROOT / "docs/extending.md").read_text()
 FILES = dict(re.findall(r"^`([\w/]+\.\w+)`\n\n```\w+\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 """The labelled code blocks of the page, by file name."""

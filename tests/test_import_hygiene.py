@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 CODE = "import json, sys; import {module}\n{then}\nprint(json.dumps(sorted(sys.modules)))"
 
 

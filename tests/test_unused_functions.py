@@ -9,6 +9,8 @@ import pytest
 
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.long
+
 
 def unused(package: Path) -> set[str]:
     """Private functions and methods of a package whose name is not used anywhere in it."""

@@ -27,6 +27,8 @@ from engine.data.rows import RowOptions, to_row
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.rundir import check_id
 
+pytestmark = pytest.mark.long
+
 LR = "actor_rollout_ref.actor.optim.lr"
 A2 = {"A2": ["reward_config.lambda_info=0"]}
 

@@ -14,6 +14,8 @@ from engine.runs.rundir import RunDir
 from tests.engine.reports.runs import log_steps
 from tests.grubrics_tui.sample_ablation import FAILED, STEPS, make_ablation
 
+pytestmark = pytest.mark.long
+
 ROOT = Path("runs")
 
 

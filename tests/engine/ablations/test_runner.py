@@ -33,6 +33,8 @@ from engine.runs.rundir import RunDir, archive_root
 from engine.runs.state import RunState, write_state
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.long
+
 PLAN = AblationPlan("a", "c", "grpo", (Arm("base", (), {}), Arm("x", (), {})), (1, 2, 3), 20)
 OUT_OF_MEMORY = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "

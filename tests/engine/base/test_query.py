@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from engine.base.errors import UsageError
 from engine.base.query import AllOf, AnyOf, Condition, Not, Tree, Word, parse
 
+pytestmark = pytest.mark.long
+
 T = TypeVar("T")
 
 words = st.text(min_size=0, max_size=12)

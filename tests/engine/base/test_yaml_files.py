@@ -10,6 +10,8 @@ from engine.base.errors import UsageError
 from engine.base.yaml_files import MOST_VALUES, parse_yaml, read_yaml, require_bounded
 from engine.recipe.recipe import load_recipe
 
+pytestmark = pytest.mark.long
+
 NINE = ", ".join(["*{0}"] * 9)
 BOMB = "a: &a [1, 1]\n" + "".join(
     f"{name}: &{name} [{NINE.format(before)}]\n"

@@ -21,6 +21,8 @@ from engine.data.prepare_sft import main as prepare_sft
 from tests.hub_server import HubServer, Repo, commit_of
 from tests.loopback import serving
 
+pytestmark = pytest.mark.long
+
 GOOD, OTHER, WRONG = (f"hf_{word}{'x' * 20}" for word in ("good", "other", "wrong"))
 SUMS = "acme/sums"
 LINES = b"".join(b'{"question": "%d + 1?", "answer": %d}\n' % (n, n + 1) for n in range(20_000))

@@ -14,6 +14,8 @@ from engine.data.tiny_world import TinyPaths, build_tiny_world
 from engine.judge.offline import content_words, satisfaction
 from engine.rubrics.rubric import format_rubric, parse_rubric
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> TinyPaths:

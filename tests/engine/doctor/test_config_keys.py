@@ -17,6 +17,8 @@ from engine.findings.symptom import Case, Symptom
 from engine.recipe.recipe import load_recipe
 from tests.paths import CONFIGS, ROOT
 
+pytestmark = pytest.mark.long
+
 SECTIONS = "actor_rollout_ref|algorithm|trainer|reward|judge|grubrics|training|lora|data|model"
 KEY = re.compile(rf"(?:{SECTIONS}|reward_config|logging|guard)(?:\.[a-z][a-z_0-9]*)+")
 NOT_CONFIG = re.compile(r"grubrics\.(?:metric|reward|text)_rules|reward\.jsonl")

@@ -19,6 +19,8 @@ from tests.engine.judge.server import (
 )
 from tests.paths import CONFIGS
 
+pytestmark = pytest.mark.long
+
 KEY = "sk-test-0123456789abcdef0123456789"
 
 

@@ -19,6 +19,8 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from tests.engine.preflight.project import Project, make_project
 
+pytestmark = pytest.mark.long
+
 MODEL = "judge.model=gpt-5-mini"
 AZURE = ("judge.provider=azure", MODEL)
 PRICES = ("judge.usd_per_million_in=2", "judge.usd_per_million_out=10")

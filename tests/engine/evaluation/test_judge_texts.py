@@ -12,6 +12,8 @@ from tests.e2e.moody_judge import Call, MoodyJudge, honest, moody_judge, refusal
 from tests.engine.evaluation.evaluations import RUBRIC, make_data, make_evaluation
 from tests.engine.judge.server import Reply
 
+pytestmark = pytest.mark.long
+
 ENV = {"OPENAI_API_KEY": "sk-test-0123456789abcdef"}
 
 

@@ -13,6 +13,8 @@ from engine.evaluation.folder import read_target
 from engine.evaluation.other import find_other
 from tests.engine.evaluation.evaluations import make_data, make_evaluation
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def night(tmp_path: Path) -> Evaluation:

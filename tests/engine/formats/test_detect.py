@@ -34,6 +34,8 @@ from tests.engine.formats.samples import (
     write,
 )
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[3]
 VERL = verl_line(1, {"actor/pg_loss": 0.5}, "(TaskRunner pid=1) ")
 CONTENTS = {

@@ -16,6 +16,8 @@ from engine.judge.settings import JudgeSettings, make_judge
 from engine.judge.slots import LocalSlots
 from tests.engine.judge.server import GOOD, JudgeServer, Reply, judge_server
 
+pytestmark = pytest.mark.long
+
 QUICK = Backoff(first_s=0.01, growth=1, rate_limit_s=0.01, parse_s=0.01)
 ENV = {"OPENAI_API_KEY": "k-1234567890abcd"}
 

@@ -36,6 +36,8 @@ from engine.launch.ray_target import needed_variables
 from tests.engine.preflight.project import Project
 from tests.plugins import InstallPlugin
 
+pytestmark = pytest.mark.long
+
 KEY = "k-1234567890abcdef-Zq8"
 DOCS = Path(__file__).parents[3] / "docs/data.md"
 ENTRY = "[grubrics.judge_providers]\nours = house_judges:HOUSE\n"

@@ -24,6 +24,8 @@ from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch
 from tests.engine.preflight.project import QWEN2, Project, make_project
 
+pytestmark = pytest.mark.long
+
 RATE = "actor_rollout_ref.actor.optim.lr"
 
 

@@ -18,6 +18,8 @@ from engine.preflight.check import warn
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.manifest import checked
 
+pytestmark = pytest.mark.long
+
 RECIPE = """
 grubrics: {kind: grpo, device: cpu}
 data: {train_files: none.parquet, train_batch_size: 4}

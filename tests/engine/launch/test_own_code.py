@@ -30,6 +30,8 @@ from engine.supervise.queue import Ticket
 from engine.supervise.run_summary import read_summary
 from tests.engine.preflight.project import write_model
 
+pytestmark = pytest.mark.long
+
 RECIPE = """
 grubrics: {kind: grpo, device: cpu}
 data: {train_files: train.jsonl, train_batch_size: 4}

@@ -23,6 +23,8 @@ from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch
 from tests.engine.preflight.project import Project, make_project
 
+pytestmark = pytest.mark.long
+
 LR = "actor_rollout_ref.actor.optim.lr"
 
 

@@ -22,6 +22,8 @@ from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch
 from tests.engine.preflight.project import QWEN2, Project, make_project
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:

@@ -24,6 +24,8 @@ from tests.engine.supervise.faults.stage import Stage
 from tests.paths import ROOT
 from tests.waiting import ended, wait_for
 
+pytestmark = pytest.mark.long
+
 BATCH = Change("config", "data.train_batch_size", 2, 4)
 BLOCKING = Change("environment", "CUDA_LAUNCH_BLOCKING", "1")
 KEEP = """

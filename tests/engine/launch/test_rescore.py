@@ -21,6 +21,8 @@ from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
 from tests.engine.preflight.project import Project, make_project
 
+pytestmark = pytest.mark.long
+
 RUBRIC = "Points: 10, Item: Mentions answer."
 FAILED = {"reward": None, "parts": None, "error": {"kind": "timeout", "message": "too slow"}}
 

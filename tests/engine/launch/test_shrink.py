@@ -17,6 +17,8 @@ from engine.recipe.recipe import Recipe, load_recipe
 from tests.engine.preflight.project import Project, make_project, write_model
 from tests.paths import CONFIGS
 
+pytestmark = pytest.mark.long
+
 TINY = {
     "model_type": "qwen2", "num_hidden_layers": 2, "hidden_size": 8, "intermediate_size": 16,
     "num_attention_heads": 2, "vocab_size": 100, "max_position_embeddings": 1024,

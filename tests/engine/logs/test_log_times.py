@@ -14,6 +14,8 @@ from engine.base.errors import UsageError
 from engine.logs.log_file import BLOCK, LogFile
 from engine.logs.log_times import Asked, LogTimes
 
+pytestmark = pytest.mark.long
+
 START = datetime(2026, 1, 31, 22, 0, 0)
 
 

@@ -16,6 +16,8 @@ from engine.own_reward.processes import RewardProcesses, as_arguments, source_of
 from tests.engine.preflight.project import Project
 from tests.plugins import InstallPlugin
 
+pytestmark = pytest.mark.long
+
 CODE = """
 from engine.own_reward.function import Reward
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from engine.preflight.batch_and_steps import BatchSizes, repaired, violations
 from tests.engine.preflight.project import Project
 
+pytestmark = pytest.mark.long
+
 FINE = BatchSizes(batch=24, mini=24, n=6, micro=4, log_prob=4, ref_log_prob=None, gpus=1)
 
 small = st.integers(min_value=0, max_value=32)

@@ -18,6 +18,8 @@ from engine.preflight.check import Check, ok
 from engine.preflight.checklist import ITEMS, blocking, require_launchable, run_checks
 from tests.engine.preflight.project import Project, row
 
+pytestmark = pytest.mark.long
+
 ORDER = [*(item.id for item in ITEMS), "tests"]
 
 

@@ -9,6 +9,8 @@ import pytest
 from engine.preflight.check import Check
 from tests.engine.preflight.project import Project
 
+pytestmark = pytest.mark.long
+
 SECRET = "sk-abcdefghijklmnopqrstuvwxa1b2"
 URL = "https://rubrics.openai.azure.com/"
 

@@ -14,6 +14,8 @@ from engine.preflight.check import Check
 from engine.recipe.places import TINY_WORLD
 from tests.engine.preflight.project import Project, example, row
 
+pytestmark = pytest.mark.long
+
 TRAIN = "data/train.parquet"
 
 

@@ -13,6 +13,8 @@ from engine.preflight.demands import silent_defaults
 from engine.preflight.fix import parse_fix
 from tests.engine.preflight.project import Project
 
+pytestmark = pytest.mark.long
+
 FORBID = "grubrics.no_silent_defaults=true"
 
 

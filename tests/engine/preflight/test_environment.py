@@ -8,6 +8,8 @@ from engine.preflight import environment
 from engine.preflight.check import Check
 from tests.engine.preflight.project import Project
 
+pytestmark = pytest.mark.long
+
 FLASH = "actor_rollout_ref.model.override_config.attn_implementation"
 
 

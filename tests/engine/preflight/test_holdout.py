@@ -15,6 +15,8 @@ from engine.data.contract import Row
 from engine.preflight.check import Check
 from tests.engine.preflight.project import Project, example, row
 
+pytestmark = pytest.mark.long
+
 VAL = "data/val.parquet"
 HELD_OUT = range(100, 140)
 

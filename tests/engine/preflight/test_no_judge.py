@@ -17,6 +17,8 @@ from grubrics_tui.screens.checklist.launch_facts import step_facts
 from grubrics_tui.screens.checklist.screen import recipe_facts
 from tests.engine.preflight.project import Project, row
 
+pytestmark = pytest.mark.long
+
 OWN = ("reward.custom_reward_function.path=rw.py", "judge.provider=azure")
 
 

@@ -15,6 +15,8 @@ from engine.preflight.check import Check, Subject
 from engine.preflight.samples import choose_rows
 from tests.engine.preflight.project import Project, example, row
 
+pytestmark = pytest.mark.long
+
 MODEL = Path("models/base")
 GEMMA = (
     "{% for m in messages %}"

@@ -16,6 +16,8 @@ from engine.recipe.recipe import Recipe, load_recipe
 from tests.engine.preflight.project import Project, make_project
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.long
+
 BATCH = "data.train_batch_size"
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
 MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"

@@ -21,6 +21,8 @@ from engine.runs.state import RunState, write_state
 from tests.engine.checkpoints.checkpoint_files import save
 from tests.engine.preflight.project import Project, write_model
 
+pytestmark = pytest.mark.long
+
 GRPO_FOLDER = Path("checkpoints/grpo")
 
 

@@ -26,6 +26,8 @@ from engine.runs.trust import UntrustedError, agree, vouch
 from grubrics_tui.cli import app
 from tests.engine.preflight.project import make_project
 
+pytestmark = pytest.mark.long
+
 STRANGER = 54_321
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
 

@@ -14,6 +14,8 @@ from engine.recipe.hub import ask, find_token
 from tests.engine.preflight.project import Project, write_model
 from tests.loopback import LoopbackServer, serving
 
+pytestmark = pytest.mark.long
+
 NAME = "acme/small-1b"
 TOKEN = "hf_abcdefghijklmnopqrstuvwx"
 INVALID = "Invalid credentials in Authorization header"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from omegaconf import OmegaConf
 
 from engine.launch.launcher import manifest, plan
@@ -14,6 +15,8 @@ from engine.recipe.keys import flatten
 from engine.recipe.recipe import load_recipe
 from engine.reports.differences import config_differences, derived_keys
 from tests.paths import CONFIGS
+
+pytestmark = pytest.mark.long
 
 
 def written(root: Path, config: str, *overrides: str, name: str = "try") -> dict[str, Any]:

@@ -11,6 +11,8 @@ from engine.recipe.keys import flatten
 from engine.recipe.recipe import Change, config_keys, load_recipe, short_keys, with_whole_key
 from tests.paths import CONFIGS
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize(
     ("config", "key", "meant"),

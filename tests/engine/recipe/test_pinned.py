@@ -11,6 +11,8 @@ from engine.recipe.frozen import config_of, pinned_recipe, training_fingerprint
 from engine.recipe.recipe import Recipe, load_recipe
 from tests.paths import CONFIGS
 
+pytestmark = pytest.mark.long
+
 RECIPES = sorted(p for p in CONFIGS.glob("*.yaml") if "grubrics:" in p.read_text())
 
 

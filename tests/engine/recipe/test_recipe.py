@@ -11,6 +11,8 @@ from engine.base.errors import UsageError
 from engine.recipe.recipe import Recipe, load_recipe
 from tests.paths import CONFIGS
 
+pytestmark = pytest.mark.long
+
 MINIMAL = """
 grubrics: {kind: grpo, device: cpu}
 data: {train_batch_size: 24}

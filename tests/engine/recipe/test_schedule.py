@@ -22,6 +22,8 @@ from engine.recipe.schedule import (
 )
 from tests.paths import CONFIGS
 
+pytestmark = pytest.mark.long
+
 AFLOW = (
     f"{TEMPERATURE_SCHEDULE}.initial=0.5",
     f"{TEMPERATURE_SCHEDULE}.final=0.15",

@@ -16,6 +16,8 @@ from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.secrets import VARIABLES
 from tests.paths import CONFIGS
 
+pytestmark = pytest.mark.long
+
 SECRET = "correct-horse-9-battery"
 
 

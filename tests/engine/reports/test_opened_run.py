@@ -22,6 +22,8 @@ from tests.engine.evaluation.evaluations import make_data, make_evaluation
 from tests.engine.history.rollout_files import record, row, write_dump, write_records
 from tests.engine.reports.runs import log_steps, make_run
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("pandas")
 
 

@@ -20,6 +20,8 @@ from engine.reward.record import Position, append_record, split_of
 from engine.reward.scorer import FunctionScorer, Rollout, RubricScorer, ScoredRollout, Scorer
 from tests.engine.preflight.project import Project
 
+pytestmark = pytest.mark.long
+
 GOLD = {
     "question_id": "q1",
     "question": "?",

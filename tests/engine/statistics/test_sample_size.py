@@ -8,6 +8,8 @@ from scipy import stats
 
 from engine.statistics.sample_size import detectable_difference, needed_n, t_test_power
 
+pytestmark = pytest.mark.long
+
 
 def simulated_power(effect: float, n: int, experiments: int = 20_000) -> float:
     draws = np.random.default_rng(n).normal(effect, 1.0, size=(experiments, n))

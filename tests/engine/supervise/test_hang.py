@@ -18,6 +18,8 @@ from engine.runs.processes import identify
 from engine.supervise.hang import Member, find_hang, sample_members, working_frame
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.long
+
 STUB = """Process 12: python -I -S zygote_client.py
 Thread 12 (idle): "MainThread"
     main (engine/train/zygote_client.py:24)

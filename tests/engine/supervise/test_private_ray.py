@@ -22,6 +22,8 @@ from engine.supervise.stopping import stop_run
 from tests.paths import ROOT
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.long
+
 TRAINER = """
 import os, sys, time
 from pathlib import Path

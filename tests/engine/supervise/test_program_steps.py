@@ -14,6 +14,8 @@ from engine.runs.rundir import Attempt, RunDir
 from engine.supervise.program_steps import ProgramSteps, open_steps
 from tests.engine.formats.samples import FACTORY
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def console(tmp_path: Path) -> Path:

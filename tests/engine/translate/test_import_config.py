@@ -21,6 +21,8 @@ from engine.translate.translation import Row
 from engine.translate.verl_script import Override, _override
 from tests.engine.translate.scripts import AFLOW, FOR_GPUS, SFT, TINY_GRPO, call, write
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

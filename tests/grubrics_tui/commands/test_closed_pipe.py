@@ -12,6 +12,8 @@ import pytest
 
 from engine.base.errors import guarded
 
+pytestmark = pytest.mark.long
+
 
 def run_unread(*words: str, folder: Path) -> tuple[int, str]:
     """Run the program with a stdout that nobody reads; return its exit code and stderr."""

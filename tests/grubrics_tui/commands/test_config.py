@@ -17,6 +17,8 @@ from grubrics_tui.cli import app
 from tests.engine.formats.samples import message, wandb_log
 from tests.paths import CONFIGS
 
+pytestmark = pytest.mark.long
+
 TINY = str(CONFIGS / "grpo_tiny.yaml")
 
 

@@ -14,6 +14,8 @@ from tests.engine.preflight.project import Project
 from tests.grubrics_tui.conftest import Call
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.long
+
 KEY = "sk-proj-abcdefghij0123456789"
 
 

@@ -28,6 +28,8 @@ from grubrics_tui.screens.checklist.launch_facts import Needs, need_facts
 from tests.engine.reports.runs import log_steps
 from tests.paths import CONFIGS
 
+pytestmark = pytest.mark.long
+
 Call = Callable[..., tuple[int, str]]
 
 

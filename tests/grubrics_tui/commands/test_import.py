@@ -12,6 +12,8 @@ from engine.recipe.recipe import load_recipe
 from grubrics_tui.cli import app
 from tests.engine.translate.scripts import AFLOW, TINY_GRPO, call, write
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,8 @@ from grubrics_tui.cli import app
 from tests.engine.judge.server import Reply, judge_server
 from tests.paths import CONFIGS
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,8 @@ from tests.engine.preflight.project import Project
 from tests.grubrics_tui.conftest import Call
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.long
+
 SUMS = "Frage,Antwort\n" + "".join(f"{a} + 1?,{a + 1}\n" for a in range(20))
 COLUMNS = ("--column", "question=Frage", "--column", "answer=Antwort")
 

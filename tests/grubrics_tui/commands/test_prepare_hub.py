@@ -20,6 +20,8 @@ from tests.grubrics_tui.conftest import Call
 from tests.hub_server import HubServer, Repo, commit_of
 from tests.loopback import serving
 
+pytestmark = pytest.mark.long
+
 TOKEN = "hf_" + "x" * 30
 
 

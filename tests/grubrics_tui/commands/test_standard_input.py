@@ -12,6 +12,8 @@ import pytest
 from tests.engine.formats.samples import write
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.long
+
 LINES = "step=1 loss=0.5\nstep=2 loss=0.25\n"
 
 

@@ -14,6 +14,8 @@ from grubrics_tui.commands.shared.command import Command, Task, commands
 from tests.grubrics_tui.conftest import Call
 from tests.hostile_text import ALL, harmful
 
+pytestmark = pytest.mark.long
+
 COMMANDS = commands()
 LONG = "x" * 10_000
 HOSTILE = ALL.replace("\0", "").replace("=", "") + " \udcff"

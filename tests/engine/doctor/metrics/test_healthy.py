@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from engine.doctor.metrics import metric_findings
 from tests.engine.doctor.metrics.curves import Curves, alarms, columns, healthy, healthy_sft
 
+pytestmark = pytest.mark.long
+
 NAMES = sorted(healthy(0, 5))
 
 

@@ -10,6 +10,8 @@ import pytest
 from engine.doctor.diagnose import diagnose_file
 from tests.paths import SHARED
 
+pytestmark = pytest.mark.long
+
 CORPUS = SHARED / "corpus" / "dev.jsonl"
 VERL = SHARED / "logs" / "verl-0.9.1"
 FIRST_RIGHT = 0.95

@@ -9,6 +9,8 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+
 from engine.runs.rundir import RunDir
 from tests.engine.reports.run_report.reported_runs import (
     log_steps,
@@ -18,6 +20,8 @@ from tests.engine.reports.run_report.reported_runs import (
     usual_metrics,
 )
 from tests.hostile_text import ALL, HOSTILE, LONE_SURROGATE, LONG_RESPONSE, harmful
+
+pytestmark = pytest.mark.long
 
 LOADING = ("src", "srcset", "action", "data", "poster", "background", "ping")
 INJECTIONS = (

@@ -19,6 +19,8 @@ from engine.reports.run_report.report import Report, Section, Table
 from tests.engine.reports.run_report.reported_runs import make_evaluation, make_run, report_of
 from tests.engine.reports.run_report.test_html_page import hostile_run
 
+pytestmark = pytest.mark.long
+
 TABLE = re.compile(r"^\|.*\|$", re.MULTILINE)
 
 

@@ -15,6 +15,8 @@ from engine.tasks.workflows.tiers import (
     find_qa_tier,
 )
 
+pytestmark = pytest.mark.long
+
 PROGRAM = "print(input())"
 
 
