@@ -246,6 +246,8 @@ def _prepare(
 ) -> tuple[Path, Prepared]:
     """Write the files of the task, or for an own reward function, to ``data/NAME``."""
     folder = Path("data", name)
+    if folder == TINY_WORLD:
+        raise UsageError(f"{folder} is the folder of the demo; choose another {words.name}")
     train = folder / TRAIN
     if train.exists():
         raise UsageError(

@@ -401,6 +401,12 @@ def test_a_file_of_questions_without_a_task_is_refused_with_the_command_for_it(n
         write_config(questions_file(name))
 
 
+def test_records_are_not_prepared_in_the_folder_of_the_demo() -> None:
+    with pytest.raises(UsageError, match="data/tiny is the folder of the demo; choose another --n"):
+        write_config(questions_file("q.jsonl"), "tiny", task="questions")
+    assert not Path("data/tiny").exists()
+
+
 def test_a_model_that_is_not_on_the_disk_is_noted() -> None:
     new = write_config(sums_file(), model="nosuch/model")
     assert new.notes == (
