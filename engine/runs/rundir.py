@@ -281,6 +281,12 @@ class RunDirGuard:
         self._status = os.fstat(self._descriptor)
         self._missing_since: float | None = None
 
+    @property
+    def held(self) -> RunDir:
+        """The run by its open folder: what is written there never gets into another run, even one
+        that takes its name between a look and the write."""
+        return RunDir(Path(f"/proc/self/fd/{self._descriptor}"))
+
     def is_gone(self) -> bool:
         """True after it has been missing for 2 s, or at once if another run has replaced it."""
         try:

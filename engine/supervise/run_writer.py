@@ -11,7 +11,7 @@ from typing import Any
 from engine.base import jsonl
 from engine.history.train_log import Step
 from engine.runs.events import event_record
-from engine.runs.rundir import Attempt, RunDir
+from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.supervise.queue_log import log_path
 
@@ -26,23 +26,24 @@ class RunWriter:
     does the state on disk, which can be overwritten in place.
     """
 
-    def __init__(self, run: RunDir, attempt: Attempt) -> None:
-        self._run = run
+    def __init__(self, run: RunDir, attempt: int, held: RunDir | None = None) -> None:
+        """``held``: the run by its open folder (``RunDirGuard``); its files are written there."""
+        self._run, self._held = run, held or run
         self._lines: dict[Path, deque[dict[str, Any]]] = {
-            run.events: deque(),
-            run.train_log: deque(),
+            self._held.events: deque(),
+            self._held.train_log: deque(),
             log_path(run.path.parent): deque(),
         }
         self._samples: deque[dict[str, Any]] = deque(maxlen=_MAX_SAMPLES)
-        self._system = attempt.system
+        self._system = self._held.attempt(attempt).system
         self._state: RunState | None = None
         self.trouble: str | None = None
 
     def event(self, name: str, **details: Any) -> None:
-        self._lines[self._run.events].append(event_record(name, **details))
+        self._lines[self._held.events].append(event_record(name, **details))
 
     def step(self, step: Step) -> None:
-        self._lines[self._run.train_log].append(step.to_json())
+        self._lines[self._held.train_log].append(step.to_json())
 
     def sample(self, record: dict[str, Any]) -> None:
         self._samples.append(record)
@@ -89,7 +90,7 @@ class RunWriter:
             return True
         is_final = all_written and self._state.has_ended
         try:
-            write_state(self._run, self._state if is_final else self._state_with_trouble())
+            write_state(self._held, self._state if is_final else self._state_with_trouble())
         except OSError as error:
             self._note(error)
             return False
@@ -109,10 +110,12 @@ class RunWriter:
         return state.evolve(state="stopping", ended=None) if state.has_ended else state
 
     def _note(self, error: OSError) -> None:
-        self.trouble = f"{error.filename or self._run.path}: {error.strerror}"
+        name = str(error.filename or self._run.path)
+        name = name.replace(str(self._held.path), str(self._run.path), 1)
+        self.trouble = f"{name}: {error.strerror}"
 
     def _write_state_only(self) -> None:
         if self._state is not None:
             reason = f"{self._state.reason or self._state.state}; cannot write {self.trouble}"
             with contextlib.suppress(OSError):
-                write_state(self._run, self._state.evolve(reason=reason))
+                write_state(self._held, self._state.evolve(reason=reason))

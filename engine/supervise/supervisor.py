@@ -90,8 +90,8 @@ class Supervisor:
         self.cwd = Path(manifest["cwd"])
         self.supervision = Supervision.from_manifest(manifest)
         self.checkpoints = self.cwd / (manifest.get("checkpoint_dir") or "")
-        self.writer = RunWriter(run, self.attempt)
         self._guard = RunDirGuard(run)
+        self.writer = RunWriter(run, self.attempt.number, self._guard.held)
         self._ask_doctor = ask_doctor
         # A resumed run does not queue again.
         self._ticket = Ticket.from_manifest(manifest) if self.attempt.number == 1 else None

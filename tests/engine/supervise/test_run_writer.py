@@ -10,7 +10,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.history.train_log import Step, read_steps
-from engine.runs.rundir import RunDir
+from engine.runs.rundir import RunDir, RunDirGuard
 from engine.runs.state import RunState, recorded_state
 from engine.supervise.run_writer import RunWriter
 
@@ -23,7 +23,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     if os.geteuid() != 0 or os.system(f"mount -t tmpfs -o size=64k tmpfs {mount}") != 0:
         pytest.skip("mounting a small file system needs root")
     yield mount
-    os.system(f"umount {mount}")
+    os.system(f"umount -l {mount}")
 
 
 def fill(mount: Path) -> Path:
@@ -44,7 +44,7 @@ def step(number: int) -> Step:
 def test_steps_written_during_a_full_disk_come_later_and_in_order(full_disk: Path) -> None:
     run = RunDir(full_disk / "run")
     run.attempt(1).path.mkdir(parents=True)
-    writer = RunWriter(run, run.attempt(1))
+    writer = RunWriter(run, 1, RunDirGuard(run).held)
     writer.step(step(1))
     assert writer.flush()
     ballast = fill(full_disk)
@@ -53,12 +53,31 @@ def test_steps_written_during_a_full_disk_come_later_and_in_order(full_disk: Pat
     writer.state(RunState("running", step=199))
     assert not writer.flush()
     assert "No space left" in (writer.trouble or "")
+    assert (writer.trouble or "").startswith(str(run.path)), "the path that a user knows"
     ballast.unlink()
     assert writer.flush()
     assert [s.step for s in read_steps(run.train_log)] == list(range(1, 200))
     state = recorded_state(run)
     assert state is not None
     assert state.step == 199
+
+
+def test_another_run_of_the_name_gets_nothing(tmp_path: Path) -> None:
+    run = RunDir(tmp_path / "run")
+    run.attempt(1).path.mkdir(parents=True)
+    writer = RunWriter(run, 1, RunDirGuard(run).held)
+    moved = RunDir(run.path.rename(tmp_path / "moved"))
+    run.attempt(1).path.mkdir(parents=True)
+    writer.step(step(1))
+    writer.event("start")
+    writer.sample({"cpu": 1})
+    writer.state(RunState("running", step=1))
+    assert writer.flush()
+    assert [path for path in run.path.rglob("*") if path.is_file()] == []
+    assert [s.step for s in read_steps(moved.train_log)] == [1]
+    assert moved.events.exists() and moved.attempt(1).system.exists()
+    state = recorded_state(moved)
+    assert state is not None and state.step == 1
 
 
 def test_a_line_that_did_not_fit_leaves_no_torn_half(full_disk: Path) -> None:
