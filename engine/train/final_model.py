@@ -16,7 +16,7 @@ from engine.evaluation.export import DTYPES
 
 
 def write_final_model(config: Mapping[str, Any], reached: int | None) -> str:
-    """Write the model, and return a line with its path, or with the reason why there is none.
+    """Write the model. Return one line: its path, or why it was not written.
 
     A missing model does not fail the run. ``config`` is verl's; ``reached`` is the last logged
     step, None if no step was. The caller prints the line: Ray drops what a worker prints shortly
