@@ -97,9 +97,7 @@ class CommandGroup(TyperGroup):
                 config = ctx.params.get("config") or "CONFIG"
                 advice = f"overrides follow a command: grubrics-tui launch {config} {args[0]}"
                 raise UsageError(f"'{shorten(args[0])}' is not a command; {shorten(advice, 160)}")
-            available = commands()
-            aliases = [alias for known in available.values() for alias in known.aliases]
-            raise unknown_name("command", args[0], [*available, *aliases])
+            raise unknown_name("command", args[0], commands())
         return args[0], command, args[1:]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -31,8 +31,6 @@ class Field(Generic[T]):
     aliases: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     """All values that the text can have; without them it can have any."""
-    former_choices: tuple[str, ...] = ()
-    """Former names of choices: accepted, but not offered."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -45,17 +43,11 @@ def field_table(fields: Iterable[Field[T]]) -> dict[str, Field[T]]:
     return {name: field for field in fields for name in field.names}
 
 
-def check_condition(
-    test: Condition,
-    kind: Kind,
-    choices: tuple[str, ...] = (),
-    former_choices: tuple[str, ...] = (),
-) -> None:
+def check_condition(test: Condition, kind: Kind, choices: tuple[str, ...] = ()) -> None:
     """UsageError, naming the character, for a comparison that a field of this kind cannot take."""
     if kind == "text" and test.operator in _ORDERED:
         raise syntax_error(test.at, f"'{test.name}' is text and takes ':', '=' or '!='")
-    accepted = (*choices, *former_choices)
-    if choices and not any(test.value.lower() in choice for choice in accepted):
+    if choices and not any(test.value.lower() in choice for choice in choices):
         close = nearest(test.value.lower(), choices) or ", ".join(choices)
         raise syntax_error(test.value_at, f"unknown {test.name} '{test.value}'; try {close}")
     if kind != "text" and not _IS_VALUE[kind](test.value):

@@ -140,7 +140,7 @@ class RunFilter:
     def _check(self, test: Condition) -> None:
         field = self._fields.get(test.name.lower())
         if field is not None:
-            check_condition(test, field.kind, field.choices, field.former_choices)
+            check_condition(test, field.kind, field.choices)
             return
         if _config_key(test):
             self._check_key(test)

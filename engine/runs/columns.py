@@ -177,7 +177,7 @@ def _texts(text: str | None) -> tuple[str, ...]:
 
 
 def _state_words(run: RunInfo) -> tuple[str, ...]:
-    return (EXTERNAL, FOREIGN) if run.state.state == FOREIGN else (run.state.word,)
+    return (EXTERNAL,) if run.state.state == FOREIGN else (run.state.word,)
 
 
 def _health_words(run: RunInfo) -> tuple[str, ...]:
@@ -211,7 +211,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="id", about="run ID", kind="text", value=lambda run: (run.id,),
            key="id", to_json=lambda run: run.id),
     Column(name="state", about="running, failed, stopped, ...", kind="text",
-           value=_state_words, choices=_STATES, former_choices=(FOREIGN,),
+           value=_state_words, choices=_STATES,
            key="state", to_json=lambda run: run.state.state),
     Column(name="reason", about="why it is in that state", kind="text",
            value=lambda run: _texts(run.state.reason),

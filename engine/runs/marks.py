@@ -22,8 +22,8 @@ from engine.runs.rundir import (
     RunDir,
 )
 
-_SUPERVISORS = (b"engine.supervise.supervisor", b"engine.runs.supervisor")
-"""The command of a supervisor, and its former name: such a run may still be training."""
+_SUPERVISOR = b"engine.supervise.supervisor"
+"""The command of a supervisor."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def supervises(pid: int, run: RunDir) -> bool:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return any(name in words for name in _SUPERVISORS) and any(
+    return _SUPERVISOR in words and any(
         _is_same_folder(Path(os.fsdecode(word)), run.path) for word in words if b"/" in word
     )
 

@@ -59,7 +59,6 @@ def read_summary(run: RunDir) -> dict[str, Any]:
         "gpus": state.gpus,
         "attempt_started": state.started,
         "ended": state.ended,
-        "elapsed_s": listed["duration_s"],  # The name before "duration_s".
         "attempts": len(manifest.get("attempts", [])),
         "pids": [process.pid for process in (*_adopted_processes(manifest), *members(run))],
         "parent": manifest.get("parent"),

@@ -65,4 +65,4 @@ def entry(
     answer(value, text, as_json)
 
 
-COMMAND = Command(entry, Task.KEEP, aliases=("log",))
+COMMAND = Command(entry, Task.KEEP)

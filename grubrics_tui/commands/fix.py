@@ -94,4 +94,4 @@ def _chosen(run: RunDir, number: int) -> Remedy | None:
     return fixes[number - 1]
 
 
-COMMAND = Command(fix, Task.DIAGNOSE, aliases=("remedy",))
+COMMAND = Command(fix, Task.DIAGNOSE)

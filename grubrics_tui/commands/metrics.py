@@ -110,4 +110,4 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
             yield f"{clean_text(name)}\t{step}\t{value}"
 
 
-COMMAND = Command(metrics, Task.INSPECT, aliases=("series",))
+COMMAND = Command(metrics, Task.INSPECT)

@@ -42,9 +42,6 @@ def reproduce(
     rescore: Annotated[
         bool, typer.Option("--rescore", help="Rescore a step's recorded rollouts; do not train")
     ] = False,
-    recorded: Annotated[
-        bool, typer.Option("--recorded", hidden=True, help="Former name of --rescore")
-    ] = False,
     step: Annotated[
         int | None,
         typer.Option(
@@ -67,7 +64,7 @@ def reproduce(
 
     original = find_run(runs_root(runs), run)
     require_run_code_trust(original, trust)
-    if rescore or recorded:
+    if rescore:
         _rescore(original, step, dry_run, as_json)
         return
     repro = plan_repro(original, step=step)

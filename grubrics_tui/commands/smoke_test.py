@@ -74,4 +74,4 @@ def smoke_test(
     raise typer.Exit(0 if passed else 1)
 
 
-COMMAND = Command(smoke_test, Task.PREPARE, aliases=("pipeline-check",))
+COMMAND = Command(smoke_test, Task.PREPARE)

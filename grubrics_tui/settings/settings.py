@@ -18,7 +18,6 @@ from grubrics_tui.settings.themes import (
     DARK,
     THEMES,
     Theme,
-    current_name,
     theme_problems,
     unknown_theme,
     user_theme,
@@ -161,8 +160,7 @@ def _default_used(key: Any) -> str:
 
 
 def _theme_problem(values: dict[str, Any]) -> str:
-    """Return why there is no such theme; replace a former name."""
-    values["theme"] = current_name(values["theme"])
+    """Return why there is no such theme."""
     known = [*(theme.name for theme in THEMES), *(values.get("themes") or {})]
     return unknown_theme(values["theme"], known)
 

@@ -162,17 +162,11 @@ THEMES = (DARK, LIGHT, COLOR_BLIND)
 ROLES = tuple(DARK.colors)
 """What a theme gives a color to."""
 _BUILT_IN = {theme.name: theme for theme in THEMES}
-_FORMER_NAMES = {"grubrics-colour-blind": COLOR_BLIND.name}
-
-
-def current_name(name: str) -> str:
-    """Return the present name of a theme, which may be given by a former one."""
-    return _FORMER_NAMES.get(name, name)
 
 
 def user_theme(name: str, declaration: Mapping[str, Any]) -> Theme:
     """Return a theme of the settings: its colors over those of its ``base``."""
-    base = _BUILT_IN[current_name(declaration.get("base", DARK.name))]
+    base = _BUILT_IN[declaration.get("base", DARK.name)]
     colors = {role: color for role, color in declaration.items() if role != "base"}
     return Theme(name, {**base.colors, **colors}, base.dark)
 
@@ -180,7 +174,7 @@ def user_theme(name: str, declaration: Mapping[str, Any]) -> Theme:
 def theme_problems(themes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the themes of the settings that cannot be used, each with the reason."""
     for name, declaration in themes.items():
-        if current_name(name) in _BUILT_IN:
+        if name in _BUILT_IN:
             yield name, f"{name} is a built-in theme; choose another name"
             continue
         if not _NAME.fullmatch(name):
@@ -205,7 +199,7 @@ def theme_problems(themes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[st
 
 def unknown_theme(name: object, known: Collection[str]) -> str:
     """Return why there is no theme of that name; empty if there is one."""
-    if isinstance(name, str) and current_name(name) in known:
+    if isinstance(name, str) and name in known:
         return ""
     close = nearest(str(name), known)
     return f"{name} must be one of {', '.join(known)}" + (

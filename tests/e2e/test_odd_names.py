@@ -53,7 +53,7 @@ def test_invalid_run_names_are_refused_in_one_line(project: Project) -> None:
 
 def test_invalid_names_of_requested_runs_are_refused_in_one_line(project: Project) -> None:
     for name in ("../configs", "$(touch pwned)", "\x1b[31m", "line\nbreak"):
-        for command in ("show", "stop", "resume", "series"):
+        for command in ("show", "stop", "resume", "metrics"):
             done = project.run(command, name)
             assert done.returncode == 2, (command, name)
             assert len(done.stderr.strip().splitlines()) == 1, done.stderr

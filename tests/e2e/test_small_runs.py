@@ -1,4 +1,4 @@
-"""``pipeline-check`` and ``reproduce`` on the tiny world: small runs that really train.
+"""``smoke-test`` and ``reproduce`` on the tiny world: small runs that really train.
 
 ``test_secrets.py`` reproduces a run whose judge refuses the key.
 """
@@ -30,7 +30,7 @@ def project(tiny_world: Project, trained_sft: dict[str, Any]) -> Project:
 
 @pytest.fixture(scope="module")
 def checked(project: Project) -> dict[str, Any]:
-    answer: dict[str, Any] = project.json("pipeline-check", "grpo_tiny", expect=(0, 1))
+    answer: dict[str, Any] = project.json("smoke-test", "grpo_tiny", expect=(0, 1))
     return answer
 
 

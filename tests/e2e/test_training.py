@@ -169,7 +169,7 @@ def test_no_shell_executes_the_odd_names(tiny_world: Project, run: RunDir) -> No
 
 def test_every_step_has_reward_judge_and_timing(tiny_world: Project, run: RunDir) -> None:
     names = ["reward/mean", "reward/std", "judge_api_latency_s", "semaphore_wait_s", "step_time"]
-    series = tiny_world.json("series", run.id, *names)["series"]
+    series = tiny_world.json("metrics", run.id, *names)["series"]
     for name in names:
         steps = [step for step, value in series[name] if step >= 1]
         assert steps == list(range(1, STEPS + 1)), name
@@ -278,7 +278,7 @@ def test_no_process_remains(tiny_world: Project, run: RunDir) -> None:
 
 
 def test_the_log_entry_is_written_from_the_files(tiny_world: Project, run: RunDir) -> None:
-    answer = tiny_world.json("log", run.id, "--append", "--question", "Does it run?")
+    answer = tiny_world.json("entry", run.id, "--append", "--question", "Does it run?")
     text = (tiny_world.path / "docs/experiment-log.md").read_text()
     assert f"### [{answer['id']}]" in text
     assert "Does it run?" in text
@@ -421,7 +421,7 @@ def test_a_killed_run_is_resumed_as_one_history(
     answer = tiny_world.json("resume", run.id, "--wait")
     assert answer["from_step"] in (2, 4, 6)  # However far it came before the signal.
     assert (answer["attempt"], answer["state"]) == (2, "finished")
-    result = tiny_world.json("series", run.id, "reward/mean")["series"]["reward/mean"]
+    result = tiny_world.json("metrics", run.id, "reward/mean")["series"]["reward/mean"]
     assert [step for step, _ in result] == list(range(1, 9))
     assert members(run) == []
 

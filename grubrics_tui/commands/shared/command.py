@@ -30,25 +30,18 @@ class Task(StrEnum):
 
 @dataclass(frozen=True)
 class Command:
-    """``function`` takes the options; the first sentence of its docstring is the summary.
-
-    ``aliases`` are names that work too and that no help lists, such as a former name.
-    """
+    """``function`` takes the options; the first sentence of its docstring is the summary."""
 
     function: Callable[..., None]
     task: Task
-    aliases: tuple[str, ...] = ()
     ends_with_words: bool = False
     """Whether what follows the first argument belongs to it, also what looks like an option."""
 
 
 def find_command(name: str) -> Command | None:
-    """Return the command with this name or alias, None if there is none."""
+    """Return the command with this name, None if there is none."""
     command = _builtin(name) if "_" not in name else None
-    if command is not None:
-        return command
-    available = commands()
-    return available.get(name) or next((c for c in available.values() if name in c.aliases), None)
+    return command or commands().get(name)
 
 
 def commands() -> dict[str, Command]:
@@ -76,11 +69,10 @@ def _plugins(builtin: Mapping[str, Command]) -> Iterator[tuple[str, Command]]:
     from engine.base.plugins import load
     from grubrics_tui.commands.shared.output import say
 
-    used = {name for key, command in builtin.items() for name in (key, *command.aliases)}
     plugins = load("grubrics.commands", Command)
     problems = [*plugins.problems]
     for plugin in plugins.loaded:
-        if plugin.name in used:
+        if plugin.name in builtin:
             problems.append(f"command {plugin.name} of {plugin.source} is skipped: it is built in")
         else:
             yield plugin.name, plugin.value

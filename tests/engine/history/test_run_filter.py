@@ -125,7 +125,7 @@ def test_a_run_that_was_stopped_is_not_among_the_finished_ones(root: Path) -> No
     assert chosen(root, "state:finished") == {"good", "old"}
 
 
-@pytest.mark.parametrize("word", ["external", "foreign", "EXTERN"])
+@pytest.mark.parametrize("word", ["external", "EXTERN"])
 def test_an_external_run_is_found_by_its_state_and_the_former_name_of_it(word: str) -> None:
     external = RunInfo("log", RunState("foreign"), "?", "?", None)
     assert RunFilter(f"state:{word}").by_list(external, 0.0)

@@ -156,7 +156,7 @@ def test_a_module_that_a_stranger_put_into_the_working_folder_counts() -> None:
 EXECUTING: dict[str, Callable[[RunDir], object]] = {
     "resume": resume,
     "plan to resume": resume_plan,
-    "reproduce --recorded": recorded,
+    "reproduce --rescore": recorded,
     "queue": require_startable,
 }
 

@@ -96,8 +96,8 @@ COMMANDS: dict[str, list[list[str]]] = {
     "fix": [["grpo-day", "--dry-run"], [WORDS]],
     "reproduce": [
         ["grpo-day", "--dry-run"],
-        ["grpo-day", "--recorded"],
-        ["grpo-day", "--recorded", "--step", "1"],
+        ["grpo-day", "--rescore"],
+        ["grpo-day", "--rescore", "--step", "1"],
         [WORDS],
     ],
     "smoke-test": [["small", "--dry-run"], [WORDS, "--dry-run"]],
@@ -276,12 +276,12 @@ def test_what_another_trainer_wrote_is_printed_as_text(world: None, shell: Shell
     for kind, path in external_logs().items():
         for options in ([], ["--json"]):
             shell.run("watch", str(path), "--as", kind, *options)
-            shell.run("series", str(path), *options)
-            shell.run("series", str(path), MARKUP, ALL, *options)
+            shell.run("metrics", str(path), *options)
+            shell.run("metrics", str(path), MARKUP, ALL, *options)
 
 
 def test_markup_is_printed_as_it_stands(world: None, shell: Shell) -> None:
     assert MARKUP in shell.run("note", "grpo-day")
     assert "[red]no color[/red]" in shell.run("show", "grpo-day")
     assert "[red]no color[/red]" in shell.run("rollouts", "grpo-day")
-    assert MARKUP in shell.run("series", "grpo-day")
+    assert MARKUP in shell.run("metrics", "grpo-day")

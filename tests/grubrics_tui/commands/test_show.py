@@ -82,7 +82,7 @@ def test_a_resumed_run_began_when_its_first_attempt_did(run: SampleRun, runs: Pa
 def test_json_keeps_the_values_as_they_are(run: SampleRun, runs: Path) -> None:
     run.say("finished", started=1e9, ended=1e9 + 60, ran_before=40)
     found = json.loads(told("show", "grpo-night", "--json", runs=runs))
-    assert (found["started"], found["ended"], found["elapsed_s"]) == (1e9, 1e9 + 60, 100)
+    assert (found["started"], found["ended"], found["duration_s"]) == (1e9, 1e9 + 60, 100)
     assert found["signal"] is None
 
 
@@ -131,7 +131,7 @@ def test_the_version_is_printed() -> None:
 def test_the_directory_of_runs_can_be_named_before_the_command(
     run: SampleRun, runs: Path, tmp_path: Path
 ) -> None:
-    for words in (["show", "grpo-night"], ["series", "grpo-night"], ["reap"], ["queue"]):
+    for words in (["show", "grpo-night"], ["metrics", "grpo-night"], ["reap"], ["queue"]):
         before = CliRunner().invoke(app, ["--runs", str(runs), *words])
         after = CliRunner().invoke(app, [*words, "--runs", str(runs)])
         assert (before.exit_code, before.output) == (0, after.output)

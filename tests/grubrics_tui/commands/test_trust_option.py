@@ -35,9 +35,9 @@ def run(tmp_path: Path) -> RunDir:
 
 EXECUTING = {
     "resume": ["resume", "parcel"],
-    "remedy": ["remedy", "parcel"],
+    "fix": ["fix", "parcel"],
     "reproduce": ["reproduce", "parcel"],
-    "reproduce --recorded": ["reproduce", "parcel", "--recorded"],
+    "reproduce --rescore": ["reproduce", "parcel", "--rescore"],
     "judge-test": ["judge-test", "parcel"],
     "check": ["check", "{path}/recipe.yaml"],
     "launch": ["launch", "{path}/recipe.yaml"],
@@ -49,7 +49,7 @@ WRITING = {
     "note": ["note", "parcel", "x"],
     "archive": ["archive", "parcel"],
     "delete": ["delete", "parcel", "--yes"],
-    "log": ["log", "parcel", "--append", "--file", "{path}/../log.md"],
+    "entry": ["entry", "parcel", "--append", "--file", "{path}/../log.md"],
 }
 
 
@@ -94,7 +94,7 @@ def test_with_trust_it_is_done_and_remembered(run: RunDir) -> None:
 
 
 def test_reading_needs_no_trust(run: RunDir) -> None:
-    for words in (["show", "parcel"], ["runs"], ["tag", "parcel"], ["log", "parcel"]):
+    for words in (["show", "parcel"], ["runs"], ["tag", "parcel"], ["entry", "parcel"]):
         assert invoke(run, words)[0] == 0
 
 

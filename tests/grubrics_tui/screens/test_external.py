@@ -141,12 +141,12 @@ def test_watch_without_a_terminal_prints_a_step_a_line(log: Path) -> None:
 
 
 def test_series_reads_what_another_trainer_wrote(log: Path, state_file: Path) -> None:
-    code, lines = answer("series", str(log), "reward/mean", "loss", "--json")
+    code, lines = answer("metrics", str(log), "reward/mean", "loss", "--json")
     found = json.loads(lines[0])["series"]
     assert code == 0
     assert found["reward/mean"][-1] == [10, 1.25]
     assert found["loss"][-1] == [10, 2.5]
-    assert answer("series", str(state_file), "loss")[1] == ["loss\t1\t0.25", "loss\t2\t0.5"]
+    assert answer("metrics", str(state_file), "loss")[1] == ["loss\t1\t0.25", "loss\t2\t0.5"]
 
 
 def test_watch_without_a_terminal_imports_no_textual(log: Path) -> None:

@@ -208,7 +208,7 @@ async def test_the_cursor_reads_the_numbers_of_its_step(run: SampleRun, runs: Pa
 
 
 def test_the_command_prints_the_log(run: SampleRun, runs: Path) -> None:
-    words = ["series", "grpo-night", "reward/mean", "--runs", str(runs), "--json"]
+    words = ["metrics", "grpo-night", "reward/mean", "--runs", str(runs), "--json"]
     answer = json.loads(CliRunner().invoke(app, words).output)
     expected = [[step, numbers["reward/mean"]] for step, numbers in logged(run).items()]
     assert answer["series"]["reward/mean"] == expected

@@ -137,12 +137,6 @@ def test_a_selected_row_is_seen_in_a_terminal_of_256_colors(theme: Theme) -> Non
     assert selected not in behind
 
 
-def test_the_former_name_of_a_theme_works() -> None:
-    written("theme: grubrics-colour-blind\n")
-    loaded = load_settings()
-    assert (loaded.settings.theme, loaded.faults) == ("grubrics-color-blind", ())
-
-
 def test_a_theme_of_the_settings_changes_colors_of_its_base() -> None:
     written("theme: dusk\nthemes: {dusk: {base: grubrics-light, series-1: '#8a3ffc'}}\n")
     loaded = load_settings()
@@ -177,7 +171,7 @@ def test_an_invalid_theme_is_one_line_and_does_not_cost_the_others(
     assert problem in fault
 
 
-@pytest.mark.parametrize("name", ["grubrics-light", "grubrics-colour-blind", "[red]"])
+@pytest.mark.parametrize("name", ["grubrics-light", "[red]"])
 def test_a_theme_needs_a_new_plain_name(name: str) -> None:
     written(json.dumps({"themes": {name: {"error": "#aa0000"}}}))
     loaded = load_settings()
