@@ -7,11 +7,13 @@ import errno
 import io
 import os
 import select
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TextIO
 
 from engine.base.masking import mask_text
 
@@ -96,6 +98,7 @@ def guarded(main: Callable[[], int]) -> int:
     """Run a command's ``main``; an error of its user or disk becomes one line and exit code 2.
 
     A reader that closes the pipe early is no error: exit code 0, or that of ``main`` if it ended.
+    If the terminal is gone, the exit code is 129, as if the hangup had ended the program.
     Characters that the terminal's encoding lacks are replaced.
     """
     for stream in (sys.stdout, sys.stderr):
@@ -124,6 +127,8 @@ def _refusing(main: Callable[[], int]) -> int:
     except RecursionError:
         return _refuse("the input is nested too deeply")
     except OSError as error:
+        if _discard_unread() == signal.SIGHUP:
+            return 128 + signal.SIGHUP
         file = f"{error.filename}: " if error.filename else ""
         # The system's text for a link that is not followed on purpose is "too many levels".
         is_link = error.errno == errno.ELOOP and Path(error.filename or "").is_symlink()
@@ -133,23 +138,34 @@ def _refusing(main: Callable[[], int]) -> int:
         return _refuse(f"text that cannot be read or written here: {error}")
 
 
-def _discard_unread() -> bool:
-    """Drop output whose reader closed the pipe, and return whether there is such output.
+def find_lost_reader(stream: TextIO | None) -> signal.Signals | None:
+    """The signal for an output that nobody can read any more: SIGPIPE, or SIGHUP for a terminal.
+
+    The system sends neither to a program whose parent ignores it, as with ``nohup``.
+    """
+    with suppress(OSError, ValueError, AttributeError):
+        poll = select.poll()
+        poll.register(stream.fileno(), select.POLLOUT)  # type: ignore[union-attr]
+        for _, events in poll.poll(0):
+            if events & select.POLLERR:
+                return signal.SIGHUP if events & select.POLLHUP else signal.SIGPIPE
+    return None
+
+
+def _discard_unread() -> signal.Signals | None:
+    """Drop output that nobody can read any more, and return why, if there is such output.
 
     Otherwise Python would flush it at exit, print a traceback, and exit with 120.
     """
-    is_unread = False
+    reasons = []
     for stream in (sys.stdout, sys.stderr):
         # A full disk is reported by Python at exit; a closed stream has nothing to drop.
         with suppress(OSError, ValueError, AttributeError):
-            with suppress(BrokenPipeError):
-                stream.flush()
-            pipe = select.poll()
-            pipe.register(stream.fileno(), select.POLLOUT)
-            if any(event & select.POLLERR for _, event in pipe.poll(0)):
-                is_unread = True
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    return is_unread
+            stream.flush()
+        if (reason := find_lost_reader(stream)) is not None:
+            reasons.append(reason)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return reasons[0] if reasons else None
 
 
 def _failing_package(error: ImportError) -> str | None:

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import re
+import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
@@ -40,6 +44,9 @@ _NEAR = 8
 """Up to this many unchanged cells are cheaper to send than another cursor move."""
 _MANY_STYLES = 50_000
 _UNKNOWN = "\0"
+_LOOK_S, _END_S = 0.5, 1.0
+"""Seconds between two looks for the terminal, and until a program without one ends by force."""
+_HANGUP = 128 + signal.SIGHUP
 
 
 def choose_driver(chosen: type[Driver]) -> type[Driver]:
@@ -60,11 +67,34 @@ class SparingDriver(LinuxDriver):
     ) -> None:
         _write_whole()
         super().__init__(app, debug=debug, mouse=mouse, size=size)
+        self._file: Any = TerminalFile(sys.__stderr__)
         self._diff = TerminalDiff()
         # The thread that reads keys writes too; a signal may come in the middle of a frame.
         self._lock = threading.RLock()
         self._event_loop = asyncio.get_running_loop()
         self._suspended = self._is_due = False
+        self._is_lost = threading.Event()
+        threading.Thread(target=self._watch_terminal, daemon=True).start()
+
+    def _watch_terminal(self) -> None:
+        """End the program soon after its terminal.
+
+        The hangup signal, which would do so, is ignored if a parent did: ``nohup``, ``make``. By
+        force, if the app is busy: it only reads and sends requests, so nothing is left half done.
+        """
+        while os.isatty(self.fileno) and not self._is_lost.wait(_LOOK_S):
+            pass
+        with suppress(RuntimeError):  # The loop has ended already.
+            self._event_loop.call_soon_threadsafe(self._app.exit, None, _HANGUP)
+        time.sleep(_END_S)
+        os._exit(_HANGUP)
+
+    def run_input_thread(self) -> None:
+        """Read keys until the end, or until the terminal refuses to give any."""
+        try:
+            super().run_input_thread()
+        except OSError:
+            self._is_lost.set()
 
     def write(self, data: str) -> None:
         with self._lock:
@@ -106,6 +136,26 @@ def _write_whole() -> None:
         number, encoding, errors = stream.fileno(), stream.encoding, stream.errors
         buffered = open(number, "w", encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115
         sys.__stderr__ = buffered  # type: ignore[misc]
+
+
+class TerminalFile:
+    """The terminal's stream, whose errors are dropped once the terminal is gone.
+
+    Textual's writer would end at the first one, and the program would wait for it for ever.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        assert stream is not None  # Without one, no screen is opened.
+        self._stream = stream
+        self.fileno = stream.fileno
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
 
 
 @dataclass(frozen=True)

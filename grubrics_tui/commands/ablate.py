@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,16 +19,16 @@ from grubrics_tui.commands.shared.options import (
     RunsOption,
     TrustOption,
 )
-from grubrics_tui.commands.shared.output import answer, say
+from grubrics_tui.commands.shared.output import answer, say, wait_for_more
 from grubrics_tui.commands.shared.trust import require_code_trust, trusted_source
 
 if TYPE_CHECKING:
     from engine.ablations.plan import AblationPlan
     from engine.recipe.recipe import Recipe
 
+_POLL_S = 1.0
 SEEDS = 3
 _MOST_NAMED = 3
-_POLL_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def ablate(
     if not dry_run:
         start_runner(plan.folder, root, RunnerSettings(stop=not keep_failing))
         while wait and is_running(plan.folder):
-            time.sleep(_POLL_S)
+            wait_for_more(_POLL_S)
     report = read_report(plan, root)
     entry = append_verdict(file, report, root) if append else None
     lines = [*format_table(report), *format_progress(report)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,13 +15,11 @@ from engine.runs.rundir import RUNS_VARIABLE, RunDir, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.follow import parting
 from grubrics_tui.commands.shared.options import AfterOption, JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import answer, say
+from grubrics_tui.commands.shared.output import answer, say, wait_for_more
 
 if TYPE_CHECKING:
     from engine.pipelines.start import StartPlan
     from engine.pipelines.status import PipelineStatus
-
-_POLL_S = 0.5
 
 
 def pipeline(
@@ -133,7 +130,7 @@ def _followed(run: RunDir, plan: StartPlan, as_json: bool) -> PipelineStatus:
                         say(format_stage(stage), to=out, flush=True)
                 if reached.has_ended:
                     return reached
-                time.sleep(_POLL_S)
+                wait_for_more()
         except KeyboardInterrupt:
             say(f"stopping {run.id} ...", to=out, flush=True)
             stop_run(run)

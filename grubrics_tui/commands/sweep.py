@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from grubrics_tui.commands.shared.evaluation_text import (
     wrapped,
 )
 from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
-from grubrics_tui.commands.shared.output import answer, judge_log_hidden, say
+from grubrics_tui.commands.shared.output import answer, judge_log_hidden, say, wait_for_more
 from grubrics_tui.commands.shared.trust import trusted_source
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from engine.evaluation.sweep import Skipped
     from engine.evaluation.targets import Target
 
-_POLL_S = 2.0
+_POLL_S = 1.0
 _NICENESS = 19
 """While the run trains, the lowest priority: Ray gives its workers 15, and they come first."""
 
@@ -121,7 +120,7 @@ def sweep(
             seen.update(new.keys() or {0})
         if not is_active or (not follow and when != "idle"):
             break
-        time.sleep(_POLL_S)
+        wait_for_more(_POLL_S)
     skipped = [*_left_out(checkpoints.skipped, known), *failed.values()]
     best = _best(results, metric)
     value = {

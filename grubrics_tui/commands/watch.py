@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,16 +18,13 @@ from engine.runs.state import observed_state
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import on_terminal, print_json, say
+from grubrics_tui.commands.shared.output import on_terminal, print_json, say, wait_for_more
 from grubrics_tui.commands.shared.standard_input import STANDARD_INPUT, StandardInput
 
 if TYPE_CHECKING:
     from engine.formats.external_run import ExternalRun, ExternalWatch
     from engine.history.train_log import Step
     from grubrics_tui.model.run_source import Watched
-
-
-_POLL_S = 0.3
 
 
 def watch(
@@ -102,7 +98,8 @@ def _watch_input(as_format: str | None, root: Path, *, on_screen: bool, log: boo
         _open_screen(root, watched=run)
         return
     watched = run.watch()
-    while not source.has_ended.wait(_POLL_S):
+    while not source.has_ended.is_set():
+        wait_for_more()
         _print_steps(watched.poll_steps().steps)
     while (news := watched.poll_steps()).read_share < 1.0:
         _print_steps(news.steps)
@@ -115,7 +112,8 @@ def _wait_for_format(source: StandardInput, as_format: str | None, *, report: bo
 
     if report:
         say("waiting for a known line on stdin (Ctrl-C quits) ...", to=sys.stderr)
-    while not source.has_ended.wait(_POLL_S):
+    while not source.has_ended.is_set():
+        wait_for_more()
         try:
             detect(source.path, as_format)
         except UsageError:
@@ -141,7 +139,7 @@ def _watch_several(
         return
     going = [_printer(id, source, follow) for id, source in zip(ids, sources, strict=True)]
     while going := [print_new for print_new in going if not print_new()]:
-        time.sleep(_POLL_S)
+        wait_for_more()
 
 
 def _printer(id: str, source: Watched, follow: bool) -> Callable[[], bool]:
@@ -216,7 +214,7 @@ def _print_external(path: Path, as_format: str | None, follow: bool) -> None:
         news = watched.poll_steps()
         _print_steps(news.steps)
         if news.read_share == 1.0:
-            time.sleep(_POLL_S)
+            wait_for_more()
 
 
 def _print_run(run: RunDir) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from statistics import median
@@ -13,12 +12,13 @@ from typing import Any
 
 import typer
 
+from engine.base.errors import find_lost_reader
 from engine.history import metrics
 from engine.history.live import RunWatch
 from engine.history.train_log import Step
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, observed_state
-from grubrics_tui.commands.shared.output import answer, say
+from grubrics_tui.commands.shared.output import answer, say, wait_for_more
 from grubrics_tui.commands.shared.run_text import outcome
 from grubrics_tui.text.formats import duration, seconds
 
@@ -57,15 +57,12 @@ def followed(run: RunDir, as_json: bool) -> RunState:
             return observed_state(run)
 
 
-_POLL_S = 0.3
-
-
 @contextmanager
 def parting(run: RunDir) -> Iterator[None]:
     """If something ends this command before the run, print that the run keeps running.
 
     The exit code is 143 after SIGTERM, 130 after Ctrl-C, and 141 if the reader of its output closes
-    the pipe: 0 would say that the run finished.
+    the pipe, 129 if its terminal is gone: 0 would say that the run finished.
     """
 
     def leave(number: int, frame: FrameType | None) -> None:
@@ -77,10 +74,12 @@ def parting(run: RunDir) -> Iterator[None]:
     except KeyboardInterrupt as error:
         _say_parting(run)
         raise typer.Exit(128 + signal.SIGINT) from error
-    except BrokenPipeError as error:
-        with suppress(BrokenPipeError):
+    except OSError as error:
+        if (reason := find_lost_reader(sys.stdout)) is None:
+            raise
+        with suppress(OSError):
             _say_parting(run)
-        raise typer.Exit(128 + signal.SIGPIPE) from error
+        raise typer.Exit(128 + reason) from error
     except typer.Exit as error:
         if error.exit_code == 128 + signal.SIGTERM:
             _say_parting(run)
@@ -106,7 +105,7 @@ def updates(run: RunDir) -> Iterator[tuple[RunState, list[Step]]]:
         yield state, steps
         if state.has_ended:
             return
-        time.sleep(_POLL_S)
+        wait_for_more()
 
 
 def follow(run: RunDir, say: Callable[[str], None]) -> RunState:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
 import shutil
+import signal
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from engine.base.errors import find_lost_reader
 from engine.base.masking import mask_data
 from grubrics_tui.text.terminal_text import clean_text
+
+_POLL_S = 0.3
 
 
 def on_terminal() -> bool:
@@ -80,6 +87,14 @@ def print_json(value: dict[str, Any]) -> None:
         if not char.isprintable():
             text = text.replace(char, json.dumps(char)[1:-1])
     print(text, flush=True)
+
+
+def wait_for_more(seconds: float = _POLL_S) -> None:
+    """Wait before what a command follows is read again. OSError if nobody reads its output."""
+    time.sleep(seconds)
+    if (reason := find_lost_reader(sys.stdout)) is not None:
+        number = errno.EPIPE if reason == signal.SIGPIPE else errno.EIO
+        raise OSError(number, os.strerror(number))
 
 
 @contextmanager

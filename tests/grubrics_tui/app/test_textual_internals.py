@@ -85,5 +85,10 @@ def test_textual_chooses_the_driver_that_is_replaced(monkeypatch: pytest.MonkeyP
 
 def test_the_driver_has_the_methods_that_are_overridden() -> None:
     overridden = [name for name in vars(SparingDriver) if not name.startswith("_")]
-    assert overridden == ["write", "suspend_application_mode", "resume_application_mode"]
+    assert overridden == [
+        "run_input_thread",
+        "write",
+        "suspend_application_mode",
+        "resume_application_mode",
+    ]
     assert all(callable(getattr(LinuxDriver, name, None)) for name in overridden)
