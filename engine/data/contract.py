@@ -87,7 +87,11 @@ def write_rows(path: Path, rows: Sequence[Row], facts: FileFacts) -> None:
         for index, row in enumerate(rows)
     ]
     schema = grpo_schema().with_metadata(facts.to_metadata())
-    table = pa.Table.from_pylist(numbered, schema=schema)
+    write_table(path, pa.Table.from_pylist(numbered, schema=schema))
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a table atomically, with the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.part")
     try:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from engine.base import jsonl
+from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from engine.base.follow import last_lines
 from engine.base.values import format_config_value
@@ -15,9 +16,13 @@ from engine.doctor.console import Stopped, never
 from engine.doctor.live import RunFollower
 from engine.findings.categories import find_category
 from engine.findings.finding import Finding, flattened
-from engine.runs.manifest import parent_phrase
+from engine.history.reward_records import Key, RewardRecord, RewardRecords
+from engine.launch.rescore import pick_step, row_key
+from engine.launch.resume import resume_step
+from engine.runs.manifest import parent_phrase, values_of
 from engine.runs.rundir import Attempt, RunDir, check_id
-from engine.runs.state import RunState, describe
+from engine.runs.state import RunState, describe, observed_state
+from engine.runs.trust import UntrustedError
 
 _ABSENT = object()
 
@@ -32,6 +37,7 @@ class Lineage:
         self._parent = _sibling(run, parent.get("run", ""))
         is_compared = self._parent is not None and self._relation != "relaunch"
         self._doctor = RunFollower(self._parent) if is_compared and self._parent else None
+        self._run, self._comparison = run, Comparison()
 
     def describe(
         self, state: RunState, findings: Sequence[Finding], stopped: Stopped = never
@@ -52,8 +58,9 @@ class Lineage:
             return f"{self._phrase}: {effect}"
         if not state.has_ended:
             return f"{self._phrase}: the verdict comes when it ends"
-        attempt = self._parent.attempt(parent_state.attempt)
-        conclusion = verdict(parent_state, parent_findings, state, findings, attempt)
+        if self._comparison == Comparison():  # Neither run changes any more: read once.
+            self._comparison = compare_small(self._parent, self._run)
+        conclusion = verdict(parent_state, parent_findings, state, findings, self._comparison)
         return f"{self._phrase}: {conclusion.text}"
 
 
@@ -86,8 +93,9 @@ def _effect_of_fix(
 
 
 Outcome = Literal[
-    "infrastructure", "kept value", "production config", "passed", "nothing wrong", "undecided"
-]
+    "infrastructure", "kept value", "own code", "production config", "passed", "nothing wrong",
+    "undecided",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -102,10 +110,78 @@ class Verdict:
     @property
     def exit_code(self) -> int:
         """Of the command: 1 if the small run fails too, 3 if there is no verdict, else 0."""
+        if self.outcome == "own code":
+            return 1 if self.shared else 0
         return {"infrastructure": 1, "kept value": 1, "undecided": 3}.get(self.outcome, 0)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a verdict needs to know about a run and its small run besides states and findings.
+
+    ``values`` are those of the small run. ``own_files`` are the run's own code: reward, tools, data
+    set class. ``missed`` says which failing rows the small run did not train on, and ``reduced``
+    how much less it did; both are half a sentence. ``attempt`` is the run's last one, whose samples
+    show which processes held the memory.
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    own_files: tuple[str, ...] = ()
+    missed: str = ""
+    reduced: str = ""
+    is_resumable: bool = False
+    attempt: Attempt | None = None
+
+
+def compare_small(run: RunDir, small: RunDir) -> Comparison:
+    """Compare a run with its small run, which has ended."""
+    manifest = run.read_manifest()
+    own = [*(manifest.get("code") or {}), *(manifest.get("tools") or {})]
+    if data_class := values_of(manifest).get("data.custom_cls.path"):
+        own.append(str(data_class))
+    try:
+        is_resumable = resume_step(run) > 0
+    except (UsageError, UntrustedError):
+        is_resumable = False
+    return Comparison(
+        values_of(small.read_manifest()),
+        tuple(own),
+        _missed_rows(run, small),
+        _reduced_work(run, small),
+        is_resumable,
+        next(reversed(run.attempts()), None),
+    )
+
+
+def _missed_rows(run: RunDir, small: RunDir) -> str:
+    """Which rows failed in the run and were not scored in the small one; empty if none."""
+    picked = pick_step(run)
+    if picked is None or not picked.failing:
+        return ""
+    trained = {row_key(record) for records in _rewards(small) for record in records.values()}
+    missed = {row_key(record) for record in picked.failing} - trained
+    if not missed:
+        return ""
+    return f"{count_of(len(missed), 'row')} of step {picked.step}, {picked.why}"
+
+
+def _reduced_work(run: RunDir, small: RunDir) -> str:
+    """``20 of 320 scored rollouts and 5 of 40 steps``; empty where the small run did no less."""
+    rollouts = [sum(len(records) for records in _rewards(one)) for one in (run, small)]
+    steps = [observed_state(one).step or 0 for one in (run, small)]
+    counted = ((rollouts, "scored rollouts"), (steps, "steps"))
+    return " and ".join(f"{few} of {many} {unit}" for (many, few), unit in counted if few < many)
+
+
+def _rewards(run: RunDir) -> Iterator[Mapping[Key, RewardRecord]]:
+    """The reward records of each training step of the last attempt."""
+    for attempt in run.attempts()[-1:]:
+        records = RewardRecords(attempt.reward)
+        records.poll()
+        yield from (records.at("train", step) for step in records.steps("train"))
 
 
 def verdict(
@@ -113,23 +189,25 @@ def verdict(
     run: Sequence[Finding],
     repro_state: RunState,
     repro: Sequence[Finding],
-    attempt: Attempt | None = None,
+    compared: Comparison = Comparison(),
 ) -> Verdict:
     """Compare a run with its small-scale reproduction.
 
-    A small run that passes clears the infrastructure. One that fails accuses it, unless the shared
-    cause is a config value that the small run did not change. A cause from outside (a judge that
-    was down, a full disk) is over if the small run passes. ``attempt`` is the run's last one, whose
-    samples show which processes held the memory.
+    A small run that passes clears the infrastructure. One that fails accuses it, unless a shared
+    cause is a config value that the small run did not change. An exception in the run's own code is
+    the fault of neither. A cause from outside (a judge that was down, a full disk) is over if the
+    small run passes. A small run that did not see the failing rows does not accuse the config.
     """
     if not repro_state.has_ended or repro_state.word in ("stopped", "lost"):
         text = f"the small run did not finish ({describe(repro_state)}): no verdict"
         return Verdict("undecided", text)
-    run_alerts, repro_alerts = _alerts(run), _alerts(repro)
-    shared = tuple(category for category in repro_alerts if category in run_alerts)
-    others = tuple(category for category in repro_alerts if category not in run_alerts)
+    run_alerts, known = _alerts(run), {alert.category for alert in _alerts_below(run)}
+    families = [tuple(alert.category for alert in _alerts_below([one])) for one in repro]
+    shared = tuple(dict.fromkeys(name for names in families for name in names if name in known))
+    others = tuple(names[0] for names in families if names and not known & {*names})
+    place = _own_place(run, run_alerts, compared.own_files)
     if shared:
-        outcome, text = _shared_verdict(run, repro, shared)
+        outcome, text = _shared_verdict(run, repro, shared, compared)
         return Verdict(outcome, text, shared, others)
     is_healthy = run_state.went_well and not run_alerts
     if not repro_state.went_well or others:
@@ -144,13 +222,35 @@ def verdict(
     if is_healthy:
         return Verdict("nothing wrong", "neither the run nor the small run has alerts")
     problem = ", ".join(run_alerts) or describe(run_state)
-    if (outside := outside_cause(run_state, run_alerts, attempt)) is not None:
-        resumable = "" if run_state.went_well else ". The run can be resumed"
+    if (outside := outside_cause(run_state, run_alerts, compared.attempt)) is not None:
+        is_resumable = compared.is_resumable and not run_state.went_well
         text = (
             f"the small run passes, and the cause of {problem} was {outside}: it is over, or the "
-            f"load of the small run is too low to cause it; the config is not to blame{resumable}"
+            "load of the small run is too low to cause it; the config is not to blame"
+            f"{'. The run can be resumed' if is_resumable else ''}"
         )
         return Verdict("passed", text)
+    return _passed_verdict(problem, place, compared)
+
+
+def _passed_verdict(problem: str, place: str | None, compared: Comparison) -> Verdict:
+    """Judge a small run that passes where nothing outside explains the failure of the run."""
+    missed = f"the small run did not train on {compared.missed}" if compared.missed else ""
+    less = f"it did {compared.reduced}" if compared.reduced else ""
+    if place is not None:
+        seen = "; ".join(part for part in (missed, less) if part)
+        return Verdict(
+            "own code",
+            f"the small run passes: the problem ({problem}) is in the run's own code, "
+            f"{place}, not in the config and not in the infrastructure"
+            f"{f'. It may need more to occur: {seen}' if seen else ''}",
+        )
+    if missed:
+        return Verdict(
+            "undecided",
+            f"the small run passes, but {missed}: the problem ({problem}) may be in those rows. "
+            "This does not show whether the config causes it",
+        )
     return Verdict(
         "production config",
         f"the small run passes: the problem ({problem}) is in the production config. Restore the "
@@ -159,25 +259,52 @@ def verdict(
 
 
 def _shared_verdict(
-    run: Sequence[Finding], repro: Sequence[Finding], shared: tuple[str, ...]
+    run: Sequence[Finding],
+    repro: Sequence[Finding],
+    shared: tuple[str, ...],
+    compared: Comparison,
 ) -> tuple[Outcome, str]:
-    """Judge runs with the same alerts: an unchanged value is the cause if both name it."""
-    root = shared[0]
-    in_run, in_repro = (
-        named_values(finding for finding in findings if finding.category == root)
-        for findings in (run, repro)
-    )
-    values = {key: value for key, value in in_repro.items() if in_run.get(key, _ABSENT) == value}
+    """Judge runs with the same alerts: an unchanged value is the cause if the run's diagnosis names
+    it for one of them, but not where the first one is an outage."""
     same = f"the small run fails in the same way ({', '.join(shared)})"
+    root = find_category(shared[0])
+    common = [one for one in run if {*shared} & {a.category for a in _alerts_below([one])}]
+    kept = {**compared.values, **named_values(repro)}
+    named = named_values(common) if root.external is None else {}
+    values = {key: value for key, value in named.items() if kept.get(key, _ABSENT) == value}
     if values:
         return "kept value", (
             f"{same}, as expected: it did not change {_settings(values)}, which diagnose names as "
             "the cause. Apply its fix"
         )
+    if (place := _own_place(repro, shared[:1], compared.own_files)) is not None:
+        return "own code", (
+            f"{same}: the cause is the run's own code, {place}, not the config, the engine or the "
+            "size of the run"
+        )
     return "infrastructure", (
-        f"{same}: the cause is infrastructure, here {find_category(root).part}, not the size of "
-        "the run"
+        f"{same}: the cause is infrastructure, here {root.part}, not the size of the run"
     )
+
+
+_PLACE = re.compile(r"""([^\s"'(]+\.py)(?:", line |:)([\w<>]+)""")
+
+
+def _own_place(
+    findings: Iterable[Finding], categories: Sequence[str], own_files: Sequence[str]
+) -> str | None:
+    """``rewards/rw.py:12`` or ``rewards/rw.py:score``: the innermost place of the run's own code in
+    the evidence of the root cause, the first of ``categories``; None for another cause."""
+    names = {*categories[:1]} - {*_MEMORY}
+    roots = [finding for finding in findings if finding.category in names]
+    texts = [proof.text for one in flattened(roots) for proof in one.evidence]
+    for text in texts:
+        # A rollout's evidence quotes its response after the message.
+        for path, line in reversed(_PLACE.findall(text.partition(" | ")[0])):
+            for file in own_files:
+                if f"/{file}".endswith(f"/{path}") or f"/{path}".endswith(f"/{file}"):
+                    return f"{file}:{line}"
+    return None
 
 
 def named_values(findings: Iterable[Finding]) -> dict[str, object]:
@@ -185,10 +312,9 @@ def named_values(findings: Iterable[Finding]) -> dict[str, object]:
 
     Its evidence has the value, and its fix changes it.
     """
-    alerts = flattened(finding for finding in findings if finding.severity.is_alarm)
     return {
         change.key: change.before
-        for alert in alerts
+        for alert in _alerts_below(findings)
         for remedy in alert.remedies
         for change in remedy.changes
         if change.kind == "config"
@@ -206,6 +332,15 @@ def must_fail(values: Mapping[str, object]) -> str:
 
 def _settings(values: Mapping[str, object]) -> str:
     return " and ".join(f"{key}={format_config_value(value)}" for key, value in values.items())
+
+
+def _alerts_below(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The alerts and their consequences, root cause first."""
+    return (
+        finding
+        for finding in flattened(one for one in findings if one.severity.is_alarm)
+        if finding.severity.is_alarm
+    )
 
 
 def _alerts(findings: Sequence[Finding]) -> tuple[str, ...]:

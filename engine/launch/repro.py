@@ -9,27 +9,30 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.data.contract import read_facts, read_rows, write_rows
+from engine.base.parquet import pa
+from engine.data.contract import open_parquet, write_table
 from engine.findings.finding import Change, Finding
 from engine.host.surroundings import edited_complaint
 from engine.launch.launcher import LaunchPlan, Parent, free_name, launch, plan
 from engine.launch.lineage import named_values
 from engine.launch.rerun import recipe_of, require_launch_folder
-from engine.launch.rescore import pick_step
+from engine.launch.rescore import PickedStep, pick_step, row_key
 from engine.launch.shrink import Size, shrink_recipe
 from engine.preflight.checklist import require_launchable
 from engine.recipe.recipe import Recipe
 from engine.recipe.steps import step_plan
 from engine.recipe.unread import read_keys
+from engine.reward.custom import question_of
 from engine.runs.rundir import RunDir
 
 STEPS, BATCH = 5, 4
 FOLDER = Path("checkpoints/repro")
+_CLASS = "data.custom_cls.path"
 
 SHOWN_KEYS = (
     "grubrics.seed", "data.seed", "training.seed", "data.train_files", "data.train_file",
@@ -47,15 +50,6 @@ SHOWN_SECTIONS = (
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The questions of one step, and why that step."""
-
-    step: int
-    why: str
-    questions: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Repro:
     """What a reproduction will launch."""
 
@@ -64,9 +58,13 @@ class Repro:
     reduced: tuple[Change, ...]
     """Its differences from the run."""
     unchanged: Mapping[str, Any]
-    rows: Rows | None
-    """None: the run's own training file, in the order of the same seed."""
+    rows: PickedStep | None
+    """The step whose rows it trains on. None: the run's own file, in the order of the same seed."""
     file: Path | None
+    left_out: str = ""
+    """Which failing rows it cannot train on, and why; half a sentence."""
+    table: pa.Table | None = field(default=None, repr=False, compare=False)
+    """The rows of ``rows``, to be written to ``file``."""
     edited: str | None = None
     """What it cannot take over from the run, because a file was edited since; one line."""
 
@@ -89,6 +87,7 @@ class Repro:
             "shrunk": [change.to_json() for change in self.reduced],
             "kept": dict(self.unchanged),
             "edited": self.edited,
+            "left_out": self.left_out,
             "rows": None
             if rows is None
             else {"step": rows.step, "why": rows.why, "questions": list(rows.questions)},
@@ -102,16 +101,22 @@ def plan_repro(run: RunDir, env: Mapping[str, str] | None = None, step: int | No
     """
     require_launch_folder(run)
     recipe, name = recipe_of(run), free_name(run.path.parent, f"{run.id[:85]}-repro")
-    folder, rows, batch = FOLDER / name, rows_of(run, step), BATCH
-    if rows is not None:
-        count = len(_matching_rows(recipe, rows))
-        rows, batch = (rows, min(BATCH, count)) if count else (None, BATCH)
+    folder, picked = FOLDER / name, pick_step(run, step)
+    table = None if picked is None else _select_rows(recipe, picked)
+    rows = None if table is None else picked
+    batch = BATCH if table is None else min(BATCH, table.num_rows)
+    left_out = ""
+    if picked is not None and table is None and (picked.failing or step is not None):
+        files = recipe.get("data.train_files")
+        where = "a class makes the data" if recipe.get(_CLASS) else f"not found by ID in {files}"
+        left_out = f"the rows of step {picked.step}, {picked.why}: {where}"
     file = folder / "rows.parquet" if rows else None
     size = Size(STEPS, batch, str(folder), name, str(file) if file else None)
     small, changes = shrink_recipe(recipe, size, os.environ if env is None else env)
     planned = plan(small, name, run.path.parent, parent=Parent(run.id, "reproduction"))
     edited = edited_complaint(run.id, run.read_manifest())
-    return Repro(run.id, planned, changes, _unchanged(small, changes), rows, file, edited)
+    kept = _unchanged(small, changes)
+    return Repro(run.id, planned, changes, kept, rows, file, left_out, table, edited)
 
 
 def launch_repro(repro: Repro) -> RunDir:
@@ -130,40 +135,37 @@ def launch_repro(repro: Repro) -> RunDir:
 
 def prepare(repro: Repro) -> LaunchPlan:
     """Write the rows to train on. Returns the plan, with the number of steps that they give."""
-    if repro.file is None or repro.rows is None:
+    if repro.file is None or repro.table is None:
         return repro.plan
-    original = next(change.before for change in repro.reduced if change.key == "data.train_files")
-    first = original[0] if isinstance(original, list) else original
-    facts = read_facts(Path(str(first)))
-    if facts is not None:
-        write_rows(repro.file, _read_rows(original, repro.rows), facts)
+    write_table(repro.file, repro.table)
     steps = step_plan(repro.recipe)
     return replace(repro.plan, total_steps=steps.total if steps else None)
 
 
-def rows_of(run: RunDir, step: int | None = None) -> Rows | None:
-    """The rows of ``step``, else of the first failed step. None if no rewards are recorded."""
-    picked = pick_step(run, step)
-    if picked is None:
+def _select_rows(recipe: Recipe, picked: PickedStep) -> pa.Table | None:
+    """The rows of a step in the recipe's training files, as they are, those that failed first.
+
+    None if the files have none of them, are no parquet files, or are read by a class of the user.
+    The small run must reach every row that failed: there are no more rows than it can train on.
+    """
+    if recipe.get(_CLASS):
         return None
-    questions = dict.fromkeys(record.question_id for record in picked.records)
-    return Rows(picked.step, picked.why, tuple(name for name in questions if name))
-
-
-def _matching_rows(recipe: Recipe, rows: Rows) -> list[dict[str, Any]]:
-    """The rows in the recipe's training files; none if those are missing or not in our format."""
     files = recipe.get("data.train_files")
-    first = files[0] if isinstance(files, list) and files else files
-    try:
-        return _read_rows(files, rows) if first and read_facts(Path(str(first))) else []
-    except (UsageError, KeyError, TypeError):
-        return []
-
-
-def _read_rows(files: Any, rows: Rows) -> list[dict[str, Any]]:
     names = files if isinstance(files, list) else [files]
-    all_rows = (row for name in names for row in read_rows(Path(str(name))))
-    return [row for row in all_rows if row["extra_info"]["question_id"] in rows.questions]
+    try:
+        tables = [open_parquet(Path(str(name))).read() for name in names]
+        table = pa.concat_tables(tables, promote_options="default")
+    except (UsageError, pa.ArrowException):
+        return None
+    columns = [name for name in ("extra_info", "reward_model") if name in table.column_names]
+    places: dict[str, list[int]] = {}
+    for index, row in enumerate(table.select(columns).to_pylist()):
+        truth = (row.get("reward_model") or {}).get("ground_truth")
+        places.setdefault(question_of(row.get("extra_info") or {}) or f"={truth}", []).append(index)
+    keys = dict.fromkeys(row_key(record) for record in (*picked.failing, *picked.records))
+    indices = dict.fromkeys(index for key in keys for index in places.get(key, ()))
+    chosen = table.take([*indices][: STEPS * BATCH]) if indices else None
+    return chosen and chosen.replace_schema_metadata(tables[0].schema.metadata)
 
 
 def _unchanged(recipe: Recipe, changes: Sequence[Change]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -226,11 +226,26 @@ _WHY = {
 
 @dataclass(frozen=True)
 class PickedStep:
-    """A step of the newest attempt, its records, and half a sentence on why this step."""
+    """A step of the newest attempt, its records, and half a sentence on why this step.
+
+    ``failing`` are the records that the failure may come from: those without a reward, or all of a
+    step in which the run failed."""
 
     step: int
     why: str
     records: tuple[RewardRecord, ...]
+    failing: tuple[RewardRecord, ...]
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """The IDs of its rows, those that failed first."""
+        ids = (record.question_id for record in (*self.failing, *self.records))
+        return tuple(dict.fromkeys(filter(None, ids)))
+
+
+def row_key(record: RewardRecord) -> str:
+    """What tells its row from others: the ID or number, else the ground truth, which it records."""
+    return record.question_id or f"={record.line.read().get('ground_truth')}"
 
 
 def pick_step(run: RunDir, wanted: int | None = None) -> PickedStep | None:
@@ -251,16 +266,25 @@ def pick_step(run: RunDir, wanted: int | None = None) -> PickedStep | None:
         raise UsageError(
             f"run '{run.id}': step {wanted} has no recorded rewards. Nearest step: {nearest}"
         )
-    step, why = _failing(run, records, steps) if wanted is None else (wanted, "as requested")
-    return PickedStep(step, why, tuple(records.at("train", step).values()))
+    if wanted is not None:
+        picked = tuple(records.at("train", wanted).values())
+        return PickedStep(wanted, "as requested", picked, _without_reward(picked))
+    return _failing_step(run, records, steps)
 
 
-def _failing(run: RunDir, records: RewardRecords, steps: Sequence[int]) -> tuple[int, str]:
+def _without_reward(records: Iterable[RewardRecord]) -> tuple[RewardRecord, ...]:
+    return tuple(record for record in records if record.error is not None)
+
+
+def _failing_step(run: RunDir, records: RewardRecords, steps: Sequence[int]) -> PickedStep:
     for step in steps:
-        failed = sum(r.error is not None for r in records.at("train", step).values())
-        if failed:
-            return step, f"the first step with failed rewards ({failed})"
+        picked = tuple(records.at("train", step).values())
+        if failed := _without_reward(picked):
+            why = f"the first step with failed rewards ({len(failed)})"
+            return PickedStep(step, why, picked, failed)
     logged = max((logged_step.step for logged_step in read_steps(run.train_log)), default=0)
     if observed_state(run).state == "failed" and steps[-1] > logged:
-        return steps[-1], "the step in which the run failed"
-    return steps[0], "the first step, because none failed"
+        last = tuple(records.at("train", steps[-1]).values())
+        return PickedStep(steps[-1], "the step in which the run failed", last, last)
+    first = tuple(records.at("train", steps[0]).values())
+    return PickedStep(steps[0], "the first step, because none failed", first, ())

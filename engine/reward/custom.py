@@ -76,7 +76,8 @@ def own_record(score: RolloutScore, numbers: Mapping[str, float], truth: Any) ->
 
 def question_of(extra_info: Mapping[str, Any]) -> str:
     """The ID that a row is recorded under; rows of other programs may have only a number."""
-    return str(extra_info.get("question_id", extra_info.get("index", "")))
+    names = (extra_info.get(key) for key in ("question_id", "index"))
+    return next((str(name) for name in names if name is not None), "")
 
 
 def _numbers(result: Mapping[str, Any]) -> dict[str, float]:

@@ -58,7 +58,7 @@ def reproduce(
     Exits with 0 if the small run passes, 1 if it fails, 3 if it was stopped or lost (no verdict).
     """
     from engine.doctor.diagnose import diagnose_run
-    from engine.launch.lineage import must_fail
+    from engine.launch.lineage import compare_small, must_fail
     from engine.launch.lineage import verdict as judge_small_run
     from engine.launch.repro import launch_repro, plan_repro
 
@@ -88,7 +88,7 @@ def reproduce(
         diagnose_run(original),
         observed_state(small),
         diagnose_run(small),
-        next(reversed(original.attempts()), None),
+        compare_small(original, small),
     )
     answer({**value, "verdict": verdict.to_json()}, f"verdict: {verdict.text}", as_json)
     raise typer.Exit(verdict.exit_code)
@@ -101,6 +101,8 @@ def _show_repro(repro: Repro) -> None:
         say(f"  {key}: {value}")
     if repro.rows is None:
         say("rows: the run's training file from the start, with the same seed")
+        if repro.left_out:
+            say(f"left out: {repro.left_out}")
     else:
         count = len(repro.rows.questions)
         say(f"rows: the {count} questions of step {repro.rows.step}, {repro.rows.why}")

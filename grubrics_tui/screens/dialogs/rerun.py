@@ -182,6 +182,8 @@ def _reproduce_question(title: str, run: RunDir, findings: Sequence[Finding]) ->
     rows = "the run's own rows" if repro.rows is None else f"the rows of step {repro.rows.step}"
     lines = [f"Launches a small run on {rows} with the same seed, reward and judge."]
     consequence = "a failure points to infrastructure"
+    if repro.left_out:
+        lines += ["", clean_text(f"Left out: {repro.left_out}")]
     if repro.edited:
         lines += ["", clean_text(repro.edited)]
     if causes := repro.causes(findings):

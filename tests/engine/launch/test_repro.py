@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from engine.base import files, jsonl
@@ -14,7 +17,8 @@ from engine.base.errors import UsageError
 from engine.data.contract import read_rows
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.launch.launcher import manifest, plan
-from engine.launch.repro import launch_repro, plan_repro, prepare, rows_of
+from engine.launch.repro import launch_repro, plan_repro, prepare
+from engine.launch.rescore import pick_step
 from engine.preflight.checklist import require_launchable
 from engine.recipe.frozen import pinned_recipe
 from engine.runs.rundir import RunDir
@@ -41,11 +45,13 @@ def record(step: int, question: str, error: str | None = None) -> dict[str, Any]
     }  # fmt: skip
 
 
-def launched(project: Project, *records: dict[str, Any], state: str = "failed") -> RunDir:
+def launched(
+    project: Project, *records: dict[str, Any], state: str = "failed", values: Sequence[str] = ()
+) -> RunDir:
     """A run that ended, with what it was launched with and what its rewards were."""
     run = RunDir(project.root / "runs" / "sick")
     run.attempt(1).path.mkdir(parents=True)
-    contents = manifest(plan(project.recipe(), "other", project.root / "runs"))
+    contents = manifest(plan(project.recipe("grpo", *values), "other", project.root / "runs"))
     jsonl.write_json(run.manifest, contents)
     files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
     vouch(run)
@@ -57,27 +63,27 @@ def launched(project: Project, *records: dict[str, Any], state: str = "failed") 
 
 def test_the_rows_are_those_of_the_first_step_with_a_failed_reward(project: Project) -> None:
     run = launched(project, record(1, "q1"), record(2, "q2"), record(2, "q3", "timeout"))
-    result = rows_of(run)
+    result = pick_step(run)
     assert result is not None
-    assert (result.step, result.questions) == (2, ("q2", "q3"))
+    assert (result.step, result.questions) == (2, ("q3", "q2"))
     assert "failed rewards (1)" in result.why
 
 
 def test_the_rows_of_a_step_that_was_never_logged_are_those_it_failed_in(project: Project) -> None:
     run = launched(project, record(1, "q1"), record(2, "q2"))
     jsonl.append(run.train_log, {"v": 1, "step": 1, "attempt": 1, "t": 1.0, "metrics": {}})
-    result = rows_of(run)
+    result = pick_step(run)
     assert result is not None and result.step == 2
 
 
 def test_where_nothing_failed_they_are_those_of_the_first_step(project: Project) -> None:
-    result = rows_of(launched(project, record(3, "q1"), record(4, "q2"), state="finished"))
+    result = pick_step(launched(project, record(3, "q1"), record(4, "q2"), state="finished"))
     assert result is not None and result.step == 3
 
 
 def test_the_rows_may_be_those_of_another_step(project: Project) -> None:
     run = launched(project, record(1, "q1"), record(2, "q2", "timeout"))
-    assert plan_repro(run, {}, step=1).rows == rows_of(run, 1)
+    assert plan_repro(run, {}, step=1).rows == pick_step(run, 1)
     with pytest.raises(UsageError, match=r"step 7 has no recorded rewards\. Nearest step: 2"):
         plan_repro(run, {}, step=7)
 
@@ -103,6 +109,46 @@ def test_a_prepared_repro_trains_exactly_these_rows_and_can_be_launched(project:
     assert names == ["q1", "q5"]
     assert repro.recipe.get("data.train_batch_size") == 2
     require_launchable(repro.recipe, project.root / "runs", env={})
+
+
+@pytest.mark.parametrize("known_by", ["index", "ground_truth"])
+def test_rows_of_a_file_of_another_program_are_found_and_kept_as_they_are(
+    project: Project, known_by: str
+) -> None:
+    rows = [
+        {
+            "prompt": [{"role": "user", "content": f"What is {number} + 1?"}],
+            "reward_model": {"ground_truth": f"truth {number}", "style": "rule"},
+            "extra_info": {"index": number if known_by == "index" else None, "shop": f"s{number}"},
+        }
+        for number in range(30)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), project.root / "data/train.parquet")
+    failed = record(6, "17" if known_by == "index" else "", "other")
+    run = launched(project, record(6, "3"), {**failed, "ground_truth": "truth 17"})
+    repro = plan_repro(run, {})
+    prepare(repro)
+    assert repro.file is not None and repro.left_out == ""
+    assert read_rows(repro.file)[0] == rows[17]
+
+
+def test_every_row_that_failed_is_reached(project: Project) -> None:
+    many = [record(1, f"q{number}") for number in range(8)]
+    repro = plan_repro(launched(project, *many, record(1, "q9", "other")), {})
+    prepare(repro)
+    assert repro.file is not None
+    names = [row["extra_info"]["question_id"] for row in read_rows(repro.file)]
+    assert names[0] == "q9" and len(names) <= 20
+
+
+@pytest.mark.parametrize(
+    "override", ["data.custom_cls.path=own.py", "data.train_files=data/gone.parquet"]
+)
+def test_failing_rows_that_cannot_be_used_are_named(project: Project, override: str) -> None:
+    (project.root / "own.py").write_text("")
+    run = launched(project, record(1, "q1"), record(2, "q2", "timeout"), values=[override])
+    repro = plan_repro(run, {})
+    assert repro.rows is None and "step 2" in repro.left_out
 
 
 def test_a_repro_that_is_refused_leaves_nothing_behind(project: Project) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
-from engine.launch.lineage import verdict
+from engine.launch.lineage import Comparison, verdict
 from engine.runs.rundir import Attempt
 from engine.runs.state import RunState
 
@@ -85,6 +85,59 @@ def test_a_config_value_that_the_repro_shares_is_not_an_infrastructure_problem()
     assert "training.learning_rate=3.0" in given.text and "Apply its fix" in given.text
 
 
+def test_a_value_that_any_shared_alert_names_is_the_cause() -> None:
+    both = [*found("loss_nan"), too_fast(30)]
+    assert verdict(FAILED, both, FAILED, both).outcome == "kept value"
+
+
+def test_a_value_that_only_the_run_shows_counts_if_the_small_run_kept_it() -> None:
+    run = [replace(too_fast(30), followed_by=tuple(found("loss_nan")))]
+    kept, lowered = (Comparison({"training.learning_rate": rate}) for rate in (30, 1e-5))
+    assert verdict(FAILED, run, FAILED, found("loss_nan"), kept).outcome == "kept value"
+    assert verdict(FAILED, run, FAILED, found("loss_nan"), lowered).outcome == "infrastructure"
+
+
+OWN = Comparison(own_files=("rewards/rw.py",), reduced="20 of 320 scored rollouts")
+
+
+def raised(place: str) -> list[Finding]:
+    proof = Evidence(f'group a rollout 0: KeyError: no rubric ({place}) | "see other.py:3"')
+    return [replace(one, evidence=(proof,)) for one in found("reward_function_error")]
+
+
+def test_an_exception_in_the_runs_own_file_is_neither_config_nor_infrastructure() -> None:
+    alone = verdict(FAILED, raised("rw.py:6"), DONE, [], OWN)
+    assert (alone.outcome, alone.exit_code) == ("own code", 0)
+    assert "rewards/rw.py:6" in alone.text and "20 of 320 scored rollouts" in alone.text
+    again = verdict(FAILED, raised("rw.py:6"), FAILED, raised("rw.py:6"), OWN)
+    assert (again.outcome, again.exit_code) == ("own code", 1)
+
+
+@pytest.mark.parametrize("place", ["other.py:6", "/lib/verl/utils/rw.py.txt:6", "xrw.py:6"])
+def test_an_exception_elsewhere_does_not_accuse_the_runs_own_file(place: str) -> None:
+    assert verdict(FAILED, raised(place), DONE, [], OWN).outcome == "production config"
+
+
+def test_the_frames_of_a_traceback_name_the_runs_own_file() -> None:
+    proofs = (Evidence("KeyError: 'a'"), Evidence("raised in /w/rewards/rw.py:score"))
+    tools = [replace(one, evidence=proofs) for one in found("tool_calls.raised")]
+    assert verdict(FAILED, tools, DONE, [], OWN).outcome == "own code"
+
+
+def test_a_small_run_that_missed_the_failing_rows_does_not_accuse_the_config() -> None:
+    missed = Comparison(missed="15 rows of step 6, the step in which the run failed")
+    given = verdict(FAILED, found("data_missing_or_schema"), DONE, [], missed)
+    assert (given.outcome, given.exit_code) == ("undecided", 3)
+    assert "15 rows of step 6" in given.text
+
+
+@pytest.mark.parametrize("is_resumable", [True, False])
+def test_only_a_run_with_a_checkpoint_can_be_resumed(is_resumable: bool) -> None:
+    compared = Comparison(is_resumable=is_resumable)
+    text = verdict(FAILED, found("judge_rate_limit"), DONE, [], compared).text
+    assert ("can be resumed" in text) == is_resumable
+
+
 def test_a_value_named_below_its_consequence_also_counts() -> None:
     folded = [
         replace(one, followed_by=(too_fast(),)) for one in found("kl_or_grad_blowup.gradient")
@@ -139,6 +192,6 @@ def test_memory_held_by_others_is_not_the_configs_fault(
     gpu = {"mem_used": 23 * GIB, "mem_total": 24 * GIB, "run_mem": own * GIB}
     sample = {"mem_used": 23 * GIB, "mem_total": 24 * GIB, "run": {"pss": own * GIB}, "gpus": [gpu]}
     jsonl.append(attempt.system, {"v": 1, "t": 1.0, **sample})
-    given = verdict(FAILED, found(id), DONE, [], attempt)
+    given = verdict(FAILED, found(id), DONE, [], Comparison(attempt=attempt))
     assert given.outcome == outcome
     assert ("other processes" in given.text) == (outcome == "passed")
