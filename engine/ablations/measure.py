@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from engine.ablations.plan import AblationPlan, Arm
+from engine.ablations.plan import AblationPlan, Arm, current_run
+from engine.base.errors import unknown_name
 from engine.base.files import version_of
 from engine.evaluation.setup import scoring_of
 from engine.history import metrics
 from engine.history.reward_records import RewardRecord, RewardRecords
-from engine.history.train_log import Step
+from engine.history.train_log import Step, read_steps
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
 from engine.reward.formula import RewardParts, RewardSettings, total_reward
@@ -53,11 +55,14 @@ class Measure:
                 yield step.step, value
 
 
-def find_measure(plan: AblationPlan) -> Measure:
+def find_measure(plan: AblationPlan, metric: str | None = None) -> Measure:
     """The measure of a plan: validation loss, validation reward, or that with the base's weights
     where an arm changes the weights. A reward that leaves a term out is larger or smaller for that
-    alone."""
+    alone. ``metric`` is one of the training log to compare by instead."""
     base = plan.recipe()
+    if metric is not None:
+        lower = "loss" in metric.lower()
+        return Measure(f"{metric} ({'lower' if lower else 'higher'} is better)", metric, lower)
     if not base.kind.has_rollouts:
         return Measure("validation loss", metrics.VALIDATION_LOSS, lower_is_better=True)
     if asks_judge(base) and any(_changes_weights(arm) for arm in plan.arms):
@@ -70,6 +75,15 @@ def find_measure(plan: AblationPlan) -> Measure:
     return Measure("validation reward", metrics.VALIDATION_REWARD)
 
 
+def require_logged(plan: AblationPlan, root: Path, metric: str) -> None:
+    """UsageError with those of the validation if the runs have logged metrics, but not this."""
+    runs = [run for job in plan.jobs() if (run := current_run(job, root)) is not None]
+    logged = {name for run in runs for step in read_steps(run.train_log) for name in step.metrics}
+    if logged and metric not in logged:
+        first = sorted(name for name in logged if name.startswith("val"))
+        raise unknown_name("metric", metric, logged, first=first)
+
+
 def why_incomparable(plan: AblationPlan) -> dict[str, str]:
     """The arms whose answers are scored by something else than the base's, with the reason."""
     base = plan.recipe()
@@ -80,8 +94,8 @@ def why_incomparable(plan: AblationPlan) -> dict[str, str]:
         recipe = plan.recipe(arm.overrides)
         if _scorer_of(recipe) != reference:
             reasons[arm.name] = (
-                "its answers are scored by something else; compare its checkpoints with "
-                "grubrics-tui evaluate"
+                "its answers are scored by something else; compare a metric that both log with "
+                "--metric, or its checkpoints with grubrics-tui evaluate"
             )
     return reasons
 

@@ -18,7 +18,7 @@ from engine.base.errors import UsageError
 from engine.base.files import content_hash
 from engine.data.contract import read_facts
 from engine.data.excerpts import rewrite_prompts, write_with_excerpts
-from engine.recipe.frozen import config_of, pinned_recipe, training_fingerprint
+from engine.recipe.frozen import config_of, is_chosen, pinned_recipe, training_fingerprint
 from engine.recipe.places import DATA_KEYS, data_files
 from engine.recipe.recipe import Recipe, load_recipe, parse_override
 from engine.recipe.scoring import asks_judge
@@ -32,6 +32,7 @@ BASE_FILE = "base.yaml"
 MOST_RUNS = 200
 MOST_TRIES = 3
 CONTRASTIVE = "reward_config.use_contrastive"
+DESCRIPTION = "grubrics.description"
 VALIDATION_KEYS = ("data.val_files", "data.val_file", "data.val_max_samples")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.=+-]{0,39}")
@@ -250,7 +251,8 @@ def make_plan(
     if len(wanted) * seeds > MOST_RUNS:
         raise UsageError(f"{len(wanted)} arms x {seeds} seeds: more than {MOST_RUNS} runs")
     data = [content_hash(path) for path in data_files(base) if path.is_file()]
-    identity = [training_fingerprint(base), data, [*wanted.items()], seeds, steps, stop_worse]
+    values = training_fingerprint(base), _chosen_values(base)
+    identity = [*values, data, [*wanted.items()], seeds, steps, stop_worse]
     text = json.dumps(identity, default=str)
     plan_id = f"{base.name}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
     arms, rewrites = _make_arms(base, wanted, FOLDER / plan_id, allow_equal)
@@ -268,6 +270,30 @@ def make_plan(
     for job in plan.jobs():
         check_id(run_names(job)[-1])
     return plan
+
+
+def _chosen_values(base: Recipe) -> list[tuple[str, Any]]:
+    """The values that somebody set for the base, also those without an effect on the training, such
+    as when to save: the runs of a plan have them. The plan itself sets its steps and folders."""
+    config = config_of(base, Path())
+    left_out = (base.kind.steps_key, base.kind.checkpoint_key, DESCRIPTION)
+    chosen = (key for key, entry in config.items() if is_chosen(entry) and key not in left_out)
+    return [(key, config[key]["value"]) for key in sorted(chosen)]
+
+
+def find_similar(plan: AblationPlan, base: Recipe) -> tuple[str, dict[str, tuple[Any, Any]]] | None:
+    """The newest other plan with the same arms, seeds and steps, and the values in which its base
+    differs from ``base``: its runs are not those of ``plan``."""
+    shape = [(arm.name, arm.wanted) for arm in plan.arms], plan.seeds, plan.steps
+    left_out = (base.kind.steps_key, base.kind.checkpoint_key, DESCRIPTION)
+    for other in list_plans():
+        is_other = other.id != plan.id and other.name == plan.name and other.kind == plan.kind
+        arms = [(arm.name, arm.wanted) for arm in other.arms]
+        if is_other and (arms, other.seeds, other.steps) == shape:
+            with _pinned_base(base) as load:
+                differing = differences(other.recipe(), load(()))
+            return other.id, {key: differing[key] for key in differing if key not in left_out}
+    return None
 
 
 def _make_arms(

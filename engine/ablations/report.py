@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine.ablations.measure import find_measure, why_incomparable
+from engine.ablations.measure import find_measure, require_logged, why_incomparable
 from engine.ablations.plan import BASE, AblationPlan
 from engine.ablations.runner import (
     find_cause,
@@ -18,8 +18,14 @@ from engine.ablations.runner import (
     was_interrupted,
 )
 from engine.ablations.table import ArmRow, KnownRuns, make_table, read_runs
+from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
+
+_SCORED_APART = (
+    "its reward function has other settings than the base's: the metric compares the arms only if "
+    "both compute it alike"
+)
 
 
 @dataclass(frozen=True)
@@ -76,11 +82,12 @@ class AblationReport:
 class ReportReader:
     """Reads the report of an ablation repeatedly, and only what has changed."""
 
-    def __init__(self, plan: AblationPlan, root: Path) -> None:
-        """``root`` is the folder of the runs."""
+    def __init__(self, plan: AblationPlan, root: Path, metric: str | None = None) -> None:
+        """``root`` is the folder of the runs; ``metric`` what to compare instead of the validation
+        reward or loss."""
         self._plan, self._root = plan, root
-        self._measure = find_measure(plan)
-        self._incomparable = why_incomparable(plan)
+        self._measure = find_measure(plan, metric)
+        self._incomparable = why_incomparable(plan) if metric is None else {}
         self._known: KnownRuns = {}
         self._causes: dict[object, str] = {}
 
@@ -109,6 +116,16 @@ class ReportReader:
         return self._causes[key]
 
 
-def read_report(plan: AblationPlan, root: Path) -> AblationReport:
-    """The report of a written plan. ``root`` is the folder of the runs."""
-    return ReportReader(plan, root).read()
+def read_report(plan: AblationPlan, root: Path, metric: str | None = None) -> AblationReport:
+    """The report of a written plan, as ``ReportReader`` reads it."""
+    if metric is None:
+        return ReportReader(plan, root).read()
+    if plan.stop_worse:
+        raise UsageError(f"{plan.id} gives up arms by its own metric (--stop-worse): no --metric")
+    require_logged(plan, root, metric)
+    report = ReportReader(plan, root, metric).read()
+    others = why_incomparable(plan)
+    rows = [
+        replace(row, remark=_SCORED_APART) if row.name in others else row for row in report.rows
+    ]
+    return replace(report, rows=rows)

@@ -57,6 +57,8 @@ class ArmRow:
     """Why no more runs of this arm are started."""
     incomparable: str | None = None
     """Why this arm has no difference from the baseline."""
+    remark: str | None = None
+    """What limits the comparison of this arm."""
 
     @property
     def verdict(self) -> str | None:
@@ -94,6 +96,7 @@ class ArmRow:
             "needed_seeds": self.comparison.needed if self.comparison else None,
             "stopped": self.stopped,
             "incomparable": self.incomparable,
+            "remark": self.remark,
         }
 
 

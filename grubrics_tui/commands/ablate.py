@@ -83,6 +83,13 @@ def ablate(
         bool,
         typer.Option("--stop-worse", help="Give up an arm once it is worse than the base"),
     ] = False,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Metric of the training log to compare by (default: validation reward or loss)",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan or the table; start nothing")
     ] = False,
@@ -108,6 +115,7 @@ def ablate(
     from grubrics_tui.text.ablations import format_progress, format_table
 
     root = runs_root(runs)
+    lines: list[str] = []
     if (folder := _written_plan(base)) is not None:
         given = (overrides, knob, arm, seeds is not None, steps is not None)
         plan = _existing_plan(folder, base, any((*given, allow_equal, stop_worse)))
@@ -122,16 +130,19 @@ def ablate(
         )
         if dry_run and append:
             raise UsageError(f"--append with --dry-run: name an ablation, not '{base}'")
-        plan = _new_plan(base, list(overrides or []), request, root, trust, dry_run, as_json)
+        plan, lines = _new_plan(base, list(overrides or []), request, root, trust, dry_run, as_json)
         if dry_run:
             return
     if append and not wait:
-        require_ended(read_report(plan, root))
+        require_ended(read_report(plan, root, metric))
     if not dry_run:
         start_runner(plan.folder, root, RunnerSettings(stop=not keep_failing))
+        # Only now: a reader that closes the pipe (``| head``) must not keep the runs from starting.
+        if lines and not as_json:
+            say("\n".join([*lines, ""]))
         while wait and is_running(plan.folder):
             wait_for_more(_POLL_S)
-    report = read_report(plan, root)
+    report = read_report(plan, root, metric)
     entry = append_verdict(file, report, root) if append else None
     lines = [*format_table(report), *format_progress(report)]
     lines += [f"appended {entry} to {file}"] if entry else []
@@ -178,13 +189,13 @@ def _new_plan(
     trust: bool,
     dry_run: bool,
     as_json: bool,
-) -> AblationPlan:
-    """Plan, show what it costs, and write it, unless ``dry_run``. UsageError without an arm, and if
-    one cannot be launched."""
+) -> tuple[AblationPlan, list[str]]:
+    """Plan and write it, or print it if ``dry_run``. Returns it with the lines that show it and its
+    cost. UsageError without an arm, and if one cannot be launched."""
     from engine.ablations.cost import plan_cost
-    from engine.ablations.plan import arm_recipes, make_plan, read_plan
+    from engine.ablations.plan import arm_recipes, find_similar, make_plan, read_plan
     from engine.ablations.runner import write_plan
-    from grubrics_tui.text.ablations import format_plan
+    from grubrics_tui.text.ablations import format_plan, format_similar
 
     base, _ = trusted_source(source, overrides, root, trust)
     if not request.knobs and not request.arms:
@@ -201,15 +212,14 @@ def _new_plan(
     for recipe in arm_recipes(plan, base):
         require_code_trust(recipe, trust)
     cost = plan_cost(plan, base, root, os.environ)
+    lines = [*format_plan(plan, cost), *format_similar(find_similar(plan, base))]
     if dry_run:
         value = {"ablation": plan.id, "plan": asdict(plan), "cost": cost.to_json()}
-        lines = [*format_plan(plan, cost), "dry run: nothing was written or started"]
-        answer(value, "\n".join(lines), as_json)
-        return plan
-    if not as_json:
-        say("\n".join([*format_plan(plan, cost), ""]))
-    write_plan(plan, base, root)
-    return read_plan(plan.folder)  # It may have been written before.
+        answer(value, "\n".join([*lines, "dry run: nothing was written or started"]), as_json)
+    else:
+        write_plan(plan, base, root)
+        plan = read_plan(plan.folder)  # It may have been written before.
+    return plan, lines
 
 
 def _knobs(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:

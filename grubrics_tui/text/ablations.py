@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.base.counts import count_of
 from engine.base.values import format_config_value
@@ -29,6 +29,19 @@ def format_plan(plan: AblationPlan, cost: Cost) -> Iterator[str]:
     yield from format_cost(cost)
     if note := format_seeds(len(plan.seeds)):
         yield note
+
+
+def format_similar(similar: tuple[str, dict[str, tuple[Any, Any]]] | None) -> Iterator[str]:
+    """Another ablation with the same arms: what it has otherwise, and how to continue that one."""
+    if similar is None:
+        return
+    other, differing = similar
+    changes = ", ".join(
+        f"{key}={format_config_value(before)} instead of {format_config_value(after)}"
+        for key, (before, after) in differing.items()
+    )
+    yield f"not {other}, which has {changes or 'other data or code'}"
+    yield f"to continue {other} instead: grubrics-tui ablate {other}"
 
 
 def format_size(plan: AblationPlan) -> str:
@@ -127,8 +140,7 @@ def arm_remarks(row: ArmRow, planned_steps: int) -> Iterator[str]:
     """What a reader of the row must know beside its numbers."""
     if row.stopped:
         yield row.stopped
-    if row.incomparable:
-        yield row.incomparable
+    yield from (text for text in (row.incomparable, row.remark) if text)
     if any(step < planned_steps for step in row.steps):
         steps = ", ".join(map(str, dict.fromkeys(row.steps)))
         yield f"compared at step {steps} of {planned_steps}; the means are of each run's last step"
@@ -140,8 +152,9 @@ def arm_remarks(row: ArmRow, planned_steps: int) -> Iterator[str]:
     if row.comparison and row.comparison.needed:
         yield f"about {row.comparison.needed} seeds would show a difference of this size"
     correlation = row.comparison.correlation if row.comparison else None
-    if correlation is not None and correlation < 0:
-        yield f"pairing by seed does not help here (correlation {correlation:+.2f})"
+    if correlation is not None:
+        effect = "does not help" if correlation < 0 else "helps"
+        yield f"pairing by seed {effect} here (correlation {correlation:+.2f})"
 
 
 def _excludes_0(estimate: Estimate) -> bool:

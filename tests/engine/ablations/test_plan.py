@@ -14,6 +14,7 @@ from engine.ablations.plan import (
     FOLDER,
     MOST_RUNS,
     AblationPlan,
+    find_similar,
     make_plan,
     read_plan,
     run_names,
@@ -91,6 +92,22 @@ def test_other_validation_data_is_another_plan(folder: Path) -> None:
         (folder / "val.parquet").write_text(text)
         ids.append(make_plan(changed, {}, [*A2.items()], 3, 20).id)
     assert ids[0] != ids[1]
+
+
+def test_a_base_with_another_value_is_another_plan_even_if_it_trains_alike() -> None:
+    first = plan()
+    first.write(base())
+    changed = base("trainer.save_freq=7")
+    other = make_plan(changed, {}, [*A2.items()], 3, 20)
+    assert other.id != first.id
+    similar = find_similar(other, changed)
+    assert similar == (first.id, {"trainer.save_freq": (base().get("trainer.save_freq"), 7)})
+    assert find_similar(plan(steps=30), base()) is None
+
+
+def test_what_the_plan_sets_itself_makes_no_other_plan() -> None:
+    changed = base("grubrics.description=other", "trainer.default_local_dir=checkpoints/other")
+    assert make_plan(changed, {}, [*A2.items()], 3, 20).id == plan().id
 
 
 def test_a_written_plan_reads_back_unchanged() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from engine.ablations.plan import AblationPlan, current_run
 from engine.ablations.report import ReportReader, read_report
 from engine.base import jsonl
+from engine.base.errors import UsageError
 from engine.history import metrics
 from engine.runs.rundir import RunDir
 from tests.engine.reports.runs import log_steps
@@ -66,3 +68,34 @@ def test_an_arm_that_fails_alike_is_named_each_time(plan: AblationPlan) -> None:
     assert reasons[0] is not None
     assert reasons[0].startswith("the first 2 seeds failed")
     assert reasons[0] == reasons[1]
+
+
+def test_arms_can_be_compared_by_another_metric_that_they_log(plan: AblationPlan) -> None:
+    name = "val-aux/rows/exact/mean@1"
+    for arm, value in (("base", 0.4), ("lr=1e-3", 0.9)):
+        for seed in plan.seeds:
+            line = {"v": 1, "step": STEPS + 1, "attempt": 1, "t": 0.0}
+            value += 0.01
+            metrics_of_step = {name: value}
+            jsonl.append(run_of(plan, arm, seed).train_log, {**line, "metrics": metrics_of_step})
+    report = read_report(plan, ROOT, name)
+    rows = {row.name: row for row in report.rows}
+    assert name in report.measure and not report.lower_is_better
+    assert rows["lr=1e-3"].mean is not None and rows["lr=1e-3"].mean.mean > 0.9
+    with pytest.raises(UsageError, match="did you mean 'val/reward'"):
+        read_report(plan, ROOT, "val/rewards")
+
+
+def test_arms_with_other_settings_of_the_reward_say_so_beside_that_metric(
+    plan: AblationPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart = {"lr=1e-3": "its answers are scored by something else"}
+    monkeypatch.setattr("engine.ablations.report.why_incomparable", lambda _: apart)
+    rows = {row.name: row for row in read_report(plan, ROOT, "val/reward").rows}
+    assert rows["lr=1e-3"].comparison is not None and rows["lr=1e-3"].remark
+    assert rows["base"].remark is None
+
+
+def test_a_plan_that_gives_up_arms_keeps_its_metric(plan: AblationPlan) -> None:
+    with pytest.raises(UsageError, match="--stop-worse"):
+        read_report(replace(plan, stop_worse=True), ROOT, "val/reward")
