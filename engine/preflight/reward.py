@@ -142,6 +142,8 @@ def _try_function(subject: Subject, function: RewardFunction, limit_s: float) ->
     if trial.is_timed_out:
         return fail(ID, trial.failures[-1][1], longer if limit_s < call_limit_s else None)
     message = _format_trial(function, trial)
+    if function.task is not None and (where := tasks()[function.task].format_machine()):
+        message = f"{message}; {where}"
     if not trial.failures:
         limit = _find_limit(function, samples)
         return warn(ID, f"{message}; {limit}") if limit else _check_copies(function, trial, message)

@@ -116,13 +116,14 @@ class Task(RecordFormat):
     process of its own. ``right_answer`` writes a response that must get the full score, from the
     truth and the extra values. ``is_rate`` says whether all scores are 0 (wrong) or 1 (right) with
     these arguments of the scorer. ``metrics`` names the numbers beside the score that an evaluation
-    shows, each from 0 (wrong) to 1.
+    shows, each from 0 (wrong) to 1. ``format_machine`` says how this machine runs the scorer.
     """
 
     scorer: str
     right_answer: Callable[[str, Mapping[str, str]], str]
     is_rate: Callable[[Mapping[str, Any]], bool] = lambda arguments: False
     metrics: tuple[str, ...] = ()
+    format_machine: Callable[[], str] = lambda: ""
 
     @property
     def module(self) -> str:

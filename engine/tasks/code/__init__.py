@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from engine.tasks.code.sandbox import find_gaps
+from engine.tasks.code.sandbox import find_gaps, format_walls
 from engine.tasks.task import Column, Example, RecordError, Task, Values
 
 _MOST_TESTS = 50
@@ -102,5 +102,6 @@ CODE = Task(
     extra=("tests",),
     right_answer=lambda truth, _: f"```python\n{truth}\n```",
     find_limit=_find_limit,
+    format_machine=format_walls,
     is_rate=lambda arguments: not arguments.get("partial_credit"),
 )
