@@ -2,27 +2,33 @@
 
 Commas, semicolons or tabs separate the cells; an empty cell is no value, and nor is a ``nan`` in a
 table that writes gaps so. A header may come again in the middle, where a resumed run was appended.
+W&B names the columns of a chart's export ``RUN - METRIC``, beside the ends of its band.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 from engine.base import files
 from engine.base.errors import UsageError
 from engine.formats.format import LineFormat, Parser, Sample
-from engine.formats.names import HfNames, Numbering, find_step_name, whole_number, with_rewards
+from engine.formats.names import LoggedNames, Numbering, find_step_name, step_of_total
 from engine.history.train_log import Metrics, Step
 
 _SEPARATORS = (",", ";", "\t")
 _LONGEST_HEADER = 256 * 1024
+_OF_CHART = re.compile(r"(?P<run>.+?) - (?P<metric>\S+?)(?P<end>__MIN|__MAX)?")
 
 
 class CsvFormat(LineFormat):
     key, name = "csv", "CSV with a step column"
     trainers = ("CSV",)
-    reads = "a header with `step`, `global_step`, `iteration` or `epoch`, and a row per step"
+    reads = (
+        "a header with `step`, `global_step`, `iteration` or `epoch`, and a row per step; the "
+        "export of a W&B chart, `RUN - METRIC`"
+    )
     is_general = True
 
     def matches(self, sample: Sample) -> bool:
@@ -50,9 +56,9 @@ class Columns:
         """The columns that a header names; None for any other line."""
         for separator in _SEPARATORS:
             names = _cells(line, separator)
-            step_name = find_step_name(names) if len(names) > 1 else None
+            step_name = find_step_name(tuple(names)) if len(names) > 1 else None
             if step_name is not None:
-                return cls(separator, names, step_name)
+                return cls(separator, _without_run(names, step_name), step_name)
         return None
 
     def step(self, line: bytes) -> tuple[int, dict[str, str]] | None:
@@ -60,11 +66,11 @@ class Columns:
         cells = _cells(line, self._separator)
         if len(cells) != len(self.names):
             return None
-        number = whole_number(cells[self._step])
+        number, _ = step_of_total(cells[self._step])
         others = {
             name: cell
             for index, (name, cell) in enumerate(zip(self.names, cells, strict=True))
-            if index != self._step and cell
+            if index != self._step and cell and name
         }
         return None if number is None else (number, others)
 
@@ -72,7 +78,7 @@ class Columns:
 class CsvParser(Parser):
     def __init__(self, header: bytes) -> None:
         self._columns = Columns.of(header)
-        self._names = HfNames()
+        self._names = LoggedNames()
         self._numbering = Numbering()
         self._seen: dict[str, float | None] = {}
         """The last value of each column."""
@@ -88,7 +94,7 @@ class CsvParser(Parser):
             self._columns = Columns.of(line) or self._columns
             return None
         number, cells = row
-        values = with_rewards(self._without_gaps(self._names.metrics(cells)))
+        values = self._without_gaps(self._names.metrics(cells))
         return self._numbering.step(number, values) if values else None
 
     def _without_gaps(self, values: Metrics) -> Metrics:
@@ -103,6 +109,27 @@ class CsvParser(Parser):
         }
         self._seen.update(values)
         return kept
+
+
+def _without_run(names: list[str], step_name: str) -> list[str]:
+    """The metrics that the columns of a chart's export hold; of several runs, ``METRIC (RUN)``.
+
+    The ends of the band that W&B draws around a smoothed line get no name, and nor does its step.
+    """
+    columns = [_OF_CHART.fullmatch(name) for name in names]
+    metrics = [column for column in columns if column is not None and not column["end"]]
+    if not metrics or columns.count(None) > 1:
+        return names
+    is_one = len({column["run"] for column in metrics}) == 1
+    named = []
+    for name, column in zip(names, columns, strict=True):
+        if column is None:
+            named.append(name)
+        elif column["end"] or column["metric"] in ("_step", "_runtime", "_timestamp"):
+            named.append("")
+        else:
+            named.append(column["metric"] if is_one else f"{column['metric']} ({column['run']})")
+    return named
 
 
 def _cells(line: bytes, separator: str) -> list[str]:

@@ -23,6 +23,7 @@ from engine.formats.pairs import PairsFormat
 from engine.formats.pattern import PatternFormat, is_pattern
 from engine.formats.plugin_format import PluginFormat
 from engine.formats.prime_rl import PrimeRlFormat
+from engine.formats.slime import SlimeFormat
 from engine.formats.slo import SloFormat
 from engine.formats.step_timing import StepTimingFormat
 from engine.formats.tensorboard import TensorBoardFormat
@@ -50,6 +51,7 @@ FORMATS: tuple[Format, ...] = (
     SloFormat(),
     OwnLogFormat(),
     VerlConsoleFormat(),
+    SlimeFormat(),
     HfConsoleFormat(),
     OpenRlhfFormat(),
     TorchtuneFormat(),

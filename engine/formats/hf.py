@@ -15,7 +15,7 @@ import orjson
 
 from engine.base import jsonl
 from engine.formats.format import About, Format, LineFormat, News, Parser, Reader, Sample
-from engine.formats.names import HfNames, Numbering
+from engine.formats.names import LoggedNames, Numbering, step_of_total
 from engine.history.train_log import Step
 
 _DICT = re.compile(rb"\{'[^{}]{1,20000}\}")
@@ -40,7 +40,7 @@ class HfConsoleFormat(LineFormat):
 
     def matches(self, sample: Sample) -> bool:
         return any(
-            _MARKS & _pairs(match[0]).keys()
+            _MARKS & find_pairs(match[0]).keys()
             for line in sample.lines()
             if b"{'" in line
             for match in _DICT.finditer(line)
@@ -55,7 +55,7 @@ class HfConsoleFormat(LineFormat):
 
 class HfConsole(Parser):
     def __init__(self) -> None:
-        self._names = HfNames()
+        self._names = LoggedNames()
         self._numbering = Numbering()
         self._step = 0
         self._bar = self._total = 0
@@ -75,7 +75,7 @@ class HfConsole(Parser):
                 if match.start() > end:
                     self._read_bars(line[end : match.start()])
                 end = match.end()
-                if (step := self._entry(_pairs(match[0]))) is not None:
+                if (step := self._entry(find_pairs(match[0]))) is not None:
                     steps.append(step)
         if end < len(line):
             self._read_bars(line[end:])
@@ -84,20 +84,17 @@ class HfConsole(Parser):
     def _entry(self, pairs: dict[str, Any]) -> Step | None:
         if not _MARKS & pairs.keys():
             return None
-        if self._total:
-            self._about = About(total_steps=self._total)
+        named, total = step_of_total(
+            pairs.get("step", pairs.get("global_step", pairs.get("global_step/max_steps")))
+        )
+        if total or self._total:
+            self._about = About(total_steps=total or self._total)
         if not any(name in pairs for name in _SUMMARIES):
-            self._step = self._next(pairs)
+            # A bar is drawn at most ten times a second: it may be behind, never ahead.
+            self._step = max(self._step + 1, self._bar) if named is None else named
         values = self._names.metrics(pairs)
         values.pop("step", None)
         return self._numbering.step(self._step, values) if values else None
-
-    def _next(self, pairs: dict[str, Any]) -> int:
-        named = str(pairs.get("step", pairs.get("global_step", "")))
-        if named.isdecimal() and len(named) <= 15:
-            return int(named)
-        # A bar is drawn at most ten times a second: it may be behind, never ahead.
-        return max(self._step + 1, self._bar)
 
     def _read_bars(self, text: bytes) -> None:
         """Read the number of steps and the current one from the Trainer's bars."""
@@ -107,7 +104,7 @@ class HfConsole(Parser):
                 self._bar, self._total = step, total
 
 
-def _pairs(text: bytes) -> dict[str, Any]:
+def find_pairs(text: bytes) -> dict[str, Any]:
     """``{'loss': '0.5', 'epoch': 1.0}`` as names and values; NaN may stand bare."""
     try:
         # Most dicts are JSON but for the quotes.
@@ -133,7 +130,11 @@ class HfStateFormat(Format):
 
     def matches(self, sample: Sample) -> bool:
         head, ends = sample.head.lstrip(), sample.head + sample.tail
-        return head.startswith(b"{") and b'"log_history"' in ends and b'"global_step"' in ends
+        if not (head.startswith(b"{") and b'"log_history"' in ends and b'"global_step"' in ends):
+            return False
+        # The last of many JSON lines may hold a history as well.
+        first = jsonl.parse_line(head.partition(b"\n")[0])
+        return first is None or "log_history" in first
 
     def matches_folder(self, folder: Path) -> bool:
         return newest_state(folder) is not None
@@ -164,7 +165,7 @@ class HfState(Reader):
         self._path = path
         self._version: tuple[str, int, int, int] | None = None
         self._entries: list[Any] = []
-        self._names = HfNames()
+        self._names = LoggedNames()
         self._numbering = Numbering()
         self._about = About()
 
@@ -178,11 +179,10 @@ class HfState(Reader):
             self._version = None  # Half written: the next poll finds it complete.
             return News()
         self._about = _about(path, raw)
-        # Two NaNs are not equal, two nulls are.
-        entries = jsonl.finite(raw["log_history"])
-        restarted = bool(self._entries) and entries[:1] != self._entries[:1]
+        entries = raw["log_history"]
+        restarted = bool(self._entries) and jsonl.finite(entries[:1]) != self._entries[:1]
         if restarted:
-            self._entries, self._names, self._numbering = [], HfNames(), Numbering()
+            self._entries, self._names, self._numbering = [], LoggedNames(), Numbering()
         return News(self._new_steps(entries), restarted=restarted)
 
     def about(self) -> About:
@@ -200,12 +200,14 @@ class HfState(Reader):
         return True
 
     def _new_steps(self, entries: list[Any]) -> list[Step]:
+        # Two NaNs are not equal, two nulls are.
+        comparable = jsonl.finite(entries)
         same = 0
-        for before, now in zip(self._entries, entries, strict=False):
+        for before, now in zip(self._entries, comparable, strict=False):
             if before != now:
                 break
             same += 1
-        self._entries = entries
+        self._entries = comparable
         return [step for entry in entries[same:] if (step := self._step(entry)) is not None]
 
     def _step(self, entry: Any) -> Step | None:

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.base import jsonl
-from engine.formats.format import LineFormat, Parser, Sample
-from engine.formats.names import HfNames, Numbering, find_step_name, whole_number, with_rewards
+from engine.formats.format import About, LineFormat, Parser, Sample
+from engine.formats.names import LoggedNames, Numbering, find_step_name, step_of_total
 from engine.history.train_log import Metrics, Step
 
 Record = dict[str, object]
 
 _FIRST_LINES = 50
 _DEEPEST = 3
+_NUMBERS = frozenset({int, float, str})
 
 
 def records(sample: Sample, count: int = 5) -> list[Record]:
@@ -81,10 +82,10 @@ class AnyJsonFormat(LineFormat):
     """Lines of JSON objects that name a step, of no trainer that is known."""
 
     key, name = "jsonl", "JSON lines with a step"
-    trainers = ("JSONL",)
+    trainers = ("ms-swift", "JSONL")
     reads = (
-        "objects with `step`, `global_step`, `iteration` or `epoch`, and numbers; those of an "
-        "object within are named `outer/inner`"
+        "objects with `step`, `global_step`, `iteration` or `epoch`, also as `25/40`, and numbers; "
+        "those of an object within are named `outer/inner`; a null is no value"
     )
     is_general = True
 
@@ -101,27 +102,37 @@ class AnyJsonFormat(LineFormat):
 
 class AnyJson(Parser):
     def __init__(self) -> None:
-        self._names = HfNames()
+        self._names = LoggedNames()
         self._numbering = Numbering()
+        self._about = About()
+
+    def about(self) -> About:
+        return self._about
 
     def feed(self, lines: list[bytes]) -> list[Step]:
         read = [record for line in lines if (record := jsonl.parse_line(line)) is not None]
         return [step for record in read if (step := self.step(record)) is not None]
 
     def step(self, record: Record) -> Step | None:
-        """The step of an object; None where it has no step or no number."""
-        name = find_step_name(record)
-        number = None if name is None else whole_number(record[name])
-        values = {key: value for key, value in _flatten(record) if key != name}
-        metrics = with_rewards(self._names.metrics(values))
-        return self._numbering.step(number, metrics) if number is not None and metrics else None
+        """The step of an object; None where it has no step or no number, and for the whole history
+        that ms-swift writes after its last step."""
+        name = None if "log_history" in record else find_step_name(tuple(record))
+        number, total = step_of_total(record[name]) if name is not None else (None, None)
+        if number is None:
+            return None
+        if total is not None:
+            self._about = About(total_steps=total)
+        values = {key: value for key, value in record.items() if key != name}
+        if not _NUMBERS.issuperset(map(type, values.values())):
+            values = dict(_numbers(values))
+        metrics = self._names.metrics(values)
+        return self._numbering.step(number, metrics) if metrics else None
 
 
-def _flatten(record: Record, prefix: str = "", depth: int = 1) -> Iterator[tuple[str, object]]:
-    """The numbers of an object and of those within it."""
+def _numbers(record: Record, prefix: str = "", depth: int = 1) -> Iterator[tuple[str, object]]:
+    """The numbers of an object and of those within it; a text may be that of a number, or NaN."""
     for name, value in record.items():
-        if isinstance(value, dict):
-            if depth < _DEEPEST:
-                yield from _flatten(value, f"{prefix}{name}/", depth + 1)
-        elif value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-            yield f"{prefix}{name}", value
+        if type(value) in _NUMBERS:
+            yield prefix + name, value
+        elif isinstance(value, dict) and depth < _DEEPEST:
+            yield from _numbers(value, f"{prefix}{name}/", depth + 1)

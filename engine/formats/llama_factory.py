@@ -11,7 +11,7 @@ from pathlib import Path
 from engine.base import jsonl
 from engine.formats.format import About, LineFormat, Parser, Sample
 from engine.formats.json_lines import JsonLines, Record, records
-from engine.formats.names import HfNames
+from engine.formats.names import LoggedNames
 from engine.history.train_log import Metrics
 
 _STEP, _TOTAL = "current_steps", "total_steps"
@@ -38,7 +38,7 @@ class LlamaFactoryLog(JsonLines):
 
     def __init__(self) -> None:
         super().__init__()
-        self._names = HfNames()
+        self._names = LoggedNames()
         self._about = About()
 
     def about(self) -> About:

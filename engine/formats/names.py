@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from statistics import fmean
 from typing import Any
@@ -19,8 +20,12 @@ NUMBER = rb"[-+]?(?:\d[\d.]{0,40}(?:[eE][-+]?\d{1,3})?|nan|inf)"
 _VALIDATION = re.compile(r"val-(?:core|aux)/.+/reward/mean@\d+")
 _LARGEST = 1e100  # as in ``jsonl.number``
 _NUMBERS = frozenset({int, float})
-STEP_NAMES = ("step", "global_step", "_step", "training_step", "iteration", "iter", "epoch")
+STEP_NAMES = (
+    *("step", "global_step", "global_step/max_steps", "_step", "training_step"),
+    *("iteration", "iter", "epoch"),
+)
 """What tables and JSON objects of no known trainer call the step, the likeliest first."""
+_RANKS = {name: rank for rank, name in enumerate(metrics.ALIASES)}
 _REWARD = {metrics.REWARD_MEAN: "mean", metrics.REWARD_MIN: "min", metrics.REWARD_MAX: "max"}
 
 
@@ -50,6 +55,8 @@ def number(value: Any) -> float | None:
 
 def whole_number(value: Any) -> int | None:
     """The number of a step: an integer from 0 on, or the text or float of one; None otherwise."""
+    if type(value) is int:
+        return value if 0 <= value < 2**53 else None
     try:
         exact = number(value)
     except ValueError:
@@ -59,9 +66,18 @@ def whole_number(value: Any) -> int | None:
     return int(exact)
 
 
-def find_step_name(names: Iterable[str]) -> str | None:
+def step_of_total(value: object) -> tuple[int | None, int | None]:
+    """The step and the number of steps: ``25/40`` has both, ``25`` only the first."""
+    if not isinstance(value, str):
+        return whole_number(value), None
+    step, _, total = value.partition("/")
+    return whole_number(step), whole_number(total)
+
+
+@lru_cache(maxsize=4096)
+def find_step_name(names: tuple[str, ...]) -> str | None:
     """The name that means the step, of a table's columns or a record's keys; None without one."""
-    by_meaning = {name.lower().removeprefix("train/"): name for name in reversed([*names])}
+    by_meaning = {name.lower().removeprefix("train/"): name for name in reversed(names)}
     return next((by_meaning[name] for name in STEP_NAMES if name in by_meaning), None)
 
 
@@ -119,32 +135,43 @@ def find_setting(config: Mapping[str, Any], *paths: str) -> Any:
     return None
 
 
-class HfNames:
-    """Names of HF's Trainer and TRL. A run counts as GRPO once it logs a reward."""
+class LoggedNames:
+    """Names of any trainer's log. A run counts as one that learns from rewards once it logs one."""
 
     def __init__(self) -> None:
         self._is_rewarded = False
         self._keys: tuple[str, ...] = ()
         self._names: list[str] = []
+        self._has_scores = False
+        """Whether verl's scores or validations are among the names."""
 
     def metrics(self, values: Mapping[str, object]) -> Metrics:
-        """Canonical names and numbers; what is no number is left out."""
+        """Canonical names and numbers; a NaN is None. A null and what is no number are left out."""
         if (keys := tuple(values)) != self._keys:  # Most steps log what the one before did.
             self._keys, self._names = keys, self._canonical(keys)
+            self._has_scores = any(key.startswith(("critic/", "val-")) for key in keys)
         numbers: Metrics = {}
         for name, value in zip(self._names, values.values(), strict=True):
-            try:
-                numbers[name] = number(value)
-            except ValueError:
-                continue
-        return numbers
+            if type(value) is float:
+                numbers[name] = bounded(value)
+            elif value is not None:
+                with suppress(ValueError):
+                    numbers[name] = number(value)
+        return with_rewards(numbers) if self._has_scores else numbers
 
     def _canonical(self, keys: Sequence[str]) -> list[str]:
         """W&B's callback puts ``train/`` before the names; a name without it means the same."""
         names = [key.removeprefix("train/") for key in keys]
-        self._is_rewarded = self._is_rewarded or "reward" in names
-        table = metrics.HF_REWARDED if self._is_rewarded else metrics.HF
-        return [table.get(name) or clean_name(name) for name in names]
+        self._is_rewarded = self._is_rewarded or not metrics.REWARDS.isdisjoint(names)
+        table = metrics.REWARDED if self._is_rewarded else metrics.SUPERVISED
+        named = [jsonl.line(key) or "" for key in keys]
+        taken: set[str] = set()
+        for index in sorted(range(len(keys)), key=lambda index: _RANKS.get(names[index], -1)):
+            meaning = table.get(names[index]) or clean_name(names[index])
+            if meaning not in taken:  # A second key of the same meaning keeps its own name.
+                named[index] = meaning
+                taken.add(meaning)
+        return named
 
 
 class Numbering:

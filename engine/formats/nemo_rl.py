@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from engine.formats.format import About, LineFormat, Parser, Sample
-from engine.formats.names import NUMBER, HfNames, Numbering, bounded, spoken_name
+from engine.formats.names import NUMBER, LoggedNames, Numbering, spoken_name
 from engine.history.train_log import Metrics, Step
 
 _STEP = re.compile(rb"={10,} Step (\d{1,15})/(\d{1,15}) ={10,}")
@@ -54,7 +54,7 @@ class NemoRl(Parser):
     """A step is said again, with more numbers, when a later part of its lists comes."""
 
     def __init__(self) -> None:
-        self._names = HfNames()
+        self._names = LoggedNames()
         self._numbering = Numbering()
         self._step: int | None = None
         self._values: Metrics = {}
@@ -85,7 +85,7 @@ class NemoRl(Parser):
         if match is None or self._step is None or self._section is None:
             return False
         name = self._section + spoken_name(match[1])
-        self._values[_NAMES.get(name, name)] = bounded(float(match[2]))
+        self._values[_NAMES.get(name, name)] = float(match[2])
         return True
 
     def _make(self) -> Step:

@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 
 from engine.formats.format import LineFormat, Parser, Sample
-from engine.formats.names import HfNames, Numbering, number, whole_number
-from engine.history.train_log import Metrics, Step
+from engine.formats.names import LoggedNames, Numbering, whole_number
+from engine.history.train_log import Step
 
 _BEGIN, _SIDE, _END = (text.encode() for text in ("─ Metrics ─", "│", "╰─"))
 _STEP = "training_step"
@@ -49,7 +49,7 @@ class OpenInstructFormat(LineFormat):
 
 class OpenInstruct(Parser):
     def __init__(self) -> None:
-        self._names = HfNames()
+        self._names = LoggedNames()
         self._numbering = Numbering()
         self._rows: dict[str, str] | None = None
         """The text of each category in the frame that is open."""
@@ -79,17 +79,14 @@ class OpenInstruct(Parser):
         self._rows[self._category] = f"{before} {match[2].decode(errors='replace').strip()}"
 
     def _step(self, rows: dict[str, str]) -> Step | None:
-        values: Metrics = {}
+        texts: dict[str, str] = {}
         for category, row in rows.items():
             for item in row.split("|"):
                 name, _, text = item.strip().rpartition(":")
                 path = name.strip() if category == _OTHER else f"{category}/{name.strip()}"
-                try:
-                    values[_rename(path)] = number(text.strip())
-                except ValueError:
-                    continue
-        step = whole_number(values.pop(_STEP, None))
-        return self._numbering.step(step, self._names.metrics(values)) if step is not None else None
+                texts[_rename(path)] = text.strip()
+        step = whole_number(texts.pop(_STEP, None))
+        return self._numbering.step(step, self._names.metrics(texts)) if step is not None else None
 
 
 def _rename(name: str) -> str:

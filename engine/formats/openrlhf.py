@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 
 from engine.formats.format import About, LineFormat, Parser, Sample
-from engine.formats.names import NUMBER, HfNames, Numbering, number
-from engine.history.train_log import Metrics, Step
+from engine.formats.names import NUMBER, LoggedNames, Numbering
+from engine.history.train_log import Step
 
 _GLOBAL_STEP = re.compile(rb"Global step (\d{1,15}): \{")
 _PAIR = re.compile(rb"'([\w./-]{1,100})': (?:np\.float\d\d\()?(" + NUMBER + rb")(?=[,)}])")
@@ -51,7 +51,7 @@ class OpenRlhfFormat(LineFormat):
 
 class OpenRlhf(Parser):
     def __init__(self) -> None:
-        self._names = HfNames()
+        self._names = LoggedNames()
         self._numbering = Numbering()
         self._about = About()
 
@@ -70,11 +70,6 @@ class OpenRlhf(Parser):
         return None
 
     def _make(self, step: int, pairs: list[tuple[bytes, bytes]]) -> Step | None:
-        values: Metrics = {}
-        for raw, text in pairs:
-            name = raw.decode()
-            try:
-                values[_NAMES.get(name, name)] = number(text)
-            except ValueError:
-                continue
-        return self._numbering.step(step, self._names.metrics(values)) if values else None
+        texts = {_NAMES.get(name, name): text for raw, text in pairs if (name := raw.decode())}
+        values = self._names.metrics(texts)
+        return self._numbering.step(step, values) if values else None

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.formats.format import About, LineFormat, Parser, Sample
-from engine.formats.names import NUMBER, HfNames, Numbering
+from engine.formats.names import NUMBER, LoggedNames, Numbering
 from engine.history.train_log import Step
 
 _STEP = re.compile(
@@ -54,7 +54,7 @@ def _is_step(line: bytes) -> bool:
 
 class Pairs(Parser):
     def __init__(self) -> None:
-        self._names = HfNames()
+        self._names = LoggedNames()
         self._numbering = Numbering()
         self._about = About()
 

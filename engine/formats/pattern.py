@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engine.base.errors import UsageError
 from engine.formats.format import LineFormat, Parser, Sample
-from engine.formats.names import HfNames, Numbering, number
+from engine.formats.names import LoggedNames, Numbering
 from engine.history.train_log import Metrics, Step
 
 _LONGEST = 4096
@@ -49,7 +49,7 @@ class PatternFormat(LineFormat):
 class PatternParser(Parser):
     def __init__(self, pattern: re.Pattern[bytes]) -> None:
         self._pattern = pattern
-        self._names = HfNames()
+        self._names = LoggedNames()
         self._numbering = Numbering()
         self._last = 0
 
@@ -60,16 +60,11 @@ class PatternParser(Parser):
     def _step(self, match: re.Match[bytes]) -> Step | None:
         texts = {name: text for name, text in match.groupdict().items() if text is not None}
         named = texts.pop(_STEP, b"")
-        values: Metrics = self._names.metrics({name: _tidy(text) for name, text in texts.items()})
+        # A greedy group takes the comma or bracket after a number along.
+        values: Metrics = self._names.metrics(
+            {name: text.rstrip(b",;)]}") for name, text in texts.items()}
+        )
         if not values:
             return None
         self._last = int(named) if named.isdigit() and len(named) <= 15 else self._last + 1
         return self._numbering.step(self._last, values)
-
-
-def _tidy(text: bytes) -> object:
-    """A number, also with the comma or bracket that a greedy group took along; else the text."""
-    try:
-        return number(text.rstrip(b",;)]}"))
-    except ValueError:
-        return text

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from engine.formats.format import LineFormat, Parser, Sample
-from engine.formats.names import NUMBER, HfNames, Numbering, bounded, spoken_name
+from engine.formats.names import NUMBER, LoggedNames, Numbering, spoken_name
 from engine.history.train_log import Metrics, Step
 
 _STEP = re.compile(rb"(?:^|[\s\]])Step (\d{1,15}) \| Time: ")
@@ -42,7 +42,7 @@ class PrimeRlFormat(LineFormat):
 
 class PrimeRl(Parser):
     def __init__(self) -> None:
-        self._names = HfNames()
+        self._names = LoggedNames()
         self._numbering = Numbering()
 
     def feed(self, lines: list[bytes]) -> list[Step]:
@@ -57,6 +57,6 @@ class PrimeRl(Parser):
             field = _FIELD.match(part.strip())
             if field is not None:
                 name = spoken_name(field[1] or field[3])
-                values[_NAMES.get(name, name)] = bounded(float(field[2] or field[4]))
+                values[_NAMES.get(name, name)] = float(field[2] or field[4])
         named = self._names.metrics(values)
         return self._numbering.step(int(match[1]), named) if named else None

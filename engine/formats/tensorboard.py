@@ -17,9 +17,9 @@ from typing import NamedTuple
 from engine.base import jsonl
 from engine.base.follow import RESTARTS, FileFollower
 from engine.formats.format import About, Format, News, Reader, Sample
-from engine.formats.names import HfNames, bounded, with_rewards
+from engine.formats.names import LoggedNames
 from engine.formats.protobuf import fields, integer, messages, text
-from engine.history.train_log import Metrics, Step
+from engine.history.train_log import Step
 
 _MARK = "tfevents"
 _LENGTH = struct.Struct("<QI")
@@ -42,7 +42,7 @@ class Scalars(NamedTuple):
 
     step: int
     time: float
-    values: Metrics
+    values: dict[str, float]
 
 
 class TensorBoardFormat(Format):
@@ -74,7 +74,7 @@ class TensorBoardRun(Reader):
     def __init__(self, path: Path) -> None:
         self._path = path
         self._logs: dict[Path, EventLog] = {}
-        self._names = HfNames()
+        self._names = LoggedNames()
         self._highest = -1
         self._attempts: dict[Path, tuple[int, int]] = {}
         """The attempt of each file, and the highest step of those before it."""
@@ -105,7 +105,7 @@ class TensorBoardRun(Reader):
                 values.update(event.values)
             attempt, highest_before = self._attempt(path, number)
             self._highest = max(self._highest, number)
-            metrics = with_rewards(self._names.metrics(values))
+            metrics = self._names.metrics(values)
             is_redone = number <= highest_before
             steps.append(Step(number, attempt, first.time, metrics, is_redone))
         return steps
@@ -198,16 +198,15 @@ def _scalars(record: bytes) -> Scalars | None:
     return Scalars(step, moment or 0.0, values)
 
 
-def _scalar(value: bytes) -> tuple[str, float | None] | None:
+def _scalar(value: bytes) -> tuple[str, float] | None:
     """Tag and number of a value; None for pictures, texts and histograms."""
     number: float | None = None
-    is_scalar = False
     for field, raw in fields(value):
         if field == _SIMPLE_VALUE and isinstance(raw, int):
-            number, is_scalar = struct.unpack("<f", raw.to_bytes(4, "little"))[0], True
+            number = struct.unpack("<f", raw.to_bytes(4, "little"))[0]
         elif field == _TENSOR and isinstance(raw, bytes) and (read := _tensor(raw)) is not None:
-            number, is_scalar = read, True
-    return (text(value, _TAG), None if number is None else bounded(number)) if is_scalar else None
+            number = read
+    return None if number is None else (text(value, _TAG), number)
 
 
 def _tensor(tensor: bytes) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 import os
 import struct
 import zlib
@@ -17,9 +16,9 @@ from engine.base.errors import UsageError
 from engine.base.follow import RESTARTS, FileFollower
 from engine.base.holes import after_hole
 from engine.formats.format import CONSOLE_LINES, About, Format, News, Reader, Sample
-from engine.formats.names import HfNames, Numbering, clean_name, find_setting, with_rewards
+from engine.formats.names import LoggedNames, Numbering, find_setting, whole_number
 from engine.formats.protobuf import fields, integer, messages, text
-from engine.history.train_log import Metrics, Step
+from engine.history.train_log import Step
 
 HEADER = b":W&B\xe1\xbe"
 VERSION = 0
@@ -178,7 +177,7 @@ class WandbRun(Reader):
     def __init__(self, path: Path) -> None:
         self._log = WandbLog(path)
         self._numbering = Numbering()
-        self._hf_names: HfNames | None = None
+        self._names = LoggedNames()
         self._config: dict[str, Any] = {}
         self._about = About()
         self._line = ""
@@ -190,7 +189,7 @@ class WandbRun(Reader):
         records = self._log.records(at_most)
         restarted = self._log.restarts != restarts
         if restarted:
-            self._numbering, self._hf_names = Numbering(), None
+            self._numbering, self._names = Numbering(), LoggedNames()
             self._config, self._about = {}, About()
         for record in records:
             try:
@@ -221,19 +220,11 @@ class WandbRun(Reader):
     def _step(self, history: bytes) -> Step | None:
         values = dict(filter(None, map(_item, messages(history, 1))))
         moment = jsonl.moment(values.get("_timestamp")) or 0.0
-        number = values.get(_HF_STEP, values.get("_step"))
+        number = whole_number(values.pop(_HF_STEP, values.get("_step")))
         plain = {name: value for name, value in values.items() if not name.startswith("_")}
-        if number is None or not math.isfinite(number) or not 0 <= number < 2**53 or not plain:
+        if number is None or not (metrics := self._names.metrics(plain)):
             return None
-        return self._numbering.step(int(number), self._named(plain), moment)
-
-    def _named(self, plain: Metrics) -> Metrics:
-        if _HF_STEP in plain and self._hf_names is None:
-            self._hf_names = HfNames()
-        if self._hf_names is not None:
-            plain.pop(_HF_STEP, None)
-            return self._hf_names.metrics(plain)
-        return with_rewards({clean_name(name): value for name, value in plain.items()})
+        return self._numbering.step(number, metrics, moment)
 
     def _learn(self, run: bytes) -> None:
         for start in messages(run, _RUN_START):
@@ -267,8 +258,8 @@ class WandbRun(Reader):
         return [line.encode() for line in lines]
 
 
-def _item(item: bytes) -> tuple[str, float | None] | None:
-    """A metric of a history record; None for text, tables, media and histograms."""
+def _item(item: bytes) -> tuple[str, float] | None:
+    """A metric of a history record; None for null, text, tables, media and histograms."""
     path: list[str] = []
     value = ""
     for number, raw in fields(item):
@@ -281,9 +272,9 @@ def _item(item: bytes) -> tuple[str, float | None] | None:
                 return None
             value = raw.decode("utf-8", errors="replace")
     parsed = _json(value)
-    if parsed is not None and (isinstance(parsed, bool) or not isinstance(parsed, int | float)):
+    if isinstance(parsed, bool) or not isinstance(parsed, int | float):
         return None
-    return ".".join(path), jsonl.number(parsed)
+    return ".".join(path), parsed
 
 
 def _json(value: str) -> Any:

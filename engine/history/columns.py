@@ -27,7 +27,8 @@ _FIRST_SIZE = 64
 class Column:
     """Values by ascending step, NaN where the run logged null. Appending is cheap; so is reading.
 
-    A step that is repeated, after a resume, replaces its earlier value.
+    A step that is repeated, after a resume, replaces its earlier value; of several records of one
+    step, a NaN does not replace the number of another.
     """
 
     def __init__(self) -> None:
@@ -124,7 +125,7 @@ class Column:
             self._steps = np.insert(self.steps, index, step)
             self._values = np.insert(self.values, index, value)
             self._size += 1
-        else:
+        elif not np.isnan(value):
             self._values[index] = value
 
 

@@ -162,7 +162,24 @@ ALIASES = {
     "completions/clipped_ratio": "response_length/clip_ratio",
     # agent_stable_slo
     "mean_reward": REWARD_MEAN,
+    # slime; its rewards are normalized within their groups, unless they are not
+    "pg_loss": "actor/pg_loss",
+    "ppo_kl": "actor/ppo_kl",
+    "kl_loss": "actor/kl_loss",
+    "entropy_loss": "actor/entropy",
+    "pg_clipfrac": "actor/pg_clipfrac",
+    "rollout/raw_reward": REWARD_MEAN,
+    "rollout/rewards": REWARD_MEAN,
+    "rollout/response_lengths": "response_length/mean",
+    "rollout/response_len/mean": "response_length/mean",
+    "rollout/response_len/min": "response_length/min",
+    "rollout/response_len/max": "response_length/max",
+    "rollout/truncated": "response_length/clip_ratio",
+    "rollout/truncated_ratio": "response_length/clip_ratio",
+    "perf/step_time": STEP_TIME,
+    "perf/tokens_per_gpu_per_sec": THROUGHPUT,
 }
+"""The canonical name of another; of two for one metric, the first counts."""
 
 TRACKED = (
     REWARD_MEAN,
@@ -177,19 +194,25 @@ TRACKED = (
 """What W&B, the console and ``metrics.jsonl`` of a run get beside verl's numbers: the names that
 guides to its logs filter for. ``train_log.jsonl`` has each quantity once, under its own name."""
 
-# What HF's Trainer and TRL call by a name that means another quantity in another trainer.
-HF = {
+REWARDS = frozenset({"reward", "mean_reward", "rollout/raw_reward", "rollout/rewards"})
+"""Names by which a log shows that its run learns from rewards."""
+
+# Names that mean one quantity in a run that learns from labels, and another in one that learns from
+# rewards; in the words of HF's Trainer, TRL and slime.
+SUPERVISED = {
     "loss": TRAIN_LOSS,
     "grad_norm": "train/grad_norm",
     "learning_rate": "train/lr",
     "lr": "train/lr",
+    "lr-pg_0": "train/lr",
     "entropy": "train/entropy",
 }
-HF_REWARDED = {
+REWARDED = {
     "loss": "actor/loss",
     "grad_norm": "actor/grad_norm",
     "learning_rate": "actor/lr",
     "lr": "actor/lr",
+    "lr-pg_0": "actor/lr",
     "entropy": "actor/entropy",
     "kl": "actor/kl_loss",
     "clip_ratio": "actor/pg_clipfrac",

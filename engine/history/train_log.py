@@ -223,13 +223,18 @@ def history(steps: Iterable[Step]) -> list[Step]:
     """One entry per step, in order: of a repeated step, the latest.
 
     Lines of one attempt about the same step are one entry: verl's SFT trainer logs the validation
-    of a step on a separate line.
+    of a step on a separate line. A NaN of one does not replace the number of another.
     """
     latest: dict[int, Step] = {}
     for step in steps:
         before = latest.get(step.step)
         if before is not None and before.attempt == step.attempt:
-            step = replace(step, metrics={**before.metrics, **step.metrics})
+            added = {
+                name: value
+                for name, value in step.metrics.items()
+                if value is not None or name not in before.metrics
+            }
+            step = replace(step, metrics={**before.metrics, **added})
         latest[step.step] = step
     return [latest[number] for number in sorted(latest)]
 

@@ -105,9 +105,10 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of metrics, or their values by step."""
     yield from map(clean_text, answer.get("names", ()))
     for name, points in answer.get("series", {}).items():
+        shown = clean_text(name)
         for step, number in points:
             value = "nan" if number is None else significant(float(number))
-            yield f"{clean_text(name)}\t{step}\t{value}"
+            yield f"{shown}\t{step}\t{value}"
 
 
 COMMAND = Command(metrics, Task.INSPECT)

@@ -154,6 +154,10 @@ BROKEN: dict[str, Callable[[Path], Path]] = {
     "openrlhf": lambda path: write(
         path, *(openrlhf(n, {"policy_loss": loss}) for n, loss in enumerate(losses(), start=1))
     ),
+    "slime": lambda path: write(
+        path,
+        *(f"x - step {n}: {{'train/loss': {loss}}}" for n, loss in enumerate(losses(), start=1)),
+    ),
     "torchtune": lambda path: write(
         path, *(torchtune(n, loss) for n, loss in enumerate(losses(), start=1))
     ),

@@ -47,6 +47,7 @@ CONTENTS = {
     "llama-factory": [json.dumps(FACTORY)],
     "slo": [json.dumps(SLO)],
     "own": [json.dumps(Step(1, 1, 0.0, {"a": 1.0}).to_json())],
+    "slime": ["model.py:665 - step 0: {'train/loss': 0.5, 'train/lr-pg_0': 1e-06}"],
     "openrlhf": ["starting", openrlhf(1, {"policy_loss": 0.5})],
     "torchtune": ["starting", torchtune(1, 0.5)],
     "prime-rl": ["starting", prime_rl(1, "Loss: 0.5000 | LR: 1.00e-06")],

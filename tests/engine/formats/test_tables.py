@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from engine.base.errors import UsageError
 from engine.formats.csv_table import CsvParser
 from engine.formats.detect import detect
-from engine.formats.external_run import read_steps
-from engine.history.train_log import Metrics
+from engine.formats.external_run import open_external, read_steps
+from engine.history.train_log import Metrics, history
 from tests.engine.formats.samples import write
 
 
@@ -48,6 +48,21 @@ def test_a_nan_is_a_gap_in_a_table_that_writes_gaps_so(tmp_path: Path) -> None:
         (1, {"val_loss": 0.5}),
         (2, {"train/loss": 0.75}),
         (3, {"val_loss": 0.25}),
+    ]
+
+
+def test_a_chart_exported_from_wandb_holds_the_metric_of_its_run(tmp_path: Path) -> None:
+    header = '"Step","night - critic/score/mean","night - critic/score/mean__MIN"'
+    path = write(tmp_path / "chart.csv", header, '"1","0.5","0.25"')
+    assert steps(path) == [(1, {"critic/score/mean": 0.5, "reward/mean": 0.5})]
+
+
+def test_a_chart_of_several_runs_says_whose_a_value_is(tmp_path: Path) -> None:
+    header = '"Step","a - b - train/loss","a - b - _step","c - train/loss"'
+    path = write(tmp_path / "chart.csv", header, '"1","0.5","1",""', '"2","0.25","2","4"')
+    assert steps(path) == [
+        (1, {"loss (a - b)": 0.5}),
+        (2, {"loss (a - b)": 0.25, "loss (c)": 4.0}),
     ]
 
 
@@ -101,3 +116,40 @@ def test_a_text_with_some_objects_is_no_file_of_json_lines(tmp_path: Path) -> No
     path = write(tmp_path / "x", *["words"] * 9, json.dumps({"step": 1, "loss": 0.5}))
     with pytest.raises(UsageError, match="no known format"):
         detect(path)
+
+
+NULL = {"step": 2, "loss": None, "reward": "NaN", "kl": float("nan"), "val/loss": None}
+
+
+def test_a_null_is_not_logged_and_a_nan_is(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", json.dumps(NULL))
+    assert steps(path) == [(2, {"reward/mean": None, "actor/kl_loss": None})]
+
+
+def test_a_later_record_of_a_step_adds_to_it(tmp_path: Path) -> None:
+    """As in an export of a history by pandas: a row of a validation has no loss."""
+    rows = [{"step": 1, "loss": 0.5, "val/loss": None}, {"step": 1, "loss": None, "val/loss": 2}]
+    jsonl = write(tmp_path / "x.jsonl", *map(json.dumps, rows))
+    csv = write(tmp_path / "x.csv", "step,loss,val/loss", "1,0.5,nan", "1,nan,2.0", "2,0.25,nan")
+    for path, count in ((jsonl, 1), (csv, 2)):
+        entries = history(read_steps(path))
+        assert len(entries) == count
+        assert entries[0].metrics == {"train/loss": 0.5, "val/loss": 2.0}
+
+
+def test_ms_swift_counts_steps_of_their_total(tmp_path: Path) -> None:
+    """Its last line holds the whole history again."""
+    records = [
+        {"loss": 0.5, "reward": 0.25, "global_step/max_steps": "1/2", "percentage": "50.00%"},
+        {"loss": 0.25, "reward": 0.5, "global_step/max_steps": "2/2", "percentage": "100.00%"},
+        {"best_metric": 0.5, "global_step": 2, "log_history": [{"loss": 0.5, "step": 1}]},
+    ]
+    path = write(tmp_path / "logging.jsonl", *map(json.dumps, records))
+    assert steps(path) == [
+        (1, {"actor/loss": 0.5, "reward/mean": 0.25}),
+        (2, {"actor/loss": 0.25, "reward/mean": 0.5}),
+    ]
+    watch = open_external(path).watch()
+    watch.poll()
+    assert watch.run.format.key == "jsonl"
+    assert watch.about().total_steps == 2

@@ -11,6 +11,7 @@ from engine.formats.nemo_rl import NemoRl
 from engine.formats.open_instruct import OpenInstruct
 from engine.formats.openrlhf import OpenRlhf
 from engine.formats.prime_rl import PrimeRl
+from engine.formats.slime import Slime
 from engine.formats.torchtune import Torchtune
 from engine.history.train_log import Metrics
 from tests.engine.formats.samples import (
@@ -32,6 +33,23 @@ def test_openrlhf_prints_a_dict_per_global_step() -> None:
     values = {"policy_loss": 0.5, "actor_lr": 1e-06, "reward": "np.float64(0.25)", "kl": "nan"}
     assert feed(OpenRlhf(), openrlhf(3, values)) == [
         (3, {"actor/pg_loss": 0.5, "actor/lr": 1e-06, "reward/mean": 0.25, "actor/kl_loss": None})
+    ]
+
+
+def test_slime_trains_on_a_rollout_in_several_updates() -> None:
+    lead = "(MegatronTrainRayActor pid=3) [2026-01-29 07:00:59] model.py:665 - "
+    lines = [
+        f"rollout {rollout}: {{'rollout/raw_reward': 0.5, 'rollout/rewards': 0.0}}"
+        if update is None
+        else f"{lead}step {update}: {{'train/pg_loss': 0.25, 'train/lr-pg_0': 1e-06, "
+        f"'train/step': {update}}}"
+        for rollout, update in ((0, None), (0, 0), (0, 1), (1, None), (1, 2), (1, 3), (2, None))
+    ]
+    reward = {"reward/mean": 0.5, "rollout/rewards": 0.0}
+    update = {"actor/pg_loss": 0.25, "actor/lr": 1e-06}
+    assert feed(Slime(), *lines) == [
+        *((0, reward), (0, update), (1, update)),
+        *((2, reward), (2, update), (3, update), (4, reward)),
     ]
 
 

@@ -60,6 +60,12 @@ def test_the_trainers_own_step_counts_where_its_callback_logs_it(tmp_path: Path)
     assert (step.step, step.metrics) == (50, {"train/loss": 0.5, "val/loss": 0.25})
 
 
+def test_names_mean_what_they_mean_in_other_formats(tmp_path: Path) -> None:
+    row = {"train/reward": 0.5, "train/kl": 0.25, "train/loss": 2.0, "_step": 3}
+    (step,) = WandbRun(log_at(tmp_path, history(**row))).poll(1 << 20).steps
+    assert step.metrics == {"reward/mean": 0.5, "actor/kl_loss": 0.25, "actor/loss": 2.0}
+
+
 def test_text_media_and_flags_are_left_out(tmp_path: Path) -> None:
     row = {"_step": 1, "t": "x", "l": [1], "d": {"a": 1}, "b": True, "n": math.nan, "i": math.inf}
     (step,) = WandbRun(log_at(tmp_path, history(**row))).poll(1 << 20).steps
