@@ -7,7 +7,6 @@ or started again, and an arm whose first two seeds fail with one cause is given 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -220,7 +219,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         try:
             # ``is_running`` of another process holds it for an instant.
-            locks.take(descriptor, folder / LOCK, fcntl.flock, patience_s=_INSTANT_S)
+            locks.take(descriptor, folder / LOCK, _INSTANT_S)
         except BlockingIOError as error:
             raise UsageError(f"{folder}: another process runs this ablation") from error
         yield

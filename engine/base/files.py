@@ -22,6 +22,21 @@ _ATTEMPT = re.compile(r"attempt_\d+")
 _FOLDERS_OF_A_RUN = ("requests", "code", "data")
 _RUN = "manifest.json"
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_TROUBLES = frozenset(
+    {
+        errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EIO, errno.ESTALE,
+        errno.EINTR, errno.EAGAIN, errno.EBUSY, errno.ENOLCK, errno.ETIMEDOUT, errno.EREMOTEIO,
+        errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOLINK, errno.ENODEV,
+    }
+)  # fmt: skip
+
+
+def is_trouble(error: BaseException | None) -> bool:
+    """Whether the system could not answer: nothing is known of the file or the process, and the
+    same call may succeed later. Any other error is an answer, such as that there is no file."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, OSError) and error.errno in _TROUBLES
+    )
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -103,6 +118,36 @@ def write_atomic(path: Path, text: str | Iterable[str], *, is_private: bool = Fa
             with suppress(FileNotFoundError):
                 os.unlink(temporary.name, dir_fd=folder)
             raise
+
+
+def sync_folder(folder: Path, *, with_files: bool = True) -> None:
+    """Have the system write a folder to the disk, after the regular files directly in it that
+    belong to this user. OSError when it cannot."""
+    with _folder_of(folder / "x") as (above, _):
+        descriptor = os.open(".", os.O_RDONLY | _FOLDER, dir_fd=above)
+    try:
+        with os.scandir(descriptor) as entries:
+            found = [entry.name for entry in entries] if with_files else []
+        for name in found:
+            _sync_in(descriptor, name)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_in(folder: int, name: str) -> None:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+            return
+        file = os.open(name, flags, dir_fd=folder)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 @contextmanager
@@ -197,6 +242,16 @@ def _tighten(descriptor: int, readable: int) -> None:
 
 
 @contextmanager
+def closed_on_error(descriptor: int) -> Iterator[None]:
+    """Close an open file if the block raises, so that no trouble leaks descriptors."""
+    try:
+        yield
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+@contextmanager
 def _folder_of(path: Path) -> Iterator[tuple[int, bool]]:
     """The descriptor of the folder of ``path``, and whether it belongs to a run.
 
@@ -221,18 +276,25 @@ def _open_root(folder: Path) -> tuple[int, tuple[str, ...]]:
     for i, part in enumerate(parts):
         if part not in _FOLDERS_OF_A_RUN and not _ATTEMPT.fullmatch(part):
             continue
-        with suppress(OSError):
+        try:
             root = os.open(Path(*parts[:i]), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            if is_trouble(error):
+                raise
+            continue
+        with closed_on_error(root):
             if _holds_run(root):
                 return root, parts[i:]
-            os.close(root)
+        os.close(root)
     return os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), ()
 
 
 def _holds_run(folder: int) -> bool:
     try:
         os.stat(_RUN, dir_fd=folder, follow_symlinks=False)
-    except OSError:
+    except OSError as error:
+        if is_trouble(error):
+            raise
         return False
     return True
 
@@ -256,9 +318,9 @@ def _open_in(folder: int, path: Path, flags: int, mode: int = 0) -> int:
         descriptor = os.open(path.name or ".", flags, mode, dir_fd=folder)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    with closed_on_error(descriptor):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
     return descriptor
 
 

@@ -52,6 +52,7 @@ class OpenFile:
         """Set the offset and remember the bytes before it."""
         self.offset = offset
         start = max(0, offset - _FINGERPRINT)
+        self._fingerprint = b""  # That of another offset would tell of a truncation.
         with suppress(OSError):
             self._fingerprint = os.pread(self.descriptor, offset - start, start)
 
@@ -142,6 +143,8 @@ class FileFollower:
         self.file: OpenFile | None = None
         self.previous: OpenFile | None = None
         self.is_deleted = False
+        self.trouble: OSError | None = None
+        """Why the last poll could not see or read the file; a missing one is no trouble."""
         self.restarts = 0
         """How often the file was truncated, rewritten or replaced."""
         self._start = offset
@@ -151,13 +154,18 @@ class FileFollower:
 
         What cannot be opened, such as a pipe, counts as missing.
         """
+        self.trouble, file = None, self.file
         try:
             descriptor = files.open_descriptor(self.path)
-        except OSError:
-            return self._poll_without_name()
+            with files.closed_on_error(descriptor):
+                is_same = file is not None and os.path.sameopenfile(file.descriptor, descriptor)
+        except OSError as error:
+            if not files.is_trouble(error):
+                return self._poll_without_name()
+            self.trouble = error
+            return "" if file is None else self._poll_open_file(file)
         self.is_deleted = False
-        file = self.file
-        if file is not None and os.path.sameopenfile(file.descriptor, descriptor):
+        if file is not None and is_same:
             os.close(descriptor)
             return self._poll_open_file(file)
         self.previous, self.file = file, OpenFile(descriptor, self._start if file is None else 0)
@@ -209,9 +217,16 @@ class Tail:
         self._follower.poll()
         blocks: list[bytes] = []
         for file in self._files():
-            with suppress(OSError):
+            try:
                 blocks.append(file.block(self._line_ends, at_most))
+            except OSError as error:
+                self._follower.trouble = error
         return b"".join(blocks)
+
+    @property
+    def trouble(self) -> OSError | None:
+        """Why the last poll may have missed lines, which a later one finds; None: it did not."""
+        return self._follower.trouble
 
     def behind(self) -> int:
         """Bytes written that were not read yet, a torn last line included."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import deque
 from collections.abc import Iterator
 
 _SMALLEST = 16 << 20
@@ -69,7 +70,7 @@ def numbered_lines(descriptor: int, start: int = 0) -> Iterator[tuple[int, bytes
             yield offset, joined
             offset, parts = offset + len(joined), []
         parts.append(torn)
-        size = sum(map(len, parts))
+        size = len(torn) if lines else size + len(torn)
         if size >= _LONGEST_LINE:
             yield offset, b"".join(parts)
             offset, parts, size = offset + size, [], 0
@@ -78,16 +79,27 @@ def numbered_lines(descriptor: int, start: int = 0) -> Iterator[tuple[int, bytes
 
 
 def lines_backwards(descriptor: int) -> Iterator[bytes]:
-    """The lines of a file without their ends, last one first. Holes are skipped."""
-    torn = b""
+    """The lines of a file without their ends, last one first. Holes are skipped.
+
+    Of a line of more than 64 MiB only the end comes.
+    """
+    parts, size = deque[bytes](), 0
     end = before_hole(descriptor, os.fstat(descriptor).st_size)
     while end:
         start = max(0, end - _BACKWARDS_CHUNK)
         block = os.pread(descriptor, end - start, start)
         end = start
         if not block.strip(b"\0"):
-            end, torn = before_hole(descriptor, end), b""
+            end, size = before_hole(descriptor, end), 0
+            parts.clear()
             continue
-        torn, *lines = (block + torn).split(b"\n")
-        yield from reversed(lines)
-    yield torn
+        torn, *lines = block.split(b"\n")
+        if lines:
+            yield b"".join([lines[-1], *parts])
+            yield from reversed(lines[:-1])
+            parts.clear()
+            size = 0
+        if size < _LONGEST_LINE:
+            parts.appendleft(torn)
+            size += len(torn)
+    yield b"".join(parts)

@@ -16,6 +16,8 @@ import orjson
 from engine.base import files, locks
 from engine.base.holes import numbered_lines
 
+APPEND_LOCK = ".append.lock"
+"""In each folder with such files: who appends a line holds it."""
 LARGEST_FILE = 16 << 20
 """Bytes of a JSON file that is read at once. A manifest has some hundred KiB."""
 
@@ -33,15 +35,16 @@ def append(path: Path, record: dict[str, Any], patience_s: float | None = None) 
     """Append one complete line or nothing; lines of concurrent writers never mix.
 
     Raises OSError when the line does not fit on the disk, and when another writer has held the
-    file for ``patience_s`` (``locks.PATIENCE_S``). A torn line that a crash left at the end is
-    closed first, so it costs only itself.
+    folder's lock for ``patience_s`` (``locks.PATIENCE_S``). A torn line that a crash left at the
+    end is closed first, so it costs only itself.
     """
     line = _to_json(record)
     descriptor = files.open_to_append(path)
     try:
-        # Some network file systems refuse locks; a single short append is atomic even there.
-        locks.take(descriptor, path, patience_s=patience_s)
-        _append_whole(descriptor, line, path)
+        # Not the file itself: whoever may read that could lock it too.
+        lock = path.with_name(APPEND_LOCK)
+        with files.errors_name(path), locks.held_file(lock, patience_s):
+            _append_whole(descriptor, line, path)
     finally:
         os.close(descriptor)
 

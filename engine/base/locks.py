@@ -7,7 +7,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from engine.base import files
@@ -16,12 +16,8 @@ PATIENCE_S = 30.0
 """A dump of stacks suspends a process for up to 20 s."""
 _POLL_S = 0.02
 
-Lock = Callable[[int, int], object]
 
-
-def take(
-    descriptor: int, path: Path, lock: Lock = fcntl.lockf, patience_s: float | None = None
-) -> None:
+def take(descriptor: int, path: Path, patience_s: float | None = None) -> None:
     """Take the exclusive lock of an open file; closing ``descriptor`` releases it.
 
     OSError that names the holder's pid if it is not released in time. On a file system without
@@ -29,7 +25,7 @@ def take(
     """
     patience_s = PATIENCE_S if patience_s is None else patience_s
     deadline = time.monotonic() + patience_s
-    while not _taken(descriptor, lock):
+    while not _taken(descriptor):
         if time.monotonic() >= deadline:
             raise OSError(errno.EAGAIN, _complaint(descriptor, patience_s), str(path))
         time.sleep(_POLL_S)
@@ -60,26 +56,33 @@ def held(folder: Path) -> Iterator[None]:
     """Lock a folder, for files in it that every write replaces."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        take(descriptor, folder, fcntl.flock)
+        take(descriptor, folder)
         yield
     finally:
         os.close(descriptor)
 
 
 @contextlib.contextmanager
-def held_file(path: Path) -> Iterator[None]:
-    """Lock ``path``, a file private to its owner, which nobody else can lock."""
-    descriptor = files.open_lock(path)
+def held_file(path: Path, patience_s: float | None = None) -> Iterator[None]:
+    """Lock ``path``, a file private to its owner, which nobody else can lock.
+
+    Where it belongs to another user, nothing is locked.
+    """
     try:
-        take(descriptor, path, fcntl.flock)
+        descriptor = files.open_lock(path)
+    except PermissionError:
+        yield
+        return
+    try:
+        take(descriptor, path, patience_s)
         yield
     finally:
         os.close(descriptor)
 
 
-def _taken(descriptor: int, lock: Lock) -> bool:
+def _taken(descriptor: int) -> bool:
     try:
-        lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False
     except OSError:

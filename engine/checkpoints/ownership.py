@@ -133,7 +133,7 @@ def claim(run: RunDir) -> str | None:
     attempt = manifest["attempts"][-1]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with locks.held(folder):
+        with locks.held_file(folder / ".lock"):
             _refuse_copy(run, folder, stamp)
             step = _base_step(folder, manifest, attempt, stamp)
             moved = _set_aside(folder, step, f"{_REPLACED}{run.id}-{attempt['number']}")

@@ -5,7 +5,6 @@ HealthBench's caches identify questions by ``prompt_id``, ours by ``question_id`
 
 from __future__ import annotations
 
-import fcntl
 import os
 import unicodedata
 from collections import Counter, defaultdict
@@ -176,7 +175,7 @@ def only_writer(path: Path) -> Iterator[None]:
     lock = path.with_name(f".{path.name}.lock")
     descriptor = files.open_lock(lock)
     try:
-        locks.take(descriptor, lock, fcntl.flock, patience_s=0.0)
+        locks.take(descriptor, lock, patience_s=0.0)
     except OSError as error:
         os.close(descriptor)
         message = (

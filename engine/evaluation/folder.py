@@ -6,7 +6,6 @@ leaves everything it finished; starting again adds what is missing.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -193,7 +192,7 @@ def locked(folder: Path) -> Iterator[int]:
     descriptor = files.open_lock(folder / "lock")
     try:
         try:
-            locks.take(descriptor, folder / "lock", fcntl.flock)
+            locks.take(descriptor, folder / "lock")
         except BlockingIOError as error:
             raise UsageError(f"{folder}: another process is adding to this evaluation") from error
         yield descriptor

@@ -79,6 +79,11 @@ class Reader(ABC):
     def about(self) -> About:
         """What has been read about the run so far."""
 
+    @property
+    def trouble(self) -> OSError | None:
+        """Why the last poll may have missed what a later one will find; None: it did not."""
+        return None
+
     def last_step(self) -> Step | None:
         """The newest step, where it can be found before the history is read."""
         return None
@@ -203,6 +208,10 @@ class LineReader(Reader):
 
     def about(self) -> About:
         return self._parser.about()
+
+    @property
+    def trouble(self) -> OSError | None:
+        return self._tail.trouble
 
     def last_step(self) -> Step | None:
         end = Tail(self._path, near_end(self._path, _END)).block(_END)

@@ -95,6 +95,10 @@ class TensorBoardRun(Reader):
     def about(self) -> About:
         return About()
 
+    @property
+    def trouble(self) -> OSError | None:
+        return next(filter(None, (log.trouble for log in self._logs.values())), None)
+
     def _steps(self, path: Path, events: list[Scalars]) -> list[Step]:
         """Events of one step that follow each other are one: trainers write a tag at a time."""
         steps = []
@@ -127,6 +131,7 @@ class EventLog:
     def __init__(self, path: Path) -> None:
         self._follower = FileFollower(path)
         self.read_share = 1.0
+        self.trouble: OSError | None = None
 
     @property
     def restarts(self) -> int:
@@ -136,13 +141,14 @@ class EventLog:
     def read(self, at_most: int) -> list[Scalars]:
         """The new events with scalars, reading about ``at_most`` bytes."""
         change = self._follower.poll()
-        file = self._follower.file
+        self.trouble, file = self._follower.trouble, self._follower.file
         if file is None:
             return []
         offset = 0 if change in RESTARTS else file.offset
         try:
             data = os.pread(file.descriptor, max(at_most, _LARGEST_SCALARS * 2), offset)
-        except OSError:
+        except OSError as error:
+            self.trouble = error
             return []
         records, length = _split(data, file.size() - offset)
         if length:

@@ -45,18 +45,23 @@ class WandbLog:
         file = self._follower.file
         if file is None:
             return []
-        offset = file.offset
+        offset = max(file.offset, len(HEADER) + 1)
         if change in RESTARTS:
-            offset, self._parts = len(HEADER) + 1, []
+            self._parts = []
         try:
             if (data_start := after_hole(file.descriptor, offset)) > offset:
                 offset, self._parts = data_start // _BLOCK * _BLOCK, []
             data = os.pread(file.descriptor, max(_BLOCK, at_most), offset)
-        except OSError:
+        except OSError as error:
+            self._follower.trouble = error
             return []
         records, size = self._split(data, offset)
         file.read_to(offset + size)
         return records
+
+    @property
+    def trouble(self) -> OSError | None:
+        return self._follower.trouble
 
     @property
     def restarts(self) -> int:
@@ -200,6 +205,10 @@ class WandbRun(Reader):
 
     def about(self) -> About:
         return self._about
+
+    @property
+    def trouble(self) -> OSError | None:
+        return self._log.trouble
 
     def _take(self, record: bytes, steps: list[Step], console: list[bytes]) -> None:
         for number, value in fields(record):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -75,7 +76,7 @@ class RewardJoiner:
         self._validation: dict[int | None, list[Record]] = defaultdict(list)
 
     def collect(self) -> None:
-        """Read what was recorded since the last call."""
+        """Read what was recorded since the last call. OSError when that is not known."""
         for line in self._reward.lines():
             record = jsonl.parse_line(line)
             if record is None:
@@ -83,6 +84,8 @@ class RewardJoiner:
             self.progress += 1
             split = self._validation if record.get("split") == "val" else self._train
             split[jsonl.integer(record.get("step"))].append(record)
+        if self._reward.trouble is not None:
+            raise self._reward.trouble
 
     def join(self, step: int, data: Mapping[str, Any]) -> Metrics:
         """All metrics of a step, under canonical names. Each step can be joined once."""
@@ -100,19 +103,26 @@ class StepJoiner:
         self._attempt = attempt
         self._metrics = Tail(attempt.metrics)
         self._rewards = RewardJoiner(attempt.reward)
+        self._unjoined: deque[Record] = deque()
         self._last: Record = {"step": -1}
+        self.is_behind = False
 
     @property
     def progress(self) -> int:
         """Rollouts recorded so far, with a reward or without one."""
         return self._rewards.progress
 
-    def new_steps(self) -> list[Step]:
-        """The steps logged since the last call."""
+    def new_steps(self, until: float = math.inf) -> Iterator[Step]:
+        """The steps logged since the last call. OSError when a file cannot be read: then no step is
+        lost, and none comes without its rewards."""
         # The metrics first: a record that arrives in between then belongs to a later step.
-        logged = [record for line in self._metrics.lines() if (record := jsonl.parse_line(line))]
+        self._unjoined.extend(filter(None, map(jsonl.parse_line, self._metrics.lines())))
         self._rewards.collect()
-        return [step for record in logged if (step := self._join(record)) is not None]
+        while self._unjoined:
+            if (step := self._join(self._unjoined.popleft())) is not None:
+                yield step
+        if self._metrics.trouble is not None:
+            raise self._metrics.trouble
 
     def _join(self, record: Record) -> Step | None:
         number, data = jsonl.integer(record.get("step")), record.get("data")

@@ -43,7 +43,7 @@ from engine.recipe.steps import step_plan
 from engine.recipe.tools import tools_code
 from engine.recipe.wandb_name import wandb_name
 from engine.runs.events import log_event
-from engine.runs.marks import new_mark
+from engine.runs.marks import mark_of, new_mark
 from engine.runs.processes import alive, end_members
 from engine.runs.rundir import (
     ARGV_VARIABLE,
@@ -265,7 +265,7 @@ def _run(run: RunDir, command: Sequence[str], log: IO[bytes], variables: Mapping
     # In a shell with the variables of another run, this run must not count as part of that one.
     env = {name: value for name, value in os.environ.items() if name not in MARKS}
     env.update(variables)
-    if mark := run.read_mark():
+    if mark := mark_of(run):
         env[SUPERVISES_VARIABLE] = mark
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, check=False

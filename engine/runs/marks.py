@@ -2,8 +2,9 @@
 
 A pid in a file of the run is only a number that anybody could have written. A process belongs to a
 run if its environment, which only its owner can set, carries the run's mark: a random text that the
-launch wrote to the manifest. The mark does not depend on the path, so a moved run keeps its
-processes. For a run without such a text, the run's folder identifies its processes.
+launch wrote to the manifest, and the identity (device, inode) of the run's folder. A moved run
+keeps its processes; a copy, which has the same manifest, never gets any. For a run without such a
+text, the path of the folder identifies its processes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.base import files
 from engine.runs.rundir import (
     ATTEMPT_DIR_VARIABLE,
     MARK_VARIABLE,
@@ -29,7 +31,7 @@ _SUPERVISOR = b"engine.supervise.supervisor"
 @dataclass(frozen=True)
 class Mark:
     """The run that a process was started for. ``attempt`` is the attempt's directory at that time;
-    ``text`` is the run's random text, empty for a run whose manifest has none."""
+    ``text`` is that of ``mark_of``, empty for a run whose manifest has none."""
 
     attempt: Path
     text: str = ""
@@ -40,25 +42,44 @@ class Mark:
         return self.attempt.parent
 
     def is_of(self, run: RunDir) -> bool:
-        """Whether the process belongs to ``run``, even if the run was moved since.
-
-        A copy of a run has the same mark; the processes belong to the original while it is where
-        they were started.
-        """
-        mark = run.read_mark()
-        if _is_same_folder(self.directory, run.path):
-            return not self.text or mark in (None, self.text)
-        return bool(self.text) and mark == self.text and not self.is_in_place()
+        """Whether the process belongs to ``run``, even if the run was moved since."""
+        if not self.text:
+            return _is_same_folder(self.directory, run.path)
+        return names(self.text, run, self.directory)
 
     def is_in_place(self) -> bool:
         """Whether the run is still where it was when the process started."""
         original = RunDir(self.directory)
-        return original.manifest.exists() and original.read_mark() in (None, self.text or None)
+        return original.manifest.exists() and self.is_of(original)
 
 
 def new_mark() -> str:
     """A mark that no other run has."""
     return secrets.token_hex(16)
+
+
+def mark_of(run: RunDir) -> str:
+    """What a process of the run carries: ``text@device:inode``; empty for a run without a text."""
+    text, folder = run.read_mark(), os.stat(run.path)  # noqa: PTH116
+    return f"{text}@{folder.st_dev}:{folder.st_ino}" if text else ""
+
+
+def names(mark: str, run: RunDir, directory: Path | None = None) -> bool:
+    """Whether what a process carries names this very run, and no copy of it.
+
+    In ``directory``, where the process was started, the inode decides: a new mount changes the
+    number of the device. Of a folder that is away or cannot be read, its path decides.
+    """
+    text, _, identity = mark.partition("@")
+    is_in_place = directory is not None and _is_same_folder(directory, run.path)
+    if run.read_mark() not in (None, text):
+        return False
+    try:
+        folder = os.stat(run.path)  # noqa: PTH116
+    except OSError:
+        return is_in_place
+    device, _, inode = identity.partition(":")
+    return str(folder.st_ino) == inode and (is_in_place or str(folder.st_dev) == device)
 
 
 def read_mark(pid: int) -> Mark | None:
@@ -75,10 +96,9 @@ def read_mark(pid: int) -> Mark | None:
 
 def supervises(pid: int, run: RunDir) -> bool:
     """Whether a process is a supervisor of ``run``."""
-    mark = run.read_mark()
     supervised = read_environment(pid, SUPERVISES_VARIABLE).get(SUPERVISES_VARIABLE)
-    if mark is not None and supervised is not None:
-        return mark == supervised
+    if supervised is not None:
+        return names(supervised, run)
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -92,7 +112,9 @@ def read_environment(pid: int, needed: str) -> dict[str, str]:
     """The variables that a process was started with; empty if ``needed`` is not among them."""
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
+    except OSError as error:
+        if files.is_trouble(error):
+            raise
         return {}
     if needed.encode() not in environment:
         return {}  # True for nearly every process: splitting its variables costs most.

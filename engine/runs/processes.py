@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.base import jsonl
-from engine.runs.marks import Mark, read_environment, read_mark
+from engine.base import files, jsonl
+from engine.runs.marks import Mark, names, read_environment, read_mark
 from engine.runs.rundir import SUPERVISES_VARIABLE, RunDir
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -72,7 +72,7 @@ def members(run: RunDir, roots: Iterable[int] = ()) -> list[Identity]:
     The processes in ``roots`` are not included: the caller is one of them. Neither is another run
     that a process of this one launched: its supervisor looks after it.
     """
-    ancestors, parents = set(roots), dict(_parents())
+    ancestors, parents = set(roots), dict(every_parent())
     candidates = parents.keys() - ancestors - {os.getpid()}
     marks = {pid: mark for pid in candidates if (mark := read_mark(pid)) is not None}
     of_run = {mark for mark in set(marks.values()) if mark.is_of(run)}
@@ -89,12 +89,12 @@ def members(run: RunDir, roots: Iterable[int] = ()) -> list[Identity]:
 def _supervises_other(pid: int, run: RunDir) -> bool:
     """Whether a process supervises another run than ``run``."""
     supervised = read_environment(pid, SUPERVISES_VARIABLE).get(SUPERVISES_VARIABLE)
-    return supervised is not None and supervised != run.read_mark()
+    return supervised is not None and not names(supervised, run)
 
 
 def tree(root: Identity) -> list[Identity]:
     """A process and its descendants; empty if it has ended, whoever has its pid now."""
-    parents = dict(_parents())
+    parents = dict(every_parent())
     pids = [root.pid, *(pid for pid in parents if _descends(pid, parents, {root.pid}))]
     found = [identity for pid in pids if (identity := identify(pid)) is not None]
     return found if alive(root) else []
@@ -102,7 +102,7 @@ def tree(root: Identity) -> list[Identity]:
 
 def ancestors(pid: int) -> list[int]:
     """The pids of the parent of a process, of its parent, and so on."""
-    parents, found = dict(_parents()), list[int]()
+    parents, found = dict(every_parent()), list[int]()
     while (parent := parents.get(pid, 0)) > 0 and parent not in found:
         found.append(parent)
         pid = parent
@@ -192,14 +192,18 @@ def end_members(run: RunDir, patience_s: float, roots: Sequence[int] = ()) -> li
 
 
 def _stat(pid: int) -> list[str] | None:
+    """None for a process that is gone. OSError when that is not known."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    except OSError as error:
+        if files.is_trouble(error):
+            raise
         return None
     return text[text.rfind(")") + 2 :].split()
 
 
-def _parents() -> Iterator[tuple[int, int]]:
+def every_parent() -> Iterator[tuple[int, int]]:
+    """``(pid, pid of its parent)`` of every process."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (fields := _stat(int(entry.name))) is not None:
             yield int(entry.name), int(fields[_PARENT])
@@ -207,7 +211,7 @@ def _parents() -> Iterator[tuple[int, int]]:
 
 def marked() -> Iterator[tuple[Identity, Mark]]:
     """Every live process of any run, with its mark."""
-    for pid, _ in _parents():
+    for pid, _ in every_parent():
         mark = read_mark(pid)
         if mark is not None and (identity := identify(pid)) is not None:
             yield identity, mark
@@ -217,7 +221,7 @@ def carriers(variable: str, value: str) -> list[Identity]:
     """Every live process that was started with ``variable=value`` in its environment."""
     identities = (
         identify(pid)
-        for pid, _ in _parents()
+        for pid, _ in every_parent()
         if read_environment(pid, variable).get(variable) == value
     )
     return [identity for identity in identities if identity is not None]

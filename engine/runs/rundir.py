@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -272,14 +273,13 @@ _PATIENCE_S = 2.0
 
 
 class RunDirGuard:
-    """Notices that a run was deleted, moved away, or replaced by another of its name."""
+    """Holds the folder of a run open: where it is moved, or whatever takes its place, the files of
+    ``held`` are those of this run. Notices that the folder was deleted."""
 
     def __init__(self, run: RunDir) -> None:
         self._run = run
-        # Held open, so that no later directory can get its inode number.
         self._descriptor = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY)
-        self._status = os.fstat(self._descriptor)
-        self._missing_since: float | None = None
+        self._deleted_since: float | None = None
 
     @property
     def held(self) -> RunDir:
@@ -288,20 +288,26 @@ class RunDirGuard:
         return RunDir(Path(f"/proc/self/fd/{self._descriptor}"))
 
     def is_gone(self) -> bool:
-        """True after it has been missing for 2 s, or at once if another run has replaced it."""
+        """True once the folder is deleted. One that is only away (renamed, unmounted, on a server
+        that does not answer) is not: its run continues in the open folder."""
         try:
-            present = self._run.path.stat()
-            # A deletion during a write leaves the directory without a manifest.
-            self._run.manifest.stat()
-        except FileNotFoundError:
-            return self._missing_for() > _PATIENCE_S
+            if os.fstat(self._descriptor).st_nlink == 0:
+                return True
+            # A deletion during a write leaves the folder without a manifest. Two calls must agree.
+            manifest = self.held.manifest
+            is_deleted = not manifest.exists() and manifest not in self.held.path.iterdir()
         except OSError:
             return False
-        self._missing_since = None
-        return not os.path.samestat(present, self._status)
-
-    def _missing_for(self) -> float:
         now = time.monotonic()
-        if self._missing_since is None:
-            self._missing_since = now
-        return now - self._missing_since
+        self._deleted_since = (self._deleted_since or now) if is_deleted else None
+        return self._deleted_since is not None and now - self._deleted_since > _PATIENCE_S
+
+    def require(self) -> None:
+        """OSError while the folder is not found by its path."""
+        path = self._run.path
+        try:
+            is_there = os.path.samestat(path.stat(), os.fstat(self._descriptor))
+        except OSError as error:
+            raise OSError(error.errno, f"{path}: {error.strerror}") from error
+        if not is_there:
+            raise OSError(errno.ENOENT, f"{path} is another folder")

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from engine.base import jsonl
+from engine.base import files, jsonl
 from engine.base.masking import mask_data
-from engine.runs.marks import supervises
+from engine.runs.marks import read_environment, supervises
 from engine.runs.processes import Identity, alive, boot_id
-from engine.runs.rundir import RunDir
+from engine.runs.rundir import SUPERVISES_VARIABLE, RunDir
 
 StateName = Literal[
     "queued", "starting", "running", "stalled", "stopping", "finished", "failed", "lost", "foreign"
@@ -151,6 +151,17 @@ def write_state(run: RunDir, state: RunState) -> None:
         jsonl.overwrite_json(run.state, value)
 
 
+def write_end(run: RunDir, state: RunState) -> None:
+    """Write the state of an ended run once what it promises, steps, log and output, is on the disk:
+    a power cut leaves no run that has finished without its steps."""
+    attempt = run.attempt(state.attempt).path
+    if attempt.is_dir() and not attempt.is_symlink():
+        files.sync_folder(attempt)
+    files.sync_folder(run.path)
+    write_state(run, state)
+    files.sync_folder(run.path, with_files=False)
+
+
 def this_host() -> str:
     """This machine or container: processes of another one are not visible from here."""
     name = os.uname().nodename
@@ -229,7 +240,7 @@ def observe(state: RunState, run: RunDir | None = None) -> RunState:
     if state.supervisor is None:
         young = _is_near(state.heartbeat, _STARTUP_S)
         return state if young else state.evolve(state="lost", reason="supervisor did not start")
-    if alive(state.supervisor) and (run is None or _may_supervise(state.supervisor, run)):
+    if _is_supervised(state.supervisor, run):
         return _unless_silent(state)
     if state.host not in (None, this_host()) and _is_near(state.heartbeat, _SILENCE_S):
         return state
@@ -240,12 +251,24 @@ def observe(state: RunState, run: RunDir | None = None) -> RunState:
     return state.evolve(state="lost", reason=f"{_loss_reason(state)}; {quiet}")
 
 
-def _may_supervise(process: Identity, run: RunDir) -> bool:
-    """Whether a process belongs to the owner of the run, or its command supervises the run.
+def _is_supervised(supervisor: Identity, run: RunDir | None) -> bool:
+    """True too where the system does not say: then the heartbeat decides."""
+    try:
+        return alive(supervisor) and (run is None or _may_supervise(supervisor, run))
+    except OSError:
+        return True
 
-    Anybody can write the pid of another user's process into the state of their run.
+
+def _may_supervise(process: Identity, run: RunDir) -> bool:
+    """Whether a process is marked as the supervisor of this very run; one without a mark counts if
+    it belongs to the owner of the run.
+
+    Anybody can write the pid of any process into the state of a run, and a copy names the
+    supervisor of the original.
     """
     try:
+        if read_environment(process.pid, SUPERVISES_VARIABLE):
+            return supervises(process.pid, run)
         owner, user = run.path.stat().st_uid, os.stat(f"/proc/{process.pid}").st_uid  # noqa: PTH116
     except OSError:
         return True  # It has ended meanwhile: the next read decides.

@@ -36,7 +36,7 @@ from pathlib import Path
 from engine.base import jsonl
 from engine.base.follow import last_lines
 from engine.base.masking import mask_text
-from engine.runs.rundir import Attempt
+from engine.runs.rundir import Attempt, RunDir
 from engine.runs.state import StateName
 from engine.supervise.follower_report import Report
 
@@ -92,8 +92,8 @@ class Evidence:
     """The reward of its last validation."""
     follower: Report | None = None
     """The last report about a run elsewhere; None for a trainer on this machine."""
-    write_error: str | None = None
-    """What the supervisor cannot write, and why."""
+    trouble: str | None = None
+    """What the supervisor cannot write or read, and why; a full disk of the run."""
 
     @property
     def validates_only(self) -> bool:
@@ -156,8 +156,7 @@ def _end_elsewhere(evidence: Evidence, report: Report) -> tuple[StateName, str |
 
 def _failed(reason: str, evidence: Evidence) -> tuple[StateName, str]:
     """Add what cannot be written: a full disk is often why the run failed."""
-    error = evidence.write_error
-    return "failed", f"{reason}; cannot write {error}" if error else reason
+    return "failed", f"{reason}; {evidence.trouble}" if evidence.trouble else reason
 
 
 _LINES = 5000
@@ -210,6 +209,16 @@ def _full_disk(lines: Sequence[str], checkpoints: Path) -> str | None:
     if free < _FULL_BYTES:
         return f"a checkpoint could not be written: the disk is full; {room}"
     return None
+
+
+def full_disk(held: RunDir, run: RunDir) -> str | None:
+    """A full file system of the run: its trainer may have failed of it without a word."""
+    try:
+        free = shutil.disk_usage(held.path).free
+    except OSError:
+        return None
+    room = f"{free / 2**20:.0f} MiB free at {run.path}"
+    return f"no space left on device; {room}" if free < _FULL_BYTES else None
 
 
 def _dead_service(lines: Sequence[str]) -> str | None:

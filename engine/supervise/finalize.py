@@ -15,7 +15,7 @@ from engine.history.train_log import Step, read_steps
 from engine.runs.events import log_event
 from engine.runs.processes import members
 from engine.runs.rundir import Attempt, RunDir
-from engine.runs.state import observed_state, recorded_state, write_state
+from engine.runs.state import observed_state, recorded_state, write_end
 from engine.runs.trust import require
 from engine.supervise.program_steps import ProgramSteps, open_steps
 
@@ -70,7 +70,7 @@ def finalize(run: RunDir, noticed_by: str) -> None:
     reason = f"{lost.reason}; noticed by {noticed_by} at {clock}"
     # As far as is known, the run ended with its last heartbeat or step.
     ended = last_sign or now
-    write_state(run, lost.evolve(reason=reason, waiting_for=None, step=last_step, ended=ended))
+    write_end(run, lost.evolve(reason=reason, waiting_for=None, step=last_step, ended=ended))
 
 
 def _unwritten(run: RunDir, attempt: Attempt) -> Iterator[Step]:

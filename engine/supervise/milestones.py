@@ -3,13 +3,18 @@ checkpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.base import jsonl
 from engine.checkpoints.step_folders import complete_steps, tracked_step
 from engine.history import metrics
 from engine.history.train_log import Step
+from engine.runs.kinds import find_kind
+from engine.runs.manifest import values_of
 
 _VALIDATION = {
     metrics.VALIDATION_REWARD: "reward",
@@ -32,6 +37,33 @@ def skipped_updates_of(step: Step) -> dict[str, Any] | None:
     share = step.metrics.get(metrics.SKIPPED_SHARE)
     in_a_row = step.metrics.get(metrics.MAX_SKIPPED_IN_A_ROW)
     return {"step": step.step, "share": share, "in_a_row": in_a_row} if share else None
+
+
+@dataclass(frozen=True)
+class NextSave:
+    """When a run saves: every ``every`` steps, and at its last, ``total``; None: not known."""
+
+    every: int | None = None
+    total: int | None = None
+
+    def after(self, step: int | None) -> str:
+        """When a stop that waits for a checkpoint comes, as seen at ``step``."""
+        if self.every is None:
+            return "after the next checkpoint"
+        coming = ((step or 0) // self.every + 1) * self.every if self.every > 0 else math.inf
+        if self.total is not None and coming >= self.total:
+            return f"at its end, step {self.total}: no checkpoint comes before"
+        if coming == math.inf:
+            return "at its end: no checkpoint comes before"
+        return f"after the checkpoint of step {coming}"
+
+
+def next_save(manifest: Mapping[str, Any]) -> NextSave:
+    """By the config of a run; SFT saves by the same rule as GRPO."""
+    kind = find_kind(manifest.get("kind"))
+    values, total = values_of(manifest), jsonl.integer(manifest.get("total_steps"))
+    key = kind.save_every_key if kind is not None else None
+    return NextSave(jsonl.integer(values.get(key or "")), total)
 
 
 class CheckpointWatch:

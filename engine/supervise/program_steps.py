@@ -8,14 +8,15 @@ replace the earlier ones.
 
 from __future__ import annotations
 
+import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from engine.base import files
 from engine.base.errors import UsageError
 from engine.base.follow import Tail
 from engine.formats.detect import detect, detect_block, find_format
@@ -27,10 +28,11 @@ from engine.runs.kinds import COMMAND
 from engine.runs.rundir import Attempt, RunDir
 
 _AT_ONCE = 2 * 1024 * 1024
+_LAST_PARTS = 2
+"""A log counts as read when no more than a small part is left, which the next poll reads."""
 
-
-FindReader = Callable[[], Reader | None]
-"""Returns the reader of a program's steps once its format is known."""
+FindReader = Callable[[float], Reader | None]
+"""Returns the reader of a program's steps once its format is known, searching until then."""
 
 
 def open_steps(
@@ -42,11 +44,11 @@ def open_steps(
     given, console = manifest.get("metrics"), attempt.console
     key, written = manifest.get("format"), read_steps(run.train_log)
     if given is None and key is not None:
-        return ProgramSteps(console, partial(find_format(key).open, console), written)
+        return ProgramSteps(console, lambda _: find_format(key).open(console), written)
     if given is None:
         return ProgramSteps(console, _ConsoleSearch(console).find, written)
     if is_pattern(given):
-        return ProgramSteps(console, partial(PatternFormat(given).open, console), written)
+        return ProgramSteps(console, lambda _: PatternFormat(given).open(console), written)
     path = Path(manifest.get("cwd") or ".") / given
     is_adopted = "adopted" in manifest  # What such a file holds is the run, not an earlier one.
     search = _FileSearch(path, key)
@@ -74,15 +76,19 @@ class ProgramSteps:
         self._reader: Reader | None = None
         self._numbering = Numbering()
         self._seen: set[int] = set()
+        self._unseen: deque[Step] = deque()
+        """Steps that were read; whoever takes them may fail in between."""
         self.progress = 0
         """Bytes printed so far: a program that prints something does not hang."""
+        self.is_behind = False
+        """Whether there may be more than the last call has read."""
         for step in written:
             self._numbered(step)
 
     def skip_existing(self) -> None:
         """Leave out what a file of metrics holds before the program starts: an earlier run's."""
         if not self.is_of_attempt:
-            for _ in self._read():
+            for _ in self._read(math.inf):
                 pass
 
     @property
@@ -90,22 +96,35 @@ class ProgramSteps:
         """The number of steps that the program says; None where it says none."""
         return self._reader.about().total_steps if self._reader else None
 
-    def new_steps(self) -> list[Step]:
-        """The steps logged since the last call."""
-        with suppress(OSError):
-            self.progress = self._console.stat().st_size
-        now = time.time()
-        steps = (self._numbered(step) for step in self._read())
-        return [step if step.time else replace(step, time=now) for step in steps if step]
+    def new_steps(self, until: float = math.inf) -> Iterator[Step]:
+        """The steps logged since the last call, read for no longer than ``until`` (monotonic): a
+        program may print faster than anybody reads.
 
-    def _read(self) -> Iterator[Step]:
-        self._reader = self._reader or self._find()
-        if self._reader is None:
-            return
-        while (news := self._reader.poll(_AT_ONCE)).read_share < 1.0:
-            yield from news.steps
-        yield from news.steps
-        yield from self._reader.poll(_AT_ONCE).steps  # The last part is smaller than a poll.
+        OSError when the source cannot be read, after the steps that could; none of them is lost.
+        """
+        self.progress = max(self.progress, files.size_of(self._console))
+        now = time.time()
+        for step in filter(None, (self._numbered(step) for step in self._read(until))):
+            yield step if step.time else replace(step, time=now)
+
+    def _polled(self) -> Iterator[Step]:
+        while self._unseen:
+            yield self._unseen.popleft()
+
+    def _read(self, until: float) -> Iterator[Step]:
+        yield from self._polled()
+        self._reader = self._reader or self._find(until)
+        parts = 0 if self._reader is None else _LAST_PARTS
+        while parts and self._reader is not None:
+            news = self._reader.poll(_AT_ONCE)
+            self._unseen.extend(news.steps)
+            yield from self._polled()
+            if self._reader.trouble is not None:
+                raise self._reader.trouble
+            parts -= news.read_share == 1.0
+            if parts and time.monotonic() >= until:
+                break
+        self.is_behind = time.monotonic() >= until
 
     def _numbered(self, step: Step) -> Step | None:
         """The step as one of the program's starts; None for one that was recorded before."""
@@ -123,10 +142,14 @@ class _ConsoleSearch:
         self._console = console
         self._unknown = Tail(console)
 
-    def find(self) -> Reader | None:
+    def find(self, until: float) -> Reader | None:
         while block := self._unknown.block(_AT_ONCE):
             if (log_format := detect_block(self._console, block)) is not None:
                 return log_format.open(self._console)
+            if time.monotonic() >= until:
+                return None
+        if self._unknown.trouble is not None:
+            raise self._unknown.trouble
         return None
 
 
@@ -137,13 +160,15 @@ class _FileSearch:
         self._path, self._as_format = path, as_format
         self._due = 0.0
 
-    def find(self) -> Reader | None:
+    def find(self, until: float) -> Reader | None:
         now = time.monotonic()
         if now < self._due or not self._path.exists():
             return None
         try:
             return detect(self._path, self._as_format).open()
-        except (UsageError, OSError):
+        except (UsageError, OSError) as error:
+            if files.is_trouble(error):
+                raise
             # A folder may take long to search: that must stay cheap on average.
             self._due = time.monotonic() + 20 * (time.monotonic() - now)
             return None

@@ -76,7 +76,7 @@ def _run_of(mark: Mark, root: Path) -> RunDir | None:
     """The run below ``root`` that a process belongs to, or belonged to if it was deleted."""
     if mark.is_in_place() or not mark.text:
         return RunDir(mark.directory) if mark.directory.parent == root.resolve() else None
-    moved = (run for run in _candidates(mark, root) if run.read_mark() == mark.text)
+    moved = (run for run in _candidates(mark, root) if mark.is_of(run))
     gone = RunDir(mark.directory) if mark.directory.parent == root.resolve() else None
     return next(moved, gone)
 

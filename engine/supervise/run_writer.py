@@ -12,10 +12,12 @@ from engine.base import jsonl
 from engine.history.train_log import Step
 from engine.runs.events import event_record
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
+from engine.runs.state import RunState, write_end, write_state
 from engine.supervise.queue_log import log_path
 
 _MAX_SAMPLES = 1000
+_LOCK_PATIENCE_S = 1.0
+"""The next turn tries again: nobody waits for a heartbeat because a process holds a lock."""
 
 
 class RunWriter:
@@ -70,16 +72,23 @@ class RunWriter:
         After that, write at least the state, if the directory still exists.
         """
         end = time.monotonic() + deadline_s
-        while not self.flush() and self._run.path.exists():
+        while not self.flush() and not self._is_deleted():
             if time.monotonic() >= end:
                 self._write_state_only()
                 return
             time.sleep(0.5)
 
+    def _is_deleted(self) -> bool:
+        try:
+            self._held.manifest.stat()
+        except OSError as error:
+            return isinstance(error, FileNotFoundError)
+        return False
+
     def _write_lines(self, path: Path, lines: deque[dict[str, Any]]) -> bool:
         try:
             while lines:
-                jsonl.append(path, lines[0])
+                jsonl.append(path, lines[0], _LOCK_PATIENCE_S)
                 lines.popleft()
         except OSError as error:
             self._note(error)
@@ -88,9 +97,11 @@ class RunWriter:
     def _write_state(self, all_written: bool) -> bool:
         if self._state is None:
             return True
-        is_final = all_written and self._state.has_ended
         try:
-            write_state(self._held, self._state if is_final else self._state_with_trouble())
+            if all_written and self._state.has_ended:
+                write_end(self._held, self._state)
+            else:
+                write_state(self._held, self._state_with_trouble())
         except OSError as error:
             self._note(error)
             return False

@@ -18,6 +18,7 @@ from engine.runs.trust import require
 from engine.supervise import cluster_jobs, private_ray
 from engine.supervise.adopted import leave, read_adopted, require_process
 from engine.supervise.finalize import finalize_if_lost
+from engine.supervise.milestones import next_save
 from engine.supervise.stall import Supervision
 
 
@@ -107,7 +108,8 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False, detach: bool = Fals
     pids = [process.pid for process in processes]
     message = f"{run.id}  {describe(state)}" + (f"; {cluster_job}" if cluster_job else "")
     if after_checkpoint and not ended:
-        message = f"{run.id}  {state.state}: stops after the next checkpoint"
+        when = next_save(run.read_manifest()).after(state.step)
+        message = f"{run.id}  {state.state}: stops {when}"
     return Stopped(run.id, ended, state.state, state.reason, pids, message)
 
 

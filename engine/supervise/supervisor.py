@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -43,10 +43,15 @@ from engine.runs.state import (
 )
 from engine.supervise import private_ray, slurm_jobs
 from engine.supervise.adopted import Adopted, has_unknown_end
-from engine.supervise.final_state import Evidence, Exit, final_state
+from engine.supervise.final_state import Evidence, final_state, full_disk
 from engine.supervise.follower_report import Report, read_report
 from engine.supervise.hang import Dumps, Hang, find_hang, find_stopped, sample_members, write_stacks
-from engine.supervise.milestones import CheckpointWatch, skipped_updates_of, validation_of
+from engine.supervise.milestones import (
+    CheckpointWatch,
+    next_save,
+    skipped_updates_of,
+    validation_of,
+)
 from engine.supervise.program_steps import ProgramSteps, open_steps
 from engine.supervise.queue import (
     DoctorCommand,
@@ -62,6 +67,7 @@ from engine.supervise.run_writer import RunWriter
 from engine.supervise.stall import StallWatch, Supervision
 from engine.supervise.stopping import Escalation
 from engine.supervise.trainer import Trainer, recording, waiting_for
+from engine.supervise.troubles import Troubles
 
 TICK_S = 0.25
 HEARTBEAT_S = 2.0
@@ -70,6 +76,12 @@ CHECKPOINT_LOOK_S = 1.0
 SAMPLE_S = 2.0
 QUEUE_LOOK_S = 1.0
 GRACE_S = 2.0
+READ_S = 0.5
+"""In a turn; what is left by then is for the next one."""
+AT_ONCE = 2 << 20
+READ = "read its output"
+OPEN_S = 10.0
+PATIENCE_S = 20.0
 LAST_WORDS_S = 600.0
 WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 """torch's own variable: all loads of the process unpickle only tensors and plain values."""
@@ -91,7 +103,12 @@ class Supervisor:
         self.supervision = Supervision.from_manifest(manifest)
         self.checkpoints = self.cwd / (manifest.get("checkpoint_dir") or "")
         self._guard = RunDirGuard(run)
-        self.writer = RunWriter(run, self.attempt.number, self._guard.held)
+        # Its files are read and written in the open folder: it may be moved, or a mount away.
+        self._held = self._guard.held
+        held_attempt = self._held.attempt(self.attempt.number)
+        self.writer = RunWriter(run, self.attempt.number, self._held)
+        self._troubles = Troubles(lambda text: self.writer.event("warning", message=text))
+        self._warned: set[str] = set()
         self._ask_doctor = ask_doctor
         # A resumed run does not queue again.
         self._ticket = Ticket.from_manifest(manifest) if self.attempt.number == 1 else None
@@ -107,23 +124,26 @@ class Supervisor:
         self._has_started_elsewhere = False
         self._is_quiet = False
         self._code = CodeWatch(manifest, self.cwd)
-        self._steps = open_steps(run, self.attempt, manifest)
-        self._last_before = max((step.step for step in read_steps(run.train_log)), default=-1)
-        self._console = Tail(self.attempt.console)
+        self._steps = open_steps(self._held, held_attempt, manifest)
+        history = read_steps(self._held.train_log)
+        self._last_before = max((step.step for step in history), default=-1)
+        self._console = Tail(held_attempt.console)
         self._saved = CheckpointWatch(self.checkpoints)
-        self._sampler = SystemSampler(run.path)
+        self._next_save = next_save(manifest)
+        self._manifest = manifest
+        self._sampler = SystemSampler(self._held.path)
         self._stopping: Escalation | None = None
+        self._stopped_by: str | None = None
         self._waits_for_checkpoint = False
         self._checkpoint_at_request: int | None = None
         self._got_sigterm = False
         self._is_stopped_stall = False
         self._before_stall: StateName = "starting"
-        self._troubles: set[str] = set()
 
     def supervise(self) -> int:
         """Run the trainer, and stay until no process of the run is left. Returns its exit code."""
         processes.become_subreaper()
-        if self.run.path.stat().st_mode & 0o070:
+        if self._held.path.stat().st_mode & 0o070:
             # The group may read the run, but must not write files of the trainer's libraries.
             os.umask(os.umask(0o077) | 0o022)
         signal.signal(signal.SIGTERM, self._on_sigterm)
@@ -132,40 +152,91 @@ class Supervisor:
             self.writer.flush_until(LAST_WORDS_S)
             return 0
         self._begin(start)
-        sample, beat = Every(SAMPLE_S, self._sample), Every(HEARTBEAT_S, self._set)
-        watch_code = Every(CODE_LOOK_S, self._warn_of_edited_code)
-        watch_saves = Every(CHECKPOINT_LOOK_S, self._record_checkpoints)
+        if not self._train():
+            return 1
+        self._conclude(self._read_to_the_end())
+        self.writer.flush_until(LAST_WORDS_S)
+        return self.trainer.exit.code or 0 if self.trainer.exit else 1
+
+    def _train(self) -> bool:
+        """Follow the trainer until it has ended; False if the run was deleted meanwhile.
+
+        A turn takes seconds at most, whatever is printed. Whatever fails in it, the rest is done,
+        and the trainer trains on.
+        """
+        turn: dict[str, Callable[[], object]] = {
+            "see which processes end": self.trainer.reap,
+            "take requests": self._obey,
+            READ: self._follow,
+            "measure the machine": Every(SAMPLE_S, self._sample),
+            "look for stalls": self._check_stall,
+            "watch its code": Every(CODE_LOOK_S, self._warn_of_edited_code),
+            "watch its checkpoints": Every(CHECKPOINT_LOOK_S, self._record_checkpoints),
+            "find its folder": self._guard.require,
+            "say how it is": Every(HEARTBEAT_S, self._set),
+            "write its files": self.writer.flush,
+        }
         while self.trainer.exit is None:
-            time.sleep(TICK_S)
-            self.trainer.reap()
-            self._follow()
-            if self.trainer.exit is None:
-                self._obey()
-            sample()
-            self._check_stall()
-            watch_code()
-            watch_saves()
-            beat()
+            if not self._steps.is_behind:
+                with suppress(OSError):
+                    time.sleep(TICK_S)
+            for part, function in turn.items():
+                self._troubles.survive(part, function)
             if self._guard.is_gone():
                 # No command could find, watch or stop this run any more.
-                processes.end_members(self.run, patience_s=3.0, roots=[os.getpid()])
+                self._eventually(
+                    lambda: processes.end_members(self._held, 3.0, roots=[os.getpid()])
+                )
                 self.trainer.reap()
-                return 1
-            self.writer.flush()
-        self._warn_of_edited_code()
-        self._end_remaining()
-        self._follow()
-        self._record_checkpoints()
-        self._conclude(self.trainer.exit)
-        self.writer.flush_until(LAST_WORDS_S)
-        return self.trainer.exit.code or 0
+                return False
+        return True
+
+    def _read_to_the_end(self) -> Evidence:
+        """End what the trainer left, and read what it wrote: only then the run can be judged."""
+        last: dict[str, Callable[[], object]] = {
+            "end what it left": self._end_remaining,
+            READ: self._follow,
+            "watch its code": self._warn_of_edited_code,
+            "watch its checkpoints": self._record_checkpoints,
+        }
+        evidence: list[Evidence] = []
+        last["judge its end"] = lambda: evidence.append(self._evidence())
+        reading = "its trainer has ended; what it wrote is read"
+        beat = Every(HEARTBEAT_S, lambda: self._set(state="stopping", reason=reading))
+        for part, function in last.items():
+            while not self._troubles.survive(part, function) or (
+                part == READ and self._steps.is_behind
+            ):
+                error = self._troubles.error(part)
+                patience_s = LAST_WORDS_S if files.is_trouble(error) else 0.0
+                if error is not None and self._troubles.lasted_s(part) > patience_s:
+                    break
+                beat()
+                self._troubles.survive("write its files", self.writer.flush)
+                if error is not None:
+                    time.sleep(TICK_S)
+        if not evidence:
+            raise self._troubles.error("judge its end") or RuntimeError("no evidence")
+        return evidence[0]
+
+    def _eventually(self, function: Callable[[], T]) -> T:
+        """The result, once the system answers. For what comes before the training: an error that is
+        an answer is raised, and so is trouble that lasts."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return function()
+            except Exception as error:
+                if not files.is_trouble(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(TICK_S)
 
     def _before_start(self) -> Iterator[None]:
         """Yield, with heartbeats, until the queued run is stopped or its directory is gone."""
         beat = Every(HEARTBEAT_S, self._set)
-        while not self._got_sigterm and pending_stop(self.run) is None:
+        while not self._got_sigterm and pending_stop(self._held) is None:
             yield
-            beat()
+            self._troubles.survive("say how it is", beat)
             if self._guard.is_gone():
                 return
             self.writer.flush()
@@ -224,7 +295,7 @@ class Supervisor:
     def _claim_checkpoints(self) -> bool:
         """Claim the checkpoint folder for the run; False if the run cannot start because of it."""
         try:
-            moved = claim(self.run)
+            moved = self._eventually(lambda: claim(self.run))
         except UsageError as error:
             self._never_start("failed", str(error))
             return False
@@ -234,7 +305,7 @@ class Supervisor:
 
     def _loading(self) -> dict[str, str]:
         """Variables that keep torch from executing code in a checkpoint of unknown origin."""
-        checkpoint = loaded_checkpoint(self.run.read_manifest())
+        checkpoint = loaded_checkpoint(self._manifest)
         if checkpoint is None or is_known(checkpoint, self.run) or WEIGHTS_ONLY in os.environ:
             return {}
         message = f"{checkpoint}: may not come from a run of yours; loaded with weights_only"
@@ -245,10 +316,10 @@ class Supervisor:
         """Record that the run starts, and with which GPUs, before its trainer starts."""
         is_ours = isinstance(self._steps, StepJoiner)
         added = {
-            **(recording(self.run, self.attempt) if is_ours else {}),
+            **(self._eventually(lambda: recording(self.run, self.attempt)) if is_ours else {}),
             **self._variables,
             **start.environment,
-            **(self._careful(self._loading) or {}),
+            **(self._careful(lambda: self._eventually(self._loading)) or {}),
         }
         environment = {**os.environ, **added}
         gpus = environment.get("CUDA_VISIBLE_DEVICES", ALL) if self._on_gpu else None
@@ -265,8 +336,10 @@ class Supervisor:
         self._began = time.monotonic()
         self._stall = StallWatch(self.supervision)
         if isinstance(self._steps, ProgramSteps):
-            self._steps.skip_existing()
-        self.trainer = Trainer(self.run, self.attempt, self._argv, self.cwd, added)
+            self._eventually(self._steps.skip_existing)
+        self.trainer = self._eventually(
+            lambda: Trainer(self.run, self._held, self.attempt.number, self._argv, self.cwd, added)
+        )
         self._set(trainer=self.trainer.identity)
         if self._is_elsewhere:
             self._hear_follower()
@@ -280,12 +353,8 @@ class Supervisor:
         is_history = self._is_elsewhere and not self._has_started_elsewhere
         if self._is_elsewhere:
             self._hear_follower()
-        before, steps = self._steps.progress, self._steps.new_steps()
-        if self._steps.progress > before:
-            self._stall.progress()
-        if isinstance(self._steps, ProgramSteps):
-            self._see_total(self._steps.total_steps)
-        for step in steps:
+        before = self._steps.progress
+        for step in self._steps.new_steps(time.monotonic() + READ_S):
             self.writer.step(replace(step, redone=step.redone or step.step <= self._last_before))
             if (validation := validation_of(step)) is not None:
                 self.writer.event("validation", **validation)
@@ -299,14 +368,18 @@ class Supervisor:
                 self._set(state="running", reason=None, waiting_for=None, step=step.step)
             else:
                 self._set(step=step.step)
+        if self._steps.progress > before:
+            self._stall.progress()
+        if isinstance(self._steps, ProgramSteps):
+            self._see_total(self._steps.total_steps)
         if self.state.waiting_for is not None:
-            now = waiting_for(self._console.lines(), self.state.waiting_for)
+            now = waiting_for(self._console.lines(AT_ONCE), self.state.waiting_for)
             if now != self.state.waiting_for:
                 self._set(waiting_for=now)
 
     def _hear_follower(self) -> None:
         """Record whether a run elsewhere waits for its start."""
-        report = read_report(self.attempt.path)
+        report = read_report(self._held.attempt(self.attempt.number).path)
         if report is None or self._stopping is not None:
             return
         if report.waiting_for is not None:
@@ -332,42 +405,47 @@ class Supervisor:
             self._set(total_steps=total)
 
     def _obey(self) -> None:
+        if self.trainer.exit is not None:
+            return
         if self._stopping is None and self._should_stop():
+            self._stopped_by = self._stopper()
+            self._stopping = Escalation(self._signal, self.supervision)
             self.writer.event(
                 "stop",
                 step=self.state.step,
-                asked_by=self._stopper(),
+                asked_by=self._stopped_by,
                 attempt=self.attempt.number,
                 console_bytes=files.size_of(self.attempt.console),
             )
-            self._set(state="stopping", reason=None, waiting_for=None)
+            self._set(state="stopping", reason=f"asked by {self._stopped_by}", waiting_for=None)
             # What the signal makes the console show is after the stop for every reader.
             self.writer.flush()
-            self._stopping = Escalation(self._signal, self.supervision)
         if self._stopping is not None:
             self._stopping.tick()
 
     def _should_stop(self) -> bool:
         """Whether a stop was requested, and the checkpoint that it waits for is complete.
 
-        verl writes its tracker file last, so a change of it means a complete checkpoint.
+        verl writes its tracker file last, so a change of it means a complete checkpoint. The step
+        itself, with its validation, is logged after that.
         """
         if self._got_sigterm:
             return True
-        request = pending_stop(self.run)
+        request = pending_stop(self._held)
         if request is None or not request.after_checkpoint:
             return request is not None
         newest = tracked_step(self.checkpoints)
         if not self._waits_for_checkpoint:
             self._waits_for_checkpoint = True
             self._checkpoint_at_request = newest
-            self._set(reason="stops after the next checkpoint")
-        return newest != self._checkpoint_at_request
+        self._set_reason(f"stops {self._next_save.after(self.state.step)}")
+        is_saved = newest is not None and newest != self._checkpoint_at_request
+        return is_saved and (self.state.step or 0) >= (newest or 0)
 
     def _stopper(self) -> str:
         if self._got_sigterm:
             return "SIGTERM to its supervisor"
-        request = pending_stop(self.run)
+        request = pending_stop(self._held)
         return "user" if request is None else request.by
 
     def _on_sigterm(self, number: int, frame: FrameType | None) -> None:
@@ -383,7 +461,7 @@ class Supervisor:
             self._stall.continued()
             self.writer.event("continued", step=self.state.step)
             self._set(state=self._before_stall, reason=None)
-        if self.state.state not in ("starting", "running"):
+        if self.state.state not in ("starting", "running") or self._troubles.error(READ):
             return
         if (complaint := self._stall.complaint()) is None:
             return
@@ -423,26 +501,34 @@ class Supervisor:
         if remaining:
             pids = [process.pid for process in remaining]
             self.writer.event("warning", message="ended leftovers", pids=pids)
-            processes.end_members(self.run, patience_s=3.0, roots=[os.getpid()])
+            processes.end_members(self._held, patience_s=3.0, roots=[os.getpid()])
             self.trainer.reap()
         if not self.trainer.members():
-            private_ray.remove_all(self.run)
+            private_ray.remove_all(self._held)
 
-    def _conclude(self, exit_: Exit) -> None:
-        self._careful(lambda: files.tighten(self.attempt.path))
-        report = self._last_report() if self._is_elsewhere else None
-        evidence = Evidence(
-            exit=exit_,
-            stopped_by=self._stopper() if self._stopping is not None else None,
+    def _evidence(self) -> Evidence:
+        assert self.trainer.exit is not None
+        attempt = self._held.attempt(self.attempt.number)
+        self._careful(lambda: files.tighten(attempt.path))
+        write_error = self.writer.trouble and f"cannot write {self.writer.trouble}"
+        return Evidence(
+            exit=self.trainer.exit,
+            stopped_by=self._stopped_by,
             step=self.state.step,
             total_steps=self._planned_steps,
-            checkpoint_complete=bool(self._careful(lambda: check_checkpoint(self.run).complete)),
-            attempt=self.attempt,
+            checkpoint_complete=bool(self._careful(lambda: self._eventually(self._is_saved))),
+            attempt=attempt,
             checkpoints=self.checkpoints,
-            validation=self._careful(lambda: last_validation(self.run.train_log)),
-            follower=report,
-            write_error=self.writer.trouble,
+            validation=last_validation(self._held.train_log),
+            follower=self._last_report() if self._is_elsewhere else None,
+            trouble=write_error or self._troubles.complaint or full_disk(self._held, self.run),
         )
+
+    def _is_saved(self) -> bool:
+        return check_checkpoint(self.run).complete
+
+    def _conclude(self, evidence: Evidence) -> None:
+        report, exit_ = evidence.follower, evidence.exit
         state, reason = final_state(evidence)
         if state == "failed":
             self.writer.event("error", step=self.state.step, message=reason)
@@ -463,7 +549,7 @@ class Supervisor:
     def _last_report(self) -> Report:
         """What the follower said last. A job that it left on a cluster is stopped."""
         unheard = Report(self._adopted.where if self._adopted else "the program")
-        report = read_report(self.attempt.path) or unheard
+        report = read_report(self._held.attempt(self.attempt.number).path) or unheard
         if report.outcome is None:
             self._careful(lambda: slurm_jobs.stop_left(self.run))
         return report
@@ -490,20 +576,26 @@ class Supervisor:
             self.writer.sample(record)
 
     def _careful(self, measure: Callable[[], T]) -> T | None:
-        """The result, or None with a warning: a failing measurement must not end the run."""
+        """The result, or None with a warning: a run is not called troubled for a measurement."""
         try:
             return measure()
         except Exception as error:
             trouble = f"{type(error).__name__}: {error}"
-            if trouble not in self._troubles:
-                self._troubles.add(trouble)
+            if trouble not in self._warned:
+                self._warned.add(trouble)
                 self.writer.event("warning", message=trouble)
             return None
 
     def _set(self, **changes: object) -> None:
         now, beat = time.time(), time.monotonic()
         self.state = self.state.evolve(**changes, heartbeat=now, beat=beat)
-        self.writer.state(self.state)
+        complaint = None if self.state.has_ended else self._troubles.complaint
+        reasons = [text for text in (self.state.reason, complaint) if text]
+        self.writer.state(self.state.evolve(reason="; ".join(reasons) or None))
+
+    def _set_reason(self, reason: str) -> None:
+        if reason != self.state.reason:
+            self._set(reason=reason)
 
 
 class Every:
@@ -543,20 +635,41 @@ def main() -> int:
     if (recorded_state(run) or UNREADABLE).state in ("failed", "finished"):
         return 1  # The launch has given up on this process and recorded that.
     try:
-        return Supervisor(run).supervise()
+        return _open(run).supervise()
     except Exception as error:
         give_up(run, error)
         raise
 
 
+def _open(run: RunDir) -> Supervisor:
+    """A manifest that cannot be read now counts as empty; it can be a moment later."""
+    deadline = time.monotonic() + OPEN_S
+    while True:
+        try:
+            return Supervisor(run)
+        except Exception:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(TICK_S)
+
+
 def give_up(run: RunDir, error: Exception) -> None:
-    """End the run and record the error in its state: nobody reads this process's output."""
-    processes.end_members(run, patience_s=5.0, roots=[os.getpid()])
-    state = recorded_state(run) or RunState("failed")
+    """End the run and record the error in its state: nobody reads this process's output.
+
+    Nothing is trained yet, or any more.
+    """
     reason = f"supervisor: {type(error).__name__}: {error}"
-    write_state(
-        run, state.evolve(state="failed", reason=reason, waiting_for=None, ended=time.time())
-    )
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        try:
+            processes.end_members(run, patience_s=5.0, roots=[os.getpid()])
+            state = recorded_state(run) or RunState("failed")
+            end = state.evolve(state="failed", reason=reason, waiting_for=None, ended=time.time())
+            write_state(run, end)
+        except OSError:
+            time.sleep(TICK_S)
+        else:
+            return
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from engine.base import files
 from engine.runs import processes
+from engine.runs.marks import mark_of, read_mark
 from engine.runs.processes import Identity
 from engine.runs.rundir import (
     ATTEMPT_DIR_VARIABLE,
@@ -29,33 +31,28 @@ class Trainer:
     def __init__(
         self,
         run: RunDir,
-        attempt: Attempt,
+        held: RunDir,
+        number: int,
         argv: Sequence[str],
         cwd: Path,
         environment: Mapping[str, str],
     ) -> None:
-        self._run = run
+        """``held`` is the run by its open folder. OSError if the trainer cannot be started: a
+        second call takes over what the first one did start, as after an error of the pipe to it.
+        """
+        self._held = held
         self.exit: Exit | None = None
         inherited = {name: text for name, text in os.environ.items() if name not in MARKS}
-        with os.fdopen(files.open_to_append(attempt.console), "ab") as console:
-            process = subprocess.Popen(
-                argv,
-                cwd=cwd,
-                env={
-                    **inherited,
-                    "PYTHONUNBUFFERED": "1",
-                    **environment,
-                    **_marks(run, attempt),
-                },
-                stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        # Reaped by waitpid(-1) below, together with the orphans this process adopts.
-        self._pid = process.pid
-        process.returncode = 0
-        self.identity = processes.identify(process.pid)
+        marks = _marks(run, held, number)
+        variables = {**inherited, "PYTHONUNBUFFERED": "1", **environment, **marks}
+        started = self._started()
+        self._pid = started or _start(argv, cwd, variables, held.attempt(number).console)
+        self.identity = processes.identify(self._pid)
+
+    def _started(self) -> int | None:
+        children = [pid for pid, parent in processes.every_parent() if parent == os.getpid()]
+        marks = ((pid, read_mark(pid)) for pid in children)
+        return next((pid for pid, mark in marks if mark and mark.is_of(self._held)), None)
 
     def reap(self) -> None:
         """Collect ended children; ``exit`` is set once the trainer is among them."""
@@ -65,16 +62,36 @@ class Trainer:
 
     def members(self) -> list[Identity]:
         """Every live process of the run except the supervisor."""
-        return processes.members(self._run, roots=[os.getpid()])
+        return processes.members(self._held, roots=[os.getpid()])
 
     def signal(self, number: signal.Signals) -> list[int]:
         """Signal the trainer, which ends its workers (SIGINT), or all processes (other signals).
 
-        Returns the pids that were signalled.
+        Returns the pids that were signalled. Where the processes cannot be listed, the trainer and
+        its process group are: it has not been reaped, so its pid is its own.
         """
-        trainer = [self.identity] if self.identity is not None else []
-        targets = trainer if number == signal.SIGINT else self.members()
-        return [target.pid for target in targets if processes.send(target, number)]
+        if number != signal.SIGINT:
+            with suppress(OSError):
+                return [target.pid for target in self.members() if processes.send(target, number)]
+        with suppress(ProcessLookupError):
+            os.killpg(self._pid, number) if number != signal.SIGINT else os.kill(self._pid, number)
+        return [self._pid]
+
+
+def _start(argv: Sequence[str], cwd: Path, variables: Mapping[str, str], output: Path) -> int:
+    with os.fdopen(files.open_to_append(output), "ab") as console:
+        process = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=console,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    # Reaped by ``Trainer.reap``, together with the orphans that this process adopts.
+    process.returncode = 0
+    return process.pid
 
 
 def recording(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
@@ -86,12 +103,12 @@ def recording(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
     }
 
 
-def _marks(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
+def _marks(run: RunDir, held: RunDir, number: int) -> Mapping[str, str]:
     """The variables that identify the run's processes; a config cannot replace them."""
-    mark = run.read_mark()
+    mark = mark_of(held)
     return {
         RUN_ID_VARIABLE: run.id,
-        ATTEMPT_DIR_VARIABLE: str(attempt.path.resolve()),
+        ATTEMPT_DIR_VARIABLE: str(run.attempt(number).path.resolve()),
         **({MARK_VARIABLE: mark} if mark else {}),
     }
 

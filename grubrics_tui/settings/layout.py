@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -201,7 +200,7 @@ class LayoutFile:
 def locked(path: Path) -> Iterator[None]:
     """Lock the file, through a file beside it because writing replaces it."""
     with path.with_name(f"{path.name}.lock").open("w") as lock:
-        locks.take(lock.fileno(), path, fcntl.flock, _PATIENCE_S)
+        locks.take(lock.fileno(), path, _PATIENCE_S)
         yield
 
 

@@ -165,7 +165,8 @@ def test_a_file_is_as_readable_as_its_folder_with_any_umask(
         os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o777 for path in home.rglob("*")}
     loose = modes.pop("by others")
-    assert modes == {"a": file, "b": file & ~umask, "lock": 0o600, "below": folder}
+    locks = {"lock": 0o600, jsonl.APPEND_LOCK: 0o600}
+    assert modes == {"a": file, "b": file & ~umask, "below": folder} | locks
     assert loose & ~file == 0
 
 

@@ -6,7 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,21 +15,20 @@ import pytest
 from engine.base import jsonl, locks
 from engine.runs.rundir import RunDir
 from engine.supervise.queue import QueuePlace, Start, Ticket, Wait
-from engine.supervise.queue_log import log_path
 
 HOLD = """
 import fcntl, os, sys, time
-descriptor = os.open(sys.argv[1], os.O_RDWR if sys.argv[2] == "lockf" else os.O_RDONLY)
-getattr(fcntl, sys.argv[2])(descriptor, fcntl.LOCK_EX)
+descriptor = os.open(sys.argv[1], os.O_RDONLY)
+getattr(fcntl, sys.argv[2])(descriptor, getattr(fcntl, sys.argv[3]))
 print("held", flush=True)
 time.sleep(600)
 """
 
 
 @contextmanager
-def held(path: Path, how: str = "lockf") -> Iterator[int]:
+def held(path: Path, how: str = "flock", kind: str = "LOCK_EX") -> Iterator[int]:
     """The pid of another process that holds the file's lock."""
-    command = [sys.executable, "-c", HOLD, str(path), how]
+    command = [sys.executable, "-c", HOLD, str(path), how, kind]
     holder = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert holder.stdout is not None
     holder.stdout.readline()
@@ -46,34 +45,46 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locks, "PATIENCE_S", 0.1)
 
 
-@pytest.mark.parametrize("how", [fcntl.lockf, fcntl.flock])
-def test_the_holder_of_the_lock_is_named(tmp_path: Path, how: Callable[[int, int], object]) -> None:
+def test_the_holder_of_the_lock_is_named(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.touch()
     descriptor = os.open(path, os.O_RDWR)
-    with held(path, how.__name__) as pid, pytest.raises(OSError, match=f"locked by pid {pid} for"):
-        locks.take(descriptor, path, how)
-    locks.take(descriptor, path, how)
+    with held(path) as pid, pytest.raises(OSError, match=f"locked by pid {pid} for"):
+        locks.take(descriptor, path)
+    locks.take(descriptor, path)
     os.close(descriptor)
 
 
 def test_nothing_is_written_while_another_process_holds_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     jsonl.append(path, {"a": 1})
-    with held(path), pytest.raises(OSError, match="locked by pid"):
+    with held(tmp_path / jsonl.APPEND_LOCK), pytest.raises(OSError, match="locked by pid"):
         jsonl.append(path, {"a": 2})
     jsonl.append(path, {"a": 3})
     assert list(jsonl.read(path)) == [{"a": 1}, {"a": 3}]
+
+
+@pytest.mark.parametrize(("how", "kind"), [("lockf", "LOCK_SH"), ("flock", "LOCK_EX")])
+def test_no_writer_waits_for_a_lock_that_a_reader_can_take(
+    tmp_path: Path, how: str, kind: str
+) -> None:
+    path = tmp_path / "log.jsonl"
+    jsonl.append(path, {"a": 1})
+    with held(path, how, kind):
+        jsonl.append(path, {"a": 2})
+    assert list(jsonl.read(path)) == [{"a": 1}, {"a": 2}]
+    assert (tmp_path / jsonl.APPEND_LOCK).stat().st_mode & 0o077 == 0
 
 
 def test_a_run_waits_for_a_locked_queue_until_it_is_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.supervise.queue_log._JOIN_PATIENCE_S", 0.1)
-    log_path(tmp_path).touch()
+    lock = tmp_path / jsonl.APPEND_LOCK
+    lock.touch(mode=0o600)
     run = RunDir(tmp_path / "mine")
     run.path.mkdir()
-    with held(log_path(tmp_path)) as pid:
+    with held(lock) as pid:
         place = QueuePlace(run, Ticket(turn=True))
         waits = place.decide()
         assert isinstance(waits, Wait)

@@ -100,7 +100,7 @@ def test_rollouts_are_counted_before_their_step_is_logged(attempt: Attempt) -> N
     joiner = StepJoiner(attempt)
     jsonl.append(attempt.reward, rollout("a", 0.2))
     jsonl.append(attempt.reward, {**rollout("a", 0.2), "reward": None})
-    assert joiner.new_steps() == []
+    assert list(joiner.new_steps()) == []
     assert joiner.progress == 2
 
 

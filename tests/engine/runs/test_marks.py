@@ -7,16 +7,17 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from engine.base import jsonl
-from engine.runs.marks import new_mark, supervises
+from engine.runs.marks import mark_of, new_mark, supervises
 from engine.runs.processes import Identity, alive, identify, members
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
+from engine.runs.state import RunState, observed_state, write_state
 from engine.supervise.reaper import leftovers, reap
 from engine.supervise.stopping import stop_run
 from tests.waiting import wait_for
@@ -61,7 +62,7 @@ def marks(run: RunDir) -> dict[str, str]:
     return {
         "GRUBRICS_RUN_ID": run.id,
         "GRUBRICS_ATTEMPT_DIR": str(run.attempt(1).path),
-        "GRUBRICS_RUN_MARK": run.read_mark() or "",
+        "GRUBRICS_RUN_MARK": mark_of(run),
     }
 
 
@@ -88,6 +89,24 @@ def test_a_copy_does_not_own_the_processes_of_the_original(tmp_path: Path, start
     copy = RunDir(shutil.copytree(run.path, tmp_path / "copies" / "one"))
     assert (pids(run), pids(copy)) == ([process.pid], [])
     assert leftovers(tmp_path / "copies") == []
+    run.path.rename(tmp_path / "moved")
+    assert (pids(RunDir(tmp_path / "moved")), pids(copy)) == ([process.pid], [])
+    copy.path.rename(run.path)
+    assert pids(run) == []
+
+
+def test_a_copy_of_an_active_run_is_not_active_and_a_stop_of_it_reaches_nobody(
+    tmp_path: Path, start: Start
+) -> None:
+    run = make_run(tmp_path / "one", new_mark())
+    supervisor = start(GRUBRICS_SUPERVISES=mark_of(run))
+    write_state(run, RunState("running", supervisor=supervisor, heartbeat=time.time()))
+    copy = RunDir(shutil.copytree(run.path, tmp_path / "copy"))
+    (copy.path / "requests").write_text("in the way of a request, as a full disk is")
+    assert observed_state(run).state == "running"
+    assert observed_state(copy).state == "lost"
+    assert stop_run(copy).ended
+    assert alive(supervisor)
 
 
 def test_a_new_run_in_the_place_of_a_deleted_one_does_not_own_its_processes(
@@ -139,7 +158,7 @@ def _is_stopped(process: Identity) -> bool:
 
 def test_a_supervisor_is_known_by_the_mark_or_by_its_command(tmp_path: Path, start: Start) -> None:
     run, other = (make_run(tmp_path / name, new_mark()) for name in ("one", "other"))
-    by_mark = start(GRUBRICS_SUPERVISES=run.read_mark() or "")
+    by_mark = start(GRUBRICS_SUPERVISES=mark_of(run))
     by_command = start("engine.supervise.supervisor", str(run.path))
     for process in (by_mark, by_command):
         assert supervises(process.pid, run)

@@ -14,7 +14,7 @@ from engine.supervise.final_state import Evidence, Exit, final_state
 
 
 def state_of(
-    folder: Path, code: int, validation: float | None, write_error: str | None = None
+    folder: Path, code: int, validation: float | None, trouble: str | None = None
 ) -> tuple[str, str | None]:
     attempt = Attempt(folder / "attempt_1")
     attempt.path.mkdir(exist_ok=True)
@@ -29,7 +29,7 @@ def state_of(
             attempt=attempt,
             checkpoints=folder,
             validation=validation,
-            write_error=write_error,
+            trouble=trouble,
         )
     )
 
@@ -54,8 +54,8 @@ def test_a_crash_after_the_validation_is_a_teardown_crash(tmp_path: Path) -> Non
 
 
 def test_a_failure_also_names_the_file_that_cannot_be_written(tmp_path: Path) -> None:
-    _, reason = state_of(tmp_path, 0, None, "/full/state.json: No space left on device")
-    assert (reason or "").endswith("; cannot write /full/state.json: No space left on device")
+    _, reason = state_of(tmp_path, 0, None, "cannot write state.json: No space left on device")
+    assert (reason or "").endswith("; cannot write state.json: No space left on device")
     assert state_of(tmp_path, 0, 0.5, "/full/x: No space left on device")[0] == "finished"
 
 

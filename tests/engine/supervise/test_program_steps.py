@@ -89,7 +89,7 @@ def test_steps_of_a_program_that_starts_again_replace_the_earlier_ones(console: 
 
 def test_steps_that_the_history_has_are_not_read_again(console: Path) -> None:
     append(console, "step=1 loss=3", "step=2 loss=2")
-    written = follow(console).new_steps()[:1]
+    written = list(follow(console).new_steps())[:1]
     assert losses(follow(console, written)) == [(2, 2.0)]
 
 

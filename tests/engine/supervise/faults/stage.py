@@ -14,6 +14,7 @@ from typing import Any
 from engine.base import jsonl
 from engine.history.train_log import read_steps
 from engine.launch.launcher import start_supervisor
+from engine.runs.marks import new_mark
 from engine.runs.processes import Identity, end_members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
@@ -49,6 +50,7 @@ class Stage:
         manifest = {
             "v": 1,
             "id": run.id,
+            "mark": new_mark(),
             "kind": "grpo",
             "cwd": str(self.root),
             "created": time.time(),

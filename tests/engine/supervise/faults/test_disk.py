@@ -180,15 +180,29 @@ def test_a_deleted_run_directory_ends_the_run_and_its_supervisor(stage: Stage) -
     assert not run.path.exists()
 
 
-def test_a_new_run_at_the_path_of_a_deleted_one_is_not_touched(
+def test_a_run_whose_folder_is_away_goes_on_in_it_and_says_so(stage: Stage, tmp_path: Path) -> None:
+    run = stage.long("--patient")
+    away = RunDir(tmp_path / "away")
+    run.path.rename(away.path)
+    wait_for(lambda: "cannot find its folder" in (observed_state(away).reason or ""))
+    assert observed_state(away).state == "running"
+    assert alive(trainer_of(away))
+    away.path.rename(run.path)
+    wait_for(lambda: observed_state(run).reason is None)
+    assert stop_run(run).ended
+
+
+def test_a_moved_run_is_stopped_where_it_is_and_another_of_its_name_is_not_touched(
     stage: Stage, tmp_path: Path
 ) -> None:
     run = stage.long("--patient", name="same")
-    supervisor, trainer = supervisor_of(run), trainer_of(run)
-    run.path.rename(tmp_path / "deleted")
+    moved = RunDir(tmp_path / "moved")
+    run.path.rename(moved.path)
     other = stage.prepare(name="same")
-    wait_for(lambda: not alive(supervisor))
-    assert not alive(trainer)
+    before = logged(moved)
+    wait_for(lambda: logged(moved) > before)
+    assert (stop_run(moved).reason or "").startswith("stopped by user at step ")
+    assert members(moved) == []
     state = recorded_state(other)
     assert state is not None
     assert (state.state, state.supervisor) == ("starting", None)
