@@ -43,7 +43,8 @@ _LONG = 32 << 10
 """Characters from which on one search for all hints at once is worth its preparation (2 ms)."""
 
 _SECRET_NAME = re.compile(
-    r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|WEBHOOK|_PAT$|(?<!^)(?<!^OLD)PWD$", re.IGNORECASE
+    r"(?<!MON)KEY(?!WORD|BOARD|FRAME|POINT)|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|WEBHOOK|_PAT$|(?<!^)(?<!^OLD)PWD$",
+    re.IGNORECASE,
 )
 _SECRET_FIELD = re.compile(
     r"(?i:(?:api|access|account|private|secret)[_-]?key|passw(?:or)?d|passphrase|secret"
@@ -54,7 +55,24 @@ _PLAIN_KEY = re.compile(PLAIN_KEY, re.IGNORECASE)
 _PLAIN_WORD = re.compile(PLAIN_WORD)
 _PASSWORD_NAME = re.compile(r"SECRET|PASS|PWD|CREDENTIAL", re.IGNORECASE)
 _NAMES_A_PATH = re.compile(r"_(PATH|FILE|DIR|HOME|SOCK|ENDPOINT|BASE)$", re.IGNORECASE)
-_NO_SECRET_VALUE = re.compile(r"[\d.,:\s-]+|true|false|none|null|yes|no", re.IGNORECASE)
+_TOKENS_OF_TEXT = re.compile(
+    r"TOKENI[SZ][A-Z]*"
+    r"|(?:PAD|BOS|EOS|UNK|SEP|CLS|MASK|STOP|SPECIAL|IMAGE|VIDEO|AUDIO|THINK)[_-]?TOKENS?(?![A-Z])"
+    r"|TOKENS?[_-]?(?:IDS|LEVEL|LEN(?:GTH)?|COUNT|BUDGET|LIMIT|MASK|MEAN|RATIO|LOSS|TYPE"
+    r"|WEIGHTS?|PER|REWARDS?|CLIP|SIZE)(?![a-z])"
+    r"|(?<!API_)(?<!ACCESS_)(?<!AUTH_)(?<!HF_)(?<!SECRET_)(?<!REFRESH_)(?<!SESSION_)TOKENS(?![A-Z])",
+    re.IGNORECASE,
+)
+"""Names of tokens that a model reads or writes: their IDs, their number, what makes them."""
+_PLACEHOLDER = re.compile(
+    r"<.*>|\{\{?[\w .-]*\}?\}|(?:sk-|hf_)?(?:x{3,}|[*]{3,}|\.{3,}|…)"
+    r"|todo|tbd|empty|dummy|placeholder"
+    r"|(?:your|my|replace|change|insert|enter|put|fill|add)(?:[_ -]?(?:this|me|it|in|here|with|your"
+    r"|my|own|the|api|key|token|secret|password|wandb|hf|openai|value|actual|real|to))+",
+    re.IGNORECASE,
+)
+"""What a script has where its user is to write a secret."""
+_NO_SECRET_VALUE = re.compile(r"[\d.,:\s\[\]-]+|true|false|none|null|yes|no", re.IGNORECASE)
 _PATH = re.compile(r"(~|\.{1,2})?(/[\w.@-]+){2,}/?")
 
 
@@ -191,15 +209,22 @@ def shown(name: str, value: str) -> str:
 
 def is_secret_name(name: str) -> bool:
     """Whether the value of a variable of that name is always masked."""
-    return _SECRET_NAME.search(name) is not None
+    return _SECRET_NAME.search(_TOKENS_OF_TEXT.sub("", name)) is not None
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a text stands where a secret is to be written."""
+    return not value or _PLACEHOLDER.fullmatch(value) is not None
 
 
 def names_secret(name: str, value: str) -> bool:
     """Whether the variable ``name`` with ``value`` is a secret: it has a secret name, and its value
-    is no flag, number or path."""
+    is no flag, number, path or placeholder."""
     if not is_secret_name(name) or _NAMES_A_PATH.search(name):
         return False
     if _PLAIN_KEY.fullmatch(name) and _PLAIN_WORD.fullmatch(value):
+        return False
+    if _PLACEHOLDER.fullmatch(value):
         return False
     return not _NO_SECRET_VALUE.fullmatch(value) and not _PATH.fullmatch(value)
 
@@ -305,7 +330,7 @@ def _secrets_in(name: str, value: str) -> tuple[str, ...]:
     if "://" in value:
         passwords = _URL_PASSWORD.findall(value)
         return tuple(dict.fromkeys([*passwords, *map(unquote, passwords)]))
-    if not _SECRET_NAME.search(name) or not _is_secret_value(name, value):
+    if not _is_secret_value(name, value):
         return ()
     lines = (line for line in value.splitlines()[1:] if len(line) >= _REVEALING_LENGTH)
     return (value, *lines)

@@ -3,6 +3,7 @@ aliases that expand endlessly, a key twice in a mapping, lists that are nested t
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,11 @@ _LARGEST = 1 << 20
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """Refuses a key that a mapping has twice; PyYAML would take its last value."""
+    """Refuses a key that a mapping has twice; PyYAML would take its last value.
+
+    Reads ``1e-4`` as the number it is to every other reader of YAML, and to OmegaConf; to PyYAML it
+    is a text, because it has no point.
+    """
 
     def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
@@ -28,6 +33,13 @@ class _UniqueKeys(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, what, key.start_mark)
             seen.add(key.value)
         return node
+
+
+_UniqueKeys.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+"),
+    list("-+.0123456789"),
+)
 
 
 def read_yaml(path: Path) -> Any:

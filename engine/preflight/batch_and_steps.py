@@ -140,7 +140,10 @@ def violations(sizes: BatchSizes) -> Iterator[str]:
     values = dataclasses.asdict(sizes)
     too_small = [name for name, value in values.items() if value is not None and value < 1]
     for name in too_small:
-        yield f"{KEYS.get(name, name)}={values[name]} must be at least 1"
+        key = KEYS.get(name, name)
+        is_unset = values[name] == 0 and name in ("micro", "log_prob", "ref_log_prob")
+        needs = "is not set: verl needs the rollouts that one GPU computes with at once"
+        yield f"{key} {needs}" if is_unset else f"{key}={values[name]} must be at least 1"
     if too_small:
         return
     if sizes.n < 2:

@@ -17,7 +17,7 @@ from engine.base.yaml_files import read_yaml
 from engine.own_reward.function import KEY as OWN_REWARD
 from engine.recipe.keys import flatten
 from engine.runs.kinds import GRPO
-from engine.translate.translation import Row, checked, left_out
+from engine.translate.translation import Row, complaint, left_out
 
 _ACTOR = "actor_rollout_ref.actor"
 _MODEL = "actor_rollout_ref.model"
@@ -59,15 +59,17 @@ def _target_modules(source: _Source, value: Any) -> tuple[Mapping[str, Any], str
     return _with_lora(f"{_MODEL}.target_modules")(source, names)
 
 
-def _precision(_: _Source, value: Any) -> tuple[Mapping[str, Any], str]:
-    if value:
-        return {f"{_ROLLOUT}.dtype": "bfloat16"}, ""
-    return {}, "float16 weights there; here float32 weights, which are computed with in bfloat16"
+def _precision(source: _Source, value: Any) -> tuple[Mapping[str, Any], str]:
+    """That trainer loads the weights in 16 bits. Weights that are trained need 32."""
+    dtype = "bfloat16" if value else "float16"
+    if source.get("use_lora") is False:
+        return {f"{_ROLLOUT}.dtype": dtype}, "the trained weights are float32; there 16 bits"
+    return {f"{_ROLLOUT}.dtype": dtype, f"{_ACTOR}.fsdp_config.model_dtype": dtype}, ""
 
 
 def _gpus(_: _Source, value: Any) -> tuple[Mapping[str, Any], str]:
     count = len(value) if isinstance(value, list) else 1
-    return {"trainer.n_gpus_per_node": count}, "there, only the first one is used"
+    return {"trainer.n_gpus_per_node": max(1, count)}, "there, only the first one is used"
 
 
 def _accumulation(source: _Source, value: Any) -> tuple[Mapping[str, Any], str]:
@@ -271,11 +273,14 @@ def _translate(path: Path, keys: _Source, key: str, line: int | None) -> Row:
         return left_out(key, line, f"not a key of AFlow's trainer{hint}")
     try:
         values, note = rule(keys, keys[key])
-    except (TypeError, ValueError, KeyError) as error:
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise UsageError(f"{path}: line {line}: {key} has a value of the wrong type") from error
     if not values:
         return left_out(key, line, note)
-    return checked(Row(key, line, values, note), GRPO)
+    for target, value in values.items():
+        if (problem := complaint(target, value, GRPO)) is not None:
+            raise UsageError(f"{path}: line {line}: {problem.replace(target, key)}")
+    return Row(key, line, values, note)
 
 
 def _others(keys: _Source, present: set[str]) -> list[Row]:
@@ -283,7 +288,12 @@ def _others(keys: _Source, present: set[str]) -> list[Row]:
         Row("", None, {"algorithm.adv_estimator": "grpo"}, "the trainer of that config"),
         Row("", None, {f"{OWN_REWARD}.path": "task://workflows"}, "scores in five tiers"),
         Row("", None, {f"{_ROLLOUT}.name": "vllm"}, "the rollout engine"),
+        Row("", None, {f"{_ROLLOUT}.tensor_model_parallel_size": 1}, "the whole model on each GPU"),
     ]
+    if "device_mapping" not in keys:
+        rows.append(Row("", None, _gpus(keys, [0])[0], "one GPU"))
+    if "bf16" not in keys:
+        rows.append(Row("", None, _precision(keys, False)[0], "the weights that trainer loads"))
     if "forward_pass_microbatch_size" not in keys:
         rows.append(Row("", None, _micro(keys, 1)[0], "there, one rollout at a time"))
     if "gradient_accumulation_steps" not in keys:

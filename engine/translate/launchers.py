@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.base.masking import mask_words
-from engine.translate.shell_fields import Argument, Unknown
 from engine.translate.shell_script import Export
+from engine.translate.shell_state import Argument, Unknown
 from engine.translate.translation import Row, left_out
 
 _QUIET = re.compile(r"(?:.*/)?(?:python[\d.]*|nohup|exec|time|command|stdbuf|unbuffer|setsid)")

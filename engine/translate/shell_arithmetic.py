@@ -22,7 +22,7 @@ def compute(expression: str, find_value: Callable[[str], object]) -> str | None:
         )
         tree = ast.parse(filled.replace("$", " ").strip(), mode="eval")
         return str(_integer(tree.body, find_value))
-    except (SyntaxError, ValueError, ArithmeticError):
+    except (SyntaxError, ValueError, ArithmeticError, LookupError, RecursionError):
         return None
 
 
@@ -43,6 +43,9 @@ def _integer(node: ast.expr, find_value: Callable[[str], object]) -> int:
         return int(value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_integer(node.operand, find_value)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        sides = (_integer(side, find_value) for side in (node.left, node.comparators[0]))
+        return int(_COMPARISONS[type(node.ops[0])](*sides))
     if isinstance(node, ast.BinOp) and (operation := _OPERATIONS.get(type(node.op))):
         left, right = (_integer(side, find_value) for side in (node.left, node.right))
         return operation(left, right)
@@ -61,4 +64,12 @@ _OPERATIONS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Mult: operator.mul,
     ast.Div: _quotient,
     ast.Mod: lambda left, right: left - right * _quotient(left, right),
+}
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
 }

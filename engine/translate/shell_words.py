@@ -48,6 +48,17 @@ class Mark:
     text: str
 
 
+@dataclass(frozen=True)
+class Document:
+    """A here-document, which follows the line of its ``<<``; ``pieces`` as those of a word."""
+
+    line: int
+    pieces: tuple[Piece, ...]
+
+
+Token = Word | Mark | Document
+
+
 DEEPEST = 50
 """Brackets in each other, and defaults in each other."""
 TOO_DEEP = f"more than {DEEPEST} brackets are open"
@@ -58,15 +69,18 @@ _OPERATOR = re.compile(r";;&?|;&|;|&&|&|\|\||\|&|\||\(|\)|\n")
 _ENDS_WORD = frozenset(" \t\r\n;&|<>()")
 _PLAIN_VARIABLE = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]", re.ASCII)
 _ESCAPES_IN_QUOTES = frozenset('$`"\\')
+_ESCAPES_IN_DOCUMENT = frozenset("$`\\\n")
+_END_OF_TEXT = re.compile(r"[$`\\]")
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "e": "\x1b"}
 
 
-def read_tokens(script: str) -> Iterator[Word | Mark]:
-    """Yield the words and marks of a script in order; comments and here-documents are left out.
+def read_tokens(script: str, line: int = 1) -> Iterator[Token]:
+    """Yield the words and marks of a script in order, and its here-documents before the end of the
+    lines that begin them; comments are left out. ``line`` is that of its first line.
 
     Raises ShellError for a quote or bracket without an end.
     """
-    return _Reader(script).tokens()
+    return _Reader(script, line).tokens()
 
 
 def read_text(text: str) -> tuple[Piece, ...]:
@@ -82,11 +96,30 @@ def read_text(text: str) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
+def _read_document(text: str) -> tuple[Piece, ...]:
+    """Return the pieces of a here-document, in which quotes are characters."""
+    reader = _Reader(text)
+    pieces: list[Piece] = []
+    while reader.at < len(text):
+        character, following = text[reader.at], text[reader.at + 1 : reader.at + 2]
+        if character in "$`":
+            pieces.append(reader.expansion(is_quoted=True))
+        elif character == "\\" and following in _ESCAPES_IN_DOCUMENT:
+            pieces.append(Piece("text", following.strip("\n"), is_quoted=True))
+            reader.at += 2
+        else:
+            end = _END_OF_TEXT.search(text, reader.at + 1)
+            stop = end.start() if end else len(text)
+            pieces.append(Piece("text", text[reader.at : stop], is_quoted=True))
+            reader.at = stop
+    return tuple(pieces)
+
+
 class _Reader:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, line: int = 1) -> None:
         self.text = text
         self.at = 0
-        self._lines_before = 0
+        self._lines_before = line - 1
         self._counted = 0
         self._depth = 0
 
@@ -97,18 +130,16 @@ class _Reader:
         self._counted = max(self._counted, self.at)
         return 1 + self._lines_before
 
-    def tokens(self) -> Iterator[Word | Mark]:
-        documents: list[tuple[str, bool]] = []
+    def tokens(self) -> Iterator[Token]:
+        documents: list[tuple[Word, bool]] = []
         is_document: str | None = None
         while self._skip_blanks():
             if self.text[self.at] == "#":
                 self._skip_comment()
                 continue
             token = self._token()
-            yield token
             if is_document is not None and isinstance(token, Word):
-                end = "".join(piece.text for piece in token.pieces)
-                documents.append((end, is_document.endswith("-")))
+                documents.append((token, is_document.endswith("-")))
                 is_document = None
             elif isinstance(token, Mark):
                 is_document = (
@@ -116,8 +147,9 @@ class _Reader:
                 )
                 if token.text == "\n":
                     for end, is_indented in documents:
-                        self._skip_document(end, is_indented)
+                        yield self._document(end, is_indented)
                     documents = []
+            yield token
 
     def _skip_blanks(self) -> bool:
         """Go to the next token; return whether there is one."""
@@ -138,14 +170,26 @@ class _Reader:
         end = self.text.find("\n", self.at)
         self.at = len(self.text) if end < 0 else end
 
-    def _skip_document(self, end: str, is_indented: bool) -> None:
+    def _document(self, word: Word, is_indented: bool) -> Document:
+        line, lines = self.line, list[str]()
+        end = "".join(piece.text for piece in word.pieces)
         while self.at < len(self.text):
             stop = self.text.find("\n", self.at)
             stop = len(self.text) if stop < 0 else stop
             text = self.text[self.at : stop].rstrip("\r")
             self.at = min(stop + 1, len(self.text))
-            if (text.lstrip("\t") if is_indented else text) == end:
-                return
+            text = text.lstrip("\t") if is_indented else text
+            if text == end:
+                break
+            lines.append(f"{text}\n")
+        text = "".join(lines)
+        plain = (Piece("text", text, is_quoted=True),)
+        if any(piece.is_quoted for piece in word.pieces):
+            return Document(line, plain)
+        try:
+            return Document(line, _read_document(text))
+        except ShellError:  # Text for another program, such as Markdown.
+            return Document(line, plain)
 
     def _token(self) -> Word | Mark:
         line = self.line
@@ -190,7 +234,7 @@ class _Reader:
             self.at += 1
             return self._double_quoted()
         if character in "$`":
-            return [self._expansion(is_quoted=False)]
+            return [self.expansion(is_quoted=False)]
         start = self.at
         while self.at < len(self.text) and self.text[self.at] not in _ENDS_PLAIN:
             self.at += 1
@@ -222,7 +266,7 @@ class _Reader:
             if self._continues():
                 self.at = self.text.index("\n", self.at) + 1
             elif character in "$`":
-                pieces.append(self._expansion(is_quoted=True))
+                pieces.append(self.expansion(is_quoted=True))
             else:
                 following = self.text[self.at + 1 : self.at + 2]
                 is_escaped = character == "\\" and following in _ESCAPES_IN_QUOTES
@@ -230,7 +274,7 @@ class _Reader:
                 self.at += 2 if is_escaped else 1
         raise ShellError(line, 'the quote " has no end')
 
-    def _expansion(self, *, is_quoted: bool) -> Piece:
+    def expansion(self, *, is_quoted: bool) -> Piece:
         """Read what begins with ``$`` or a backtick; a ``$`` before nothing stands for itself."""
         if self.text[self.at] == "`":
             return self._backticks(is_quoted)
@@ -286,6 +330,8 @@ class _Reader:
                 elif token.text == ")" and opened[-1] == "(":
                     opened.pop()
                 begins = bool(_OPERATOR.fullmatch(token.text))
+            elif isinstance(token, Document):
+                continue
             elif begins and token.raw == "case":
                 opened.append("case")
                 begins = False

@@ -14,8 +14,8 @@ from engine.base.errors import UsageError, nearest, shorten
 from engine.base.masking import mask_words, names_secret
 from engine.recipe.recipe import parse_override
 from engine.translate.launchers import read_launchers
-from engine.translate.shell_fields import Argument, Unknown
 from engine.translate.shell_script import SOURCES, Command, Export, Script, follow, holds_secret
+from engine.translate.shell_state import Argument, Unknown
 from engine.translate.shell_words import ShellError
 from engine.translate.translation import Row, left_out
 
@@ -34,6 +34,7 @@ _TRAINERS: dict[str, Trainer] = {
 """By the last word of the module: verl's own, and those of its recipes."""
 _MODULE = re.compile(r"(?:[\w.]*\.|(?:[\w./-]*/)?)(main_\w+|\w*sft_trainer\w*)(?:\.py)?")
 _OF_VERL = re.compile(r"verl\.trainer\.(\w+)|(?:.*/)?verl/trainer/(\w+)\.py")
+_STARTS_TRAINER = re.compile(rf"\b(?:{'|'.join(_TRAINERS)})\b")
 _ENVIRONMENT = ("HOME", "USER")
 _KEY = re.compile(r"(\+\+|\+|~)?([\w./@-]+)(?:=(.*))?", re.DOTALL)
 _DOTTED = re.compile(r"(?:\+{1,2}|~)?\w+\.[\w.]+=")
@@ -110,7 +111,22 @@ def _find(path: Path, script: Script, line: int | None) -> Command:
         close = nearest(modules[0], _TRAINERS)
         hint = f"; did you mean '{close}'?" if close else f"; known: {known}"
         raise UsageError(f"{path}: '{modules[0]}' is not a trainer that can be translated{hint}")
-    raise UsageError(f"{path} starts no trainer of verl, such as python3 -m {known}")
+    for command in script.commands:
+        for argument in command.arguments:
+            if _STARTS_TRAINER.search(argument.text):
+                raise UsageError(
+                    f"{path}: line {command.line} starts the trainer in a text that import cannot "
+                    "read. Save that command as a script, and import it"
+                )
+    hint = next((f"; {found}" for found in map(_other_script, script.commands) if found), "")
+    raise UsageError(f"{path} starts no trainer of verl, such as python3 -m {known}{hint}")
+
+
+def _other_script(command: Command) -> str | None:
+    """How to import a script that the command runs."""
+    paths = (argument.text for argument in command.arguments if argument.problem is None)
+    path = next((path for path in paths if path.endswith((".sh", ".slurm", ".sbatch"))), None)
+    return f"line {command.line} runs {path}: import that script" if path else None
 
 
 def _module_index(command: Command) -> int | None:
@@ -156,6 +172,7 @@ def _call(script: Script, command: Command) -> TrainerCall:
 
 
 def _overrides(arguments: Sequence[Argument]) -> tuple[list[Override], list[Row]]:
+    """What is set, and rows for the rest. A key whose last value is not known has none."""
     overrides: list[Override] = []
     rows: list[Row] = []
     skipped = False
@@ -168,6 +185,8 @@ def _overrides(arguments: Sequence[Argument]) -> tuple[list[Override], list[Row]
             overrides.append(read)
             continue
         rows.append(read)
+        if argument.problem:
+            overrides = [each for each in overrides if each.key != read.source]
         following = arguments[index + 1].text if index + 1 < len(arguments) else "="
         skipped = argument.text.startswith("--") and "=" not in argument.text + following
     return overrides, rows

@@ -254,6 +254,11 @@ def test_the_name_of_a_variable_says_that_it_is_secret(name: str) -> None:
         ("TOKEN_KIND", "bearer"),
         ("EDITOR", "some-editor"),
         ("PRIMARY_KEY", "question_id"),
+        ("STOP_TOKEN_IDS", "[151645, 151643]"),
+        ("pad_token", "<|endoftext|>"),
+        ("loss_token_level", "sequence-mean"),
+        ("WANDB_API_KEY", "REPLACE_THIS"),
+        ("HF_TOKEN", "your-hf-token-here"),
     ],
 )
 def test_flags_numbers_paths_and_common_words_are_not_secrets(name: str, value: str) -> None:

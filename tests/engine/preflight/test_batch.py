@@ -41,7 +41,7 @@ def test_the_production_sizes_hold() -> None:
         ({"batch": 16}, "data.train_batch_size=16 is below"),
         ({"n": 1}, "advantage is always 0"),
         ({"micro": 5}, "ppo_micro_batch_size_per_gpu=5 does not divide the 144 rollouts"),
-        ({"micro": 0}, "ppo_micro_batch_size_per_gpu=0 must be at least 1"),
+        ({"micro": 0}, "ppo_micro_batch_size_per_gpu is not set"),
         ({"log_prob": 5}, "log_prob_micro_batch_size_per_gpu=5 does not divide"),
         ({"ref_log_prob": 7}, "ref.log_prob_micro_batch_size_per_gpu=7 does not divide"),
         ({"gpus": 5}, "is not a multiple of 5 GPUs"),

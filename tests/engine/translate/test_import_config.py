@@ -16,7 +16,7 @@ from engine.base.errors import UsageError
 from engine.data.contract import FileFacts, write_rows
 from engine.recipe.recipe import load_recipe
 from engine.translate.import_config import ImportedConfig, plan_import, write_import
-from engine.translate.shell_fields import Argument
+from engine.translate.shell_state import Argument
 from engine.translate.translation import Row
 from engine.translate.verl_script import Override, _override
 from tests.engine.translate.scripts import AFLOW, FOR_GPUS, SFT, TINY_GRPO, call, write
@@ -109,6 +109,59 @@ def test_a_secret_without_a_value_is_named_and_hides_no_other_word(value: str) -
     config = imported(call(before=f"set -x\nexport WANDB_API_KEY={value}"))
     assert note_of(config, "export WANDB_API_KEY") == "a secret: set WANDB_API_KEY in .env"
     assert "…" not in str([row.source for row in config.translation.rows])
+
+
+@pytest.mark.parametrize("value", ["REPLACE_THIS", "<your key>", "xxxx", "YOUR_WANDB_KEY"])
+def test_a_placeholder_of_a_secret_is_no_secret_elsewhere(value: str) -> None:
+    before = f"export WANDB_API_KEY='{value}' ROOT='{value}'\nstop_token_ids=[151643,151645]"
+    stop = "+actor_rollout_ref.rollout.engine_kwargs.vllm.stop_token_ids=$stop_token_ids"
+    config = imported(call('"data.train_files=$ROOT/a.parquet"', stop, before=before))
+    chosen = config.translation.values
+    assert chosen["data.train_files"] == f"{value}/a.parquet"
+    assert chosen[stop[1:].partition("=")[0]] == [151643, 151645]
+    assert note_of(config, "export WANDB_API_KEY") == "a secret: set WANDB_API_KEY in .env"
+
+
+def test_an_array_keeps_what_every_branch_leaves_alone() -> None:
+    before = """
+A=(trainer.nnodes=2 actor_rollout_ref.rollout.n=8)
+case "$DEVICE" in
+  npu) A+=(trainer.n_gpus_per_node=16 actor_rollout_ref.rollout.n=4) ;;
+esac"""
+    config = imported(call('"${A[@]}"', before=before))
+    assert config.translation.values["trainer.nnodes"] == 2
+    for key in ("trainer.n_gpus_per_node", "actor_rollout_ref.rollout.n"):
+        assert note_of(config, key) == "the case in line 3 decides it"
+        assert key not in config.translation.values
+
+
+INNER = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo trainer.nnodes=$N"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'N=2\nsrun -N 1 bash -c "{INNER}"',
+        f"export N=2\ndocker run image bash -lc '{INNER}'",
+        f'N=2\nray job submit -- bash -c "cd /w && {INNER}"',
+        f"bash -euo pipefail -c 'N=$1; {INNER}' name 2",
+        f"N=2\nbash <<EOF\n{INNER}\nEOF",
+        f"sbatch <<'EOF'\nN=2\nsrun {INNER}\nEOF",
+        f'N=2\nsbatch --wrap="{INNER}"',
+        f"N=2\ncat > job.sh <<EOF\n{INNER}\nEOF\nchmod +x job.sh\nsbatch ./job.sh",
+        f"cat <<'EOF' > job.sh\nN=$1\n{INNER}\nEOF\nsrun bash job.sh 2",
+        f"N=2\ntee job.sh <<EOF\n{INNER}\nEOF",
+        f'N=2\nCMD="{INNER}"\neval "$CMD"',
+        f'N=2\nlaunch() {{ {INNER} "$@"; }}\nlaunch data.seed=3',
+    ],
+)
+def test_a_script_inside_of_the_script_is_followed(text: str) -> None:
+    assert values(text)["trainer.nnodes"] == 2
+
+
+def test_variables_that_are_not_exported_are_unknown_in_another_shell() -> None:
+    config = imported(f"N=2\nbash -c '{INNER}'")
+    assert note_of(config, "trainer.nnodes") == "N is not set in the script"
 
 
 def test_secrets_are_named_and_not_written() -> None:
@@ -385,6 +438,23 @@ def test_a_config_of_aflow_becomes_a_config() -> None:
     assert row_of(config, "lora_dropout").line == 6
 
 
+def test_numbers_of_aflow_are_numbers_however_they_are_written() -> None:
+    for text in ("1e-4", "1E-4", ".1e-3", "0.0001"):
+        config = imported(AFLOW.replace("2.0e-5", text), name="training.yaml")
+        assert config.translation.values["actor_rollout_ref.actor.optim.lr"] == 1e-4
+
+
+def test_a_config_of_aflow_has_one_gpu_and_weights_of_16_bits() -> None:
+    chosen = imported(AFLOW, name="training.yaml").translation.values
+    assert chosen["trainer.n_gpus_per_node"] == 1
+    assert chosen["actor_rollout_ref.rollout.tensor_model_parallel_size"] == 1
+    assert chosen["actor_rollout_ref.actor.fsdp_config.model_dtype"] == "bfloat16"
+    whole = imported(
+        AFLOW.replace("use_lora: true", "use_lora: false"), name="training.yaml"
+    ).translation.values
+    assert "actor_rollout_ref.actor.fsdp_config.model_dtype" not in whole
+
+
 def test_an_unknown_key_of_aflow_is_named_with_the_nearest() -> None:
     config = imported(f"{AFLOW}learning_rat: 1\n", name="training.yaml")
     assert note_of(config, "learning_rat").endswith("did you mean 'learning_rate'?")
@@ -394,6 +464,8 @@ def test_an_unknown_key_of_aflow_is_named_with_the_nearest() -> None:
     ("name", "text", "problem"),
     [
         ("a.sh", "echo hi", "a.sh starts no trainer of verl"),
+        ("a.sh", f"x=1\nssh a '{call()}'", "a.sh: line 2 starts the trainer in a text that"),
+        ("a.sh", "set -e\nsrun bash b/run.sh", "line 2 runs b/run.sh: import that script"),
         ("a.sh", "python3 -m verl.trainer.main_pop", "did you mean 'main_ppo'?"),
         ("a.sh", "python3 -m verl.trainer.main_ppo 'x", "a.sh: line 1: the quote ' has no end"),
         ("a.sh", call() + call(), "starts trainers in lines 2, 4; choose it with --line"),
@@ -402,6 +474,12 @@ def test_an_unknown_key_of_aflow_is_named_with_the_nearest() -> None:
         ("a.yaml", "grubrics: {kind: grpo}", "a.yaml is a config already"),
         ("a.yaml", "a: [", "a.yaml, line 1: invalid YAML"),
         ("a.yaml", AFLOW.replace("max_steps: 500", "save_every: x"), "save_every has a value of"),
+        (
+            "a.yaml",
+            AFLOW.replace("batch_size: 4", "batch_size: four"),
+            "line 9: rollout_batch_size='four' must be an integer",
+        ),
+        ("a.yaml", AFLOW.replace("0.2\n", "wide\n"), "clip_range='wide' must be a number"),
     ],
 )
 def test_what_cannot_be_translated_is_refused(name: str, text: str, problem: str) -> None:
