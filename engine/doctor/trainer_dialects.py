@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 
 from engine.base import files
+from engine.doctor.text.facts import Phase
 from engine.findings.finding import Change, Finding, Remedy
-from engine.runs.kinds import COMMAND
+from engine.runs.kinds import COMMAND, GRPO
 from engine.runs.rundir import RunDir
 
 
@@ -53,7 +55,7 @@ _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 _HF_ARGUMENTS: Mapping[str, tuple[str, object]] = {
     f"{_ACTOR}.ppo_micro_batch_size_per_gpu": ("per_device_train_batch_size", None),
     f"{_ACTOR}.fsdp_config.model_dtype": ("bf16", True),
-    f"{_ACTOR}.grad_clip": ("max_grad_norm", None),
+    f"{_ACTOR}.optim.clip_grad": ("max_grad_norm", None),
     f"{_ACTOR}.optim.lr": ("learning_rate", None),
     "actor_rollout_ref.model.enable_gradient_checkpointing": ("gradient_checkpointing", None),
     "trainer.max_actor_ckpt_to_keep": ("save_total_limit", None),
@@ -74,7 +76,7 @@ _KEY_OF_TITLE: Mapping[str, str] = {
     "Lower the learning rate": f"{_ACTOR}.optim.lr",
     "Multiply the learning rate": f"{_ACTOR}.optim.lr",
     "Set the learning rate": f"{_ACTOR}.optim.lr",
-    "Clip gradients": f"{_ACTOR}.grad_clip",
+    "Clip gradients": f"{_ACTOR}.optim.clip_grad",
     "Allow longer responses": "data.max_response_length",
     "Sample more rollouts": f"{_ROLLOUT}.n",
 }
@@ -87,8 +89,70 @@ _SMALLER: Mapping[Framework, str] = {
     Framework.OTHER: "raise gradient accumulation by the same factor, else the batch shrinks",
 }
 """The effect of a smaller micro batch if the batch is a number of them (verl divides a batch)."""
+_MODEL = "actor_rollout_ref.model"
+_REF = "actor_rollout_ref.ref"
+_OF_PHASE: Mapping[str, Mapping[str, str | None]] = {
+    Phase.CRITIC: {
+        f"{_ACTOR}.ppo_micro_batch_size_per_gpu": "critic.ppo_micro_batch_size_per_gpu",
+        f"{_ACTOR}.use_dynamic_bsz": "critic.use_dynamic_bsz",
+        f"{_MODEL}.enable_gradient_checkpointing": "critic.model.enable_gradient_checkpointing",
+    },
+    Phase.REFERENCE: {
+        f"{_ACTOR}.ppo_micro_batch_size_per_gpu": f"{_REF}.log_prob_micro_batch_size_per_gpu",
+        f"{_ACTOR}.use_dynamic_bsz": f"{_REF}.log_prob_use_dynamic_bsz",
+        f"{_MODEL}.enable_gradient_checkpointing": None,
+    },
+    Phase.LOG_PROBS: {
+        f"{_ACTOR}.ppo_micro_batch_size_per_gpu": f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu",
+        f"{_ACTOR}.use_dynamic_bsz": f"{_ROLLOUT}.log_prob_use_dynamic_bsz",
+        f"{_MODEL}.enable_gradient_checkpointing": None,
+    },
+}
+"""The actor's key -> that of the role which ran; None if the role computes no gradients."""
+_NAMES = """
+adam_beta1 adam_beta2 beta bf16 completion_only_loss dataloader_num_workers dataset_num_proc
+dataset_text_field deepspeed epsilon eval_steps eval_strategy fp16 fsdp fsdp_config
+generation_batch_size
+gradient_accumulation_steps gradient_checkpointing hub_model_id importance_sampling_level
+learning_rate log_completions logging_steps loss_type lr_scheduler_type mask_truncated_completions
+max_completion_length max_grad_norm max_length max_prompt_length max_steps min_p
+num_generations num_iterations num_train_epochs optim output_dir packing padding_free
+per_device_eval_batch_size per_device_train_batch_size report_to repetition_penalty
+resume_from_checkpoint reward_weights run_name save_steps save_strategy save_total_limit
+scale_rewards seed steps_per_generation temperature top_k top_p use_liger_kernel use_vllm
+vllm_gpu_memory_utilization vllm_mode vllm_server_host vllm_server_port
+vllm_tensor_parallel_size warmup_ratio warmup_steps weight_decay
+"""
+"""Arguments of TRL and the trainer of transformers that people set."""
 _VERL_KEYS = ("actor_rollout_ref.", "algorithm.", "critic.", "data.", "ray_kwargs.", "trainer.")
-_OUR_TOOLS = re.compile(r"\bgrubrics\b|\bengine\.")
+_OUR_TOOLS = re.compile(r"\bgrubrics\b(?!-tui model fetch)|\bengine\.|of this project\b")
+
+
+def for_phase(remedies: Iterable[Remedy], phase: Phase | None) -> list[Remedy]:
+    """Return the fixes with the keys of the role that ran; without those that do nothing for it."""
+    keys = _OF_PHASE.get(phase or "", {})
+    moved = []
+    for remedy in remedies:
+        renamed = [(change, keys.get(change.key, change.key)) for change in remedy.changes]
+        changes = tuple(replace(change, key=key) for change, key in renamed if key)
+        if changes or not remedy.changes:
+            moved.append(replace(remedy, changes=changes))
+    return moved
+
+
+def nearest_argument(name: str) -> str:
+    """Return the argument of TRL or transformers whose name is the nearest; empty if none is."""
+    return next(iter(get_close_matches(name, _NAMES.split(), 1, 0.7)), "") if name else ""
+
+
+def full_key(key: str) -> str:
+    """Return the key of the installed verl that ends in the last name of ``key``, if it is one."""
+    from engine.recipe.keys import flatten  # Few logs name a key: start-up time.
+    from engine.recipe.recipe import defaults_of
+
+    end = "." + key.strip(".-`").rpartition(".")[2].replace("-", "_")
+    keys = [known for known, _ in flatten(defaults_of(GRPO)) if known.endswith(end)]
+    return keys[0] if key and len(keys) == 1 else ""
 
 
 def framework_of(files: Sequence[Path], findings: Iterable[Finding] = ()) -> Framework:

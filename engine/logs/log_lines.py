@@ -39,7 +39,7 @@ _HOW_LOUD = (
     r"(?P<warning>(?:\w+ )?[Ww]arning): ",
 )
 _WHERE = (
-    r"\[[\w./<>-]+\.(?:py|cc|cpp|h)(?::[\w<>]+)*\] ?(?:- )?",
+    r"\[[\w./<>-]+\.(?:py|cc|cpp|h)(?::[\w<>]+)*\](?!\() ?(?:- )?",
     r"\[[\w./-]+\](?= *[\[-]| (?:ERROR|WARN|INFO|Traceback|  )) ?(?:- )?",
     r"wandb: ",
 )

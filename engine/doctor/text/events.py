@@ -53,6 +53,7 @@ class Events:
 
     recorded: list[Event] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    _recorded: Counter[str] = field(default_factory=Counter)
     retry_counts: Counter[str] = field(default_factory=Counter)
     retries: list[Event] = field(default_factory=list)
     """Problems that the program retried: harmless, unless they ended the run."""
@@ -63,6 +64,7 @@ class Events:
         return Events(
             list(self.recorded),
             Counter(self.counts),
+            Counter(self._recorded),
             Counter(self.retry_counts),
             list(self.retries),
             list(self.substitutes),
@@ -87,8 +89,10 @@ class Events:
         key = _key(rule, line)
         if key not in self.counts and len(self.counts) >= _MOST_KINDS:
             return False
-        self.counts[key] += 1
-        return self.counts[key] <= MOST_PER_RULE
+        is_one_of_the_first = self._recorded[key] < MOST_PER_RULE
+        self.counts[key] += line.times
+        self._recorded[key] += 1
+        return is_one_of_the_first
 
     def retry_last(self, line: Line) -> None:
         """Turn the event just above ``line``, which says so, into a retry.
@@ -105,7 +109,7 @@ class Events:
         self.retry_counts[key] += 1
         if self.retry_counts[key] < MANY_RETRIES:
             self.add_retry(self.recorded.pop())
-            self.counts[key] -= 1
+            self.counts[key] -= last.line.times
 
     def count(self, event: Event) -> int:
         return self.counts[_key(event.rule, event.line)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -9,17 +10,21 @@ from pathlib import Path
 from engine.base import files
 from engine.base.holes import chunks
 from engine.doctor.text.events import Event
+from engine.doctor.text.facts import Phase, facts_of
+from engine.doctor.text.line import read_line
 from engine.doctor.text.reader import LogReader
 from engine.doctor.text.rules import PLACEHOLDER, Role, Rule
 from engine.doctor.text.story import NEAR_END, Story, build_story
 from engine.doctor.text.tracebacks import Raised
 from engine.doctor.text.unknown import kind_of
+from engine.doctor.trainer_dialects import for_phase, full_key, nearest_argument
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
 
 _READ = 4 * 1024 * 1024
 _MOST_CONSEQUENCES = 12
 _LONGEST_EVIDENCE = 400
 _LOW_CONFIDENCE = 0.3
+_FIELD_BYTES = 2048
 
 
 def read_log(path: Path) -> LogReader:
@@ -40,7 +45,7 @@ def findings(reader: LogReader, path: str | None = None, *, ended: bool = True) 
     """
     torn = reader.torn() if ended else ()
     story = build_story(reader.events, reader.progress, torn, ended=ended)
-    result = [_finding(event, reader, path) for event in story.lasting]
+    result = [_survived(event, reader, path) for event in story.lasting]
     if story.root is not None:
         consequences: dict[str, Event] = {}
         for event in story.consequences:
@@ -50,6 +55,14 @@ def findings(reader: LogReader, path: str | None = None, *, ended: bool = True) 
         followed_by = tuple(_finding(event, reader, path) for event in listed)
         result.insert(0, _finding(story.root, reader, path, followed_by))
     return result or _handled_findings(story, reader, path)
+
+
+def _survived(event: Event, reader: LogReader, path: str | None) -> Finding:
+    finding = _finding(event, reader, path)
+    severity = event.rule.survived if event.rule else None
+    if severity is None:
+        return finding
+    return replace(finding, severity=severity, cause=f"{finding.cause} Training continues.")
 
 
 def _handled_findings(story: Story, reader: LogReader, path: str | None) -> list[Finding]:
@@ -73,13 +86,15 @@ def _finding(
     if event.rule is None:
         is_last = reader.progress.mark.offset - event.line.offset <= NEAR_END
         return _unknown_exception(event, evidence, followed_by, is_last)
+    texts = event.rule.running if event.mark.is_running else {}
+    remedies = for_phase(event.rule.remedies, facts_of(event.line, event.raised).phase)
     return Finding(
         id=event.rule.id,
         severity=event.rule.severity,
-        title=_fill(event.rule.title, event),
-        cause=_fill(event.rule.cause, event),
+        title=_fill(texts.get("title", event.rule.title), event),
+        cause=_fill(texts.get("cause", event.rule.cause), event),
         evidence=evidence,
-        remedies=tuple(_fill_remedy(remedy, event) for remedy in event.rule.remedies),
+        remedies=tuple(_fill_remedy(remedy, event) for remedy in remedies),
         onset_step=event.mark.step,
         confidence=_confidence(event.rule),
         followed_by=followed_by,
@@ -131,7 +146,7 @@ def _evidence(event: Event, count: int, path: str | None) -> tuple[Evidence, ...
     values: dict[str, float | int | str | None] = {"line": line.number, **event.groups}
     if count > 1:
         values["seen"] = count
-    text = line.text.strip()[:_LONGEST_EVIDENCE]
+    text = " ".join((line.text.strip(), *_fields_below(event, path)))[:_LONGEST_EVIDENCE]
     frames = dict.fromkeys(reversed(event.frames[-2:]))
     return (
         Evidence(text, path, line.offset, event.mark.step, values),
@@ -139,12 +154,46 @@ def _evidence(event: Event, count: int, path: str | None) -> tuple[Evidence, ...
     )
 
 
+def _fields_below(event: Event, path: str | None) -> list[str]:
+    """Return the lines in which pydantic names the first field and what is wrong with it."""
+    if path is None or event.rule is None or event.rule.id != "config_error.fields":
+        return []
+    with files.open_regular(Path(path)) as log:
+        log.seek(event.line.offset)
+        lines = [read_line(raw) for raw in log.read(_FIELD_BYTES).splitlines()[1:]]
+    return [line.text.strip() for line in lines if line.source == event.line.source][:2]
+
+
 def _fill(text: str, event: Event) -> str:
     """Fill the placeholders of a rule's text, ``{name}`` or ``{name|default}``, from the line."""
-    groups = dict(event.groups)
+    groups = {**_facts(event), **event.groups}
     if module := groups.get("module"):
         groups["package"] = package_of(module)
     return PLACEHOLDER.sub(lambda name: groups.get(name[1]) or name[2] or "?", text)
+
+
+def _facts(event: Event) -> dict[str, str]:
+    """Return the values of ``FACTS`` that are known."""
+    key = event.groups.get("key", "").rstrip(".")
+    known = {
+        "model": event.raised.model if event.raised else "",
+        "doing": _DOING.get(facts_of(event.line, event.raised).phase or ""),
+        "nearest": nearest_argument(event.groups.get("name", "")),
+        "full_key": (_is_of_verl(event) and full_key(key)) or key,
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+_DOING: Mapping[str, str] = {
+    Phase.ACTOR: "the update of the actor",
+    Phase.CRITIC: "the critic",
+    Phase.LOG_PROBS: "the old log-probs",
+    Phase.REFERENCE: "the reference model",
+}
+
+
+def _is_of_verl(event: Event) -> bool:
+    return any("/verl/" in frame for frame in event.frames)
 
 
 def _fill_remedy(remedy: Remedy, event: Event) -> Remedy:

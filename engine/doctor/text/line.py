@@ -16,10 +16,14 @@ LONGEST = 32 * 1024
 # Some logs were copied without the escape character.
 _ANSI = re.compile(r"\x1b?\[\d{1,3}(?:;\d{1,3}){0,5}m|\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
 _BACKSLASH = "\\"
+_REPEATED = re.compile(r"\s*\[repeated (\d{1,9})x across cluster\]$")
 _FRAME = re.compile(
     r'\s*File "(?P<file>[^"]*)", line \d+(?:, in (?P<function>.*))?'
     r"|\s*File (?P<cell>\S+?)(?::\d+)?, in (?P<inside>[^(]+)\("
-    r"|(?P<input>(?:Cell|Input) .*[Ll]ine \d+|\[?/\S+\.py\]?\S*(?::\d+)? in [\w<>]+.*)"
+    # Notebooks link the path of a frame: [/usr/lib/x.py](https://localhost/#) in load(self)
+    r"|\[?(?P<linked>(?:~?/\S+?\.py|<ipython-input[^>]*>))\]?(?:\([^)]*\))?(?::\d+)? in "
+    r"(?P<of>\w+|<[^>]+>)"
+    r"|(?P<input>(?:Cell|Input) .*[Ll]ine \d+)"
 )
 
 
@@ -36,6 +40,8 @@ class Line:
     source: str
     level: str
     text: str
+    times: int = 1
+    """How often it was printed: Ray prints a line of many processes once, with their number."""
 
     @property
     def is_quiet(self) -> bool:
@@ -44,7 +50,10 @@ class Line:
 
 
 def read_line(raw: bytes, offset: int = 0, number: int = 1) -> Line:
-    return Line(offset, number, *split(plain(raw[:LONGEST])))
+    source, level, text = split(plain(raw[:LONGEST]))
+    if text.endswith("across cluster]") and (match := _REPEATED.search(text)):
+        return Line(offset, number, source, level, text[: match.start()], int(match[1]))
+    return Line(offset, number, source, level, text)
 
 
 def plain(raw: bytes) -> str:
@@ -63,8 +72,8 @@ def frame(text: str) -> str | None:
     match = _FRAME.match(text)
     if match is None:
         return None
-    file = match["file"] or match["cell"] or match["input"] or ""
-    function = match["function"] or match["inside"] or ""
+    file = match["file"] or match["cell"] or match["linked"] or match["input"] or ""
+    function = match["function"] or match["inside"] or match["of"] or ""
     return f"{file.replace(_BACKSLASH, '/')}:{function.strip()}"
 
 

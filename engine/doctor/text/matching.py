@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cache
+from types import MappingProxyType
 from typing import NamedTuple
 
+from engine.base.errors import unknown_name
 from engine.doctor.text.events import MANY_RETRIES
+from engine.doctor.text.facts import Facts, facts_of
 from engine.doctor.text.line import Line
 from engine.doctor.text.rules import Role, Rule, all_rules
-from engine.doctor.text.tracebacks import exception_in
+from engine.doctor.text.tracebacks import Raised, exception_in
 from engine.doctor.text.wording import (
     is_conversation,
     is_handled,
+    is_model_text,
     is_prose,
     is_retry,
     is_tally,
@@ -34,6 +38,7 @@ class RuleIndex(NamedTuple):
     needles: tuple[bytes, ...]
     users: tuple[tuple[tuple[Rule, int], ...], ...]
     last: tuple[tuple[Rule, int], ...] = ()
+    by_id: Mapping[str, Rule] = MappingProxyType({})
 
 
 class Match(NamedTuple):
@@ -60,7 +65,13 @@ def index_rules(rules: Sequence[Rule]) -> RuleIndex:
             for literal in literals:
                 by_needle.setdefault(literal, []).append((rule, pattern))
     needles = tuple(needle.encode() for needle in by_needle)
-    return RuleIndex(needles, tuple(tuple(users) for users in by_needle.values()), tuple(last))
+    by_id = {rule.id: rule for rule in rules}
+    for rule in rules:
+        for other in rule.elsewhere.values():
+            if other not in by_id:
+                raise unknown_name(f"rule '{rule.id}': elsewhere", other, by_id)
+    users = tuple(tuple(users) for users in by_needle.values())
+    return RuleIndex(needles, users, tuple(last), by_id)
 
 
 class Matcher:
@@ -68,6 +79,7 @@ class Matcher:
 
     def __init__(self, rules: RuleIndex) -> None:
         self._users, self._last = rules.users, rules.last
+        self._by_id = rules.by_id
         self._retries: Counter[str] = Counter()
 
     def copied(self) -> Matcher:
@@ -99,13 +111,22 @@ class Matcher:
         return next((rule for rule, pattern in self._last if rule.search(pattern, line.text)), None)
 
     def choose(
-        self, matches: Sequence[Match], line: Line, above: Callable[[], str]
+        self,
+        matches: Sequence[Match],
+        line: Line,
+        above: Callable[[], str],
+        raised: Raised | None = None,
     ) -> Match | None:
         """Return the first match whose context fits.
 
         A problem that the program handles or retries counts only for some rules.
         """
-        best = next((match for match in matches if _fits_context(match.rule, line, above)), None)
+        if not matches:
+            return None
+        facts = facts_of(line, raised)
+        matches = [self._of_part(match, facts) for match in matches]
+        fitting = (match for match in matches if _fits_context(match.rule, line, above, facts))
+        best = next(fitting, None)
         if best is None or not (is_retry(line.text) or is_handled(line.text)):
             return best
         if best.rule.instead:
@@ -117,6 +138,11 @@ class Matcher:
         self._retries[best.rule.id] += 1
         return best._replace(is_retried=self._retries[best.rule.id] < MANY_RETRIES)
 
+    def _of_part(self, match: Match, facts: Facts) -> Match:
+        """Return the match of the rule that applies to the part of the run that failed."""
+        other = match.rule.elsewhere.get(facts.part or "")
+        return match._replace(rule=self._by_id[other]) if other else match
+
 
 def is_boilerplate(matches: Sequence[Match]) -> bool:
     return any(match.rule.role is Role.NOISE for match in matches)
@@ -124,6 +150,8 @@ def is_boilerplate(matches: Sequence[Match]) -> bool:
 
 def _is_quoted(line: Line, match: re.Match[str]) -> bool:
     """Whether the match is part of a printed prompt or answer, or of a sum that counts none."""
+    if is_model_text(line.text[: match.start()]):
+        return True
     if line.level in LOUD or exception_in(line.text):
         return False
     if is_verdict(match):
@@ -132,7 +160,9 @@ def _is_quoted(line: Line, match: re.Match[str]) -> bool:
     return is_prose(before) or is_conversation(line.text) or is_tally(match)
 
 
-def _fits_context(rule: Rule, line: Line, above: Callable[[], str]) -> bool:
+def _fits_context(rule: Rule, line: Line, above: Callable[[], str], facts: Facts) -> bool:
+    if not facts.fits(rule.where):
+        return False
     if line.is_quiet and not rule.quiet and not (rule.lasting and is_retry(line.text)):
         return False
     needs_frames = rule.above is not None or rule.not_above is not None

@@ -42,6 +42,7 @@ _SHARDS = re.compile(r"loading", re.IGNORECASE)
 """Part of a start-up, but inference engines also load models during training."""
 _DONE = (b"'train_runtime'", b"pplication startup complete", b"`Trainer.fit` stopped: `max")
 """Printed by programs that have completed their task."""
+_SERVED = (b"Decode batch", b"generation throughput: ", b"Processed prompts: 100%")
 _START = re.compile(
     r"^\W{0,9}(?:re-?queued|resum(?:ing|ed) (?:training )?from|resuming training"
     r"|restart(?:ed|ing)\b(?! (?:the |a )?(?:worker|actor|process|replica|engine|server)))"
@@ -130,6 +131,8 @@ class Mark:
     counts: tuple[int, int] | None = None
     """The last two different values of a counter that a program prints with its loss."""
     done: int = 0
+    has_served: bool = False
+    """Whether an inference engine has generated."""
     starts: int = 0
     """How often a program was started or restarted."""
     over: tuple[object, ...] | None = None
@@ -163,6 +166,11 @@ class Mark:
     @property
     def has_trained(self) -> bool:
         return self.counts is not None or any(steps != Steps() for steps in self.steps)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether training or an inference engine has come past its start."""
+        return self.has_trained or self.has_served
 
     @property
     def has_come_through(self) -> bool:
@@ -226,6 +234,7 @@ def advanced(mark: Mark, block: bytes, offset: int) -> Mark:
         steps=tuple(steps.after(counter, block) for steps, counter in counters),
         counts=_last_counts(mark.counts, block),
         done=mark.done + _count_completions(block),
+        has_served=mark.has_served or any(text in block for text in _SERVED),
     )
 
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from copy import copy, deepcopy
+from dataclasses import replace
 
 from engine.doctor.text.events import Event, Events, shape
 from engine.doctor.text.line import LONGEST, Line, plain, read_line, spoken, within
@@ -103,7 +104,7 @@ class LogReader:
         if len(raw) > LONGEST and needles:
             hit = raw.lower().find(self._needles[needles[0]])
             text = plain(raw[max(0, hit - _WINDOW // 2) : hit + _WINDOW // 2])
-            record = Line(offset, number, record.source, record.level, text)
+            record = replace(record, text=text)
         for line in spoken(record):
             self._read_line(line, needles)
 
@@ -140,10 +141,10 @@ class LogReader:
         )
         if is_boilerplate(matches):
             return
-        may_stand_alone = all(match.rule.above is not None for match in matches)
+        may_stand_alone = all(match.rule.needs_context for match in matches)
         if may_stand_alone and not line.is_quiet and not is_quoted:
             raised = raised or without_traceback(line)
-        best = self._matcher.choose(matches, line, lambda: self._frames_above(line))
+        best = self._matcher.choose(matches, line, lambda: self._frames_above(line), raised)
         if best is None and (raised is None or is_noise(raised)):
             return
         if is_inside_sample(line, raised, self._scanner.before(_CONTEXT)):

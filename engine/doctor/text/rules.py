@@ -19,6 +19,7 @@ import yaml
 from engine.base.errors import UsageError, unknown_name
 from engine.base.literals import required_literals
 from engine.doctor import rule_plugins
+from engine.doctor.text.facts import CONDITIONS, Facts, conditions_in
 from engine.findings.finding import Change, Remedy, Severity
 
 RULES = Path(__file__).parent.parent / "rules"
@@ -44,13 +45,16 @@ class Role(StrEnum):
 class Rule:
     """A problem and the lines in which programs report it.
 
-    ``above`` must match the frames above the line, ``not_above`` must not; ``unless`` excludes the
-    line itself. ``quiet`` rules also match lines of level INFO. The line must occur ``times``
-    times. A ``lasting`` problem that occurs ``often`` is a finding even if the run continues. A
-    ``hopeless`` problem counts even if it is retried. With ``instead``, what the program does
-    instead is the problem itself. ``at_end`` counts only among the last words of a log. ``weight``
-    decides between rules that match the same line. ``yields_to`` names categories that explain more
-    if they match as well, also later.
+    ``where`` holds the conditions on the facts of the line; for the parts in ``elsewhere`` the rule
+    named there applies instead. ``above`` must match the frames above the line, ``not_above`` must
+    not; ``unless`` excludes the line itself. ``quiet`` rules also match lines of level INFO. The
+    line must occur ``times`` times. A ``lasting`` problem that occurs ``often`` is a finding even
+    if the run continues. A ``hopeless`` problem counts even if it is retried. ``survived`` is the
+    severity of a lasting problem with which the run continues, ``running`` the texts if it occurs
+    after the start. With ``instead``, what the program does instead is the problem itself.
+    ``at_end`` counts only among the last words of a log. ``weight`` decides between rules that
+    match the same line. ``yields_to`` names categories that explain more if they match as well,
+    also later.
     """
 
     id: str
@@ -59,11 +63,15 @@ class Rule:
     patterns: tuple[str, ...]
     role: Role = Role.CAUSE
     severity: Severity = Severity.CRITICAL
+    where: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
+    elsewhere: Mapping[str, str] = field(default_factory=dict, hash=False)
     above: str | None = None
     not_above: str | None = None
     unless: str | None = None
     quiet: bool = False
     lasting: bool = False
+    survived: Severity | None = None
+    running: Mapping[str, str] = field(default_factory=dict, hash=False)
     times: int = 1
     often: int = 3
     hopeless: bool = False
@@ -113,6 +121,11 @@ class Rule:
         return not (self.not_above and re.search(self.not_above, above, re.IGNORECASE))
 
     @property
+    def needs_context(self) -> bool:
+        """Whether a line alone, without frames and process, cannot match."""
+        return self.above is not None or not Facts().fits(self.where)
+
+    @property
     def category(self) -> str:
         return self.id.split(".", 1)[0]
 
@@ -155,7 +168,7 @@ def _read_file(path: Path) -> Iterator[Rule]:
 _KEYS = (
     "id", "title", "cause", "patterns", "role", "severity", "above", "not_above", "unless", "quiet",
     "lasting", "times", "often", "hopeless", "instead", "at_end", "weight", "yields_to", "remedies",
-    "source", "examples", "counterexamples",
+    "source", "examples", "counterexamples", "elsewhere", "survived", "running", *CONDITIONS,
 )  # fmt: skip
 
 
@@ -170,11 +183,13 @@ def _rule(entry: Mapping[str, Any], file: str) -> Rule:
     try:
         rule = Rule(
             **{
-                **entry,
+                **{key: value for key, value in entry.items() if key not in CONDITIONS},
+                "where": conditions_in(entry),
                 "patterns": tuple(entry["patterns"]),
                 "yields_to": tuple(entry.get("yields_to", ())),
                 "role": Role(entry.get("role", "cause")),
                 "severity": Severity(entry.get("severity", "critical")),
+                "survived": Severity(entry["survived"]) if "survived" in entry else None,
                 "remedies": tuple(_remedy(remedy) for remedy in entry.get("remedies", ())),
                 "examples": tuple(entry["examples"]),
                 "counterexamples": tuple(entry.get("counterexamples", ())),
@@ -190,13 +205,17 @@ def _rule(entry: Mapping[str, Any], file: str) -> Rule:
 
 
 PLACEHOLDER = re.compile(r"\{(\w+)(?:\|([^}]*))?\}")
-"""``{name}`` or ``{name|default}`` in a text of a rule: a named group of the pattern."""
+"""``{name}`` or ``{name|default}`` in a text of a rule: a named group of the pattern, or a fact."""
+FACTS = {"model", "doing", "nearest", "full_key"}
+"""The model that the traceback names, what was running, the argument whose name is the nearest to
+``{name}``, and the key of the installed verl that ``{key}`` means."""
 _GROUP = re.compile(r"\(\?P<(\w+)>")
 
 
 def _check_placeholders(rule: Rule) -> None:
     """ValueError for a placeholder that no pattern of the rule can fill."""
     groups = {name for pattern in rule.patterns for name in _GROUP.findall(pattern)}
+    groups |= FACTS
     if "module" in groups:
         groups.add("package")
     afters = (change.after for remedy in rule.remedies for change in remedy.changes)

@@ -74,7 +74,9 @@ def build_story(
         for event in torn
         if event.rule is not None or (event.raised is not None and is_telling(event.raised))
     ]
+    relevant = [event for event in relevant if not _is_wrapper(event, relevant)]
     survived = [event for event in relevant if progress.went_on_since(event.mark)]
+    survived += [event for event in relevant if _was_survived_before(event, survived)]
     fatal = [event for event in relevant if event not in survived]
     judge_problems = [event for event in fatal if _is_unrelated_judge_problem(event, fatal)]
     lasting = [event for event in (*survived, *judge_problems) if _is_lasting(event, events)]
@@ -99,7 +101,7 @@ def build_story(
         first_lasting.setdefault(event.rule.id if event.rule else "", event)
     return Story(
         root,
-        tuple(event for event in fatal if event is not root),
+        tuple(event for event in fatal if event is not root and not _is_repeated(event, root)),
         tuple(first_lasting.values()),
         tuple(event for event in survived if event not in lasting),
     )
@@ -113,6 +115,35 @@ def _is_relevant(event: Event, events: Events, end: int) -> bool:
     if event.rule.at_end and end - event.line.offset > NEAR_END:
         return False
     return events.count(event) >= event.rule.times
+
+
+def _is_wrapper(event: Event, events: Sequence[Event]) -> bool:
+    """Whether the line stands in the traceback of an exception that a rule explains."""
+    if event.role is Role.CAUSE:
+        return False
+    return any(
+        other.raised.begins <= event.line.number < other.line.number
+        for other in events
+        if other.raised is not None
+        and other.raised.begins
+        and other.rule is not None
+        and other.line.source == event.line.source
+    )
+
+
+def _was_survived_before(event: Event, survived: Sequence[Event]) -> bool:
+    """Whether the same exception from the same code had been raised before, and steps followed."""
+    if not event.frames or event in survived:
+        return False
+    place = (event.category, event.frames[-1])
+    return any((other.category, *other.frames[-1:]) == place for other in survived)
+
+
+def _is_repeated(event: Event, root: Event | None) -> bool:
+    """Whether an exception raised while the root was handled says the same, or less."""
+    if root is None or not _is_chained(event, root) or _offset(event) <= _offset(root):
+        return False
+    return event.category == root.category or not (event.rule or event.frames)
 
 
 def _is_clean_exit(event: Event) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.doctor.text.line import Line, frame
 
@@ -41,6 +41,10 @@ _ODD_NAME = re.compile(r"(?P<type>_?[A-Z]\w*)(?:: (?P<message>.*)|$)")
 _TWO_WORDS = re.compile(r"_?[A-Z][A-Z0-9]*[a-z]\w*[A-Z]")
 _RAISES = re.compile(r"raise (?P<type>(?:\w+\.)*_?[A-Z]\w*)\(")
 _OF_A_TASK = re.compile(r"ray\.exceptions\.RayTaskError\(\w+\): \S*ray::")
+_MODEL = re.compile(
+    r"(?:from_pretrained|snapshot_download|model\w*)\W[^\"']{0,40}[\"']([\w.-]+/[\w.-]+)[\"']"
+)
+"""A call that loads a model, with its name on the hub."""
 _IMPLIED = re.compile(r"RayTaskError\((?P<type>\w+)\)|\x1b?ray::")
 
 
@@ -49,8 +53,9 @@ class Raised:
     """An exception and its origin.
 
     ``frames`` are ``file:function``, outermost first. ``code`` is the source of the innermost one
-    in one line, if the traceback shows it. ``is_ignored`` marks exceptions without consequences,
-    and groups of exceptions: their members follow.
+    in one line, if the traceback shows it, ``model`` a model of the hub that a source line names,
+    ``begins`` the number of the line at which it begins. ``is_ignored`` marks exceptions without
+    consequences, and groups of exceptions: their members follow.
     """
 
     line: Line
@@ -59,6 +64,8 @@ class Raised:
     frames: tuple[str, ...]
     is_ignored: bool = False
     code: str = ""
+    model: str = ""
+    begins: int = 0
 
     @property
     def innermost(self) -> str:
@@ -73,10 +80,12 @@ class _Open:
     is_group: bool = False
     """Whether it is that of an exception group whose members follow."""
     is_ignored: bool = False
+    begins: int = 0
     frames: list[str] = field(default_factory=list)
     depth: int = 0
     """Indentation of the last frame."""
     code: list[str] = field(default_factory=list)
+    model: str = ""
     is_cut: bool = False
     """Whether other output follows the last frame."""
     type: str = ""
@@ -91,6 +100,7 @@ class _Open:
 
     def add_frame(self, line: Line, name: str) -> None:
         self.frames.append(name)
+        self.begins = self.begins or line.number
         self.depth, self.code, self.is_cut = _depth(line.text), [], False
         self.last, self.since = line, 0
         # Ray may name the type above the frames.
@@ -109,6 +119,8 @@ class _Open:
         may_continue = depth > self.depth and not self.is_cut and len(self.code) < _MOST_CODE
         if (may_begin or may_continue) and text.strip(_UNDERLINES):
             self.code.append(text.strip()[:_WIDEST_CODE])
+        if self.frames and (match := _MODEL.search(text[:_WIDEST_CODE])):
+            self.model = match[1]
         self.is_cut = self.is_cut or depth < self.depth
 
     def odd_exception(self, text: str) -> tuple[str, str] | None:
@@ -190,7 +202,8 @@ class Tracebacks:
             block.add_text(line.text)
             return None
         is_ignored = block.is_group or block.is_ignored
-        raised = Raised(line, *exception, block.last_frames, is_ignored, " ".join(block.code))
+        raised = Raised(line, *exception, block.last_frames, is_ignored)
+        raised = replace(raised, code=" ".join(block.code), model=block.model, begins=block.begins)
         if block.is_group:
             block.enter_group(line, exception[0])
         else:

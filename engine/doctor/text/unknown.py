@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from engine.doctor.text.facts import CONDITIONS, conditions_in, facts_of
 from engine.doctor.text.line import within
 from engine.doctor.text.rules import RULES, read_yaml
 from engine.doctor.text.tracebacks import TASK, Raised
@@ -25,8 +27,11 @@ class Kind:
     frames: str = ""
     innermost: str = ""
     code: str = ""
+    where: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def fits(self, raised: Raised) -> bool:
+        if self.where and not facts_of(raised.line, raised).fits(self.where):
+            return False
         texts = (
             (self.type, raised.type),
             (self.message, raised.message),
@@ -40,7 +45,10 @@ class Kind:
 @cache
 def _kinds() -> tuple[Kind, ...]:
     entries: list[dict[str, Any]] = read_yaml(RULES / "unknown" / "exceptions.yaml")
-    return tuple(Kind(**entry) for entry in entries)
+    return tuple(
+        Kind(**{k: v for k, v in entry.items() if k not in CONDITIONS}, where=conditions_in(entry))
+        for entry in entries
+    )
 
 
 _WRAPPERS = re.compile(

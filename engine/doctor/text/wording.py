@@ -55,6 +55,9 @@ _ASKED = re.compile(
     r"(?:prompt|response|completion|answer|question|user|assistant|ground_truth|chosen|rejected"
     r"|solution|prediction|pred)(?:_text)?(?:\]|:))",
 )
+_MODEL_MARK = re.compile(
+    r"<(?:think|answer|tool_call|reasoning|solution|action)>|<\|\w+\|>|\\boxed\{"
+)
 _PLACE = r"(?:rank|gpu|cuda|device|node|worker|process|pid|code|index|line|step|epoch|socket|layer)"
 """Words for what is numbered from 0: a 0 after them is an index, not a count."""
 _NONE = rf"(?:^|[,;(]\s?|(?<!\w):\s|(?!{_PLACE}\b)\b\w+:\s)(?:0|zero) (?:\w+ )?"
@@ -104,6 +107,11 @@ def is_handled(text: str) -> bool:
 def is_conversation(text: str) -> bool:
     """Whether the text is a question, a prompt or a chat: programs do not write as ``I``."""
     return _ASKED.search(text) is not None
+
+
+def is_model_text(before: str) -> bool:
+    """Whether text that a model wrote has begun: it has marks that no program prints."""
+    return _MODEL_MARK.search(before) is not None
 
 
 def is_tally(match: re.Match[str]) -> bool:

@@ -104,7 +104,7 @@ def test_a_name_that_a_rule_forgets_reads_as_a_hole(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(
     "rule",
-    [rule for rule in load_rules() if rule.role is not Role.NOISE and rule.above is None],
+    [rule for rule in load_rules() if rule.role is not Role.NOISE and not rule.needs_context],
     ids=lambda rule: rule.id,
 )
 def test_every_rule_on_lines_is_reached_by_the_command_and_by_the_screen(

@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
+from engine.doctor import trainer_dialects
 from engine.doctor.catalogue import declared_symptoms
 from engine.doctor.metrics import MetricContext
 from engine.findings.symptom import Case, Symptom
 from engine.recipe.recipe import load_recipe
+from engine.recipe.unread import is_never_read
+from engine.runs.kinds import KINDS, Kind
 from tests.paths import CONFIGS, ROOT
 
 pytestmark = pytest.mark.long
@@ -89,6 +92,7 @@ def test_every_fix_of_a_finding_changes_a_key_that_exists(
     """Also where a key is put together, which the test below does not see."""
     recipe = AskedRecipe()
     list(symptom.remedies(Case(MetricContext(recipe))))
+    assert not any(map(is_never_read, recipe.asked))
     assert {key for key in recipe.asked if not key.startswith(OPEN)} <= known
 
 
@@ -97,3 +101,31 @@ def test_every_config_key_of_a_rule_exists(path: Path, known: set[str]) -> None:
     """A rule may name the beginning of several keys, too."""
     named = {key for key in keys_in(path) if not key.startswith(OPEN)}
     assert {key for key in named if not any(real.startswith(key) for real in known)} == set()
+
+
+def strings_in(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list | tuple | set | frozenset):
+        for part in [*value, *(value.values() if isinstance(value, dict) else ())]:
+            yield from strings_in(part)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_no_key_of_a_kind_of_run_is_one_that_its_trainer_never_reads(kind: Kind) -> None:
+    keys = {name: value for name in Kind.__slots__ if isinstance(value := getattr(kind, name), str)}
+    assert [
+        name for name, key in keys.items() if name.endswith("_key") and is_never_read(key)
+    ] == []
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_rule_names_a_key_that_verl_never_reads(path: Path) -> None:
+    assert [key for key in keys_in(path) if is_never_read(key)] == []
+
+
+def test_no_trainer_is_told_a_key_that_verl_never_reads() -> None:
+    """The tables put their keys together, which the test above does not see."""
+    keys = {text for table in vars(trainer_dialects).values() for text in strings_in(table)}
+    assert len([key for key in keys if KEY.fullmatch(key)]) > 10
+    assert [key for key in keys if is_never_read(key)] == []

@@ -110,7 +110,10 @@ def test_a_smaller_micro_batch_tells_what_keeps_the_batch(
 @pytest.mark.parametrize(
     ("framework", "told"),
     [
-        (Framework.VERL, ["optim.lr", "grad_clip", "data.max_response_length", f"{ROLLOUT}.n"]),
+        (
+            Framework.VERL,
+            ["optim.lr", "optim.clip_grad", "data.max_response_length", f"{ROLLOUT}.n"],
+        ),
         (
             Framework.TRL,
             ["learning_rate", "max_grad_norm", "max_completion_length", "num_generations"],

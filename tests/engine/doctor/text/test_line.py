@@ -105,7 +105,7 @@ def test_a_sentence_before_a_match_is_prose_unless_it_speaks_of_errors() -> None
             "File ~/env/deepspeed/ops/builder.py:51, in installed(name)",
             "~/env/deepspeed/ops/builder.py:installed",
         ),
-        ("/w/library/train.py:442 in train", "/w/library/train.py:442 in train:"),
+        ("/w/library/train.py:442 in train", "/w/library/train.py:train"),
         ("loss.backward()", None),
     ],
 )
