@@ -17,7 +17,12 @@ from engine.runs.kinds import GRPO, SFT, Kind
 NUMBER = rb"[-+]?(?:\d[\d.]{0,40}(?:[eE][-+]?\d{1,3})?|nan|inf)"
 """A pattern of a printed number."""
 
-_VALIDATION = re.compile(r"val-(?:core|aux)/.+/reward/mean@\d+")
+_VALIDATIONS = (
+    re.compile(r"val-(?:core|aux)/.+/reward/mean@\d+"),
+    re.compile(r"val-core/.+/mean@\d+"),
+    re.compile(r"val/test_score/.+"),
+)
+"""verl's names of what a validation scores, of which the first that is logged counts."""
 _LARGEST = 1e100  # as in ``jsonl.number``
 _NUMBERS = frozenset({int, float})
 STEP_NAMES = (
@@ -110,18 +115,27 @@ def with_scores(values: Metrics) -> Metrics:
 
 def with_validation(values: Metrics) -> Metrics:
     """verl's validation rewards are one mean over its data sources."""
-    rewards = [values[name] for name in values if _VALIDATION.fullmatch(name)]
-    if rewards:
-        numbers = [value for value in rewards if value is not None]
-        values.setdefault(metrics.VALIDATION_REWARD, fmean(numbers) if numbers else None)
+    for pattern in _VALIDATIONS:
+        rewards = [values[name] for name in values if pattern.fullmatch(name)]
+        if rewards:
+            numbers = [value for value in rewards if value is not None]
+            values.setdefault(metrics.VALIDATION_REWARD, fmean(numbers) if numbers else None)
+            break
     return values
 
 
+_OF_REWARDS = (
+    *("reward/", "critic/", "judge", "response_length/"),
+    *("actor/pg_", "actor/ppo_kl", "actor/kl_", "objective/", "rollout/"),
+)
+"""Beginnings of names that only a run logs which learns from rewards."""
+
+
 def kind_of(names: Iterable[str]) -> Kind:
-    """SFT for a log with a loss and no rewards, else GRPO."""
+    """SFT for a log with a supervised loss and nothing of rewards, else GRPO."""
     logged = set(names)
-    rewards = any(name.startswith(("reward/", "critic/", "judge")) for name in logged)
-    return SFT if not rewards and metrics.TRAIN_LOSS in logged else GRPO
+    has_rewards = any(name.startswith(_OF_REWARDS) for name in logged)
+    return SFT if not has_rewards and metrics.TRAIN_LOSS in logged else GRPO
 
 
 def find_setting(config: Mapping[str, Any], *paths: str) -> Any:
@@ -149,7 +163,7 @@ class LoggedNames:
         """Canonical names and numbers; a NaN is None. A null and what is no number are left out."""
         if (keys := tuple(values)) != self._keys:  # Most steps log what the one before did.
             self._keys, self._names = keys, self._canonical(keys)
-            self._has_scores = any(key.startswith(("critic/", "val-")) for key in keys)
+            self._has_scores = any(key.startswith(("critic/", "val-", "val/")) for key in keys)
         numbers: Metrics = {}
         for name, value in zip(self._names, values.values(), strict=True):
             if type(value) is float:

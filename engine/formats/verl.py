@@ -118,7 +118,7 @@ class VerlConsole(Parser):
         values = with_scores(self._layout.read(text))
         if not values:
             return None
-        if b"val-" in text:
+        if b"val-" in text or b"val/" in text:
             with_validation(values)
         step = self._numbering.step(number, values)
         if self._last is None or (step.step, step.attempt) != (self._last.step, self._last.attempt):

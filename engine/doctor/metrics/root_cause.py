@@ -8,6 +8,7 @@ from engine.findings.finding import Finding
 
 _CAUSES = {
     "loss_nan": ("reward_function_error.nan", "kl_or_grad_blowup", "collapse_entropy_or_length"),
+    "reward_function_error.nan": ("loss_nan",),
     "loss_flat_no_learning": ("loss_flat_no_learning.rate_zero",),
     "reward_zero_or_flat": (
         "reward_zero_or_flat.cap_too_short",
@@ -36,13 +37,15 @@ _CAUSES = {
 _HEAD_START = {
     "data_missing_or_schema": 1000,
     "reward_function_error": 10,
+    "reward_function_error.nan": 0,
     "judge_": 10,
-    "loss_nan": 2,
     "loss_flat_no_learning.rate_zero": 10,
     "kl_or_grad_blowup": 5,
+    "loss_nan": 0,
     "collapse_entropy_or_length.length": 5,
     "collapse_entropy_or_length.entropy": 3,
     "collapse_entropy_or_length.temperature": 1000,
+    "collapse_entropy_or_length.cap_from_start": 1000,
     "reward_zero_or_flat.cap_too_short": 1000,
     "reward_zero_or_flat.no_group": 1000,
     "kl_or_grad_blowup.rate": 1000,
@@ -52,10 +55,14 @@ _HEAD_START = {
 }
 """How many steps later than its consequence a cause may be dated, by the start of its ID: a jump is
 dated more exactly than a drift. Of two equal ones, the first in this table is the cause."""
+_EXACT = ("loss_nan", "reward_function_error.nan")
+"""Findings that are dated exactly: nothing that begins before a NaN follows from it."""
 _EXPLAINS_ONLY: Mapping[str, tuple[str, ...]] = {
     "kl_or_grad_blowup.policy_loss": (),
     "kl_or_grad_blowup.spikes": (),
-    "collapse_entropy_or_length.cap_from_start": ("reward_zero_or_flat",),
+    "collapse_entropy_or_length.cap_from_start": tuple(
+        f"reward_zero_or_flat.{kind}" for kind in ("all_wrong", "zero", "equal", "floor")
+    ),
 }
 """The only consequences of these findings, which are early signs or states from the start."""
 
@@ -69,9 +76,11 @@ def fold_consequences(findings: Iterable[Finding]) -> list[Finding]:
     consequences: dict[int, list[Finding]] = {}
     roots = []
     for finding in ordered:
-        root = finding
-        while (cause := _find_cause(root, ordered)) is not None:
-            root = cause
+        chain = [finding]
+        while (cause := _find_cause(chain[-1], ordered)) is not None and cause not in chain:
+            chain.append(cause)
+        # Two of three may each precede the next one: then the earliest is the cause.
+        root = chain[-1] if cause is None else min(chain, key=_onset)
         if root is finding:
             roots.append(finding)
         else:
@@ -103,9 +112,19 @@ def _find_cause(finding: Finding, findings: list[Finding]) -> Finding | None:
             if explains is not None and not finding.id.startswith(explains):
                 continue
             is_alert = cause.severity.is_alarm
-            if is_alert and cause.id.startswith(prefix) and _age(cause) < _age(finding):
+            if is_alert and cause.id.startswith(prefix) and _precedes(cause, finding):
                 return cause
     return None
+
+
+def _precedes(cause: Finding, finding: Finding) -> bool:
+    if cause.id.startswith(_EXACT) or finding.id.startswith(_EXACT):
+        return (_onset(cause), *_age(cause)[1:]) < (_onset(finding), *_age(finding)[1:])
+    return _age(cause) < _age(finding)
+
+
+def _onset(finding: Finding) -> float:
+    return float("-inf") if finding.onset_step is None else finding.onset_step
 
 
 def _possible_causes(id: str) -> tuple[str, ...]:
@@ -118,5 +137,4 @@ def _age(finding: Finding) -> tuple[float, int, str]:
     keys = [key for key in _HEAD_START if finding.id.startswith(key)]
     key = max(keys, key=len, default="")
     index = list(_HEAD_START).index(key) if key else len(_HEAD_START)
-    onset = float("-inf") if finding.onset_step is None else finding.onset_step
-    return onset - _HEAD_START.get(key, 0), index, finding.id
+    return _onset(finding) - _HEAD_START.get(key, 0), index, finding.id

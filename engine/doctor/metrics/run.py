@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Evidence
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Case
+from engine.formats.names import kind_of
 from engine.history import metrics
 from engine.history.columns import Columns
 
@@ -61,6 +63,15 @@ class Run:
     context: MetricContext
     begin: float = float("-inf")
     """The first step of the last training in the log."""
+
+    @cached_property
+    def has_rewards(self) -> bool:
+        """Whether it learns from rewards, by its config or else by what it logs.
+
+        A run that learns from labels has no rollouts, no groups and no entropy to keep.
+        """
+        logged = (name for name in self.columns.names if len(self.columns.get(name)))
+        return (self.context.kind or kind_of(logged)).has_rollouts
 
     @property
     def records(self) -> int:

@@ -202,8 +202,9 @@ def check(run: Run) -> Iterator[Finding]:
     yield from _no_reward(run)
     yield from _no_number(run)
     yield from _too_large(run)
-    yield from _collapsed(run)
-    yield from _no_spread(run)
+    if run.has_rewards:
+        yield from _collapsed(run)
+        yield from _no_spread(run)
     yield from _no_gradient(run)
 
 
@@ -259,7 +260,7 @@ def _no_number(run: Run) -> Iterator[Finding]:
     is_loss = not losses.keys().isdisjoint(nan_names)
     is_nan = is_loss or is_gradient or validated <= {*nan_names}
     # HF's Trainer prints 0 for the mean of losses that are NaN.
-    is_filtered = bool(nan_names and losses) and not any(losses.values())
+    is_filtered = bool(nan_names and losses) and not any(losses.values()) and not run.has_rewards
     if not is_nan and not is_filtered:
         return
     onset, metric_names = last[nan_names[0]].step(-1), ", ".join(nan_names)

@@ -9,12 +9,12 @@ import numpy as np
 
 from engine.doctor.metrics.run import Run, Series, figure, find_onset
 from engine.doctor.metrics.series_stats import (
-    Floats,
     healthy_levels,
     late_level,
     longest_stretch,
     noise,
     smooth,
+    trend,
 )
 from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
@@ -153,7 +153,8 @@ def check(run: Run) -> Iterator[Finding]:
     yield from _gradients(run)
     exploded = list(_exploded_loss(run))
     yield from exploded or _rising_loss(run)
-    yield from _policy_loss(run)
+    if run.has_rewards:
+        yield from _policy_loss(run)
 
 
 def _kl(run: Run) -> Iterator[Finding]:
@@ -304,7 +305,7 @@ def _rising_loss(run: Run) -> Iterator[Finding]:
     before, now = float(np.median(loss.values[:width])), late_level(loss.values, width)
     if before <= 0 or now < _CLIMB * before or now - before < _CLIMB_NOISE * noise(loss.values):
         return
-    if _trend(loss.values) < _CLIMB_TREND or now < 0.95 * float(smooth(loss.values).max()):
+    if trend(loss.values) < _CLIMB_TREND or now < 0.95 * float(smooth(loss.values).max()):
         return
     case, kind = run.case(loss.step(0)), run.context.kind
     keys = (kind.gradient_clip_key, kind.learning_rate_key) if kind else ()
@@ -325,13 +326,6 @@ def _rising_loss(run: Run) -> Iterator[Finding]:
         width=width,
         uphill=f" {settings} reverses the direction of the updates." if settings else "",
     )
-
-
-def _trend(values: Floats) -> float:
-    """Return Kendall's tau of the values over time, of at most 200 of them: 1 for a steady rise."""
-    thinned = values[:: max(1, values.size // 200)]
-    pairs = np.sign(thinned[None, :] - thinned[:, None])[np.triu_indices(thinned.size, 1)]
-    return float(pairs.mean())
 
 
 def _make_positive(context: MetricContext, negative: dict[str, float]) -> Iterator[Remedy]:

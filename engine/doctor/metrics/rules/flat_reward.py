@@ -7,11 +7,11 @@ their generation and judging are wasted. All right and all wrong need opposite f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from engine.doctor.metrics.run import Run, Series, figure, percent
+from engine.doctor.metrics.run import LENGTH, Run, Series, figure, percent
 from engine.doctor.metrics.series_stats import Mask, late_level, tail_start
 from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Finding, Remedy, Severity
@@ -34,8 +34,14 @@ _LAMBDA_DEFENSE = 0.3
 """The default of ``reward_config.lambda_defense``."""
 _ROUNDING = 1e-5
 _COMPONENT_STEPS = 8
-_COMPONENT = re.compile(r"rewards/(?P<name>[^/]+)(?:/mean)?")
-_DPO = frozenset({"chosen", "rejected", "margins", "accuracies"})
+_COMPONENT = re.compile(r"rewards?/(?P<name>[^/]+)(?:/mean)?")
+_NO_COMPONENTS = frozenset(
+    {
+        *("chosen", "rejected", "margins", "accuracies", "mean", "std", "min", "max"),
+        *("errors", "timeouts", "blocked", "zero_std_share", "failed_share"),
+    }
+)
+_LOST, _LOST_RISE = 0.02, 0.1
 _PENALTY = re.compile(
     r"penal|repet|duplic|n_?gram|toxic|harm|unsafe|profan|cost|violat|over_?long|too_long|truncat"
     r"|mixing|mixed|switching|cheat|hack|refus|halluc",
@@ -211,10 +217,29 @@ COMPONENT_ZERO = Symptom(
     source="failure classes: one component always 0, mostly a format regex that never matches",
 )
 
+COMPONENT_LOST = Symptom(
+    id="reward_zero_or_flat.component_lost",
+    severity=Severity.WARNING,
+    title="Reward component '{name}' was lost",
+    cause="'{name}' was about {level} and is 0, or nearly, in all {count} steps since step "
+    "{onset}, while '{other}' rose: the model learned what '{other}' pays for, and gave up the "
+    "rest.",
+    shape="a reward component that falls below a fiftieth of its highest value in all of at least "
+    "the last 8 steps, while another one rises by at least 0.1",
+    ruled_out="penalties, for which 0 is the goal; a component that was so often 0 before that "
+    "this may be chance (1 in 10,000)",
+    remedies=lambda _: (
+        Remedy("Pay for the form only if the answer is right, or lower the weight of what rose"),
+        Remedy("Read three of the newest rollouts: what is left of the answer?"),
+    ),
+    confidence=0.85,
+    source="reward hacking: the easiest component is learned alone",
+)
+
 
 def check(run: Run) -> Iterator[Finding]:
-    yield from _zero_components(run)
-    if is_distilled(run):
+    yield from _components(run)
+    if not run.has_rewards or is_distilled(run):
         return
     onset = _zero_std_onset(run)
     if onset is not None:
@@ -413,6 +438,9 @@ def _saturated(run: Run) -> Iterator[Finding]:
     low, high = _reward_range(run)
     if len(reward) < _MANY_STEPS or len(run.series(metrics.ZERO_STD_SHARE)):
         return
+    spread = run.series(metrics.REWARD_STD)
+    if len(spread) and late_level(spread.values) > _NO_SPREAD:
+        return  # The rewards of a group differ, so it trains on them.
     if low is None or high is None or high <= 0:
         return
     at_top = reward.values >= high - 0.02 * (high - low)
@@ -432,14 +460,14 @@ def _saturated(run: Run) -> Iterator[Finding]:
     )
 
 
-def _zero_components(run: Run) -> Iterator[Finding]:
-    """Find reward components that are always 0 while others move."""
+def _components(run: Run) -> Iterator[Finding]:
+    """Find reward components that are always 0, or that are lost, while others move."""
     matches = (_COMPONENT.fullmatch(metric) for metric in run.columns.names)
     components = [
         (match["name"], series)
         for match in matches
         if match is not None
-        and match["name"] not in _DPO
+        and match["name"] not in _NO_COMPONENTS
         and len(series := run.series(match[0])) >= _COMPONENT_STEPS
     ]
     moving = [name for name, series in components if float(np.ptp(series.values)) > 0]
@@ -449,6 +477,42 @@ def _zero_components(run: Run) -> Iterator[Finding]:
             evidence = run.evidence(f"{series.name} is 0", onset, steps=count)
             case, others = run.case(onset), ", ".join(moving[:3])
             yield COMPONENT_ZERO.finding(case, evidence, name=name, count=count, others=others)
+        elif not _PENALTY.search(name):
+            yield from _lost_component(run, name, series, components)
+
+
+def _lost_component(
+    run: Run, name: str, series: Series, components: Sequence[tuple[str, Series]]
+) -> Iterator[Finding]:
+    """Find a component that fell to nothing for good while another one rose."""
+    index = tail_start(series.values <= _LOST * float(series.values.max()), _COMPONENT_STEPS)
+    if index is None or index < _STEPS or _is_chance(series.values <= 0, index):
+        return
+    level, onset = float(np.median(series.values[:index][-20:])), series.step(index)
+    risen = [
+        (other, values)
+        for other, values in components
+        if other != name
+        and len(values.until(onset))
+        and late_level(values.values) - float(values.values[0]) >= _LOST_RISE
+    ]
+    if level <= 0 or not risen:
+        return
+    other, values = max(risen, key=lambda pair: late_level(pair[1].values))
+    yield COMPONENT_LOST.finding(
+        run.case(onset),
+        run.change(series, onset, "fell"),
+        run.evidence(
+            f"{values.name} went from {figure(float(values.values[0]))} to "
+            f"{figure(late_level(values.values))}"
+        ),
+        *(run.change(length, onset, "went") for length in [run.series(LENGTH)] if len(length)),
+        name=name,
+        level=figure(level),
+        count=len(series) - index,
+        onset=onset,
+        other=other,
+    )
 
 
 RULE = Rule(check)

@@ -1,13 +1,22 @@
-"""Rules for a run that becomes worse again: a reward that drops, and overfitting."""
+"""Rules for a run that becomes worse again: a reward that drops, a validation that falls."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
 
-from engine.doctor.metrics.run import Run, Series, figure, percent
-from engine.doctor.metrics.series_stats import early_level, find_decline, find_drop, find_fall
+from engine.doctor.metrics.run import LENGTH, Run, Series, figure, percent
+from engine.doctor.metrics.series_stats import (
+    early_level,
+    find_decline,
+    find_drop,
+    find_fall,
+    late_level,
+    noise,
+    trend,
+)
 from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
 from engine.findings.symptom import Rule, Symptom
@@ -22,6 +31,12 @@ _FEW = 8
 _VALIDATIONS = 5
 _PATIENCE = 3
 _RISE = 1.15
+_FALL, _FALL_NOISE, _FALL_TREND = 0.25, 4.0, -0.6
+_SCORE = re.compile(
+    r"(?:val|valid|validation|eval|evaluation|test)[/_-](?!.*(?:loss|std|len|time|count|num|min|max))"
+    r".*(?:reward|score|acc|pass@|pass_|success|solve|mean@).*"
+)
+"""Names of what a validation scores, of any trainer."""
 
 REWARD_LOST = Symptom(
     id="collapse_entropy_or_length.reward",
@@ -74,10 +89,36 @@ OVERFITTING = Symptom(
     source='early stopping with patience 3 (Prechelt, "Early Stopping - But When?", 1998)',
 )
 
+VALIDATION_FALLS = Symptom(
+    id="overfitting.validation_reward",
+    severity=Severity.WARNING,
+    title="Validation falls while the training reward rises",
+    cause="{metric} was best at step {onset} ({best}) and is {last} at the end, "
+    "while the training reward rose from {before} to {after}: the model learns what the reward "
+    "pays for the training prompts, not the task. The reward is exploited, or the prompts are "
+    "memorized.",
+    shape="at least 5 validations that fall steadily from the best one, by a quarter and by 4 "
+    "times their noise, while the mean training reward rises",
+    ruled_out="a validation that fluctuates; a training reward that falls too",
+    remedies=lambda case: (
+        Remedy(
+            f"Use the checkpoint of step {'…' if case.onset is None else case.onset}",
+            (),
+            "the best validation",
+        ),
+        Remedy("Read the best-paid rollouts of the newest steps: what does the reward pay for?"),
+        fixes.add_kl_loss(case.context),
+    ),
+    confidence=0.8,
+    source="early stopping on a held-out score; Gao et al., reward model overoptimization "
+    "(arXiv 2210.10760)",
+)
+
 
 def check(run: Run) -> Iterator[Finding]:
     yield from _lost_reward(run)
     yield from _overfitting(run)
+    yield from _validation_falls(run)
 
 
 def _lost_reward(run: Run) -> Iterator[Finding]:
@@ -188,6 +229,63 @@ def _overfitting(run: Run) -> Iterator[Finding]:
         before=figure(float(np.median(before))),
         after=figure(float(np.median(after))),
     )
+
+
+def _validation_falls(run: Run) -> Iterator[Finding]:
+    """Find the held-out score that fell furthest while the training reward rose."""
+    reward = run.series(metrics.REWARD_MEAN)
+    known = run.series(metrics.VALIDATION_REWARD)
+    scores = (
+        [known]
+        if len(known)
+        else [run.named(name) for name in run.columns.names if _SCORE.fullmatch(name)]
+    )
+    falls = [(fall, score) for score in scores if (fall := _steady_fall(score)) is not None]
+    if not falls or len(reward) < _FEW:
+        return
+    _, score = max(falls, key=lambda pair: pair[0])
+    best = int(np.argmax(score.values))
+    onset = score.step(best)
+    width = max(3, min(10, len(reward) // 4))
+    earlier = reward.until(onset + 1).values[-width:]
+    before = float(np.median(earlier if earlier.size >= 3 else reward.values[:width]))
+    after = float(np.median(reward.values[-width:]))
+    if after - before < max(2 * noise(reward.values), 0.05 * float(np.ptp(reward.values))):
+        return
+    last = float(score.values[-1])
+    top = float(score.values[best])
+    length = run.series(LENGTH)
+    yield VALIDATION_FALLS.finding(
+        run.case(onset),
+        run.evidence(f"{score.name} fell from {figure(top)} to {figure(last)}", onset, last=last),
+        run.evidence(
+            f"{reward.name} rose from {figure(before)} to {figure(after)}", onset, after=after
+        ),
+        *(
+            run.change(series, onset, "went")
+            for series in (length, run.series("actor/kl_loss"))
+            if len(series.until(onset)) and len(series.since(onset)) >= _PATIENCE
+        ),
+        metric=score.name,
+        onset=onset,
+        best=figure(top),
+        last=figure(last),
+        before=figure(before),
+        after=figure(after),
+    )
+
+
+def _steady_fall(score: Series) -> float | None:
+    """Return by which share of its best value a score fell since, steadily to the end."""
+    if len(score) < _VALIDATIONS:
+        return None
+    best = int(np.argmax(score.values))
+    since, top = score.values[best:], float(score.values[best])
+    fall = top - float(score.values[-_PATIENCE:].max())
+    if since.size <= _PATIENCE or top <= 0 or fall < _FALL * top:
+        return None
+    is_clear = top - late_level(since, _PATIENCE) >= _FALL_NOISE * noise(score.values)
+    return fall / top if is_clear and trend(since) <= _FALL_TREND else None
 
 
 RULE = Rule(check)

@@ -188,7 +188,7 @@ def _nan_loss(run: Run) -> Iterator[Finding]:
     case, text = run.case(onset), f"{metric} is not a number"
     if count < 2 and end < len(bad):
         yield SKIPPED_STEP.finding(case, run.evidence(text, onset), metric=metric, onset=onset)
-    elif start == 0 and bad is norm and len(loss) and not loss.values.any():
+    elif bad is norm and start == 0 and not run.has_rewards and len(loss) and not loss.values.any():
         evidence = run.evidence(f"{text}, the loss is 0", onset, steps=count)
         yield NO_LABEL.finding(
             case, evidence, metric=metric, count=count, onset=onset, why=NO_LABELS

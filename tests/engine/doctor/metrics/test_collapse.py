@@ -165,3 +165,21 @@ def test_batches_shorter_than_the_longest_response_of_all_were_not_cut() -> None
     assert not any(
         finding.id.startswith("collapse_entropy_or_length.length_cap") for finding in findings
     )
+
+
+def test_a_run_that_learns_from_labels_may_become_certain() -> None:
+    learned = {
+        "train/loss": 5 * np.exp(-np.arange(60) / 6),
+        "train/entropy": np.geomspace(3, 5e-4, 60),
+    }
+    assert alarmed(learned) == []
+    assert alarmed({**learned, "reward/mean": np.linspace(0.1, 0.2, 60)}) == [
+        "collapse_entropy_or_length.entropy"
+    ]
+
+
+def test_masked_labels_are_no_cause_in_a_run_that_learns_from_rewards() -> None:
+    broken = {"train/loss": np.zeros(20), "train/grad_norm": np.full(20, np.nan)}
+    assert alarmed(broken) == ["loss_nan.no_labels"]
+    rewards = {"reward/mean": np.linspace(0.1, 0.2, 20), "reward/std": np.full(20, 0.3)}
+    assert alarmed({**broken, **rewards}) == ["loss_nan"]

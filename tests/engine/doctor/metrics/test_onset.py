@@ -192,3 +192,24 @@ def test_a_nan_reward_explains_the_nan_loss() -> None:
     ]
     assert root.id == "reward_function_error.nan"
     assert [consequence.id for consequence in root.followed_by] == ["loss_nan"]
+
+
+@pytest.mark.parametrize(("nan_from", "root"), [(27, "loss_nan"), (28, "loss_nan"), (31, None)])
+def test_a_nan_is_the_cause_of_what_begins_with_it_or_later(
+    nan_from: int, root: str | None
+) -> None:
+    """Broken weights run to the length limit; what began before them has another cause."""
+    loss = np.linspace(0.1, 0.2, 40)
+    loss[nan_from - 1 :] = np.nan
+    cut = np.where(np.arange(1, 41) >= 28, 1.0, 0.02)
+    found = metric_findings(columns({"actor/pg_loss": loss, "response_length/clip_ratio": cut}))
+    assert found[0].id == (root or "collapse_entropy_or_length.length_cap")
+    assert len(found) == 1
+
+
+def test_responses_that_never_end_explain_why_none_earns_anything() -> None:
+    zero = np.zeros(40)
+    curves = {"reward/mean": zero, "reward/std": zero, "response_length/clip_ratio": zero + 1}
+    (root,) = metric_findings(columns(curves))
+    assert root.id == "collapse_entropy_or_length.cap_from_start"
+    assert [each.id for each in root.followed_by] == ["reward_zero_or_flat.all_wrong"]

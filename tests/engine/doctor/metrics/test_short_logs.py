@@ -76,7 +76,7 @@ COLLAPSED = {
         for length in (410.5, 4.5, 2.0)
     ),
     "certain": "step:900 - actor/entropy:0.002 - actor/grad_norm:0.6125\n",
-    "entropy falls": "step=10 entropy=0.81, loss=0.01\nstep=90 entropy=0.021, loss=0.02\n",
+    "entropy falls": "step=10 entropy=0.81, pg_loss=0.01\nstep=90 entropy=0.021, pg_loss=0.02\n",
 }
 SICK = {
     "loss_nan": NAN,

@@ -25,10 +25,20 @@ def rising(first: float, last: float) -> list[float]:
     return list(np.array([first] * half + [last] * half) * jitter)
 
 
+FALLING = [0.5 - 0.05 * (step // 5) if step % 5 == 0 else math.nan for step in range(STEPS)]
+
 CASES: dict[str, tuple[Mapping[str, list[float]], Mapping[str, list[float]]]] = {
     "reward_zero_or_flat.floor": (
         {"reward/mean": [0.5, 0.4, 0.3, 0.2] * 3 + [0.1] * 28},
         {"reward/mean": [0.5, 0.4, 0.3, 0.2] * 3 + [0.1, 0.2] * 14},
+    ),
+    "reward_zero_or_flat.component_lost": (
+        {"rewards/right": [0.2, 0.1] * 3 + [0.0] * 34, "rewards/form": rising(0.5, 0.99)},
+        {"rewards/right": [0.2, 0.1] * 3 + [0.0, 0.1] * 17, "rewards/form": rising(0.5, 0.99)},
+    ),
+    "overfitting.validation_reward": (
+        {"reward/mean": rising(0.3, 0.9), "eval_accuracy": FALLING},
+        {"reward/mean": rising(0.9, 0.3), "eval_accuracy": FALLING},
     ),
     "judge_parse_failure.share": (
         {"judge/calls": level(96.0), "judge/parse_failures": level(20.0)},
