@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual.actions import ActionParseResult, parse
-from textual.app import App
 from textual.command import Provider
 from textual.dom import DOMNode
 from textual.driver import Driver
-from textual.events import Event, Key
+from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from grubrics_tui.app.palette import ActionCommands
-from grubrics_tui.app.textual_internals import choose_driver
+from grubrics_tui.app.textual_internals import LayeredApp, choose_driver
+from grubrics_tui.app.type_ahead import TypeAhead
 from grubrics_tui.settings.actions import (
     Action,
     actions_of,
@@ -46,7 +46,7 @@ _THREADS = 64
 pool has only four more than there are cores. Threads are started as needed."""
 
 
-class Frame(App[None]):
+class Frame(LayeredApp):
     """The app without its screens, apart from the help."""
 
     TITLE = "grubrics-tui"
@@ -88,6 +88,7 @@ class Frame(App[None]):
         encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
         self.ascii_only = "utf" not in encoding.lower() if chosen is None else chosen
         self._ascii_filters = [AsciiFilter()] if self.ascii_only else []
+        self.typed = TypeAhead(self)
         self.animation_level = "none"
         self._shown_severities: set[SeverityLevel] = set()
         self._themes = themes_of(self.settings)
@@ -152,7 +153,10 @@ class Frame(App[None]):
         )
 
     async def on_event(self, event: Event) -> None:
-        """Clear the messages at every key, also one that is typed into a field."""
+        """Pass keys on one by one, and clear the messages at each, also at one for a field."""
+        is_typed = isinstance(event, Key | Paste) and not event.is_forwarded
+        if is_typed and not self.typed.admits(event):
+            return
         if isinstance(event, Key) and self._shown_severities:
             self.clear_notifications()
             self._shown_severities.clear()

@@ -15,17 +15,19 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
+from textual.app import App
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
-
-if TYPE_CHECKING:
-    from textual.app import App
+from textual.events import MouseMove
+from textual.message import Message
+from textual.screen import Screen
 
 _MOVE = r"\x1b\[([1-9]\d{0,3});([1-9]\d{0,3})H"
 _TEXT = "[^\x00-\x1f\x7f-\x9f]"
@@ -33,6 +35,9 @@ _STYLED = rf"\x1b\[([\d;]*)m({_TEXT}*+)\x1b\[0m|({_TEXT}++)"
 _MOVES, _RUNS = re.compile(_MOVE), re.compile(_STYLED)
 _FRAME = re.compile(rf"(?:{_MOVE}(?:{_STYLED})*+\n?)++")
 """A frame of Textual: stretches of text, each after a cursor move, and a final cursor move."""
+
+_SETTING = re.compile(r"([34]8);(?:2;\d+;\d+;\d+|5;\d+)|\d+")
+"""One setting of a style: a color of the text (38) or of the background (48), or another one."""
 
 # Characters that take one cell in every terminal.
 _NARROW = re.compile(
@@ -47,6 +52,18 @@ _UNKNOWN = "\0"
 _LOOK_S, _END_S = 0.5, 1.0
 """Seconds between two looks for the terminal, and until a program without one ends by force."""
 _HANGUP = 128 + signal.SIGHUP
+
+
+class LayeredApp(App[None]):
+    """Draws the screens below the one in front only where they shine through.
+
+    Textual counts the next one as visible in any case: each of its changes, which nobody sees,
+    would draw the whole screen in front again.
+    """
+
+    @property
+    def _background_screens(self) -> list[Screen[Any]]:
+        return [] if self.screen.styles.background.a == 1 else super()._background_screens
 
 
 def choose_driver(chosen: type[Driver]) -> type[Driver]:
@@ -66,9 +83,9 @@ class SparingDriver(LinuxDriver):
         size: tuple[int, int] | None = None,
     ) -> None:
         _write_whole()
+        self._diff = TerminalDiff()
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         self._file: Any = TerminalFile(sys.__stderr__)
-        self._diff = TerminalDiff()
         # The thread that reads keys writes too; a signal may come in the middle of a frame.
         self._lock = threading.RLock()
         self._event_loop = asyncio.get_running_loop()
@@ -95,6 +112,17 @@ class SparingDriver(LinuxDriver):
             super().run_input_thread()
         except OSError:
             self._is_lost.set()
+
+    def process_message(self, message: Message) -> None:
+        """Whoever types may want to see the screen repaired; a pointer that passes does not."""
+        if not isinstance(message, MouseMove):
+            self._diff.repairs = True
+        super().process_message(message)
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        """Called when the size has changed: terminals differ in what they do with the cells."""
+        self._diff.repairs = True
+        return super()._get_terminal_size()
 
     def write(self, data: str) -> None:
         with self._lock:
@@ -175,12 +203,14 @@ class _Stretch:
 class TerminalDiff:
     """The cells of a terminal, as far as they are known from what was written to it.
 
-    Sending ``sent(data)`` leaves the terminal as sending ``data`` would. Other output
-    than a frame of Textual is passed on unchanged, and so is a repaint of whole lines from the top,
-    which repairs what another program has drawn. Both make all cells unknown.
+    Sending ``sent(data)`` leaves the terminal as sending ``data`` would. Other output than a frame
+    of Textual is passed on unchanged, and makes all cells unknown. So does a repaint of whole lines
+    from the top that ``repairs``: another program may have drawn on the terminal.
     """
 
     def __init__(self) -> None:
+        self.repairs = False
+        """Whether the next such repaint does."""
         self._rows: dict[int, tuple[str, str]] = {}
         """Characters and styles of each line, up to its last known cell."""
         self._codes: dict[str, str] = {}
@@ -196,9 +226,12 @@ class TerminalDiff:
         moves = [*_MOVES.finditer(data)]
         rests = bool(moves) and moves[-1].end() == len(data)
         understood = rests and _FRAME.fullmatch(data) and len(self._codes) < _MANY_STYLES
-        if not understood or _is_repaint(moves):
+        if not understood:
             self.forget()
             return data
+        if self.repairs and _is_repaint(moves):
+            self.forget()
+            self.repairs = False
         stretches = self._stretches(data, moves)
         changed = [part for stretch in stretches for part in self._take(stretch)]
         return self._drawn(changed) + moves[-1][0]
@@ -254,12 +287,27 @@ class TerminalDiff:
             start = 0
             for code, cells in groupby(stretch.styles):
                 if code != now:
-                    parts.append(f"\x1b[0;{styles[code]}m" if styles[code] else "\x1b[0m")
+                    parts.append(_change_of_style(styles[now] if now else None, styles[code]))
                     now = code
                 end = start + len(list(cells))
                 parts.append(stretch.text[start:end])
                 start = end
         return "".join([*parts, "\x1b[0m"]) if parts else ""
+
+
+def _change_of_style(old: str | None, new: str) -> str:
+    """The sequence after which the terminal draws in another style; it does so in no known one
+    where ``old`` is None."""
+    before, after = _settings(old or ""), _settings(new)
+    changed = {kind: setting for kind, setting in after.items() if before.get(kind) != setting}
+    if old is not None and before.keys() <= after.keys() and changed.keys() <= {"38", "48"}:
+        return f"\x1b[{';'.join(changed.values())}m"
+    return f"\x1b[0;{new}m" if new else "\x1b[0m"
+
+
+@lru_cache(_MANY_STYLES)
+def _settings(style: str) -> Mapping[str, str]:
+    return {found[1] or found[0]: found[0] for found in _SETTING.finditer(style)}
 
 
 def _is_repaint(moves: list[re.Match[str]]) -> bool:

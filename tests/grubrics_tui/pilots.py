@@ -118,7 +118,7 @@ class Driver:
         for _ in range(_ROUNDS):
             await self._pilot.pause(0)
             pumps = [self.app, *self.app.screen.walk_children(with_self=True)]
-            if not any(pump.message_queue_size for pump in pumps):
+            if not (self.app.typed.is_busy or any(pump.message_queue_size for pump in pumps)):
                 return
 
     async def resize(self, size: tuple[int, int]) -> None:

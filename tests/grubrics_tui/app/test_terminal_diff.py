@@ -102,12 +102,19 @@ def test_wide_characters_go_through_with_their_whole_stretch() -> None:
     assert "日本 loss" in shown.sent(frame)
 
 
-def test_a_repaint_is_sent_whole() -> None:
-    """It repairs whatever something else has written over the screen."""
+def test_one_repaint_is_sent_whole_where_something_else_may_have_drawn_on_the_screen() -> None:
     shown = TerminalDiff()
     repaint = "\n".join(at(row, 1, "line") for row in range(1, HEIGHT + 1)) + REST
-    shown.sent(at(2, 1, "line") + REST)
-    assert shown.sent(repaint) == repaint
+    shown.sent(repaint)
+    assert shown.sent(repaint) == REST
+    shown.repairs = True
+    assert shown.sent(repaint).count("line") == HEIGHT
+    assert shown.sent(repaint) == REST
+
+
+def test_a_color_that_stays_is_not_sent_again() -> None:
+    text = at(1, 1, "a", "1;38;2;1;2;3;48;5;4") + "\x1b[1;38;2;9;9;9;48;5;4mb\x1b[0m" + REST
+    assert TerminalDiff().sent(text).endswith("ma\x1b[38;2;9;9;9mb\x1b[0m" + REST)
 
 
 def test_nothing_is_known_after_what_is_no_frame() -> None:

@@ -11,8 +11,10 @@ from textual.app import App as TextualApp
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.drivers.linux_driver import LinuxDriver
 
+from engine.history import metrics
 from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.app.textual_internals import SparingDriver, TerminalDiff, choose_driver
+from grubrics_tui.screens.live.screen import LiveScreen
 from tests.grubrics_tui.every_screen import settled
 from tests.grubrics_tui.pilots import LARGE, Driver
 from tests.grubrics_tui.sample_run import SampleRun
@@ -76,6 +78,24 @@ async def test_both_terminals_show_the_same(run: SampleRun, keys: list[str]) -> 
         assert app.terminals.spared.buffer == app.terminals.whole.buffer
 
 
+async def test_nothing_is_drawn_for_what_changes_below_a_screen(run: SampleRun) -> None:
+    app = App(run.run.path.parent, "grpo_tiny", watched=run.run)
+    async with app.run_test(headless=False, size=LARGE) as pilot:
+        driver = Driver(app, pilot, [])
+        await driver.shows("step 12/40", "reward 0.")
+        await driver.until(lambda: isinstance(app.screen, LiveScreen))
+        history = app.screen.history
+        await driver.press("C")
+        await driver.shows("d defaults")
+        await settled(driver)
+        before = app.terminals.all
+        run.grow(1)
+        run.say("running")
+        await driver.until(lambda: history.last_point(metrics.REWARD_MEAN)[0] == 13)
+        await driver.settle()
+        assert app.terminals.all == before
+
+
 def test_textual_chooses_the_driver_that_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TEXTUAL_DRIVER", raising=False)
     assert TextualApp().get_driver_class() is LinuxDriver
@@ -87,6 +107,7 @@ def test_the_driver_has_the_methods_that_are_overridden() -> None:
     overridden = [name for name in vars(SparingDriver) if not name.startswith("_")]
     assert overridden == [
         "run_input_thread",
+        "process_message",
         "write",
         "suspend_application_mode",
         "resume_application_mode",
