@@ -148,7 +148,7 @@ def _require_known(what: str, content: Mapping[Any, Any], known: Collection[str]
 def _read_name(where: str, value: object) -> str:
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise UsageError(
-            f"{where}: {shorten(repr(value))} must be letters, digits, '_' or '-', at most 40"
+            f"{where}: {shorten(repr(value))} must be ASCII letters, digits, '_' or '-', at most 40"
         )
     return value
 

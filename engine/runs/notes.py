@@ -49,7 +49,9 @@ class Notes:
 def check_tag(tag: str) -> str:
     """Return a valid ``tag``; UsageError otherwise."""
     if not _is_tag(tag):
-        raise UsageError(f"tag {tag!r} must be letters, digits, '.', '_', '-', at most 40 of them")
+        raise UsageError(
+            f"tag {tag!r} must be ASCII letters, digits, '.', '_', '-', at most 40 of them"
+        )
     if holds_secret(tag):
         raise UsageError(f"tag {tag!r} looks like a secret, and tags are stored with the run")
     return tag
@@ -77,17 +79,33 @@ def remove_tags(run: RunDir, tags: Iterable[str]) -> Notes:
         return _write(run, Notes(tuple(t for t in before.tags if t not in gone), before.text))
 
 
-def write_note(run: RunDir, text: str) -> Notes:
-    """Replace the note; an empty one removes it."""
+def write_note(run: RunDir, text: str) -> tuple[Notes, str]:
+    """Replace the note; an empty one removes it. Returns the notes, and the note before."""
     with _changing(run) as before:
-        return _write(run, Notes(before.tags, _checked(text)))
+        return _write(run, Notes(before.tags, _checked(text))), before.text
 
 
-def replace_notes(run: RunDir, tags: Iterable[str], text: str) -> Notes:
-    """Replace tags and note, as a form with both does."""
+class NotesChangedError(UsageError):
+    """The note is no longer the one that was edited: it is that of ``now``."""
+
+    def __init__(self, now: Notes) -> None:
+        super().__init__(f"the note was changed meanwhile, to: {now.text or '(no note)'}")
+        self.now = now
+
+
+def edit_notes(run: RunDir, before: Notes, tags: Iterable[str], text: str) -> Notes:
+    """Save what a form made of the notes ``before``. What others changed meanwhile is kept.
+
+    NotesChangedError if both changed the note.
+    """
     new = Notes(tuple(dict.fromkeys(check_tag(tag) for tag in tags)), _checked(text))
-    with _changing(run):
-        return _write(run, new)
+    with _changing(run) as now:
+        kept = [tag for tag in now.tags if tag in new.tags or tag not in before.tags]
+        added = [tag for tag in new.tags if tag not in before.tags]
+        all_tags = new.tags if now.tags == before.tags else tuple(dict.fromkeys([*kept, *added]))
+        if now.text not in (before.text, new.text) and new.text != before.text:
+            raise NotesChangedError(now)
+        return _write(run, Notes(all_tags, new.text if now.text == before.text else now.text))
 
 
 def _write(run: RunDir, notes: Notes) -> Notes:

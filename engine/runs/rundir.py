@@ -185,7 +185,7 @@ def check_id(run_id: str) -> str:
     """Return a valid ``run_id``; UsageError otherwise."""
     if not _ID.fullmatch(run_id):
         raise UsageError(
-            f"run name {run_id!r} must be letters, digits, '.', '_' or '-', at most 100 of them"
+            f"run name {run_id!r} must be ASCII letters, digits, '.', '_' or '-', at most 100"
         )
     return run_id
 

@@ -28,9 +28,11 @@ def note(
     chosen = find_run(runs_root(runs), run)
     if text is not None:
         require_trust(chosen, trust)
-    notes = read_notes(chosen) if text is None else write_note(chosen, text)
-    value = {"run": chosen.id, "tags": list(notes.tags), "note": notes.text}
-    answer(value, notes.text or "no note", as_json)
+    notes, before = (read_notes(chosen), "") if text is None else write_note(chosen, text)
+    replaced = {"replaced": before} if before not in ("", notes.text) else {}
+    value = {"run": chosen.id, "tags": list(notes.tags), "note": notes.text, **replaced}
+    lines = [notes.text or "no note", *(f"replaced: {text}" for text in replaced.values())]
+    answer(value, "\n".join(lines), as_json)
 
 
 COMMAND = Command(note, Task.KEEP)

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widgets import Input, Static, TextArea
 
 from engine.base.errors import UsageError
-from engine.runs.notes import Notes, replace_notes
+from engine.runs.notes import Notes, NotesChangedError, edit_notes
 from engine.runs.rundir import RunDir
 from grubrics_tui.screens.base import FIELD_BINDINGS, Dialog
 from grubrics_tui.settings.actions import bindings
@@ -49,9 +49,9 @@ class NotesScreen(Dialog[Notes]):
             self.notes = notes
 
     class Refused(Message):
-        def __init__(self, reason: str) -> None:
+        def __init__(self, error: Exception) -> None:
             super().__init__()
-            self.reason = reason
+            self.error = error
 
     def __init__(self, run: RunDir, notes: Notes) -> None:
         super().__init__()
@@ -82,9 +82,9 @@ class NotesScreen(Dialog[Notes]):
     @work(thread=True, exclusive=True, exit_on_error=False)
     def _save(self, notes: Notes) -> None:
         try:
-            saved = replace_notes(self._run_dir, notes.tags, notes.text)
+            saved = edit_notes(self._run_dir, self._before, notes.tags, notes.text)
         except (UsageError, OSError) as error:
-            self.post_message(self.Refused(str(error)))
+            self.post_message(self.Refused(error))
         else:
             self.post_message(self.Saved(saved))
 
@@ -94,7 +94,11 @@ class NotesScreen(Dialog[Notes]):
 
     @on(Refused)
     def _refuse(self, message: Refused) -> None:
-        self._say(message.reason, "error")
+        text = str(message.error)
+        if isinstance(message.error, NotesChangedError):
+            self._before = message.error.now
+            text += "\nctrl+s again replaces it."
+        self._say(text, "error")
 
     def action_back(self) -> None:
         if self._typed() != self._before and not self._leaving:

@@ -44,7 +44,7 @@ def test_a_stage_is_called_like_its_kind_and_a_pipeline_like_its_file(tmp_path: 
         ("name: x", "stages must be a list"),
         ("stages: []", "stages must be a list"),
         ("stages: {sft: x}", "stages must be a list"),
-        ("name: ../x\nstages: [{sft: x}]", "name: '../x' must be letters"),
+        ("name: ../x\nstages: [{sft: x}]", "name: '../x' must be ASCII letters"),
         ("stages: [sft]", "stage 1: write KIND: WORDS"),
         ("stages: [{grop: x}]", "stage 1: key 'grop' does not exist; did you mean 'grpo'?"),
         ("stages: [{sft: x, nmae: y}]", "key 'nmae' does not exist; did you mean 'name'?"),

@@ -18,7 +18,9 @@ from engine.runs.notes import (
     LONGEST_NOTE,
     MOST_TAGS,
     Notes,
+    NotesChangedError,
     add_tags,
+    edit_notes,
     read_notes,
     remove_tags,
     write_note,
@@ -57,14 +59,31 @@ def test_removing_a_tag_that_is_not_there_names_the_nearest(run: RunDir) -> None
 
 @pytest.mark.parametrize("tag", ["", "two words", "-x", "[red]", "\x1b[2J", "x" * 41, "\u202eabc"])
 def test_text_that_cannot_be_typed_or_shown_is_not_a_tag(run: RunDir, tag: str) -> None:
-    with pytest.raises(UsageError, match="must be letters"):
+    with pytest.raises(UsageError, match="must be ASCII letters"):
         add_tags(run, [tag])
     assert not run.notes.exists()
 
 
 def test_an_empty_note_removes_it(run: RunDir) -> None:
     write_note(run, "why")
-    assert write_note(run, "") == Notes()
+    assert write_note(run, "") == (Notes(), "why")
+
+
+def test_a_form_keeps_what_others_changed_meanwhile(run: RunDir) -> None:
+    add_tags(run, ["a", "b"])
+    opened = read_notes(run)
+    add_tags(run, ["c"])
+    write_note(run, "from the shell")
+    assert edit_notes(run, opened, ["b", "d"], "") == Notes(("b", "c", "d"), "from the shell")
+
+
+def test_a_note_that_two_hands_changed_is_not_overwritten(run: RunDir) -> None:
+    opened = read_notes(run)
+    write_note(run, "from the shell")
+    with pytest.raises(NotesChangedError, match="from the shell") as refused:
+        edit_notes(run, opened, [], "from the form")
+    assert read_notes(run).text == "from the shell"
+    assert edit_notes(run, refused.value.now, [], "both").text == "both"
 
 
 def test_too_much_is_refused(run: RunDir) -> None:
@@ -91,7 +110,7 @@ def test_only_the_notes_are_written(run: RunDir) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=200))
 def test_any_typed_note_can_be_displayed(run: RunDir, text: str) -> None:
-    shown = write_note(run, text).text
+    shown = write_note(run, text)[0].text
     assert all(char.isprintable() or char == "\n" for char in shown)
     assert read_notes(run).text == shown
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.base.errors import UsageError
-from engine.runs.notes import read_notes, replace_notes
+from engine.runs.notes import Notes, edit_notes, read_notes
 from grubrics_tui.cli import app
 from tests.grubrics_tui.pilots import cli_output, running
 from tests.grubrics_tui.sample_run import SampleRun
@@ -56,6 +56,23 @@ async def test_tags_and_a_note_are_written_on_the_screen(
     assert read_notes(run).text == "keep this"
 
 
+async def test_a_note_that_was_written_elsewhere_is_shown_before_it_is_replaced(
+    three: dict[str, SampleRun], runs: Path
+) -> None:
+    run = three["growing"].run
+    async with running(runs) as driver:
+        await driver.press("r")
+        await driver.shows("3 runs")
+        await driver.press("n", "tab", *"mine")
+        cli_output(runs, "note", run.id, "from the shell")
+        await driver.press("ctrl+s")
+        await driver.shows("changed meanwhile, to: from the shell", "ctrl+s again replaces it")
+        assert read_notes(run).text == "from the shell"
+        await driver.press("ctrl+s")
+        await driver.shows("3 runs")
+    assert read_notes(run).text == "mine"
+
+
 @pytest.mark.thorough
 async def test_a_wrong_tag_is_refused_and_typed_text_is_not_lost_by_one_escape(
     three: dict[str, SampleRun], runs: Path
@@ -64,7 +81,7 @@ async def test_a_wrong_tag_is_refused_and_typed_text_is_not_lost_by_one_escape(
         await driver.press("r")
         await driver.shows("3 runs")
         await driver.press("n", *"[red]", "ctrl+s")
-        await driver.shows("must be letters")
+        await driver.shows("must be ASCII letters")
         await driver.press("escape")
         await driver.shows("esc again discards it")
         await driver.press("escape")
@@ -73,7 +90,7 @@ async def test_a_wrong_tag_is_refused_and_typed_text_is_not_lost_by_one_escape(
 
 
 def test_runs_are_filtered_in_the_shell(three: dict[str, SampleRun], runs: Path) -> None:
-    replace_notes(three["short"].run, ["best"], "")
+    edit_notes(three["short"].run, Notes(), ["best"], "")
     found = json.loads(cli_output(runs, "runs", "--filter", "tag:best or step>20", "--json"))
     assert [run["id"] for run in found["runs"]] == ["short", "long"]
     assert found["runs"][0]["tags"] == ["best"]
@@ -90,4 +107,5 @@ def test_tags_and_notes_are_written_in_the_shell(three: dict[str, SampleRun], ru
         "tags": ["b"],
         "note": "why",
     }
+    assert cli_output(runs, "note", "short", "because") == "because\nreplaced: why\n"
     assert "#b" in cli_output(runs, "runs")
