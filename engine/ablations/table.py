@@ -90,7 +90,7 @@ class ArmRow:
             "correlation": self.comparison.correlation if self.comparison else None,
             "seeds": len(self.steps) if self.comparison else len(_measured(self.runs)),
             "steps": list(self.steps),
-            "states": {run.run: run.state.state for run in self.runs if run.state},
+            "states": {run.run: run.state.word for run in self.runs if run.state},
             "verdict": self.verdict,
             "preliminary": self.is_preliminary,
             "needed_seeds": self.comparison.needed if self.comparison else None,

@@ -150,7 +150,7 @@ def _overwritten_models(subject: Subject) -> Iterator[Check]:
         model = Path(str(manifest.get("cwd") or ""), Path(name).expanduser()).absolute()
         if model.is_relative_to(folder):
             message = f"{model}, which this run would overwrite, is the model of run '{info.id}'"
-            yield warn(ID, f"{message} ({info.state.state})", _another_folder(subject.recipe))
+            yield warn(ID, f"{message} ({info.state.word})", _another_folder(subject.recipe))
 
 
 def _other_runs(root: Path, ahead: Collection[str]) -> list[RunInfo]:

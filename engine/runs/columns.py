@@ -212,7 +212,7 @@ COLUMNS: tuple[Column, ...] = (
            key="id", to_json=lambda run: run.id),
     Column(name="state", about="running, failed, stopped, ...", kind="text",
            value=_state_words, choices=_STATES,
-           key="state", to_json=lambda run: run.state.state),
+           key="state", to_json=lambda run: run.state.word),
     Column(name="reason", about="why it is in that state", kind="text",
            value=lambda run: _texts(run.state.reason),
            key="reason", to_json=lambda run: run.state.reason),

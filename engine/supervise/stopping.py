@@ -110,7 +110,7 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False, detach: bool = Fals
     if after_checkpoint and not ended:
         when = next_save(run.read_manifest()).after(state.step)
         message = f"{run.id}  {state.state}: stops {when}"
-    return Stopped(run.id, ended, state.state, state.reason, pids, message)
+    return Stopped(run.id, ended, state.word, state.reason, pids, message)
 
 
 def _request_stop(run: RunDir, state: RunState, after_checkpoint: bool, detach: bool) -> None:

@@ -178,8 +178,13 @@ class GrubricsApp(Frame):
 
             confirm_command_again(self.screen, run)
             return
-        self.config, self.overrides = message.run, ()
-        self._show_checklist(edits=True)
+        from grubrics_tui.screens.dialogs.trust import when_trusted  # Start-up time.
+
+        def check() -> None:
+            self.config, self.overrides = message.run, ()
+            self._show_checklist(edits=True)
+
+        when_trusted(self.screen, [run], check, executes=True)
 
     @on(OpenRun)
     def _open_run(self, message: OpenRun) -> None:

@@ -39,7 +39,7 @@ def demo(
     states = {run.id: followed(run, as_json) for run in launched} if wait else {}
     if wait:
         text = "\n".join(outcome(run, states[run.id]) for run in launched)
-    rows = [{"run": run.id, "state": states[run.id].state if wait else None} for run in launched]
+    rows = [{"run": run.id, "state": states[run.id].word if wait else None} for run in launched]
     answer({"runs": rows}, text, as_json)
     if not all(state.went_well for state in states.values()):
         raise typer.Exit(1)

@@ -90,7 +90,8 @@ def _diagnose(name: str, runs: str | None) -> _Diagnosis:
         elsewhere = folder.resolve() != runs_root(None).resolve()
         words = ["grubrics-tui", "fix", run.id, *(("--runs", str(folder)) if elsewhere else ())]
         command = f"{shlex.join(words)} --number N"
-        return _Diagnosis(name, findings, launchable(findings), command, read)
+        choices = () if run.is_command else launchable(findings)
+        return _Diagnosis(name, findings, choices, command, read)
     if findings := diagnose_file(path):
         return _Diagnosis(name, findings)
     if reason := read_report.unusable(path):

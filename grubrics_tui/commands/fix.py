@@ -68,8 +68,8 @@ def fix(
     child = launch_rerun(planned)
     state = followed(child, as_json) if wait else observed_state(child)
     value |= {"run": child.id, "dir": str(child.path)}
-    value |= {"state": state.state, "reason": state.reason}
-    answer(value, f"{child.id}  {state.state}", as_json)
+    value |= {"state": state.word, "reason": state.reason}
+    answer(value, f"{child.id}  {state.word}", as_json)
     if wait and not state.went_well:
         raise typer.Exit(1)
 

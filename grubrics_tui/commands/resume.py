@@ -67,7 +67,7 @@ def resume(
         return
     state = followed(chosen, as_json) if wait else observed_state(chosen)
     text = f"from step {resumed.step}: {outcome(chosen, state)}"
-    answer({**value, "state": state.state, "warnings": warnings}, text, as_json)
+    answer({**value, "state": state.word, "warnings": warnings}, text, as_json)
     if wait and not state.went_well:
         raise typer.Exit(1)
 

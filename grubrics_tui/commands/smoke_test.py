@@ -65,7 +65,7 @@ def smoke_test(
     if not state.went_well:
         lines.append(f"the run {state.word}: {state.reason or 'reason unknown'}")
     result = {
-        "state": state.state,
+        "state": state.word,
         "reason": state.reason,
         "ok": passed,
         "ticks": [check.to_json() for check in checks],

@@ -161,7 +161,7 @@ def test_without_its_supervisor_a_pipeline_is_lost_and_its_stage_goes_on(project
     told = "stage 'two' of pipeline 'small' is still running: run 'small-two'. Stop it first"
     assert refused.returncode == 2 and told in refused.stderr
     assert answer["from"] is None
-    assert project.json("stop", stage.id)["state"] == "finished"
+    assert project.json("stop", stage.id)["state"] == "stopped"
 
 
 def test_a_second_start_is_refused_while_the_first_runs(project: Project) -> None:

@@ -36,7 +36,7 @@ def answer_launched(run: RunDir, value: Mapping[str, Any], *, wait: bool, as_jso
 
 def state_json(state: RunState) -> dict[str, Any]:
     """Return the state of a run in the JSON answer of its launch."""
-    return {"state": state.state, "reason": state.reason, "waiting_for": state.waiting_for}
+    return {"state": state.word, "reason": state.reason, "waiting_for": state.waiting_for}
 
 
 def followed(run: RunDir, as_json: bool) -> RunState:

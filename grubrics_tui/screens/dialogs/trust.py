@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
 
@@ -24,7 +24,7 @@ def trust_question(case: Case) -> Question[bool]:
 
 
 def when_trusted(
-    screen: Screen[None],
+    screen: Screen[Any],
     runs: Sequence[RunDir],
     act: Callable[[], None],
     *,

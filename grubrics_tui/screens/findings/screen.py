@@ -93,8 +93,9 @@ class FindingsScreen(CockpitScreen):
             self._say("No known problems found.")
 
     def _fill(self, findings: Sequence[Finding]) -> None:
-        """Show the findings. An external log has no config, so no fix can be applied to it."""
-        self._choices = launchable(findings) if isinstance(self.run, RunDir) else ()
+        """Show the findings. A command or an external log has no config to which a fix applies."""
+        has_config = isinstance(self.run, RunDir) and not self.run.is_command
+        self._choices = launchable(findings) if has_config else ()
         listed = self.query_one(FindingList)
         listed.border_subtitle = Content(clean_text(self.run.id))
         listed.fill(findings)

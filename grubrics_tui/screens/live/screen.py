@@ -249,7 +249,7 @@ class LiveScreen(ChartScreen):
         if action == "resume":
             return self._resume_step is not None and not self._is_command
         if action == "apply_remedy":
-            return bool(launchable(self.history.findings))
+            return not self._is_command and bool(launchable(self.history.findings))
         if action == "reproduce":
             return self._has_failed and not self._is_command
         if action == "open_rollouts":

@@ -14,7 +14,6 @@ from textual.drivers.linux_driver import LinuxDriver
 from engine.history import metrics
 from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.app.textual_internals import SparingDriver, TerminalDiff, choose_driver
-from grubrics_tui.screens.live.screen import LiveScreen
 from tests.grubrics_tui.every_screen import settled
 from tests.grubrics_tui.pilots import LARGE, Driver
 from tests.grubrics_tui.sample_run import SampleRun
@@ -83,8 +82,9 @@ async def test_nothing_is_drawn_for_what_changes_below_a_screen(run: SampleRun) 
     async with app.run_test(headless=False, size=LARGE) as pilot:
         driver = Driver(app, pilot, [])
         await driver.shows("step 12/40", "reward 0.")
-        await driver.until(lambda: isinstance(app.screen, LiveScreen))
-        history = app.screen.history
+        await driver.until(lambda: len(app.screen_stack) > 1)
+        live: Any = app.screen
+        history = live.history
         await driver.press("C")
         await driver.shows("d defaults")
         await settled(driver)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -60,11 +61,15 @@ async def test_text_after_a_key_that_opens_a_line_goes_into_the_line(
         async with running(runs, watched=run.run) as driver:
             await driver.shows("12/40")
             await driver.press(*way)
-            await driver.until(lambda: "scanning" not in driver.screen)
+            await driver.until(partial(_is_read, driver))
             await settled(driver)
             if at_once:
                 await type_at_once(driver, text)
-                await driver.until(lambda wanted=slowly: driver.screen == wanted, slowly)
+                await driver.shows(*slowly.splitlines())
             else:
                 await driver.press(*names(text))
                 slowly = await settled(driver)
+
+
+def _is_read(driver: Driver) -> bool:
+    return "scanning" not in driver.screen

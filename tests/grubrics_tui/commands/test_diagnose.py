@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.findings.finding import Change, Finding, Remedy, Severity
 from grubrics_tui.cli import app
@@ -50,6 +51,20 @@ def test_a_command_is_shown_as_typed_and_a_value_as_set() -> None:
     cure = Remedy("Test the judge", changes)
     lines = [*finding_lines([Finding("judge_auth", Severity.ERROR, "t", "c", remedies=(cure,))])]
     assert [line.strip() for line in lines[-2:]] == ["$ grubrics-tui judge-test", "a.b=2"]
+
+
+def test_of_a_command_no_fix_can_be_applied(tmp_path: Path) -> None:
+    sample = SampleRun.create(tmp_path / "runs", "grpo-sick")
+    sample.print(OOM.encode())
+    sample.say("failed", reason="exit code 1")
+    assert "apply a fix:" in diagnosed(sample)
+    manifest = sample.run.read_manifest()
+    jsonl.write_json(sample.run.manifest, {**manifest, "kind": "command"})
+    assert "apply a fix:" not in diagnosed(sample)
+
+
+def diagnosed(sample: SampleRun) -> str:
+    return CliRunner().invoke(app, ["diagnose", str(sample.run.path)]).stdout
 
 
 def test_of_a_log_nothing_can_be_launched(sick: Path) -> None:

@@ -92,7 +92,8 @@ def test_a_stopped_run_differs_from_a_finished_one(run: SampleRun, runs: Path) -
     assert told("runs", "--filter", "state:finished", runs=runs) == "no runs match the filter\n"
     assert "grpo-night" in told("runs", "--filter", "state:stopped", runs=runs)
     (only,) = json.loads(told("runs", "--json", runs=runs))["runs"]
-    assert only["state"] == "finished"
+    shown = json.loads(told("show", "grpo-night", "--json", runs=runs))
+    assert only["state"] == shown["state"] == "stopped"
 
 
 def test_a_run_without_a_step_has_a_dash_where_the_screen_has_one(runs: Path) -> None:

@@ -77,6 +77,9 @@ def test_a_command_is_run_again_where_a_run_of_a_config_is_resumed() -> None:
     for reason in ("exit code 1", "killed by SIGKILL"):
         steps = next_steps(ended(RunState("failed", reason=reason)), 10, is_command=True)
         assert [action for action, _ in steps] == ["relaunch", "open_log"]
+    broken = ended(RunState("failed"), found("training_divergence_or_nan", FEWER))
+    steps = next_steps(broken, is_command=True)
+    assert "apply_remedy" not in [action for action, _ in steps], "it has no config to change"
 
 
 def test_a_stopped_run_can_be_resumed() -> None:

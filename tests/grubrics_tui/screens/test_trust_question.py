@@ -50,7 +50,9 @@ async def test_a_run_from_elsewhere_is_resumed_only_when_trusted(runs: Path) -> 
     attempt = {"number": 1, "argv": ["/bin/sh", "-c", "id"]}
     jsonl.write_json(sample.run.manifest, {**manifest, "attempts": [attempt], "cwd": "/"})
     async with running(runs) as driver:
-        await driver.press("r", "u")
+        await driver.press("r", "R")
+        await driver.shows("Trust run '")
+        await driver.press("n", "u")
         await driver.shows("Trust run '", "you did not launch it here", "/bin/sh -c id")
         await driver.press("y")
         await driver.shows("Resume ")
