@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.follow import last_lines
-from engine.findings.finding import Change, Evidence, Finding, Remedy
+from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.findings.symptom import Case, Symptom
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
@@ -16,7 +16,12 @@ _LINES, _BYTES = 400, 1 << 20
 
 
 def stall_findings(run: RunDir, state: RunState) -> list[Finding]:
-    """Return where a run is stalled, or was when it ended; empty for a run that makes progress."""
+    """Return where a run is stalled, or was when it ended, and what the system refused; empty for a
+    run that makes progress."""
+    return [*_stall_findings(run, state), *_system_findings(run, state)]
+
+
+def _stall_findings(run: RunDir, state: RunState) -> list[Finding]:
     if state.state != "stalled" and (not state.has_ended or state.went_well):
         return []
     event = _last_stall(run, state)
@@ -45,6 +50,40 @@ def stall_findings(run: RunDir, state: RunState) -> list[Finding]:
         reason=reason,
     )
     return [finding]
+
+
+def _system_findings(run: RunDir, state: RunState) -> list[Finding]:
+    """Return what the system kept the supervisor from doing in the newest attempt; empty for a run
+    that did every step all the same."""
+    if state.went_well:
+        return []
+    message = None
+    for raw in last_lines(run.events, _LINES, _BYTES):
+        event = jsonl.parse_line(raw) or {}
+        if event.get("event") == "start":
+            message = None
+        elif event.get("event") == "warning" and event.get("kind") == "system":
+            message = jsonl.line(event.get("message"))
+    if message is None:
+        return []
+    evidence = Evidence(message, str(run.events), step=state.step)
+    return [SYSTEM.finding(Case(onset=state.step), evidence, message=message)]
+
+
+SYSTEM = Symptom(
+    id="stalled.system",
+    title="The system did not let the supervisor work: {message}",
+    cause="Its folder or file system was away, an input/output failed, or the machine ran out of "
+    "files or memory. The supervisor tried again and left the trainer alone; the trainer may have "
+    "met the same.",
+    shape="the run log has a warning of the kind `system`, and the run did not do every step",
+    severity=Severity.WARNING,
+    remedies=lambda _: (
+        Remedy("Check the file system of the run (df, mount, dmesg) and the limits (ulimit -n)"),
+    ),
+    confidence=0.5,
+    source="answers of the system to calls of the supervisor",
+)
 
 
 def _continue_process(pid: int) -> tuple[Remedy, ...]:

@@ -10,8 +10,8 @@ from engine.base.files import version_of
 from engine.base.follow import Tail, near_end
 from engine.history.sweep import Sweep, read_sweep, sweep_path
 from engine.history.train_log import Step, newest_step
-from engine.runs.rundir import RunDir
-from engine.runs.state import UNREADABLE, RunState, observe, observed_state
+from engine.runs.rundir import RunDir, exists
+from engine.runs.state import UNREADABLE, UNREADABLE_WORD, RunState, observe, observed_state
 
 if TYPE_CHECKING:
     from engine.history.columns import Batch
@@ -108,7 +108,7 @@ class RunWatch:
     def _poll_state(self) -> RunState:
         """A state file that cannot be read just now is no end: a live supervisor replaces it."""
         state = observed_state(self.run)
-        if state == UNREADABLE and self.run.path.exists():
+        if state.word == UNREADABLE_WORD and exists(str(self.run.path)):
             state = observe(self._state, self.run)
         self._state = state
         return state

@@ -19,12 +19,12 @@ from engine.runs.manifest import format_changes
 from engine.runs.notes import Notes, read_notes
 from engine.runs.rundir import RunDir, exists, folder_names
 from engine.runs.state import (
-    UNREADABLE,
     RunState,
     observe,
     observed_state,
     recorded_state,
     state_from_json,
+    unreadable,
     with_first_start,
 )
 from engine.runs.trust import is_neighbor
@@ -50,7 +50,9 @@ def list_runs(root: Path, index: Index | None = None) -> list[RunInfo]:
         cached = cache.pop(name, None)
         if cached is None or cached[0] != stamp:
             # The stamp is older than the row: a change in between is noticed next time.
-            cached = changed[name] = (stamp, _row(RunDir(root / name)))
+            cached = (stamp, _row(RunDir(root / name)))
+            if "state" in cached[1]:  # What cannot be read now may be readable later.
+                changed[name] = cached
         runs.append(_info(root, name, cached[1]))
     index.update(changed, gone=set(cache))
     return sorted(runs, key=lambda info: info.state.started or info.started or 0.0, reverse=True)
@@ -92,7 +94,7 @@ def _row(run: RunDir) -> Row:
     if manifest.get("kind") == COMMAND:
         row["kind"] = listed_kind(manifest | run.read_manifest(ADOPTED, PIPELINE))
     row |= _figures(run)
-    if run.notes.exists() and (notes := read_notes(run)):
+    if exists(str(run.notes)) and (notes := read_notes(run)):
         row["notes"] = notes.to_json()
     if state is not None:
         state = with_first_start(state, manifest)
@@ -120,7 +122,7 @@ def _figures(run: RunDir) -> Row:
 def _info(root: Path, name: str, row: Row) -> RunInfo:
     """The run as it is now; safe to display, even if the index was edited."""
     recorded = state_from_json(row.get("state"))
-    state = UNREADABLE if recorded is None else recorded
+    state = unreadable(RunDir(root / name)) if recorded is None else recorded
     if not state.has_ended:  # Path objects for all ended runs would take long.
         run = RunDir(root / name)
         state = observe(state, run)

@@ -247,14 +247,19 @@ def run_ids(root: Path) -> list[str]:
 
 
 def exists(file: str) -> bool:
-    """Whether a file of a run exists; a file in a folder without read permission counts."""
+    """Whether a file of a run exists. One that the system does not show (no permission, an
+    input/output error) counts, and so does one behind a link to a folder that is not there."""
     try:
         os.stat(file)  # noqa: PTH116 - faster than ten thousand path objects
-    except PermissionError:
-        return True
+    except (FileNotFoundError, NotADirectoryError):
+        return _is_dangling(os.path.dirname(file))  # noqa: PTH120
     except OSError:
-        return False
+        pass
     return True
+
+
+def _is_dangling(path: str) -> bool:
+    return os.path.islink(path) and not os.path.lexists(os.path.realpath(path))  # noqa: PTH114
 
 
 def folder_names(root: Path) -> list[str]:
@@ -264,9 +269,17 @@ def folder_names(root: Path) -> list[str]:
     """
     try:
         with os.scandir(root) as entries:
-            return sorted(e.name for e in entries if _ID.fullmatch(e.name) and e.is_dir())
+            return sorted(e.name for e in entries if _ID.fullmatch(e.name) and _is_folder(e))
     except FileNotFoundError:
         return []
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """True too for a link whose end cannot be seen: it may be a run on a disk that is away."""
+    try:
+        return entry.is_dir() or (entry.is_symlink() and _is_dangling(entry.path))
+    except OSError:
+        return True
 
 
 _PATIENCE_S = 2.0

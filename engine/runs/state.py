@@ -77,6 +77,8 @@ class RunState:
         """The displayed state: ``stopped`` for a run that was ended early."""
         if self.state == FOREIGN:
             return EXTERNAL
+        if self.state == "lost" and (self.reason or "").startswith(UNREADABLE_WORD):
+            return UNREADABLE_WORD
         return STOPPED if self.state == "finished" and not self.went_well else self.state
 
     @property
@@ -125,6 +127,9 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
 STOPPED = "stopped"
 """What lists and filters call a run that is ``finished`` because it was stopped."""
 
+UNREADABLE_WORD = "unreadable"
+"""What they call a run whose state cannot be read: whether it ended is not known."""
+
 FOREIGN: StateName = "foreign"
 """The state of an external run, in JSON."""
 
@@ -134,7 +139,7 @@ EXTERNAL = "external"
 GROWING = "growing"
 """The reason of an external run whose files have grown recently."""
 
-UNREADABLE = RunState("lost", reason="no readable state.json")
+UNREADABLE = RunState("lost", reason=f"{UNREADABLE_WORD}: no valid state.json")
 
 
 def write_state(run: RunDir, state: RunState) -> None:
@@ -196,6 +201,21 @@ def state_from_json(raw: Any) -> RunState | None:
     return state
 
 
+def unreadable(run: RunDir) -> RunState:
+    """The state of a run without a readable ``state.json``, and why it has none."""
+    try:
+        if run.path.is_symlink() and not run.path.exists():
+            reason = f"a link to {run.path.readlink()}, which is not there"
+        else:
+            files.read_regular(run.state, jsonl.LARGEST_FILE)
+            return UNREADABLE
+    except FileNotFoundError:
+        reason = "no state.json"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    return RunState("lost", reason=f"{UNREADABLE_WORD}: {jsonl.line(reason)}")
+
+
 def with_first_start(state: RunState, manifest: Mapping[str, Any]) -> RunState:
     """Add the time of the first attempt to a resumed run's state; older states lack it."""
     attempts = manifest.get("attempts") or [{}]
@@ -208,7 +228,7 @@ def observed_state(run: RunDir) -> RunState:
     """The state to display: a run without a heartbeat is never "running"."""
     recorded = recorded_state(run)
     if recorded is None:
-        return UNREADABLE
+        return unreadable(run)
     state = observe(recorded, run)
     if state.state == "lost" and not recorded.has_ended:
         # Its supervisor may have written the final state and exited meanwhile.
@@ -309,6 +329,6 @@ def _since(moment: float | None) -> str:
 def describe(state: RunState) -> str:
     """State and reason in one phrase, e.g. ``failed: exit code 1 at step 3 of 20``."""
     detail = state.reason or state.waiting_for
-    if state.word == STOPPED:
+    if state.word in (STOPPED, UNREADABLE_WORD):
         return cast(str, detail)
     return f"{state.word}: {detail}" if detail else state.word

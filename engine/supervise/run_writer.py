@@ -8,7 +8,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from engine.base import jsonl
+from engine.base import files, jsonl
 from engine.history.train_log import Step
 from engine.runs.events import event_record
 from engine.runs.rundir import RunDir
@@ -40,6 +40,8 @@ class RunWriter:
         self._system = self._held.attempt(attempt).system
         self._state: RunState | None = None
         self.trouble: str | None = None
+        self.passes = False
+        """Whether the system may answer differently next time: no reason for the end of a run."""
 
     def event(self, name: str, **details: Any) -> None:
         self._lines[self._held.events].append(event_record(name, **details))
@@ -123,7 +125,7 @@ class RunWriter:
     def _note(self, error: OSError) -> None:
         name = str(error.filename or self._run.path)
         name = name.replace(str(self._held.path), str(self._run.path), 1)
-        self.trouble = f"{name}: {error.strerror}"
+        self.trouble, self.passes = f"{name}: {error.strerror}", files.is_trouble(error)
 
     def _write_state_only(self) -> None:
         if self._state is not None:

@@ -107,7 +107,9 @@ class Supervisor:
         self._held = self._guard.held
         held_attempt = self._held.attempt(self.attempt.number)
         self.writer = RunWriter(run, self.attempt.number, self._held)
-        self._troubles = Troubles(lambda text: self.writer.event("warning", message=text))
+        self._troubles = Troubles(
+            lambda text: self.writer.event("warning", message=text, kind="system")
+        )
         self._warned: set[str] = set()
         self._ask_doctor = ask_doctor
         # A resumed run does not queue again.
@@ -208,7 +210,7 @@ class Supervisor:
                 part == READ and self._steps.is_behind
             ):
                 error = self._troubles.error(part)
-                patience_s = LAST_WORDS_S if files.is_trouble(error) else 0.0
+                patience_s = LAST_WORDS_S if files.is_trouble(error) else GRACE_S
                 if error is not None and self._troubles.lasted_s(part) > patience_s:
                     break
                 beat()
@@ -510,7 +512,8 @@ class Supervisor:
         assert self.trainer.exit is not None
         attempt = self._held.attempt(self.attempt.number)
         self._careful(lambda: files.tighten(attempt.path))
-        write_error = self.writer.trouble and f"cannot write {self.writer.trouble}"
+        written = self.writer.trouble is None or self.writer.passes
+        write_error = None if written else f"cannot write {self.writer.trouble}"
         return Evidence(
             exit=self.trainer.exit,
             stopped_by=self._stopped_by,
@@ -519,13 +522,16 @@ class Supervisor:
             checkpoint_complete=bool(self._careful(lambda: self._eventually(self._is_saved))),
             attempt=attempt,
             checkpoints=self.checkpoints,
-            validation=last_validation(self._held.train_log),
+            validation=self._careful(lambda: self._eventually(self._validation)),
             follower=self._last_report() if self._is_elsewhere else None,
-            trouble=write_error or self._troubles.complaint or full_disk(self._held, self.run),
+            trouble=write_error or self._troubles.phrase(READ) or full_disk(self._held, self.run),
         )
 
     def _is_saved(self) -> bool:
         return check_checkpoint(self.run).complete
+
+    def _validation(self) -> float | None:
+        return last_validation(self._held.train_log)
 
     def _conclude(self, evidence: Evidence) -> None:
         report, exit_ = evidence.follower, evidence.exit

@@ -115,10 +115,12 @@ def _marks(run: RunDir, held: RunDir, number: int) -> Mapping[str, str]:
 
 # In the order they appear; each names what the run waits for once its line was printed.
 _START_MARKERS = (
+    ("", "the trainer to load"),  # Whatever it prints, its process is there.
     ("Ray job grubrics-", "its Ray job"),
     ("ray init kwargs", "Ray"),
-    ("Started a local Ray instance", "trainer process"),
-    ("Connecting to existing Ray cluster", "trainer process"),
+    ("Started a local Ray instance", "Ray's task that trains"),
+    ("Connecting to existing Ray cluster", "Ray's task that trains"),
+    ("(TaskRunner pid=", "the task that trains to load"),
     ("dataset len:", "data"),
     ("Total training steps:", "workers"),
     ("create worker group", "model"),
@@ -126,6 +128,7 @@ _START_MARKERS = (
     ("reward loop manager initialized", "rollout server"),
     ("checkpoint engine manager initialized", "first weights"),
     ("all initialize finished, ready to fit", "first step"),
+    ("\nTotal steps:", "first step"),  # SFT; the workers of GRPO print it behind their names.
     ("Initial validation metrics:", "first step"),
     ("Training Progress", "first step"),
 )
@@ -136,7 +139,7 @@ def waiting_for(lines: Iterable[bytes], now: str) -> str:
     awaited = [name for _, name in _START_MARKERS]
     latest = awaited.index(now) if now in awaited else -1
     for line in lines:
-        text = line.decode("utf-8", errors="replace")
+        text = "\n" + line.decode("utf-8", errors="replace")
         for index, (marker, _) in enumerate(_START_MARKERS):
             if index > latest and marker in text:
                 latest = index

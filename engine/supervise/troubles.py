@@ -56,6 +56,10 @@ class Troubles:
         """Why it failed last; None if it did not."""
         return self._present[part].error if part in self._present else None
 
+    def phrase(self, part: str) -> str | None:
+        """``cannot read its output: Input/output error``; None if it did not fail last."""
+        return self._present[part].phrase(part) if part in self._present else None
+
     def lasted_s(self, part: str) -> float:
         """Seconds since it began to fail."""
         return time.monotonic() - self._present[part].beat if part in self._present else 0.0

@@ -18,6 +18,7 @@ STATE_LOOKS = {
     "stopped": ("□", "warning"),
     "failed": ("✗", "error"),
     "lost": ("?", "error"),
+    "unreadable": ("?", "quiet"),
     "external": ("◇", "primary"),
 }
 

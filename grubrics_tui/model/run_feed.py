@@ -58,15 +58,20 @@ class RunFeed:
     def listings(self) -> Iterator[Listing]:
         """Yield the list now and whenever it looks different, until the feed is closed."""
         runs: Sequence[RunInfo] = ()
+        complaint: str | None = None
         shown, due, pace = None, 0.0, Pace(_POLL_S, _POLL_SHARE)
         for text, run_filter in self._poller.rounds():
             started = time.monotonic()
             if self._is_outdated or started >= due:
                 self._is_outdated = False
-                runs = list_runs(self._root)
+                try:
+                    runs, complaint = list_runs(self._root), None
+                except OSError as error:
+                    runs, complaint = (), f"{error.filename or self._root}: {error.strerror}"
                 read = time.monotonic()
                 due = read + pace.pause(read - started)
-            for listing in self._filtered(runs, text, run_filter):
+            unread = [Listing((), 0, 0, text, complaint)] if complaint else None
+            for listing in unread or self._filtered(runs, text, run_filter):
                 if (visible := _visible(listing)) != shown:
                     yield listing
                     shown = visible

@@ -25,5 +25,5 @@ def outcome(run: RunDir, state: RunState) -> str:
     """Return state and directory of a run; if it has finished, with its health."""
     from engine.doctor.health import health_of
 
-    health = health_of(run, state)
+    health = health_of(run, state) if state.has_ended else None
     return f"{run.id}  {with_health(describe(state), health)}\n{run.path}"

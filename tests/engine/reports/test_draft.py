@@ -107,7 +107,7 @@ def test_an_empty_run_directory_still_gives_a_draft(tmp_path: Path) -> None:
     run.state.unlink()
     entry = draft_entry(run)
     assert entry.title == "run (grpo-1)"
-    assert entry.result == "lost: no readable state.json"
+    assert entry.result == "unreadable: no state.json"
 
 
 def test_an_entry_names_model_seed_and_commit(tmp_path: Path) -> None:

@@ -223,12 +223,37 @@ def test_a_folder_without_manifest_or_state_is_not_a_run(root: Path, index: Inde
     assert "notes" not in ids(root, index)
 
 
+def test_whatever_a_folder_holds_it_is_listed_and_hides_no_other(root: Path, index: Index) -> None:
+    (root / "gone").symlink_to("/no/such/disk/run")
+    (root / "loop").symlink_to("loop")
+    for name in ("pipe", "folder", "torn", "deep"):
+        make_run(root, name, 1.0)
+    for name in ("state.json", "notes.json"):
+        (root / "pipe" / name).unlink(missing_ok=True)
+        os.mkfifo(root / "pipe" / name)
+    (root / "folder" / "state.json").unlink()
+    (root / "folder" / "state.json").mkdir()
+    (root / "torn" / "state.json").write_text('{"state": "run')
+    (root / "deep" / "manifest.json").write_text("[" * 100_000)
+    (root / "deep" / "state.json").write_text('{"state": ' * 50_000)
+    (root / "a file").write_text("")
+    (root / "file").write_text("")
+    states = {info.id: (info.state.word, info.state.reason) for info in list_runs(root, index)}
+    unreadable = {name: reason for name, (word, reason) in states.items() if word == "unreadable"}
+    assert set(unreadable) == {"gone", "loop", "pipe", "folder", "torn", "deep"}
+    assert "/no/such/disk/run" in (unreadable["gone"] or "")
+    assert {"run-0", "run-1", "run-2"} < set(states)
+    (root / "torn" / "state.json").unlink()
+    write_state(RunDir(root / "torn"), RunState("finished"))
+    assert {info.id: info.state.word for info in list_runs(root, index)}["torn"] == "finished"
+
+
 @pytest.mark.skipif(os.getuid() == 0, reason="root may look into everything")
 def test_an_unreadable_run_does_not_hide_others(root: Path, index: Index) -> None:
     (root / "run-1").chmod(0)
     result = {info.id: info.state.reason for info in list_runs(root, index)}
     (root / "run-1").chmod(0o755)
-    assert result == {"run-0": None, "run-1": "no readable state.json", "run-2": None}
+    assert result == {"run-0": None, "run-1": "unreadable: Permission denied", "run-2": None}
 
 
 @pytest.mark.parametrize("given", ["run-1", "runs/run-1", "./runs/run-1/", "../here/runs/run-1"])
