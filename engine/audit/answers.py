@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from engine.reward.scorer import Rollout
 from engine.tasks.task import Task
-
-Write = Callable[[str, Mapping[str, Any]], str]
-"""A response with a given final answer, from the answer and the row's ``extra_info``."""
-
-STYLES = ("{}", "\\boxed{{}}", "#### {}", "<answer>{}</answer>", "The answer is {}")
-"""Ways to write a final answer in place of ``{}``, of which a reward function may accept one."""
+from engine.tasks.truths import answers_of, is_empty
 
 _ARABIC = str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")
 
@@ -31,30 +29,91 @@ class Row:
         return truth_of(self.values)
 
     @property
+    def text(self) -> str:
+        """The ground truth as the file has it."""
+        return _text((self.values.get("reward_model") or {}).get("ground_truth"))
+
+    @property
     def extra(self) -> Mapping[str, Any]:
         return self.values.get("extra_info") or {}
+
+    @property
+    def prompt(self) -> str:
+        messages = self.values.get("prompt") or ()
+        return "\n".join(str(message.get("content")) for message in messages)
+
+    @cached_property
+    def asked(self) -> str | None:
+        """How the prompt asks for an answer, with ``{}`` in its place; None where it does not."""
+        return asked_style(self.prompt)
 
     def rollout(self, text: str) -> Rollout:
         return Rollout.of_row(text, self.values)
 
 
 def truth_of(values: Mapping[str, Any]) -> str:
-    """The ground truth as text; empty for none."""
+    """The right answer, of several the first; the ground truth as text if it is none itself; empty
+    for none."""
     truth = (values.get("reward_model") or {}).get("ground_truth")
-    return "" if truth is None else str(truth)
+    if is_empty(truth):
+        return ""
+    return next(iter(answers_of(truth)), "") or _text(truth)
+
+
+def _text(truth: Any) -> str:
+    return json.dumps(truth, default=str) if isinstance(truth, list | Mapping) else str(truth)
+
+
+Write = Callable[[str, Row], str]
+"""A response to a row with a given final answer."""
+
+AS_ASKED, AS_STORED = "as the prompt asks", "as the JSON of the file"
+_REASONED = "<think>\nIt follows.\n</think>\n"
+STYLES = (
+    *("{}", "\\boxed{{}}", "#### {}", "<answer>{}</answer>", "The answer is {}", "Answer: {}"),
+    _REASONED + "<answer>{}</answer>",
+)
+"""Ways to write a final answer in place of ``{}``, of which a reward function may accept one."""
+
+_TAG = re.compile(r"<((?:final[_ -]?)?(?:answer|ans|solution|result|output))>", re.IGNORECASE)
+_REASONING = re.compile(r"<(think|thinking|reason|reasoning|thought)>", re.IGNORECASE)
+_LABEL = re.compile(
+    r"((?:the )?(?:final |correct )?(?:answer|solution|result)(?: is)?:"
+    r"|(?<=[\"'`“])the (?:final )?answer is|the (?:final )?answer is(?= ?[\[<{$\\]))(.*)",
+    re.IGNORECASE,
+)
+_JSON = re.compile(r"\{\s*\"((?:final_)?(?:answer|solution|result))\"\s*:")
+
+
+def asked_style(prompt: str) -> str | None:
+    """The form in which a prompt asks for the final answer, with ``{}`` in its place: the marks of
+    an answer that it shows. A mark at its very end is what the response continues."""
+    box = "\\boxed{{}}" if "\\boxed" in prompt else None
+    tags = _TAG.findall(prompt)
+    if tags and f"</{tags[-1]}>" in prompt:
+        style = f"<{tags[-1]}>{box or '{}'}</{tags[-1]}>"
+        thought = _REASONING.search(prompt)
+        return f"<{thought[1]}>\nIt follows.\n</{thought[1]}>\n{style}" if thought else style
+    labels = list(_LABEL.finditer(prompt))
+    if labels and not prompt[labels[-1].end(1) :].strip():
+        return "{}"
+    if labels and (box is None or "\\boxed" in labels[-1][2]):
+        return f"{labels[-1][1]} {box or '{}'}"
+    if box is None and (keys := _JSON.findall(prompt)):
+        return f'{{"{keys[-1]}": "{{}}"}}'
+    return box or ("#### {}" if "####" in prompt else None)
 
 
 def writer_of(style: str) -> Write:
-    return lambda answer, extra: style.replace("{}", answer)
+    if style == AS_ASKED:
+        return lambda answer, row: (row.asked or "{}").replace("{}", answer)
+    if style == AS_STORED:
+        return lambda answer, row: row.text if answer == row.truth else json.dumps([answer])
+    return lambda answer, row: style.replace("{}", answer)
 
 
 def writer_of_task(task: Task) -> Write:
-    return lambda answer, extra: task.right_answer(answer, extra)
-
-
-def _prompt(row: Row) -> str:
-    messages: Sequence[Mapping[str, Any]] = row.values.get("prompt") or ()
-    return "\n".join(str(message.get("content")) for message in messages)
+    return lambda answer, row: task.right_answer(answer, row.extra)
 
 
 CONSTANTS: Mapping[str, str] = {
@@ -73,9 +132,9 @@ CONSTANTS: Mapping[str, str] = {
 """Hostile answers that are the same for every row."""
 
 OF_ROWS: Mapping[str, Callable[[Row, Write], str]] = {
-    "the prompt": lambda row, write: _prompt(row),
-    "two answers in one": lambda row, write: write(f"{row.truth} or {row.other}", row.extra),
-    "digits of another script": lambda row, write: write(_in_arabic(row.truth), row.extra),
+    "the prompt": lambda row, write: row.prompt,
+    "two answers in one": lambda row, write: write(f"{row.truth} or {row.other}", row),
+    "digits of another script": lambda row, write: write(_in_arabic(row.truth), row),
 }
 """Hostile answers that depend on the row."""
 

@@ -16,13 +16,24 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
-from engine.audit.answers import CONSTANTS, OF_ROWS, STYLES, Row, Write, writer_of, writer_of_task
+from engine.audit.answers import (
+    AS_ASKED,
+    AS_STORED,
+    CONSTANTS,
+    OF_ROWS,
+    STYLES,
+    Row,
+    Write,
+    writer_of,
+    writer_of_task,
+)
 from engine.base.counts import count_of
 from engine.base.stats import percentile
 from engine.own_reward.function import RewardFunction
 from engine.own_reward.processes import START_LIMIT_S, RewardProcesses, source_of
 from engine.reward.scorer import FunctionScorer
 from engine.tasks.registry import find_task
+from engine.tasks.truths import answers_of
 
 _ERRORS_BOUND = 3.0
 """Standard errors."""
@@ -37,6 +48,7 @@ _SMALL = 1e-9
 NO_TRUTH = (
     "no row has a ground truth, so no right answer can be tried and no other one compared with it"
 )
+_MOST_NAMED = 10
 _NOTED_SHARE = 0.01
 """Of the full score, what a wrong answer may get without a note."""
 
@@ -106,9 +118,12 @@ class Scores:
 class Audit:
     """``right`` are right answers written in ``style``; None where no style got more than others.
 
-    ``below`` are rows whose right answer gets less than ``full``, the highest score of the audit,
-    as row, truth and score. ``other`` is the right answer of another row, and ``styles`` are the
-    right answers in the styles that were tried. ``times`` are the seconds of each answer.
+    ``asked`` are those of a few rows in the form that their prompts ask for, of which ``asked_as``
+    is the first, and ``asked_wrong`` other answers in this form. ``below`` are rows whose right
+    answer gets less than ``full``, the highest score of the audit, as row, truth and score; rows
+    ``without_truth`` have none. ``are_plain``: all ground truths are answers, not such as tests.
+    ``other`` is the right answer of another row, and ``styles`` are the right answers in the styles
+    that were tried. ``times`` are the seconds of each answer.
     """
 
     label: str
@@ -122,6 +137,11 @@ class Audit:
     constants: tuple[Scores, ...]
     hostile: tuple[Scores, ...]
     styles: tuple[Scores, ...]
+    asked: Scores
+    asked_wrong: Scores
+    asked_as: str
+    are_plain: bool
+    without_truth: tuple[int, ...]
     times: tuple[float, ...]
     is_complete: bool
     seconds: float
@@ -138,9 +158,29 @@ class Audit:
         times = sorted(self.times)
         return percentile(times, 0.5) or 0.0, times[-1] if times else 0.0
 
+    @property
+    def unpaid(self) -> str | None:
+        """What of a right answer the reward never pays for, in one line: it teaches nothing."""
+        known = (self.right, *(group for group in self.styles if group.scores))
+        best = max(group.mean for group in known)
+        most = min(best - _SMALL, self.asked_wrong.mean + _SMALL)
+        if self.asked.scores and self.asked_wrong.scores and self.asked.mean < most:
+            return (
+                f"a right answer in the form that the prompt asks for, {self.asked_as!r}, scores "
+                f"{self.asked.mean:.3g}, no more than a wrong one; written "
+                f"{format_style(self.style or '{}')}, it scores {best:.3g}"
+            )
+        groups = (self.right, self.other, *self.constants, *self.hostile, *self.styles)
+        scores = {score for group in groups for score in group.scores}
+        if self.is_complete and self.right.scores and self.are_plain and len(scores) == 1:
+            tried = sum(len(group.scores) for group in groups)
+            return f"all of {tried} answers score {scores.pop():.3g}, right and wrong ones alike"
+        return None
+
     def problems(self) -> list[str]:
         """What is wrong, the worst first; one line each."""
         return [
+            *filter(None, [self.unpaid]),
             *self._failure_problems(),
             *self._right_problems(),
             *(self._pay_problem(group) for group in self.hostile if self._pays(group)),
@@ -153,11 +193,19 @@ class Audit:
         scores = [score for group in (self.other, *self.hostile) for score in group.scores]
         lowest = min(scores, default=0.0)
         share = (self.other.mean - lowest) / (self.full - lowest) if self.full > lowest else 0.0
+        notes = []
+        if self.without_truth:
+            rows = ", ".join(map(str, self.without_truth[:_MOST_NAMED]))
+            notes.append(
+                f"{len(self.without_truth)} of {self.rows} rows have no ground truth, which no "
+                f"answer can match (row {rows})"
+            )
         if self.style is None or share < _NOTED_SHARE:
-            return []
+            return notes
         return [
+            *notes,
             f"a wrong answer of the right form, that of another row, scores {self.other.mean:.3g}: "
-            f"{share:.0%} of the range from {lowest:.3g} to {self.full:.3g}"
+            f"{share:.0%} of the range from {lowest:.3g} to {self.full:.3g}",
         ]
 
     def to_json(self) -> dict[str, Any]:
@@ -170,6 +218,8 @@ class Audit:
             "full": self.full,
             "right": self.right.to_json(),
             "below": below,
+            "asked": {**self.asked.to_json(), "form": self.asked_as},
+            "without_truth": list(self.without_truth),
             "other": self.other.to_json(),
             "best_constant": best.to_json() if best else None,
             "hostile": [group.to_json() for group in self.hostile],
@@ -192,7 +242,7 @@ class Audit:
     def _right_problems(self) -> Iterator[str]:
         if not self.right.scores:
             return
-        if self.style is None:
+        if self.style is None and self.unpaid is None:
             yield (
                 f"the right answer scores {self.right.mean:.3g}, no more than that of another row "
                 f"({self.other.mean:.3g})"
@@ -224,6 +274,13 @@ class Audit:
             f"{group.answer} scores {group.mean:.3g} (mean of {_format_rows(group)}), more than "
             f"{name}: {best.mean:.3g} ({_format_rows(best)})"
         )
+
+
+def format_style(style: str) -> str:
+    """How an answer is written, for a line of text."""
+    if style in (AS_ASKED, AS_STORED):
+        return style
+    return "alone" if style == "{}" else f"as {' '.join(style.split()).replace('{}', 'ANSWER')}"
 
 
 def _format_rows(group: Scores) -> str:
@@ -272,16 +329,30 @@ class _Trial:
     async def audit(self, function: RewardFunction, rows: Sequence[Row]) -> Audit:
         known = [row for row in rows if row.truth]
         few = _spread(rows, self._options.hostile_rows)
-        style, write, styles = await self._find_style(function, _spread(known, _STYLE_ROWS))
+        few_known = _spread(known, _STYLE_ROWS)
+        style, write, styles = await self._find_style(function, few_known)
+        asking = [row for row in few_known if row.asked is not None and function.task is None]
+        as_asked = writer_of(AS_ASKED)
+        asked = await self._score(
+            "the right answer in the form that the prompt asks for",
+            ((row, as_asked(row.truth, row)) for row in asking),
+        )
+        asked_wrong = await self._score(
+            "a wrong answer in the form that the prompt asks for",
+            (
+                (row, as_asked("zzz" if row.other == row.truth else row.other, row))
+                for row in asking
+            ),
+        )
         right = await self._score(
-            "the right answer", ((row, write(row.truth, row.extra)) for row in known)
+            "the right answer", ((row, write(row.truth, row)) for row in known)
         )
         other = await self._score(
             "the right answer of another row",
-            ((row, write(row.other, row.extra)) for row in known if row.other != row.truth),
+            ((row, write(row.other, row)) for row in known if row.other != row.truth),
         )
         constants = [
-            await self._score(f"{truth[:40]!r}", ((row, write(truth, row.extra)) for row in known))
+            await self._score(f"{truth[:40]!r}", ((row, write(truth, row)) for row in known))
             for truth, _ in Counter(row.truth for row in known).most_common(_MOST_CONSTANTS)
         ]
         hostile = [
@@ -314,6 +385,11 @@ class _Trial:
             constants=tuple(constants),
             hostile=tuple(hostile),
             styles=styles,
+            asked=asked,
+            asked_wrong=asked_wrong,
+            asked_as=next((as_asked(row.truth, row) for row in asking), ""),
+            are_plain=all(answers_of(row.text) for row in known),
+            without_truth=tuple(row.number for row in rows if not row.truth),
             times=tuple(self._times),
             is_complete=self._is_complete,
             seconds=time.monotonic() - self._start,
@@ -322,7 +398,8 @@ class _Trial:
     async def _find_style(
         self, function: RewardFunction, rows: Sequence[Row]
     ) -> tuple[str, Write, tuple[Scores, ...]]:
-        """How right answers are written: as the task does, as is asked for, or as scores most.
+        """How right answers are written: as the task does, as an option says, or as scores most,
+        where the form that the prompts ask for comes first.
 
         Also returns the scores of the other styles.
         """
@@ -330,16 +407,18 @@ class _Trial:
             return f"task {function.task}", writer_of_task(find_task(function.task)), ()
         if self._options.style is not None:
             return self._options.style, writer_of(self._options.style), ()
-        tried = {style: await self._score_style(style, rows) for style in STYLES}
-        best = max(
-            STYLES, key=lambda style: tried[style].mean if tried[style].scores else -math.inf
-        )
+        asked = [AS_ASKED] if any(row.asked for row in rows) else []
+        stored = [AS_STORED] if any(row.truth != row.text for row in rows) else []
+        tried = {
+            style: await self._score_style(style, rows) for style in (*asked, *STYLES, *stored)
+        }
+        best = max(tried, key=lambda style: tried[style].mean if tried[style].scores else -math.inf)
         others = tuple(scores for style, scores in tried.items() if style != best)
         return best, writer_of(best), others
 
     async def _score_style(self, style: str, rows: Sequence[Row]) -> Scores:
-        write, name = writer_of(style), f"the right answer as {style.replace('{}', 'ANSWER')}"
-        return await self._score(name, ((row, write(row.truth, row.extra)) for row in rows))
+        write, name = writer_of(style), f"the right answer {format_style(style)}"
+        return await self._score(name, ((row, write(row.truth, row)) for row in rows))
 
     async def _score(self, name: str, answers: Iterable[tuple[Row, str]]) -> Scores:
         group = Scores(name)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.base.errors import UsageError, with_advice
+from engine.base.records import SUFFIXES
 from engine.data.hub_source import PREFIX, HubData, HubSource, UnknownDataError
-from engine.data.records import SUFFIXES
 
 _OWNER_AND_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _INSTALL = "data sets of the hub need huggingface_hub: pip install 'grubrics-tui[hub]'"

@@ -11,8 +11,8 @@ from urllib.parse import unquote
 from engine.base.counts import count_of
 from engine.base.errors import UsageError, shorten
 from engine.base.files import content_hash
+from engine.base.records import SUFFIXES
 from engine.data.hub_splits import Found
-from engine.data.records import SUFFIXES
 from engine.recipe.places import is_hub_name
 
 PREFIX = "hf://datasets/"

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from engine.base.errors import UsageError, shorten
-from engine.data.records import SUFFIXES
+from engine.base.records import SUFFIXES
 
 CONVERTED = "refs/convert/parquet"
 """The revision with the hub's own parquet copy, in folders CONFIG/SPLIT."""

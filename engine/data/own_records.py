@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from engine.base.errors import UsageError
 from engine.base.files import fingerprints
-from engine.data.records import Record
+from engine.base.records import Record
 from engine.own_reward.files import (
     code_files,
     hidden_libraries,

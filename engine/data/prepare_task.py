@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -12,15 +13,17 @@ from pathlib import Path
 
 from engine.base.errors import UsageError, with_advice
 from engine.base.files import content_hash, fingerprints
+from engine.base.records import Record, read_records, require_file
 from engine.data.benchmarks import Benchmark
 from engine.data.blocklist import RecordFilter
 from engine.data.contract import FileFacts
+from engine.data.conversations import holds_conversations, join_instruction
 from engine.data.digests import DigestSet
 from engine.data.own_records import OwnRecords
-from engine.data.records import Record, read_records, require_file
 from engine.data.task_file import TaskFile, prompt_digest
 from engine.tasks.registry import fitting_tasks
 from engine.tasks.task import Example, RecordError, RecordFormat
+from engine.tasks.truths import is_empty
 
 TRAIN, VALIDATION = "train.parquet", "val.parquet"
 _MOST_PROBLEMS = 3
@@ -272,6 +275,11 @@ class _Reader:
                     self._note_unusable(f"{name}:{number}: {error}")
                     continue
                 except UsageError as error:
+                    if isinstance(record, dict) and holds_conversations(record):
+                        raise UsageError(
+                            f"{name}: has conversations, which SFT trains on as they are: "
+                            f"grubrics-tui init {shlex.quote(name)}"
+                        ) from error
                     raise UsageError(f"{name}:{number}: {error}") from error
                 if self._is_wanted(example):
                     yield example
@@ -289,13 +297,17 @@ class _Reader:
     def _read(self, record: Record | RecordError) -> Example:
         if isinstance(record, RecordError):
             raise record
+        record = join_instruction(record, [*self._options.columns.values()])
         names = tuple(record)
         if names not in self._columns:
             self._columns[names] = self._match(record)
         if self.prepared.fits is None:
             self.prepared.fits = fitting_tasks(record)
         columns = self._columns[names]
-        return self._task.read({n: record.get(columns.get(n, "")) for n in self._task.columns})
+        example = self._task.read({n: record.get(columns.get(n, "")) for n in self._task.columns})
+        if "truth" in columns and is_empty(example.truth):
+            raise RecordError(f"the column {columns['truth']} is empty: no answer can match it")
+        return example
 
     def _is_wanted(self, example: Example) -> bool:
         """Whether the example is new and not blocked; notes what the scorer cannot do."""

@@ -91,7 +91,7 @@ class TaskFile:
         extra = {"index": self.rows, "split": self._facts.split, "question": question}
         identity = {"question_id": example.id or prompt_digest(example).hex()[:12]}
         return {
-            "data_source": self._facts.benchmark or self._task.name,
+            "data_source": self._facts.benchmark or example.source or self._task.name,
             "prompt": [*system, *example.prompt],
             "reward_model": {"ground_truth": example.truth, "style": "rule"},
             "extra_info": {**extra, **identity, **example.extra},

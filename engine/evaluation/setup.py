@@ -10,8 +10,8 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
-from engine.data.contract import open_parquet, read_facts
-from engine.data.conversations import holds_conversations
+from engine.data.contract import read_facts
+from engine.data.conversations import first_record, holds_conversations
 from engine.evaluation.items import Item, digest, read_conversation_items, read_items
 from engine.evaluation.targets import judge_identity
 from engine.own_reward.files import code_files, input_files
@@ -92,7 +92,7 @@ def read_data(path: Path, limit: int | None, recipe: Recipe) -> list[Item]:
     for a file of the other kind."""
     if recipe.kind.has_rollouts:
         return read_items(path, limit)
-    if path.suffix == ".parquet" and not holds_conversations(open_parquet(path).schema_arrow.names):
+    if path.suffix == ".parquet" and not holds_conversations(first_record(path)):
         raise UsageError(
             f"{path} holds no conversations, and {recipe.path} is for SFT, which is measured by "
             "its loss on them. Name a config or a run that scores answers: --config CONFIG"

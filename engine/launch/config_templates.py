@@ -112,12 +112,49 @@ reward:
   custom_reward_function:
     path: {path}"""
 
-REWARD = '''\
-"""Scores a response to a row of {data}."""
+REWARD = r'''"""Scores a response to a row of {data}."""
+
+import json
+import re
+
+# How responses mark their final answer: the last mark counts, and without one the last line.
+MARKS = (
+    r"<((?:final_?)?(?:answer|solution|result))>(?P<answer>.*?)</\1>",
+    r"\\boxed{{(?P<answer>(?:[^{{}}]|{{[^{{}}]*}})*)}}",
+    r"(?:####|answer is|answer:)\s*(?P<answer>[^\n]+)",
+)
 
 
 def compute_score(data_source, solution_str, ground_truth, extra_info):
-    """1 if the last line of the response is the ground truth, else 0."""
-    lines = solution_str.strip().splitlines() or [""]
-    return float(lines[-1].strip() == str(ground_truth).strip())
+    """1 if the final answer of the response is a right one, else 0."""
+    answer = plain(final_answer(solution_str.rpartition("</think>")[2]))
+    right = [plain(str(text)) for text in right_answers(ground_truth)]
+    return float(answer != "" and answer in right)
+
+
+def final_answer(response):
+    marked = [m for mark in MARKS for m in re.finditer(mark, response, re.IGNORECASE | re.DOTALL)]
+    if marked:
+        return max(marked, key=lambda match: match.start("answer"))["answer"]
+    return response
+
+
+def right_answers(truth):
+    """Those of a text, a list, a mapping with one list, or the JSON of them."""
+    if isinstance(truth, str) and truth.lstrip()[:1] in ("[", "{{"):
+        try:
+            truth = json.loads(truth)
+        except ValueError:
+            pass
+    if isinstance(truth, dict):
+        truth = next((value for value in truth.values() if value is not None), "")
+    return list(truth) if not isinstance(truth, (str, int, float)) else [truth]
+
+
+def plain(text):
+    """The last line without case, outer marks and the separators of thousands."""
+    lines = re.sub(r"</?\w+>", "", text).strip().splitlines() or [""]
+    text = " ".join(lines[-1].strip(" .$*'\"`").lower().split())
+    number = text.replace(",", "")
+    return repr(float(number)) if re.fullmatch(r"-?\d{{1,15}}(\.\d{{1,15}})?", number) else text
 '''

@@ -2,27 +2,37 @@
 
 With a named task or reward function, a file that is not in GRPO's format is prepared. Without one,
 a parquet file with answers and gold scores gets the rubric reward and a judge, and any other one a
-reward function in ``rewards/``, which compares a response with the ground truth until its author
-changes it.
+score of verl's own where that pays for the answers that the prompts ask for. Otherwise it gets a
+reward function in ``rewards/``, which compares the final answer of a response with the ground truth
+until its author changes it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.base import files, jsonl
+from engine.audit.audit import AuditOptions, run_audit
+from engine.audit.rows import read_audit_rows
+from engine.base import files
 from engine.base.errors import UsageError, with_advice
 from engine.base.masking import mask_url
 from engine.base.parquet import pa, pq
+from engine.base.records import SUFFIXES, Record, require_file, require_utf8
 from engine.checkpoints.model_folder import missing_parts
 from engine.data.contract import read_facts
-from engine.data.conversations import holds_conversations
+from engine.data.conversations import (
+    FORMS,
+    first_record,
+    holds_conversations,
+    join_instruction,
+)
 from engine.data.hub_data import HubChoice, find_inputs
 from engine.data.hub_source import HubSource
 from engine.data.own_records import OwnRecords
@@ -35,7 +45,6 @@ from engine.data.prepare_task import (
     prepare_task,
     report_nothing,
 )
-from engine.data.records import SUFFIXES, read_records, require_file, require_utf8
 from engine.estimate.model_shape import context_of
 from engine.host.environment import gpus
 from engine.launch.config_templates import GRPO, JUDGED, REWARD, SCORED, SFT, TOOLS
@@ -51,6 +60,8 @@ DEFAULT_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 _QUESTIONS = "questions"
 """The task of ``prepare`` without ``--task``."""
 _NAMED_COLUMNS = 8
+_VERL_SCORE = "pkg://engine.train.verl_score"
+_TRIED_ROWS = 32
 _SEQUENCE = 1024
 """Tokens of a conversation, or of a prompt and its response."""
 _GRPO_COLUMNS = ("prompt", "data_source", "reward_model", "extra_info")
@@ -69,8 +80,8 @@ class Words:
     task: str = "grubrics-tui init {data} --task {task}"
     options: tuple[str, ...] = ("--column",)
 
-    def score(self, data: Path) -> str:
-        return self.task.format(data=shlex.quote(str(data)), task=_QUESTIONS)
+    def score(self, data: Path, task: str = _QUESTIONS) -> str:
+        return self.task.format(data=shlex.quote(str(data)), task=task)
 
 
 _WORDS = Words()
@@ -131,19 +142,17 @@ def write_config(
             f"{', '.join(sorted({*SUFFIXES} - {'.jsonl', '.parquet'}))}{advice}"
         )
     name = _config_name(data, name, words)
-    template, scoring, written, is_ready = SFT, "", None, True
+    template, scoring, written, is_ready, notes = GRPO, "", None, True, []
     if is_scored:
-        template, scoring = GRPO, _named_scoring(task, reward)
-        is_ready = _is_for_grpo(data, words)
-    elif data.suffix != ".parquet":
-        _check_messages(data, words)
-    elif _holds_conversations(data):
-        pass
-    elif _read_has_gold(data, words):
-        template, scoring = GRPO, JUDGED.format(contrastive=_read_contrastive(data))
+        scoring, is_ready = _named_scoring(task, reward), _is_for_grpo(data)
     else:
-        written = Path("rewards", f"{name}.py")
-        template, scoring = GRPO, SCORED.format(path=_quote(written))
+        record = _first_record(data, words)
+        if holds_conversations(record):
+            template, notes = SFT, _notes_on(record)
+        elif not {"prompt", "reward_model"} <= record.keys():
+            raise UsageError(_unknown_records(data, record, words))
+        elif (is_ready := _is_for_grpo(data)) and _has_gold(data):
+            scoring = JUDGED.format(contrastive=_read_contrastive(data))
     if tools is not None:
         _check_tools(tools, template)
     path = CONFIG_DIR / f"{name}.yaml"
@@ -154,6 +163,13 @@ def write_config(
         data, prepared = _prepare(data, name, task, columns, report, words)
     elif columns:
         raise UsageError(f"--column {columns[0]}: {data} is not prepared, so no column is chosen")
+    if template is GRPO and not scoring:
+        if sources := _scored_by_verl(data):
+            scoring = SCORED.format(path=_VERL_SCORE)
+            notes.append(f"verl's own score of {sources} is used, which these rows name")
+        else:
+            written = Path("rewards", f"{name}.py")
+            scoring = SCORED.format(path=_quote(written))
     on_gpu, validation = bool(gpus()), _find_validation(data)
     model = model or DEFAULT_MODEL
     config = template.format(
@@ -175,7 +191,8 @@ def write_config(
         _write(written, REWARD.format(data=_plain(data)))
     _write(path, config)
     missing = validation if template is GRPO and not validation.is_file() else None
-    notes = [_PLAIN_PROMPTS] if prepared is not None and reward is not None else []
+    if prepared is not None and reward is not None:
+        notes.append(_PLAIN_PROMPTS)
     if local_folder(model, os.environ) is None:
         notes.append(f"the model {model} is not on this disk; check says whether the hub has it")
     return NewConfig(name, path, data, written, missing, prepared, tuple(notes))
@@ -190,16 +207,17 @@ def describe_data(data: Path) -> str:
         return "records of a function: GRPO; name a task, or the file of your reward function"
     if not data.exists() and HubSource.parse(str(data)) is not None:
         return "a data set of the hub: GRPO; name a task, or the file of your reward function"
-    record = next((record for _, record in read_records(data)), {})
+    require_file(data)
+    record = first_record(data)
     columns = list(record) or (_schema(data).names if data.suffix == ".parquet" else [])
-    if holds_conversations(columns) and "reward_model" not in columns:
+    if holds_conversations(dict.fromkeys(columns) | record):
         return "conversations: SFT, which scores no answers"
-    if "reward_model" not in columns:
+    if not {"prompt", "reward_model"} <= {*columns}:
         fits = fitting_tasks(record)
         advice = f", such as {fits[0]}" if fits else ""
         named = ", ".join(columns[:_NAMED_COLUMNS]) or "no columns"
         return f"records with {named}: GRPO; name a task{advice}, or the file of your reward"
-    if _read_has_gold(data):
+    if _is_for_grpo(data) and _has_gold(data):
         return "rows with gold scores: GRPO; without a task or reward, a judge scores"
     return "rows for GRPO; without a task or reward, a function to adapt is written"
 
@@ -347,49 +365,65 @@ def _describe_file(data: Path) -> str:
     return folder + _plain(data)
 
 
-def _check_messages(data: Path, words: Words) -> None:
-    """UsageError unless the file has conversations; it says what the file may be good for."""
-    if data.suffix.lower() in SUFFIXES and data.suffix != ".jsonl":
-        raise UsageError(
-            f"{data}: SFT reads JSONL or parquet with 'messages' (docs/data.md)"
-            f"{_for_questions(data, words)}"
-        )
-    with files.open_regular(data) as handle:
-        record = jsonl.parse_line(handle.readline())
-    if record is None:
+def _first_record(data: Path, words: Words) -> Record:
+    """The first record, or the columns of a table without rows. UsageError for what is none."""
+    if data.suffix.lower() not in SUFFIXES:
+        raise UsageError(f"{data}: the name must end in {', '.join(SUFFIXES)}")
+    record = first_record(data)
+    if not record and data.suffix == ".parquet":
+        return dict.fromkeys(_schema(data).names)
+    if not record:
         require_utf8(data)
-        raise UsageError(f"{data}: line 1 is not a JSON object; SFT reads JSONL (docs/data.md)")
-    if "messages" not in record:
-        keys = ", ".join(sorted(record)[:8]) or "no keys"
-        advice = f". For GRPO, name what scores the answers: {words.scoring}"
-        if _holds_questions(record):
-            advice = _for_questions(data, words)
-        raise UsageError(f"{data}: line 1 has {keys}; SFT needs 'messages' (docs/data.md){advice}")
+        raise UsageError(f"{data}: line 1 is not a JSON object")
+    return record
 
 
-def _holds_questions(columns: Collection[str]) -> bool:
-    """Whether records with these columns are questions with answers."""
-    required = [column for column in find_task(_QUESTIONS).columns.values() if column.is_required]
-    return all(any(name in columns for name in column.names) for column in required)
+def _unknown_records(data: Path, record: Record, words: Words) -> str:
+    """What the records have, what each kind of training reads, and the command that helps."""
+    has = ", ".join(sorted(record)[:_NAMED_COLUMNS]) or "nothing"
+    advice = f"For GRPO, name what scores the answers: {words.scoring}"
+    if fits := fitting_tasks(join_instruction(record)):
+        advice = f"For GRPO on questions and answers: {words.score(data, fits[0])}"
+    return f"{data}: the first record has {has}; SFT reads {FORMS} (docs/data.md). {advice}"
 
 
-def _for_questions(data: Path, words: Words) -> str:
-    return f". For GRPO on questions and answers: {words.score(data)}"
+def _notes_on(record: Record) -> list[str]:
+    """What SFT leaves out of a record."""
+    if "rejected" not in record:
+        return []
+    return ["SFT trains on the column chosen; rejected is not used, because there is no DPO here"]
 
 
-def _is_for_grpo(data: Path, words: Words) -> bool:
-    """Whether the file is in GRPO's format: its rows have a reward model, and no column is missing.
-    Records of any other form are prepared."""
-    if data.suffix != ".parquet" or "reward_model" not in _schema(data).names:
+def _is_for_grpo(data: Path) -> bool:
+    """Whether the file is in GRPO's format, so that it is used as it is. Records of any other form
+    are prepared."""
+    if data.suffix != ".parquet":
         return False
-    _read_has_gold(data, words)
-    return True
+    schema = _schema(data)
+    if not all(column in schema.names for column in _GRPO_COLUMNS):
+        return False
+    prompt, model = (schema.field(name).type for name in ("prompt", "reward_model"))
+    is_list = pa.types.is_list(prompt) or pa.types.is_large_list(prompt)
+    return bool(is_list and pa.types.is_struct(model))
 
 
-def _holds_conversations(data: Path) -> bool:
-    """Whether a parquet file is for SFT; that of GRPO also has a reward model."""
-    columns = _schema(data).names
-    return holds_conversations(columns) and "reward_model" not in columns
+def _has_gold(data: Path) -> bool:
+    extra_info = _schema(data).field("extra_info").type
+    return bool(pa.types.is_struct(extra_info)) and extra_info.get_field_index("gold_scores") >= 0
+
+
+def _scored_by_verl(data: Path) -> str:
+    """The data sources of the rows if verl has scores for them that pay for right answers as the
+    prompts ask for them; empty if not, and without verl."""
+    try:
+        rows = read_audit_rows(data, _TRIED_ROWS)
+        function = RewardFunction(_VERL_SCORE)
+        result = asyncio.run(run_audit(function, rows, AuditOptions(hostile_rows=1)))
+    except UsageError:
+        return ""
+    if result.right.failures or result.style is None or result.unpaid is not None:
+        return ""
+    return ", ".join(dict.fromkeys(str(row.values.get("data_source")) for row in rows))
 
 
 def _schema(data: Path) -> pa.Schema:
@@ -397,20 +431,6 @@ def _schema(data: Path) -> pa.Schema:
         return pq.read_schema(data)
     except (pa.ArrowException, OSError) as error:
         raise UsageError(f"{data}: {error}") from error
-
-
-def _read_has_gold(data: Path, words: Words = _WORDS) -> bool:
-    """Whether the rows have gold scores. UsageError if columns of verl's format are missing."""
-    schema = _schema(data)
-    missing = [column for column in _GRPO_COLUMNS if column not in schema.names]
-    if missing:
-        raise UsageError(
-            f"{data}: no column {', '.join(missing)}; GRPO needs {', '.join(_GRPO_COLUMNS)} "
-            f"(docs/rewards.md)"
-            f"{_for_questions(data, words) if _holds_questions(schema.names) else ''}"
-        )
-    extra_info = schema.field("extra_info").type
-    return bool(pa.types.is_struct(extra_info)) and extra_info.get_field_index("gold_scores") >= 0
 
 
 def _read_contrastive(data: Path) -> str:

@@ -9,7 +9,7 @@ from engine.audit.audit import NO_TRUTH, Audit, AuditOptions, run_audit
 from engine.audit.rows import read_audit_rows
 from engine.base.errors import UsageError
 from engine.own_reward.function import RewardFunction
-from engine.preflight.check import Check, Subject, ok, skip, warn
+from engine.preflight.check import Check, Subject, fail, ok, skip, warn
 from engine.recipe.executed import code_objection
 from engine.recipe.places import data_files
 from engine.recipe.recipe import Recipe
@@ -58,6 +58,10 @@ def check(subject: Subject) -> Check:
     return _judge(audit, function, command)
 
 
+_PAY = (
+    "let the reward function find the answer in such a response; if the ground truth is no answer "
+    "itself, set grubrics.reward_check_s to 0"
+)
 _NAME_COLUMN = "name its column: grubrics-tui prepare DATA --task rows --column truth=COLUMN"
 
 
@@ -70,8 +74,11 @@ def _judge(audit: Audit, function: RewardFunction, command: str) -> Check:
         return skip(
             ID, f"{function.label} takes too long for an answer to audit it here: {command}"
         )
+    if audit.unpaid is not None:
+        return fail(ID, f"{audit.unpaid} ({command})", _PAY)
     if is_unknown:
         return skip(ID, f"no known way of writing a right answer scores: {command} --right TEXT")
+    problems += audit.notes() if audit.without_truth and has_truth else []
     if problems:
         more = f"; {len(problems) - 1} more" if len(problems) > 1 else ""
         return warn(ID, f"{problems[0]}{more} ({command})")

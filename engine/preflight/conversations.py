@@ -1,27 +1,31 @@
-"""Check an SFT file: a list of messages per line or row, the last one by the assistant."""
+"""Check an SFT file: a conversation per record, whose last message is by the assistant."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from engine.base.parquet import pa, pq
-from engine.data.conversations import holds_conversations, read_lines
+from engine.base import jsonl
+from engine.data.conversations import (
+    MESSAGE_FIELDS,
+    find_messages,
+    parse_conversation,
+    read_lines,
+)
 from engine.rubrics.rubric import parse_rubric
+from engine.tasks.task import RecordError
 
 LINE_FORMAT = (
     '{"messages": [{"role": "user", "content": ...}, {"role": "assistant", "content": ...}]}'
 )
 _SUM = re.compile(r"points must sum to exactly (\d+(?:\.\d+)?)", re.IGNORECASE)
-_PAIRS = (("prompt", "response"), ("prompt", "completion"), ("question", "answer"))
-_MESSAGE_FIELDS = {"role", "content"}
-_OTHER_FIELDS = ("tools", "functions", "enable_thinking", "chat_template_kwargs", "images")
+_OTHER_FIELDS = (
+    *("tools", "functions", "enable_thinking", "chat_template_kwargs", "images", "rejected"),
+)
 """Fields of a line that other trainers read."""
 _ROLES = ("system", "user", "assistant", "tool", "developer")
 """The roles that usual chat templates know: most render another one as it is, or not at all."""
@@ -99,36 +103,34 @@ class Conversations:
         digest = hash(line.strip())
         self.repeats += digest in self._hashes
         self._hashes.add(digest)
+        record = jsonl.parse_line(line)
         try:
-            record: Any = json.loads(line)
-        except (ValueError, RecursionError):
-            self.unusable["not JSON"].append(number)
+            messages = parse_conversation(record)
+        except RecordError as error:
+            self.unusable["not JSON" if record is None else str(error)].append(number)
             return
-        if (problem := _record_problem(record)) is not None:
-            self.unusable[problem].append(number)
-            return
-        messages = record["messages"]
-        for role in dict.fromkeys(str(message["role"]) for message in messages):
+        assert record is not None
+        for role in dict.fromkeys(message["role"] for message in messages):
             if role not in _ROLES:
                 self.unknown_roles[role].append(number)
         # A parquet file has a field in all messages if one of them has it.
-        filled = (name for message in messages for name in message if message[name] is not None)
-        in_messages = {*filled} - _MESSAGE_FIELDS
+        given = find_messages(record) or []
+        filled = (name for message in given for name in message if message[name] is not None)
         with_value = [name for name in _OTHER_FIELDS if record.get(name)]
-        for name in (*with_value, *sorted(in_messages)):
+        for name in (*with_value, *sorted({*filled} - MESSAGE_FIELDS)):
             self.ignored_fields[name].append(number)
-        sums = (_SUM.search(str(message["content"])) for message in messages[:-1])
+        sums = (_SUM.search(message["content"]) for message in messages[:-1])
         if asked := next(filter(None, sums), None):
             wanted = float(asked[1])
-            total = sum(item.points for item in parse_rubric(str(messages[-1]["content"])))
+            total = sum(item.points for item in parse_rubric(messages[-1]["content"]))
             if not math.isclose(total, wanted, abs_tol=1e-6):
                 self.wanted_sum = wanted
                 self.contradicting.append((number, total))
 
 
 def read_conversations(path: Path) -> Conversations:
-    """UsageError for a parquet file that holds no conversations."""
-    conversations = Conversations("row" if path.suffix == ".parquet" else "line")
+    """UsageError for a file that cannot be read."""
+    conversations = Conversations("row" if path.suffix in (".parquet", ".json") else "line")
     for number, line in read_lines(path):
         conversations.add(number, line)
     return conversations
@@ -140,55 +142,3 @@ def format_numbers(noun: str, numbers: Sequence[int]) -> str:
         return f"{noun} {numbers[0]}"
     more = f" and {len(numbers) - _MAX_NUMBERS:,} more" if len(numbers) > _MAX_NUMBERS else ""
     return f"{noun}s {', '.join(map(str, numbers[:_MAX_NUMBERS]))}{more}"
-
-
-def describe_other(path: Path) -> tuple[str, str] | None:
-    """Describe a file without conversations, and how to write its rows; None if it may have some.
-
-    These are JSONL, and parquet with the column messages or with prompt and response.
-    """
-    if path.suffix in (".json", ".jsonl"):
-        return None
-    any_row = f"write a line {LINE_FORMAT} for each row, in a .jsonl file"
-    try:
-        schema = pq.read_schema(path)
-    except (pa.ArrowException, OSError):
-        return f"{path} is neither a JSONL nor a parquet file", any_row
-    if path.suffix == ".parquet" and holds_conversations(schema.names):
-        return None
-    columns = ", ".join(f"{column.name} ({column.type})" for column in schema)
-    if holds_conversations(schema.names):
-        renamed = path.with_suffix(".parquet").name
-        return f"{path} is a parquet file of another name", f"rename it to {renamed}"
-    columns = ", ".join(f"{column.name} ({column.type})" for column in schema)
-    description = (
-        f"{path} is a parquet file with the columns {columns}; SFT needs messages, or prompt and "
-        "response"
-    )
-    spelled = {name.lower(): name for name in schema.names}
-    pair = next((pair for pair in _PAIRS if {*pair} <= {*spelled}), None)
-    if pair is None:
-        return description, any_row
-    first, second = (spelled[name] for name in pair)
-    return description, f"rename the columns {first} and {second} to prompt and response"
-
-
-def _record_problem(record: Any) -> str | None:
-    """Why SFT cannot train on a line's value; None if it can."""
-    if not isinstance(record, dict):
-        return "not a JSON object"
-    messages = record.get("messages")
-    if not isinstance(messages, list) or not messages:
-        keys = ", ".join(map(str, list(record)[:6]))
-        return f"no list 'messages' (it has {keys or 'nothing'})"
-    if not all(isinstance(m, dict) and m.get("role") and m.get("content") for m in messages):
-        return "a message without role or content"
-    role, content = messages[-1]["role"], messages[-1]["content"]
-    if isinstance(content, str) and not content.strip():
-        return "the last message is blank: nothing to train on"
-    others = (m["content"] for m in messages if not isinstance(m["content"], str))
-    if (other := next(others, None)) is not None:
-        return f"a message whose content is a {type(other).__name__}, and SFT reads text only"
-    if role != "assistant":
-        return f"the last message is by '{role}', and SFT trains on the assistant's last message"
-    return None

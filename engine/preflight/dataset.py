@@ -12,12 +12,12 @@ from typing import Any
 from engine.base.counts import count_of
 from engine.base.errors import UsageError, nearest
 from engine.base.parquet import pa, pq
+from engine.base.records import SUFFIXES, require_file
 from engine.data.adapters.adapter import id_text
 from engine.data.contract import Row, grpo_schema, read_facts, row_problem
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.preflight.conversations import (
     LINE_FORMAT,
-    describe_other,
     format_numbers,
     read_conversations,
 )
@@ -32,7 +32,6 @@ ID = "parquet"
 _READ_COLUMNS = ("prompt", "extra_info")
 _REQUIRED_FIELDS = {"prompt": ("role", "content"), "reward_model": ("ground_truth",)}
 """The fields that verl reads of every row; it stops where one is missing."""
-_SUFFIXES = (".json", ".jsonl", ".parquet")
 _GLOB = re.compile(r"[*?\[\]{}]")
 _CONTRASTIVE = "reward_config.use_contrastive"
 
@@ -160,9 +159,12 @@ def _row_problems(path: Path, file: pq.ParquetFile, doubts: RowDoubts) -> Iterat
 
 
 def _check_conversations(recipe: Recipe, path: Path) -> Check:
-    if (other := describe_other(path)) is not None:
-        return fail(ID, *other)
-    conversations, prepare = read_conversations(path), _prepare(recipe, path)
+    prepare = _prepare(recipe, path)
+    try:
+        require_file(path)
+        conversations = read_conversations(path)
+    except UsageError as error:
+        return fail(ID, str(error), prepare)
     if conversations.problem:
         return fail(ID, f"{path}: {conversations.problem}", prepare)
     if not conversations.rows:
@@ -189,7 +191,7 @@ def _similar_file(path: Path) -> str:
     stems = {
         other.stem: other
         for other in sorted(path.parent.glob("*"))
-        if other.suffix in {path.suffix, *_SUFFIXES}
+        if other.suffix in {path.suffix, *SUFFIXES}
     }
     close = nearest(path.stem, stems)
     return f"; did you mean {stems[close]}?" if close is not None else ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ from engine.base import jsonl
 from engine.base.parquet import pq
 from engine.data.adapters.adapter import id_text
 from engine.data.contract import read_facts
-from engine.data.conversations import read_lines
+from engine.data.conversations import parse_conversation, read_lines
 from engine.data.holdout import plain_text, read_holdout
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.preflight.samples import CONVERSATIONS, row_label, split_files
 from engine.recipe.scoring import asks_judge
 from engine.runs.kinds import SFT, ByKind
+from engine.tasks.task import RecordError
 
 ID = "holdout"
 SFT_HOLDOUT = "holdout_ids.json"
@@ -169,10 +171,10 @@ def _read_lines(path: Path) -> Iterator[Question]:
     """A conversation asks with all its messages but the last one, which is learned."""
     for number, line in read_lines(path):
         record = jsonl.parse_line(line)
-        if record is not None:
-            messages = record.get("messages")
-            asked = messages[:-1] or messages if isinstance(messages, list) else None
-            yield Question(path, number, id_text(record.get("prompt_id")), _digests(asked))
+        with suppress(RecordError):  # the check parquet names such lines
+            asked = parse_conversation(record)
+            name = id_text((record or {}).get("prompt_id"))
+            yield Question(path, number, name, _digests(asked[:-1] or asked))
 
 
 def _digests(messages: Any, question: Any = None) -> Digests:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -11,8 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from engine.base import jsonl
 from engine.base.parquet import pa, pc, pq
-from engine.data.conversations import read_lines
+from engine.data.conversations import parse_conversation, read_lines
 from engine.recipe.recipe import Recipe
 
 BUDGET_BYTES = 32 << 20
@@ -35,8 +35,8 @@ class Sample:
 
 
 def row_label(file: Path, row: int) -> str:
-    """``row 0`` of a parquet file, which counts from 0; ``line 1`` of a JSONL file."""
-    return f"{'row' if file.suffix == '.parquet' else 'line'} {row}"
+    """``row 0`` of parquet or JSON, which count from 0; ``line 1`` of a text."""
+    return f"{'row' if file.suffix in ('.parquet', '.json') else 'line'} {row}"
 
 
 CONVERSATIONS = "conversations"
@@ -109,6 +109,5 @@ def _read_parquet(path: Path, key: str, mask: Mask) -> Iterator[Sample]:
 
 def _read_lines(path: Path, mask: Mask) -> Iterator[Sample]:
     for number, line in compress(read_lines(path), mask):
-        record = json.loads(line)["messages"]
-        messages = [{"role": str(m["role"]), "content": str(m["content"])} for m in record]
+        messages = parse_conversation(jsonl.parse_line(line))
         yield Sample(path, number, messages, messages[-1]["content"])

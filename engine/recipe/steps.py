@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base.counts import count_of
-from engine.base.errors import PackageError
+from engine.base.errors import PackageError, UsageError
 from engine.base.parquet import pq
+from engine.base.records import SUFFIXES, read_records
 from engine.recipe.recipe import Recipe
 from engine.runs.kinds import ByKind
 
@@ -55,7 +56,7 @@ def step_plan(recipe: Recipe) -> StepPlan | None:
     """Return the plan, or None while the training file is missing or unreadable."""
     try:
         return _PLANS[recipe.kind](recipe)
-    except (PackageError, OSError, ValueError, TypeError, ZeroDivisionError):
+    except (PackageError, UsageError, OSError, ValueError, TypeError, ZeroDivisionError):
         return None
 
 
@@ -93,6 +94,8 @@ def _sft_plan(recipe: Recipe) -> StepPlan:
 def _count_rows(path: Path) -> int:
     if path.suffix == ".parquet":
         return int(pq.read_metadata(path).num_rows)
+    if path.suffix in SUFFIXES and path.suffix != ".jsonl":
+        return sum(1 for _ in read_records(path))
     with path.open("rb") as handle:
         return sum(1 for line in handle if line.strip())
 

@@ -21,8 +21,28 @@ def _read(values: Values) -> Example:
     if not isinstance(extra, dict | None):
         raise RecordError("extra is not a mapping")
     return Example(
-        _messages(values["prompt"]), _text(values.get("truth")), {"extra": _text(extra or {})}
+        _messages(_parsed(values["prompt"], list)),
+        _text(_truth(values.get("truth"))),
+        {"extra": _text(extra or {})},
+        source=str(values.get("source") or ""),
     )
+
+
+def _truth(value: Any) -> Any:
+    """A ground truth, also inside verl's ``reward_model``, which some files hold as JSON."""
+    model = _parsed(value, dict)
+    return model["ground_truth"] if isinstance(model, dict) and "ground_truth" in model else value
+
+
+def _parsed(value: Any, kind: type) -> Any:
+    """The value of this kind whose JSON a text is; anything else as it is."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
+        return value
+    try:
+        parsed = json.loads(value)
+    except ValueError:
+        return value
+    return parsed if isinstance(parsed, kind) else value
 
 
 def _messages(prompt: Any) -> tuple[Message, ...]:
@@ -52,13 +72,14 @@ ROWS = RecordFormat(
     name="rows",
     summary="prompts for your own reward function",
     columns={
-        "prompt": Column(("prompt", "question", "problem", "input")),
+        "prompt": Column(("prompt", "question", "problem", "input", "query", "instruction")),
         "truth": Column(
-            ("ground_truth", "answer", "solution"),
+            ("ground_truth", "answer", "solution", "reward_model"),
             is_required=False,
             if_missing="no record has a truth: the reward gets an empty ground_truth",
         ),
         "extra": Column(("extra", "extra_info"), is_required=False),
+        "source": Column(("data_source",), is_required=False),
     },
     read=_read,
     extra=("extra",),

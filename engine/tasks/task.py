@@ -22,7 +22,8 @@ class Example:
     """One prompt and the truth that its answer is scored against.
 
     ``extra`` is for the scorer, in ``extra_info``. ``id`` names it in its data set; if empty, the
-    prompt identifies it. ``accepted`` are right answers beside the truth.
+    prompt identifies it. ``accepted`` are right answers beside the truth. ``source`` is the data
+    source by which verl chooses a score; if empty, the task.
     """
 
     prompt: tuple[Message, ...]
@@ -30,6 +31,7 @@ class Example:
     extra: Mapping[str, str] = field(default_factory=dict)
     id: str = ""
     accepted: tuple[str, ...] = ()
+    source: str = ""
 
     @property
     def texts(self) -> tuple[str, ...]:

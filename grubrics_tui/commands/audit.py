@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from engine.audit.audit import Audit, Scores
 
 
-_ANSWER = "ANSWER"
-_AS_IT_IS = "written as the file has them"
-
 
 def audit(
     source: SourceArgument,
@@ -104,10 +101,13 @@ def _read_score(run: RunDir) -> float | None:
 
 def _format_audit(audit: Audit, file: str, model: float | None) -> Iterator[str]:
     from engine.audit.answers import STYLES
+    from engine.audit.audit import format_style
 
     yield f"{audit.label} on {audit.rows} rows of {file}"
     yield ""
-    written = _format_style(audit.style) if audit.style and not audit.is_task else ""
+    written = ""
+    if audit.style is not None and not audit.is_task:
+        written = f", written {format_style(audit.style)}"
     if audit.right.scores:
         count = len(audit.right.scores)
         full = f"{count - len(audit.below)} of {count} get the full score, {audit.full:.3g}"
@@ -125,16 +125,12 @@ def _format_audit(audit: Audit, file: str, model: float | None) -> Iterator[str]
     if not audit.is_complete:
         yield "not all answers were tried: too many of them hang"
     if audit.style is None and not audit.is_task and not audit.right.mean:
-        styles = ", ".join(style.replace("{}", _ANSWER) for style in STYLES if style != "{}")
-        yield f"right answers were {_AS_IT_IS}, or as {styles}; write yours with --right"
+        styles = ", ".join(map(format_style, STYLES))
+        yield f"right answers were written {styles}; write yours with --right"
     problems = audit.problems()
     yield "no problem found" if not problems else "problems:"
     yield from (f"  - {problem}" for problem in problems)
     yield from (f"note: {note}" for note in audit.notes())
-
-
-def _format_style(style: str) -> str:
-    return f", {_AS_IT_IS}" if style == "{}" else f", written as {style.replace('{}', _ANSWER)}"
 
 
 def _format_hostile(groups: Sequence[Scores]) -> Iterator[str]:

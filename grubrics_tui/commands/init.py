@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -19,8 +20,8 @@ def init(
         Path,
         typer.Argument(
             metavar="DATA",
-            help="JSONL with messages (SFT), or parquet in verl's format (GRPO); with --task or "
-            "--reward whatever grubrics-tui prepare reads",
+            help="Conversations or pairs of a prompt and a response (SFT), rows in verl's format "
+            "(GRPO); with --task or --reward whatever grubrics-tui prepare reads",
         ),
     ],
     name: Annotated[
@@ -59,9 +60,9 @@ def init(
     """Write a first config for a data file to configs/.
 
     With --task or --reward, records such as questions and answers are prepared first, in data/ and
-    the config's name. Without them, a parquet file without gold scores also gets a reward function
-    in rewards/, which compares the last line of a response with the ground truth: adapt it to your
-    task.
+    the config's name. Without them, rows in verl's format without gold scores get verl's own score
+    of their data_source if it pays for right answers, and otherwise a reward function in rewards/,
+    which compares the final answer of a response with the ground truth: adapt it to your task.
     """
     from engine.launch.new_config import write_config
 
@@ -83,7 +84,8 @@ def init(
     if new.reward is not None:
         lines.append(f"wrote {new.reward}: edit how a response is scored")
     if new.missing is not None:
-        lines.append(f"create {new.missing}: validation rows in the format of {data}")
+        split = f"grubrics-tui prepare {shlex.quote(str(data))} --task rows"
+        lines.append(f"create {new.missing} in the format of {data}, or split it: {split}")
     lines.append(f"next: grubrics-tui check {new.name}")
     value = {
         "config": str(new.path),

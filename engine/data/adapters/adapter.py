@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError, with_advice
+from engine.base.records import read_records
 from engine.data.hub_data import fetch
 from engine.data.hub_source import HubData, HubSource
-from engine.data.records import read_records
 
 DomainType = Literal["open_rubric", "verifiable"]
 

@@ -50,7 +50,7 @@ READING = Task(
     summary="questions about a text, with several accepted answers: exact match and F1",
     scorer="engine.tasks.reading.score:compute_score",
     columns={
-        "question": Column(("question", "query", "prompt", "input")),
+        "question": Column(("question", "query", "prompt", "input", "instruction")),
         "answers": Column(("answers", "answer", "ground_truth", "target", "output")),
         "context": Column(("context", "passage", "paragraph", "document"), is_required=False),
     },

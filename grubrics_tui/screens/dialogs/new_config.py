@@ -136,7 +136,7 @@ class NewConfigDialog(Dialog[str]):
 
     @work(thread=True, exit_on_error=False)
     def _suggest(self) -> None:
-        from engine.data.records import SUFFIXES
+        from engine.base.records import SUFFIXES
         from engine.tasks.registry import tasks
 
         data = [f"{place}*{suffix}" for place in ("", "data/", "data/*/") for suffix in SUFFIXES]

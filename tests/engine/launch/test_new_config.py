@@ -85,6 +85,88 @@ def test_the_lengths_fit_into_the_context_of_the_model(
     assert lengths == [prompt, response]
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]},
+        {"instruction": "a", "input": "", "output": "b"},
+        {"prompt": "a", "completion": "b"},
+        {"prompt": "a", "chosen": "b", "rejected": "c"},
+    ],
+)
+@pytest.mark.parametrize("suffix", ["json", "jsonl"])
+def test_sft_data_of_other_tools_are_trained_on_as_they_are(
+    record: dict[str, Any], suffix: str
+) -> None:
+    path = Path(f"chats.{suffix}")
+    path.write_text(json.dumps([record] if suffix == "json" else record))
+    new = write_config(path)
+    recipe = loaded(new.name)
+    assert (recipe.kind, recipe.get("data.train_file")) == (SFT, str(path))
+    assert any("rejected" in note for note in new.notes) is ("rejected" in record)
+
+
+FORMS = {
+    "Write Answer: $ANSWER in the last line.": "So it is.\nAnswer: 5",
+    "Put it in \\boxed{}.": "\\boxed{5}",
+    "Put it between <answer> and </answer>.": "<think>3?</think>\n<answer> 5 </answer>",
+    "Only the number.": "5",
+}
+
+
+@pytest.mark.parametrize("truth", ["1234567", '["1,234,567"]', {"target": ["1234567", "x"]}])
+@pytest.mark.parametrize("asks", FORMS)
+def test_the_written_reward_pays_for_the_form_that_the_prompt_asks_for(
+    asks: str, truth: Any
+) -> None:
+    prompt = [{"role": "user", "content": f"1234560 + 7? {asks}"}]
+    model = {"style": "rule", "ground_truth": truth}
+    new = write_config(sums_file(prompt=prompt, reward_model=model))
+    assert new.reward is not None
+    namespace: dict[str, Any] = {}
+    exec(new.reward.read_text(), namespace)
+    score = namespace[RewardFunction.name]
+    for answer, expected in (("1234567", 1.0), ("1234568", 0.0), ("", 0.0)):
+        text = FORMS[asks].replace("5", answer)
+        assert score("sums", text, truth, {}) == expected, text
+
+
+@pytest.mark.parametrize(
+    ("source", "scored"), [("math_dapo", True), ("searchR1_nq", True), ("sums", False)]
+)
+def test_verl_scores_rows_whose_source_it_knows(source: str, scored: bool) -> None:
+    truth: Any = {"target": ["5"]} if source.startswith("search") else "5"
+    asks = "<answer> X </answer>" if source.startswith("search") else "Answer: X"
+    new = write_config(
+        sums_file(
+            data_source=source,
+            prompt=[{"role": "user", "content": f"2 + 3? Write {asks} in the last line."}],
+            reward_model={"ground_truth": truth},
+        )
+    )
+    function = reward_function(loaded("sums"))
+    assert function is not None
+    assert ("verl_score" in function.path, new.reward is None) == (scored, scored)
+
+
+def test_rows_of_verl_in_another_layout_are_prepared_with_their_sources() -> None:
+    model = {"ground_truth": "5"}
+    rows = [
+        {
+            "data_source": "math_dapo",
+            "prompt": json.dumps([{"role": "user", "content": f"{n}? Write Answer: X at last."}]),
+            "reward_model": json.dumps(model) if n % 2 else model,
+        }
+        for n in range(20)
+    ]
+    Path("old.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    new = write_config(Path("old.jsonl"))
+    assert (new.data, new.missing) == (Path("data/old/train.parquet"), None)
+    [row, *_] = pq.read_table(new.data).to_pylist()
+    assert (row["data_source"], row["reward_model"]["ground_truth"]) == ("math_dapo", "5")
+    assert row["prompt"][0]["content"].endswith("Write Answer: X at last.")
+
+
 def test_rows_without_gold_scores_get_a_reward_function_that_works() -> None:
     new = write_config(sums_file())
     recipe = loaded("sums")
@@ -223,14 +305,14 @@ def test_records_that_are_made_need_no_file() -> None:
 @pytest.mark.parametrize(
     ("record", "says"),
     [
-        ({"messages": MESSAGES}, "question"),
+        ({"messages": MESSAGES}, "trains on as they are: grubrics-tui init q.jsonl"),
         ({"question": "2 + 3?"}, "answer"),
     ],
 )
 def test_records_of_another_task_are_named_and_nothing_is_written(
     record: dict[str, Any], says: str
 ) -> None:
-    with pytest.raises(UsageError, match=rf"q\.jsonl:1: .*{says}"):
+    with pytest.raises(UsageError, match=rf"q\.jsonl:.*{says}"):
         write_config(jsonl_file("q.jsonl", record), task="questions")
     assert not Path("configs").exists() and not Path("data").exists()
 
@@ -416,7 +498,7 @@ def test_a_model_that_is_not_on_the_disk_is_noted() -> None:
 
 def test_a_file_that_cannot_be_trained_on_is_named_before_a_config_that_exists() -> None:
     write_config(sums_file("q.parquet"))
-    with pytest.raises(UsageError, match="has answer, question; SFT needs 'messages'"):
+    with pytest.raises(UsageError, match="has answer, question; SFT reads messages"):
         write_config(jsonl_file("q.jsonl", QUESTIONS))
 
 
@@ -426,7 +508,7 @@ def test_a_file_that_cannot_be_trained_on_is_named_before_a_config_that_exists()
         (b"", "line 1 is not a JSON object"),
         (b"hello\n", "line 1 is not a JSON object"),
         ('{"messages": []}\n'.encode("utf-16"), "UTF-16, not UTF-8; convert it: iconv"),
-        (b'{"question": 1, "answer": 2}\n', "has answer, question; SFT needs 'messages'"),
+        (b'{"question": 1, "answer": 2}\n', "has answer, question; SFT reads messages"),
         (b'{"ask": 1, "reply": 2}\n', "For GRPO, name what scores the answers: --task or --reward"),
     ],
 )
@@ -441,7 +523,7 @@ def test_a_file_without_training_data_is_refused_and_nothing_is_written(
 
 def test_parquet_without_the_columns_is_refused_with_their_names() -> None:
     pq.write_table(pa.table({"question": ["2 + 3?"]}), "raw.parquet")
-    with pytest.raises(UsageError, match="no column prompt, data_source, reward_model"):
+    with pytest.raises(UsageError, match="has question; SFT reads messages"):
         write_config(Path("raw.parquet"))
     Path("torn.parquet").write_bytes(b"PAR1")
     with pytest.raises(UsageError, match=r"torn\.parquet"):

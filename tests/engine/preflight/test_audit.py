@@ -14,11 +14,15 @@ pytestmark = pytest.mark.waits
 KEY = "reward.custom_reward_function.path=rw.py"
 
 
-def check(project: Project, body: str, *overrides: str, truth: str = "x{}") -> Check:
+def check(
+    project: Project, body: str, *overrides: str, truth: str = "x{}", prompt: str = ""
+) -> Check:
     rows = [
         {**row(n), "reward_model": {"ground_truth": truth.format(n), "style": "rule"}}
         for n in range(9)
     ]
+    for each in rows if prompt else ():
+        each["prompt"] = [{"role": "user", "content": prompt}]
     project.write("data/train.parquet", rows)
     head = "def compute_score(data_source, solution_str, ground_truth, extra_info):"
     Path("rw.py").write_text(f"{head}\n    {body}\n")
@@ -55,9 +59,27 @@ def test_rows_without_a_truth_are_a_warning(project: Project) -> None:
     ],
 )
 def test_what_it_cannot_tell_is_left_to_the_command(project: Project, body: str, says: str) -> None:
-    found = check(project, body)
+    found = check(project, body, truth="def solve():\n    return {}")
     assert (found.status, says in found.message) == ("skip", True), found.message
     assert "grubrics-tui audit grpo" in found.message
+
+
+@pytest.mark.parametrize(
+    ("body", "prompt", "says"),
+    [
+        ("return 0.0", "1 + 1?", "score 0, right and wrong ones alike"),
+        (
+            "return float(solution_str == ground_truth)",
+            "1 + 1? Write Result: $NUMBER in the last line.",
+            "the form that the prompt asks for, 'Result: x0', scores 0",
+        ),
+    ],
+)
+def test_a_reward_that_pays_for_no_right_answer_as_the_prompt_asks_for_it_fails(
+    project: Project, body: str, prompt: str, says: str
+) -> None:
+    found = check(project, body, prompt=prompt)
+    assert (found.status, says in found.message) == ("fail", True), found.message
 
 
 def test_without_an_own_reward_there_is_nothing_to_audit(project: Project) -> None:

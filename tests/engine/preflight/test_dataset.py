@@ -157,7 +157,7 @@ def test_data_of_the_tiny_world_are_fitted_by_the_setting_they_were_prepared_wit
     ("line", "reason"),
     [
         ("{torn", "not JSON"),
-        ('{"prompt_id": "x"}', "no list 'messages'"),
+        ('{"prompt_id": "x"}', "no messages (it has prompt_id)"),
         (
             '{"messages": [{"role": "user", "content": "hi"}]}',
             "SFT trains on the assistant's last message",
@@ -184,12 +184,12 @@ def write_lines(*lines: str) -> None:
 def test_every_bad_line_of_an_sft_file_is_named_by_reason_and_within_bounds(
     project: Project,
 ) -> None:
-    good, bare = json.dumps(example(0)), '{"prompt": "a", "response": "b"}'
+    good, bare = json.dumps(example(0)), '{"prompt": "a", "answer": "b"}'
     write_lines(good, "{torn", bare, good, *[bare] * 30, "]")
     message = project.checks("sft")["parquet"].message
     assert "33 of 35 lines are unusable" in message
     assert "lines 2, 35: not JSON" in message
-    assert "no list 'messages' (it has prompt, response)" in message
+    assert "no messages (it has prompt, answer)" in message
     assert "lines 3, 5, 6, 7, 8, 9, 10, 11, 12, 13 and 21 more" in message
 
 
@@ -236,28 +236,22 @@ def test_an_unusable_row_of_parquet_is_named_by_its_number(project: Project) -> 
 
 @pytest.mark.row("V07")
 @pytest.mark.parametrize(
-    ("columns", "way_on"),
+    "columns",
     [
-        ({"question": ["a"], "answer": ["b"]}, "rename the columns question and answer to prompt"),
-        ({"Prompt": ["a"], "Response": ["b"]}, "rename the columns Prompt and Response to prompt"),
-        ({"text": ["a"]}, "for each row, in a .jsonl file"),
+        {"question": ["a"], "answer": ["b"]},
+        {"text": ["a"]},
     ],
 )
 def test_a_parquet_file_without_conversations_is_told_what_it_holds_and_what_sft_reads(
-    columns: dict[str, Any], way_on: str, project: Project
+    columns: dict[str, Any], project: Project
 ) -> None:
     pq.write_table(pa.table(columns), "data/sft/rows.parquet")
     check = project.checks("sft", "data.train_file=data/sft/rows.parquet")["parquet"]
     assert check.status == "fail"
-    assert f"is a parquet file with the columns {next(iter(columns))}" in check.message
-    assert "SFT needs messages, or prompt and response" in check.message
-    assert "reward_model" not in check.message
-    assert way_on in str(check.fix)
+    assert f"no messages (it has {', '.join(columns)}); SFT reads messages" in check.message
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("weight", 0), ("tool_calls", [{"id": "1"}]), ("reasoning_content", "a")]
-)
+@pytest.mark.parametrize(("field", "value"), [("weight", 0), ("reasoning_content", "a")])
 def test_fields_of_messages_that_sft_does_not_read_are_a_warning(
     field: str, value: object, project: Project
 ) -> None:
@@ -322,7 +316,7 @@ def test_the_fix_says_which_name_the_command_writes(project: Project) -> None:
 def test_an_sft_file_of_ones_own_is_told_its_format_and_not_another_data_sets_command(
     project: Project, name: str, fix: str
 ) -> None:
-    Path(f"data/sft/{name}").write_text('{"prompt": "a", "completion": "b"}\n')
+    Path(f"data/sft/{name}").write_text('{"prompt": "a", "answer": "b"}\n')
     check = project.checks("sft", f"data.train_file=data/sft/{name}")["parquet"]
     assert check.status == "fail"
     assert str(check.fix).startswith(fix)
@@ -336,12 +330,12 @@ def test_a_missing_sft_file_names_its_neighbour(project: Project, given: str) ->
 
 def test_a_role_that_no_chat_template_knows_is_a_warning(project: Project) -> None:
     record = {
-        "messages": [{"role": "human", "content": "a"}, {"role": "assistant", "content": "b"}]
+        "messages": [{"role": "narrator", "content": "a"}, {"role": "assistant", "content": "b"}]
     }
     write_lines(json.dumps(example(0)), *[json.dumps(record)] * 2)
     check = project.checks("sft")["parquet"]
     assert check.status == "warn"
-    assert "'human' in lines 2, 3; known: system, user, assistant" in check.message
+    assert "'narrator' in lines 2, 3; known: system, user, assistant" in check.message
 
 
 @pytest.mark.parametrize(

@@ -36,10 +36,7 @@ def write(test: str) -> None:
 def test_a_sound_reward_passes(call: Call) -> None:
     code, text = call("audit", "grpo", PATH)
     assert (code, text.splitlines()[-1]) == (0, "no problem found"), text
-    assert (
-        "1.000  the right answer (20 of 20 get the full score, 1, written as the file has them)"
-        in text
-    )
+    assert "1.000  the right answer (20 of 20 get the full score, 1, written alone)" in text
     assert "0.250  the best constant answer: '0' to every question" in text
 
 
@@ -70,7 +67,7 @@ def test_the_way_in_which_right_answers_are_written_is_shown(call: Call) -> None
     assert "written as #### ANSWER)" in call("audit", "grpo", PATH)[1]
     write("0")
     said = call("audit", "grpo", PATH)[1]
-    assert "written as the file has them, or as \\boxed{ANSWER}, #### ANSWER, " in said
+    assert "written alone, as \\boxed{ANSWER}, as #### ANSWER, " in said
 
 
 def test_the_score_of_a_runs_model_is_printed_beside_it(

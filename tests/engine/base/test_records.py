@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.base.errors import UsageError
-from engine.data.records import read_records
+from engine.base.records import read_records
 
 RECORDS = [{"question": "2 + 3?", "answer": "5"}, {"question": "a, b", "answer": "6\n7"}]
 
