@@ -83,7 +83,8 @@ trainer:
   n_gpus_per_node: 1
   project_name: {name}
   experiment_name: {name}
-  default_local_dir: checkpoints/{name}
+  default_local_dir: checkpoints/${{trainer.experiment_name}}
+  resume_mode: disable # every launch starts from the model; grubrics-tui resume RUN continues one
   test_freq: 10
   save_freq: 50
   logger: [console]

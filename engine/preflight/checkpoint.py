@@ -6,13 +6,22 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from engine.base import jsonl
+from engine.base.counts import count_of
 from engine.base.errors import UsageError, nearest
 from engine.base.masking import mask_url
 from engine.checkpoints.model_folder import missing_parts
-from engine.checkpoints.ownership import STAMP, Stamp, asked_step, objection, read_stamp
+from engine.checkpoints.ownership import (
+    STAMP,
+    Stamp,
+    asked_step,
+    holds_checkpoints,
+    objection,
+    read_stamp,
+)
 from engine.checkpoints.step_folders import WantedFiles, complete_steps, written_steps
 from engine.own_reward.code_fingerprints import code_values, data_values, tool_values
 from engine.preflight.check import Check, Subject, fail, summary, warn
+from engine.preflight.complete_change import with_overrides
 from engine.recipe import hub
 from engine.recipe.config_files import config_names
 from engine.recipe.frozen import (
@@ -32,6 +41,7 @@ from engine.recipe.places import (
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.scoring import asks_judge
 from engine.recipe.secrets import VARIABLES
+from engine.recipe.steps import step_plan
 from engine.runs.columns import RunInfo
 from engine.runs.kinds import KINDS, SFT
 from engine.runs.registry import list_runs
@@ -216,7 +226,24 @@ def folder_objection(recipe: Recipe, runs: Path, ahead: Collection[str] = ()) ->
     if stamp.fingerprint == fingerprint and Path(stamp.directory).name in ahead:
         return None
     resumes = asked_step(folder, recipe.values, Path.cwd()) is not None
-    return objection(folder, Stamp("", 0.0, "", fingerprint), resumes)
+    complaint = objection(folder, Stamp("", 0.0, "", fingerprint), resumes)
+    is_there = RunDir(Path(stamp.directory)).manifest.exists()
+    return complaint or (_not_continued(recipe, folder, stamp) if is_there else None)
+
+
+def _not_continued(recipe: Recipe, folder: Path, stamp: Stamp) -> str | None:
+    """Why a launch of the same config does not continue the checkpoints of an earlier run, which
+    then stay as they are. SFT writes its model where other configs look for it."""
+    mode = recipe.get("trainer.resume_mode")
+    if recipe.kind == SFT or mode == "resume_path" or not holds_checkpoints(folder):
+        return None
+    if mode != "auto":
+        return f"{folder} holds checkpoints of run '{stamp.run}'"
+    step = max(complete_steps(folder, wanted=WantedFiles.by_config(recipe.values)), default=0)
+    plan = step_plan(recipe)
+    if plan is None or step < max(1, plan.total):
+        return None
+    return f"{folder} has step {step} of run '{stamp.run}', the last one: nothing is left to train"
 
 
 def _differences(recipe: Recipe, owner: RunDir) -> str:
@@ -246,9 +273,9 @@ def _differences(recipe: Recipe, owner: RunDir) -> str:
 def _another_folder(recipe: Recipe) -> str:
     if recipe.kind == SFT:
         return f"training.output_dir={recipe.get('training.output_dir')}-2"
-    name = str(recipe.get("trainer.experiment_name"))
-    if name in Path(checkpoint_dir(recipe)).parts:
-        return f"trainer.experiment_name={name}-2"
+    renamed = f"trainer.experiment_name={recipe.get('trainer.experiment_name')}-2"
+    if checkpoint_dir(with_overrides(recipe, [renamed])) != checkpoint_dir(recipe):
+        return renamed
     return f"trainer.default_local_dir={checkpoint_dir(recipe)}-2"
 
 
@@ -266,10 +293,11 @@ def _existing_checkpoints(recipe: Recipe) -> Iterator[Check]:
             message = f"{key}={path or 'null'} is not an existing global_step_N folder"
             yield fail(ID, f"{recipe.path}: {message}")
     elif complete:
-        step, total = max(complete), recipe.get("trainer.total_training_steps")
+        step, plan = max(complete), step_plan(recipe)
+        total = None if plan is None else plan.total
         message = f"{folder}: trainer.resume_mode=auto resumes from step {step}"
         if total is not None and step >= total:
-            past = f"{message}, which is past total_training_steps={total}"
+            past = f"{message}, the last of {count_of(total, 'step')}: nothing is left to train"
             yield fail(ID, past, _another_folder(recipe))
         else:
             yield warn(ID, f"{message} and does not start from step 0", _another_folder(recipe))
