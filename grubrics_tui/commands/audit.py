@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from engine.audit.audit import Audit, Scores
 
 
-
 def audit(
     source: SourceArgument,
     overrides: OverridesArgument = None,
