@@ -8,39 +8,25 @@ alone: commits, fingerprints and run ids are no secrets.
 from __future__ import annotations
 
 import base64
-import html
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
-from engine.base.secret_shapes import (
-    IN_URLS,
-    PLAIN_KEY,
-    PLAIN_WORD,
-    RANDOM,
-    SHAPES,
-    Shape,
-    apply_shapes,
-    hinted_shapes,
-)
+from engine.base.secret_shapes import IN_URLS, PLAIN_KEY, PLAIN_WORD, SHAPES, Shape, apply_shapes
 from engine.base.secret_shapes import mask as mask
-from engine.base.unseen import has_unseen, without_unseen
 
 _REVEALING_LENGTH = 16
 _SHORTEST_VALUE = 6
 _SHORTEST_WORD = 8
-_SHORTEST_PIECE = 10
 _LONGEST_NAME = 200
 _VALUES = frozenset({"value", "before", "after"})
 """Fields that hold what the field around them, or ``key`` beside them, names."""
-_LONG = 32 << 10
-"""Characters from which on one search for all hints at once is worth its preparation (2 ms)."""
 
 _SECRET_NAME = re.compile(
     r"(?<!MON)KEY(?!WORD|BOARD|FRAME|POINT)|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|WEBHOOK|_PAT$|(?<!^)(?<!^OLD)PWD$",
@@ -230,10 +216,10 @@ def names_secret(name: str, value: str) -> bool:
 
 
 def holds_secret(text: str, env: Mapping[str, str] | None = None) -> bool:
-    """Whether ``mask_text`` would change ``text``, and not for a part of it that is only random."""
-    secrets = tuple(_environment_secrets(os.environ if env is None else env))
-    named = tuple(shape for shape in SHAPES if shape is not RANDOM)
-    return replace(_masker(secrets), shapes=named).apply(text) != text or RANDOM.is_all_of(text)
+    return mask_text(text, env=env) != text
+
+
+_COLOR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
 @dataclass(frozen=True)
@@ -244,20 +230,13 @@ class _Masker:
 
     def narrowed(self, text: str) -> _Masker:
         """A masker for any part of ``text``, without what cannot be in it."""
-        if has_unseen(text):
-            text = f"{text}\n{without_unseen(text)}"  # What colors divide can be in it, too.
+        text = f"{text}\n{_COLOR.sub('', text)}" if "\x1b" in text else text
         lowered = text.lower()
-        joined = lowered.translate(_WITHOUT_SPLITS) if self.values else ""
-        plain = _unescape(text) if self.values and _has_escape(text) else ""
-        values = tuple(
-            value
-            for value in self.values
-            if value in plain or _may_be_in(value, text, lowered, joined)
-        )
-        shapes = tuple(_possible(self.shapes, text, lowered))
+        values = tuple(v for v in self.values if any(form in text for form in _forms(v)))
+        shapes = tuple(shape for shape in self.shapes if shape.may_be_in(text, lowered))
         # What is masked first may complete another shape: where there is one, all are tried.
-        if values or any(shape.is_found(part) for shape, part in shapes):
-            return _Masker(values, tuple(shape for shape, _ in shapes))
+        if values or any(shape.is_found(text) for shape in shapes):
+            return _Masker(values, shapes)
         return _Masker((), ())
 
     @property
@@ -265,51 +244,18 @@ class _Masker:
         return bool(self.values or self.shapes)
 
     def apply(self, text: str) -> str:
-        if not self.has_work:
-            return text
-        if not has_unseen(text):
-            return self._apply(text)
-        # A color inside of a secret hides it: the line that holds one loses its colors.
-        lines = map(self._shown, text.splitlines(keepends=True))
-        return self._apply("".join(lines))
-
-    def _shown(self, line: str) -> str:
-        """A line, without what a terminal does not show if there is a secret in it."""
-        shown = without_unseen(line)
-        return line if shown == line or self._apply(shown) == shown else shown
-
-    def _apply(self, text: str) -> str:
+        if "\x1b" in text:
+            # A color inside of a secret hides it: the line that holds one loses its colors.
+            text = "".join(map(self._without_colors, text.splitlines(keepends=True)))
         for value in self.values:
             for form in _forms(value):
-                if form in text:
-                    text = text.replace(form, mask(value))
-        for value in self.values:
-            text = _without_pieces(_unsplit(_without_escaped(text, value), value), value)
+                text = text.replace(form, mask(value))
         return apply_shapes(self.shapes, text)
 
-
-def _possible(shapes: Iterable[Shape], text: str, lowered: str) -> Iterator[tuple[Shape, str]]:
-    """The shapes that ``text`` hints at, each with the part of it to search.
-
-    Many lines have few different words, so words are searched once.
-    """
-    words = "\n".join(dict.fromkeys(text.split()))
-    lowered_words = words.lower()
-    if len(words) > _LONG:
-        shapes = hinted_shapes(tuple(shapes), words, lowered_words)
-    else:
-        shapes = (shape for shape in shapes if shape.is_hinted(words, lowered_words))
-    for shape in shapes:
-        if shape.passes_gate(lowered):
-            yield shape, words if shape.is_word else text
-
-
-def _may_be_in(value: str, text: str, lowered: str, joined: str) -> bool:
-    if any(form in text for form in _forms(value)):
-        return True
-    if any(piece in text for piece in _pieces(value)):
-        return True
-    return value.lower().translate(_WITHOUT_SPLITS) in joined
+    def _without_colors(self, line: str) -> str:
+        """A line; without its colors if there is a secret in it."""
+        plain = _COLOR.sub("", line)
+        return line if plain == line or self.apply(plain) == plain else plain
 
 
 @lru_cache(maxsize=64)
@@ -346,122 +292,29 @@ def _is_secret_value(name: str, value: str) -> bool:
     return not value.isalpha() or len(value) >= _SHORTEST_WORD or bool(_PASSWORD_NAME.search(name))
 
 
-_ESCAPED = re.compile("%[0-9A-F]{2}")
-
-
 @lru_cache(maxsize=256)
 def _forms(value: str) -> tuple[str, ...]:
-    """How a secret is written: plain, reversed, quoted for URLs, HTML, JSON and Python, in base64,
-    base32 and hex."""
+    """How a secret is written: plain, quoted for URLs and JSON, and in base64."""
     raw = value.encode("utf-8", "surrogateescape")
-    quoted = quote(value, safe="")
+    in_json = json.dumps(value)[1:-1]
     forms = {
         value,
-        value.lower(),
-        value.upper(),
-        quoted,
-        _ESCAPED.sub(lambda match: match.group().lower(), quoted),
-        quote(quoted, safe=""),
+        quote(value, safe=""),
         quote_plus(value),
-        html.escape(value),
-        value.replace("/", "\\/"),
-        json.dumps(value)[1:-1].replace("/", "\\/"),
-        json.dumps(value)[1:-1],
+        in_json,
+        in_json.replace("/", "\\/"),
         json.dumps(value, ensure_ascii=False)[1:-1],
-        repr(value)[1:-1],
-        raw.hex(),
-        raw.hex().upper(),
-        value[::-1],
         *_in_base64(raw),
-        *_in_base32(raw),
     }
     return tuple(sorted(forms, key=len, reverse=True))
 
 
 def _in_base64(raw: bytes) -> Iterator[str]:
-    """The characters that ``raw`` alone decides, at each of its three places in a longer text."""
+    """The characters that ``raw`` alone decides, at each of its three places in a longer text:
+    ``Basic`` has a secret behind the name of its user."""
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
-        first = -(-before * 8 // 6)
-        certain = encoded[first : (before + len(raw)) * 8 // 6]
+        certain = encoded[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]
         if len(certain) >= _SHORTEST_WORD:
             yield certain
             yield certain.replace("+", "-").replace("/", "_")
-
-
-def _in_base32(raw: bytes) -> Iterator[str]:
-    """The same in base32, at each of its five places."""
-    for before in range(5):
-        encoded = base64.b32encode(b"\0" * before + raw).decode().rstrip("=")
-        certain = encoded[-(-before * 8 // 5) : (before + len(raw)) * 8 // 5]
-        if len(certain) >= _SHORTEST_WORD:
-            yield certain
-            yield certain.lower()
-
-
-_ESCAPE = re.compile(r"\\{1,8}u[0-9a-fA-F]{4}|\\{1,8}x[0-9a-fA-F]{2}|&#?\w{2,8};|%[0-9a-fA-F]{2}")
-_ESCAPED_CODE = re.compile(r"\\{1,8}(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
-
-
-def _has_escape(text: str) -> bool:
-    return any(sign in text for sign in "\\&%") and _ESCAPE.search(text) is not None
-
-
-def _unescape(text: str) -> str:
-    plain = _ESCAPED_CODE.sub(lambda match: chr(int(match[1] or match[2], 16)), text)
-    return html.unescape(unquote(plain))
-
-
-def _without_escaped(text: str, value: str) -> str:
-    """``text`` without a ``value`` of which any character is written as an escape."""
-    if not _has_escape(text) or value not in _unescape(text):
-        return text
-    return _escaped_pattern(value).sub(lambda _: mask(value), text)
-
-
-@lru_cache(maxsize=64)
-def _escaped_pattern(value: str) -> re.Pattern[str]:
-    def written(character: str) -> str:
-        code = ord(character)
-        forms = [rf"\\{{1,8}}u(?i:{code:04x})", rf"&#0*{code};", rf"&#[xX]0*(?i:{code:x});"]
-        forms += [rf"\\{{1,8}}x(?i:{code:02x})"] if code < 256 else []
-        forms += [re.escape(html.escape(character)), re.escape(quote(character, safe=""))]
-        escaped = "".join(f"%{byte:02x}" for byte in character.encode("utf-8", "replace"))
-        return f"(?:{re.escape(character)}|{'|'.join(forms)}|(?i:{escaped}))"
-
-    return re.compile("".join(map(written, value)))
-
-
-_SPLITTING = "\"'`\\+ \n\r\t│|>"
-_WITHOUT_SPLITS = str.maketrans("", "", _SPLITTING)
-_SPLIT = r"(?:[\"'`\\]+(?:\s*\+?\s*[\"'`]+)?|[ \t]*[\\│|]?[ \t]*\r?\n[ \t│|>]*)?"
-"""Quotes, and the end of a line where a terminal or a box wraps it."""
-
-
-def _unsplit(text: str, value: str) -> str:
-    """``text`` without a ``value`` that quotes or the ends of lines divide: ``sk-"ab"'cd'``."""
-    if not any(sign in text for sign in "\"'`\\\n"):
-        return text
-    if value.translate(_WITHOUT_SPLITS) not in text.translate(_WITHOUT_SPLITS):
-        return text
-    return re.sub(_SPLIT.join(map(re.escape, value)), lambda _: mask(value), text)
-
-
-def _without_pieces(text: str, value: str) -> str:
-    """``text`` without the beginning or the end of a long ``value`` that something cut."""
-    for piece in _pieces(value):
-        while (start := text.find(piece)) >= 0:
-            end, first = start + len(piece), value.startswith(piece)
-            while first and end < len(text) and text[start : end + 1] == value[: end + 1 - start]:
-                end += 1
-            while not first and start and value.endswith(text[start - 1 : end]):
-                start -= 1
-            text = f"{text[:start]}…{text[end:]}"
-    return text
-
-
-def _pieces(value: str) -> tuple[str, ...]:
-    """The two halves of a secret that is long enough for half of it to be one."""
-    size = -(-len(value) // 2)
-    long = size >= _SHORTEST_PIECE and not value.isspace()
-    return (value[:size], value[-size:]) if long else ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 import time
 from collections.abc import Mapping
 from urllib.parse import quote
@@ -14,9 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.base import secret_shapes
-from engine.base.masking import holds_secret, mask, mask_data, mask_lines, mask_text
-from engine.base.secret_shapes import hinted_shapes
+from engine.base.masking import mask, mask_data, mask_lines, mask_text
 
 # Made up, and put together here: a scanner of this repository should find none.
 BODY = "Q7w8E9r0T1y2U3i4O5p6A7s8"
@@ -40,8 +37,6 @@ SHAPES = {
     "vault": "hvs." + BODY,
     "atlassian": "ATATT" + BODY,
     "supabase": "sbp_" + "0123456789abcdef" * 2,
-    "an unknown service": "acme_" + BODY + BODY,
-    "no prefix": BODY + "9Zx",
     "jwt": "eyJ" + BODY + ".eyJ" + BODY + "." + BODY,
 }
 IN_CONTEXT = {
@@ -54,9 +49,6 @@ IN_CONTEXT = {
     "wrapped": ("Client(api_key=SecretStr('{}'))", "opaque-value-1"),
     "json in json": ('{{\\"api_key\\": \\"{}\\"}}', "opaque-value-1"),
     "toml": ('token = "{}"', "opaque-value-1"),
-    "netrc": ("machine api.wandb.ai login user password {}", "0123456789abcdef" * 2),
-    "refused": ("Incorrect API key provided: {} You can", "abcd1234efgh5678"),
-    "stored": ("wandb: Appending key for api.wandb.ai: {}", "0123456789abcdef" * 2),
     "pgp": (
         "-----BEGIN PGP PRIVATE KEY BLOCK-----\n{}\n-----END PGP PRIVATE KEY BLOCK-----",
         "lQOYBGK",
@@ -74,7 +66,6 @@ IN_CONTEXT = {
     "any variable": ("export MY_OWN_TOKEN='{}'", "opaque-value-1"),
     "json": ('{{"api_key": "{}"}}', "opaque-value-1"),
     "python": ("client(password='{}')", "hunter2"),
-    "words": ('no access with password "{}"', "hunter2"),
     "azure": ("AccountKey={};EndpointSuffix=core", BODY + "=="),
     "flag": ("curl --token {} https://h", "opaque-value-1"),
     "login flag": ("curl -u {} https://h", "user:pw12"),
@@ -86,32 +77,10 @@ IN_CONTEXT = {
     "a letter of another alphabet before it": ("密钥MY_API_KEY={}", "opaque-value-1"),
     "quotes in quotes": ("- ''password'': ''{}''", "opaque-value-1"),
     "punctuation in quotes": ('password: "{}"', "aB3&(x)yz;w"),
-    "encoded query": ("next=https%3A%2F%2Fjudge%2Fv1%3Fm%3D1%26token%3D{}%26x", "opaque-value-1"),
-    "encoded login": ("https%3A%2F%2F{}%40db.example.org%2Fx", "u%3AS3cretPw"),
     "next line": ("Authorization: Bearer\\n    {}", "opaque-value-1"),
     "wandb call": ("wandb.login(key='{}')", "0123456789abcdef" * 2 + "01234567"),
-    "aws pair": ("with AKIA" + "ABCDEFGH12345678:{}", "abc/def+" * 5),
-    "xml": ("<server><password>{}</password></server>", "opaque-value-1"),
     "pem": ("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----", "MIIEvQ\nabc="),
 }
-
-
-COMMANDS = [
-    "mysql -u root -p{} db", "mysqldump --user=root -p'{}' db", "['mariadb', '-p{}']",
-    "/usr/bin/mysql -h db -p{}", "mongosh -u root -p {}", "docker login -u me -p {} registry",
-    "redis-cli -h db -a {} ping", "ldapsearch -x -D cn=me -w {}", "smbclient //h/s -U me%{}",
-    "lftp -u me,{} ftp.example.org", "sqlcmd -S h -U sa -P {}", "7z a -p{} x.7z", "unzip -P {} x",
-    "curl -ume:{} https://h", "keytool -storepass {}", "openssl enc -pass pass:{}",
-    "CREATE USER me IDENTIFIED BY '{}'", "gpg --passphrase {}", "redis-cli --pass {}",
-    "aws configure set aws_secret_access_key {}", "git clone https://me:{}@example.org/r",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_password_of_a_client_is_masked_in_its_command(command: str) -> None:
-    secret = "Tr0ub4dor/and+3Abcd"
-    masked = mask_text(command.format(secret), env={})
-    assert secret not in masked and masked.startswith(command.split("{")[0].split("https:")[0])
 
 
 @pytest.mark.parametrize("secret", SHAPES.values(), ids=SHAPES.keys())
@@ -184,30 +153,10 @@ def known_forms(value: str) -> Mapping[str, str]:
         "in a word": f"x{value}y",
         "url": quote(value, safe=""),
         "json": json.dumps({"a": value}),
-        "python": repr([value]),
+        "json with slashes": json.dumps({"a": value}).replace("/", "\\/"),
         "base64": base64.b64encode(value.encode()).decode(),
         "base64 with a user": base64.b64encode(f"user:{value}".encode()).decode(),
         "base64 for urls": base64.urlsafe_b64encode(f"a{value}b".encode()).decode(),
-        "hex": value.encode().hex(),
-        "split by quotes": f'{value[:4]}""{value[4:]}',
-        "url, small letters": re.sub("%..", lambda m: m.group().lower(), quote(value, safe="")),
-        "url twice": quote(quote(value, safe=""), safe=""),
-        "small": value.lower(),
-        "capitals": value.upper(),
-        "json with slashes": json.dumps({"a": value}).replace("/", "\\/"),
-        "wrapped by a terminal": f"{value[:5]}\n{value[5:]}",
-        "wrapped in a box": f"{value[:5]} │\n│ {value[5:]}",
-        "joined": f"'{value[:4]}' + '{value[4:]}'",
-        "reversed": value[::-1],
-        "base32": base64.b32encode(value.encode()).decode(),
-        "base32 with a user": base64.b32encode(f"user:{value}".encode()).decode().lower(),
-        "HTML by numbers": "".join(f"&#{ord(one)};" for one in value),
-        "HTML by numbers in hex": "".join(f"&#x{ord(one):X};" for one in value),
-        "JSON by numbers": "".join(f"\\u{ord(one):04x}" for one in value),
-        "JSON in JSON by numbers": "".join(f"\\\\u{ord(one):04X}" for one in value),
-        "one letter as an escape": f"{value[:2]}\\u{ord(value[2]):04x}{value[3:]}",
-        "one letter as an HTML escape": f"{value[:2]}&#{ord(value[2])};{value[3:]}",
-        "URL by numbers": "".join(f"%{byte:02X}" for byte in value.encode()),
     }
 
 
@@ -216,8 +165,6 @@ def known_forms(value: str) -> Mapping[str, str]:
 )
 @pytest.mark.parametrize("form", list(known_forms("12345678")))
 def test_a_value_that_a_variable_holds_is_masked_in_every_form(value: str, form: str) -> None:
-    if "split" in form or form == "joined":
-        value = "opaque-value-1"
     text = known_forms(value)[form]
     if text == value and form != "plain":
         pytest.skip("the same as plain")
@@ -290,7 +237,7 @@ def test_text_without_secrets_is_never_lengthened_and_never_an_error(text: str) 
 def test_many_lines_are_masked_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_SECRET", "opaque-value-1")
     lines = [around.format(secret) for around, secret in IN_CONTEXT.values()]
-    lines += [*SHAPES.values(), "'opaque-' + 'value-1'", "step:3 - loss:0.25", "", "my password:"]
+    lines += [*SHAPES.values(), "it says opaque-value-1", "step:3 - loss:0.25", "", "my password:"]
     each = [mask_text(line) for line in lines]
     assert mask_lines(lines) == each and mask_data({"all": lines}) == {"all": each}
 
@@ -303,14 +250,6 @@ def test_the_only_secret_of_many_lines_is_masked(
     _are_masked_as_alone(
         ["step:3 - loss:0.25", f"x {secret} y", "grpo_tiny-20261122-171332  60/60"]
     )
-
-
-@pytest.mark.parametrize("secret", [*SHAPES.values(), *(s for _, s in IN_CONTEXT.values())])
-def test_hints_are_found_together_as_each_alone(secret: str) -> None:
-    text = f"step:3 {secret} of the run"
-    shapes = secret_shapes.SHAPES
-    alone = [shape for shape in shapes if shape.is_hinted(text, text.lower())]
-    assert hinted_shapes(shapes, text, text.lower()) == alone
 
 
 def test_a_secret_in_a_very_long_text_is_masked() -> None:
@@ -330,9 +269,9 @@ def _are_masked_as_alone(lines: list[str]) -> None:
 
 
 _REPEATED = (
-    *("a_b_", "-", "--a", "-eyJa", "-eyJaaaaaaaa.", "-u,,", " -u a,", "key ", "key=' ", "A_"),
+    *("a_b_", "-", "--a", "-eyJa", "-eyJaaaaaaaa.", "key ", "key=' ", "A_"),
     *("basic ", "://a@", "-----BEGIN PRIVATE KEY-----", "password 'a", "wandb  ", 'key"]  '),
-    *("\\", "\x1b[", "\x1b]", "\\n", "%3a%2f%2f", "?sig%3d", "basic\\n", "<key", "AKIA"),
+    *("\\", "\x1b[", "\\n", "basic\\n", "AKIA"),
 )
 
 
@@ -345,35 +284,16 @@ def test_a_long_line_takes_time_in_proportion_to_its_length(part: str) -> None:
     assert time.process_time() - spent < 2.5
 
 
-@pytest.mark.parametrize("form", ["{}{}", "{}\x1b[33m{}", "{}\\x1b[33m{}", "{}&#43;{}", "{}..."])
-def test_half_of_a_known_secret_is_masked_before_any_text(form: str) -> None:
-    value = "opaque-value-of-a-service1"
-    masked = mask_text(f"x {form.format(value[:13], value[13:])}", env={"MY_SECRET": value})
-    assert value[:13] not in masked and value[13:] not in masked.replace("\x1b[33m", "")
-
-
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize(
-    "unseen",
-    [
-        *("\x1b[1m", "\x1b[38;2;255;100;20;48;5;7m", "\x1b[38:2::1:2:3m", "\x1b[K", "\x1b(B\x1b[m"),
-        *("\\x1b[1m", "\\u001b[38;5;123;1m", "\\e[0m", "\\033[0m", "\x9b1m", "[38;5;100;1m"),
-        *("\x1b]8;;https://h\x1b\\", "\x1b]8;;\x07", "\0", "\u200b", "\xad", "\ufeff", "\x0f"),
-    ],
-    ids=ascii,
+    "unseen", ["\x1b[1m", "\x1b[38;2;255;100;20;48;5;7m", "\x1b[38:2::1:2:3m"], ids=ascii
 )
-def test_what_a_terminal_does_not_show_hides_no_secret(unseen: str, known: bool) -> None:
+def test_a_color_hides_no_secret(unseen: str, known: bool) -> None:
     secret = "opaque-value-of-a-service1" if known else SHAPES["openai project"]
     divided = f"login {secret[:5]}{unseen}{secret[5:20]}{unseen}{secret[20:]} failed\n"
     masked = mask_text(f"step 1{unseen}\n{divided}", env={"MY_SECRET": secret} if known else {})
     assert masked == f"step 1{unseen}\nlogin …{secret[-4:]} failed\n"
     assert mask_lines(["step 1", divided])[1] == masked.split("\n")[1] + "\n" or known
-
-
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
-def test_a_secret_in_wide_characters_is_masked(encoding: str) -> None:
-    text = f"login {SHAPES['anthropic']} failed\n".encode(encoding).decode("utf-8")
-    assert mask_text(text, env={}).replace("\0", "") == "login …A7s8 failed\n"
 
 
 def test_styles_stay_in_lines_without_a_secret() -> None:
@@ -404,9 +324,3 @@ def test_names_of_fields_are_masked_and_stay_different() -> None:
     metrics = {"val/https://me:pw1pw1@h/a": 0.25, "val/https://me:pw2pw2@h/a": 0.5, "reward": 1.0}
     masked = {"val/https://…@h/a": 0.25, "val/https://…@h/a (2)": 0.5, "reward": 1.0}
     assert mask_data({"metrics": metrics}) == {"metrics": masked}
-
-
-def test_a_random_word_in_a_value_is_masked_but_accepted() -> None:
-    path = f"/data/{SHAPES['no prefix']}/train.parquet"
-    assert mask_text(path, env={}) != path and not holds_secret(path, env={})
-    assert holds_secret(SHAPES["no prefix"], env={})

@@ -49,7 +49,6 @@ TEXTS = {
     "a login without a scheme": ("cannot reach me:{}@db.example:5432", "hidden21"),
     "a webhook": ("POST https://discord.com/api/webhooks/{} failed", "1/hidden22"),
     "a query": ("GET https://h.example/x?jwt={}", "hidden23"),
-    "in styles": (f"\x1b[1mhf_{BODY[:9]}\x1b[0m{{}}", BODY[9:]),
     **{name: ("x {} y", shape) for name, shape in SHAPES.items()},
     **IN_CONTEXT,
 }
