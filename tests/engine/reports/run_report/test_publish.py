@@ -19,7 +19,7 @@ from engine.reports.run_report.publish import Publisher, published_value
 from engine.reports.run_report.svg_chart import draw_file
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from tests.engine.base.test_masking import BODY, IN_CONTEXT, SHAPES
+from tests.engine.base.test_masking import IN_CONTEXT, SHAPES
 from tests.engine.reports.run_report.reported_runs import (
     START,
     log_steps,
