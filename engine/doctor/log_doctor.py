@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import stat
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +18,7 @@ from engine.doctor.console import ConsoleDiagnosis, Stopped, never
 from engine.doctor.excerpts import fuller, size, with_meanings
 from engine.doctor.merge import merge_findings
 from engine.doctor.run_end import soften_ray
-from engine.doctor.trainer_dialects import framework_of, in_terms_of, is_ours
+from engine.doctor.trainer_dialects import framework_of, in_terms_of, is_ours, read_ends
 from engine.findings.finding import Finding
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from engine.history.columns import Columns
     from engine.history.train_log import Step
 
+_SAVED = re.compile(rb"(?:checkpoint-|global_step_?|iter_0*)(\d{1,12})")
+"""The folder of a checkpoint, as HF's Trainer, verl and Megatron name it."""
 _AT_ONCE = 4 * 1024 * 1024
 _SETTLED_S = 5.0
 """A file that has not grown for so long is read to its last byte, even if no line ends there."""
@@ -68,6 +73,17 @@ def source_of_external(run: ExternalRun) -> LogSource:
     from engine.formats.detect import Detected
 
     return LogSource(run.path, run.console, (Detected(run.path, run.format),))
+
+
+def _saved_steps(path: Path, console: Path | None) -> Iterator[int]:
+    """Yield the steps of the checkpoints that are beside a log, or that its ends name."""
+    folder = path if path.is_dir() else path.parent
+    for parent in (folder, folder / "checkpoints"):
+        if parent.is_dir():
+            matches = (_SAVED.fullmatch(os.fsencode(entry.name)) for entry in parent.iterdir())
+            yield from (int(match[1]) for match in matches if match)
+    if console is not None:
+        yield from (int(match[1]) for match in _SAVED.finditer(read_ends(console)))
 
 
 @dataclass(frozen=True)
@@ -154,6 +170,7 @@ class LogDoctor:
             path=str(path),
             is_whole=is_whole,
             is_counted=excerpt is not None and excerpt.is_counted,
+            checkpoints=tuple(_saved_steps(path, console)),
         )
         return metric_findings(columns, context)
 

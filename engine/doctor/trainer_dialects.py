@@ -67,6 +67,7 @@ _TRL_ARGUMENTS: Mapping[str, tuple[str, object]] = {
     f"{_ROLLOUT}.gpu_memory_utilization": ("vllm_gpu_memory_utilization", None),
     f"{_ROLLOUT}.max_model_len": ("vllm_max_model_length", None),
     f"{_ROLLOUT}.n": ("num_generations", None),
+    f"{_ACTOR}.kl_loss_coef": ("beta", None),
     "data.max_response_length": ("max_completion_length", None),
 }
 _ARGUMENTS = {Framework.TRL: _TRL_ARGUMENTS, Framework.HF: _HF_ARGUMENTS}
@@ -79,6 +80,7 @@ _KEY_OF_TITLE: Mapping[str, str] = {
     "Clip gradients": f"{_ACTOR}.optim.clip_grad",
     "Allow longer responses": "data.max_response_length",
     "Sample more rollouts": f"{_ROLLOUT}.n",
+    "Raise the weight of the KL loss": f"{_ACTOR}.kl_loss_coef",
 }
 """The beginning of a fix without a value -> its key."""
 _MICRO_BATCH = f"{_ACTOR}.ppo_micro_batch_size_per_gpu"
@@ -160,7 +162,7 @@ def framework_of(files: Sequence[Path], findings: Iterable[Finding] = ()) -> Fra
     if any(map(is_ours, files)):
         return Framework.OURS
     evidence = "\n".join(item.text for finding in findings for item in finding.evidence)
-    texts = [*map(_read_ends, dict.fromkeys(files)), evidence.encode(errors="replace")]
+    texts = [*map(read_ends, dict.fromkeys(files)), evidence.encode(errors="replace")]
     for framework, marks in _MARKS.items():
         if any(marks.search(text) for text in texts):
             return framework
@@ -175,7 +177,8 @@ def is_ours(path: Path) -> bool:
     return run.read_manifest("kind").get("kind") != COMMAND
 
 
-def _read_ends(path: Path) -> bytes:
+def read_ends(path: Path) -> bytes:
+    """Return the first and the last bytes of a file."""
     try:
         with files.open_regular(path) as file:
             head = file.read(_END)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from engine.findings.finding import Change, Remedy
 from engine.findings.run_context import MetricContext
+from engine.findings.symptom import Case
 from engine.judge.providers import OFFLINE, asks_server
 
 ACTOR = "actor_rollout_ref.actor"
@@ -94,6 +95,8 @@ def add_kl_loss(context: MetricContext) -> Remedy:
     title = "Add a KL loss to the starting model"
     effect = "keeps the policy near its starting model; costs a reference pass"
     use, weight = f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef"
+    if use not in context.recipe and context.logs_kl:
+        return Remedy("Raise the weight of the KL loss", (), "keeps the policy nearer")
     if use not in context.recipe:
         return Remedy(title, (), effect)
     before = context.get(weight)
@@ -122,16 +125,18 @@ def no_thinking(context: MetricContext) -> tuple[Remedy, ...]:
     return (Remedy("Turn thinking off in the chat template"),)
 
 
-def earlier_checkpoint(onset: int | None) -> Remedy:
-    """Rerun from before the problem began."""
+def earlier_checkpoint(case: Case) -> tuple[Remedy, ...]:
+    """Rerun from before the problem began; from a checkpoint only if one that old was saved."""
+    onset, saved = case.onset, case.context.checkpoints
+    if onset is not None and onset <= 1:
+        effect = "no checkpoint is older than the problem"
+        return (Remedy("Restart from the initial model", (), effect),)
+    if saved is not None and not any(onset is None or step < onset for step in saved):
+        return ()
     if onset is None:
-        return Remedy("Resume from the last checkpoint before it began")
-    if onset <= 1:
-        return Remedy(
-            "Restart from the initial model", (), "no checkpoint is older than the problem"
-        )
+        return (Remedy("Resume from the last checkpoint before it began"),)
     title = f"Resume from the last checkpoint before step {onset}"
-    return Remedy(title, (), "keeps what was learned before that step")
+    return (Remedy(title, (), "keeps what was learned before that step"),)
 
 
 def judge_test(context: MetricContext) -> tuple[Remedy, ...]:

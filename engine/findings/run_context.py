@@ -43,6 +43,10 @@ class MetricContext:
     reward_range: tuple[float, float] | None = None
     is_whole: bool = False
     is_counted: bool = False
+    checkpoints: tuple[int, ...] | None = None
+    """The steps of the checkpoints that were saved; None if unknown."""
+    logs_kl: bool = False
+    """Whether a KL loss is among the metrics, so that the run has one."""
     path: str | None = None
     """The file of the metrics, as evidence names it."""
     in_file: Mapping[str, Any] = field(default_factory=dict)

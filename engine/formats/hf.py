@@ -58,6 +58,8 @@ class HfConsole(Parser):
         self._names = LoggedNames()
         self._numbering = Numbering()
         self._step = 0
+        self._is_over = False
+        """Whether the training ended: the next step is that of another one."""
         self._bar = self._total = 0
         """Of the last bar with as many steps as the Trainer's; of any bar until a dict came."""
         self._about = About()
@@ -87,9 +89,15 @@ class HfConsole(Parser):
         named, total = step_of_total(
             pairs.get("step", pairs.get("global_step", pairs.get("global_step/max_steps")))
         )
-        if total or self._total:
+        is_summary = any(name in pairs for name in _SUMMARIES)
+        if (total or self._total) and not (self._is_over and is_summary):
             self._about = About(total_steps=total or self._total)
-        if not any(name in pairs for name in _SUMMARIES):
+        if "train_runtime" in pairs:
+            self._is_over = True
+            self._bar = self._total = 0
+        elif not is_summary:
+            if self._is_over:
+                self._is_over, self._step = False, 0
             # A bar is drawn at most ten times a second: it may be behind, never ahead.
             self._step = max(self._step + 1, self._bar) if named is None else named
         values = self._names.metrics(pairs)
@@ -100,7 +108,7 @@ class HfConsole(Parser):
         """Read the number of steps and the current one from the Trainer's bars."""
         for match in _BAR.finditer(text):
             step, total = int(match[1]), int(match[2])
-            if self._about.total_steps in (None, total):
+            if self._is_over or self._about.total_steps in (None, total):
                 self._bar, self._total = step, total
 
 

@@ -348,6 +348,9 @@ class Columns:
         self._columns: dict[str, Column] = {}
         self._times = Clock()
         self._attempts = Column()
+        self._attempt = 0
+        self.earlier: Columns | None = None
+        """The training before, of a history in which another one began from its first step."""
         self.version = 0
         self._forgotten = 0
 
@@ -391,8 +394,9 @@ class Columns:
         """Drop all steps, as when the file was truncated or replaced; ``version`` keeps growing."""
         self.version += 1
         self._forgotten += sum(column.rewrites for column in self._columns.values())
-        self._columns, self._attempts = {}, Column()
+        self._columns, self._attempts, self._attempt = {}, Column(), 0
         self._times.clear()
+        self.earlier = None
 
     def frozen(self) -> Columns:
         """The columns as they are now, for another thread."""
@@ -411,10 +415,17 @@ class Columns:
     def add(self, line: Step) -> None:
         """Take over a line of the history, as ``train_log.history`` does.
 
-        A step that a later attempt repeats replaces all metrics of the earlier one.
+        A step that a later attempt repeats replaces all metrics of the earlier one; an attempt that
+        begins from the first step replaces the history.
         """
         self.version += 1
         step = line.step
+        if line.attempt > self._attempt:
+            if len(self._times) and step <= max(1, self._times.steps[0]):
+                earlier = self.frozen()
+                self.forget()
+                earlier.earlier, self.earlier = None, earlier
+            self._attempt = line.attempt
         if self._attempts.at(np.array([float(step)]), line.attempt)[0] != line.attempt:
             for column in self._columns.values():
                 column.drop(step)
@@ -442,6 +453,7 @@ class Columns:
         """Append rows of one attempt whose steps never decrease and are all new."""
         self.version += 1
         steps = batch.steps[start:end]
+        self._attempt = max(self._attempt, int(batch.attempts[start]))
         self._attempts.extend(steps, batch.attempts[start:end])
         self._times.extend(steps, batch.times[start:end])
         for name, (rows, values) in batch.columns.items():

@@ -230,13 +230,18 @@ def _lines_backwards(path: Path) -> Iterator[bytes]:
 
 
 def history(steps: Iterable[Step]) -> list[Step]:
-    """One entry per step, in order: of a repeated step, the latest.
+    """One entry per step, in order: of a repeated step, the latest. An attempt that begins from the
+    first step replaces all before it.
 
     Lines of one attempt about the same step are one entry: verl's SFT trainer logs the validation
     of a step on a separate line. A NaN of one does not replace the number of another.
     """
     latest: dict[int, Step] = {}
+    attempt = 0
     for step in steps:
+        if step.attempt > attempt and latest and step.step <= max(1, min(latest)):
+            latest.clear()
+        attempt = max(attempt, step.attempt)
         before = latest.get(step.step)
         if before is not None and before.attempt == step.attempt:
             added = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -20,13 +20,14 @@ from engine.doctor.metrics import rules
 from engine.doctor.metrics.root_cause import fold_consequences
 from engine.doctor.metrics.run import Run
 from engine.doctor.metrics.short_logs import grade_by_length
-from engine.findings.finding import Finding
+from engine.findings.finding import Finding, Severity
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Rule
 from engine.history.columns import Columns
 
 _EPOCHS = ("epoch", "train/epoch", "training/epoch")
 _ENDS = ("train_runtime", "train/train_runtime")
+_KL = "actor/kl_loss"
 _FALL = 0.5
 """After a resume from a checkpoint, the epoch falls by less."""
 _NUMBERED = re.compile(r"\bstep(s?) (?=\d)")
@@ -41,10 +42,32 @@ def metric_findings(columns: Columns, context: MetricContext | None = None) -> l
     The result depends only on the arguments, so a growing run is simply diagnosed again. A healthy
     run has no finding above ``info``.
     """
-    run = Run(columns, context or MetricContext(), last_beginning(columns))
+    context = replace(
+        context or MetricContext(), logs_kl=bool(np.nan_to_num(columns.get(_KL).values).any())
+    )
+    run = Run(columns, context, last_beginning(columns))
     findings = [finding for rule in own_rules() for finding in rule.check(run)]
     findings += rule_plugins.findings(rule_plugins.METRIC_RULES, run)
-    return _describe_steps(run, fold_consequences(grade_by_length(run, findings)))
+    described = _describe_steps(run, fold_consequences(grade_by_length(run, findings)))
+    return [*described, *_of_earlier(columns.earlier, run.context)]
+
+
+def _of_earlier(earlier: Columns | None, context: MetricContext) -> Iterator[Finding]:
+    """Yield what was wrong with the training before the last one, as information."""
+    if earlier is None:
+        return
+    count = len(earlier.times)
+    for finding in metric_findings(earlier, replace(context, starts=(), total_steps=None)):
+        if finding.severity.is_alarm:
+            note = f"This is about the training before the last one in the log, of {count} steps."
+            yield replace(
+                finding,
+                severity=Severity.INFO,
+                title=f"{finding.title}, in the training before",
+                cause=f"{finding.cause} {note}",
+                remedies=(),
+                followed_by=(),
+            )
 
 
 @cache
@@ -89,7 +112,7 @@ def _after_summary(columns: Columns) -> float:
 def _describe_steps(run: Run, findings: Iterable[Finding]) -> list[Finding]:
     """Say that a finding is about the last training, and call unnumbered steps records."""
     described = list(findings)
-    if np.isfinite(run.begin):
+    if np.isfinite(run.begin) or run.columns.earlier is not None:
         note = "The log contains several trainings; this finding is about the last one."
         described = [replace(finding, cause=f"{finding.cause} {note}") for finding in described]
     return [_in_records(finding) for finding in described] if _is_counted(run) else described

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from engine.base import jsonl
+from engine.checkpoints.find import list_checkpoints
 from engine.findings.run_context import MetricContext, Start
 from engine.history.columns import Columns
 from engine.runs.kinds import COMMAND, find_kind
@@ -33,6 +34,9 @@ def read_context(run: RunDir, state: RunState, columns: Columns) -> MetricContex
         has_ended=state.has_ended,
         starts=tuple(_starts(manifest, recipe, columns)),
         reward_range=reward_range(recipe),
+        checkpoints=tuple(
+            saved.step for saved in list_checkpoints(run) if saved.complete and saved.step
+        ),
         path=str(run.train_log),
     )
 

@@ -121,7 +121,7 @@ COLLAPSED = {
         cause="{metric} is {span}: such responses all get the same reward, so runs seldom recover.",
         shape=f"{_IN_SHORT_LOGS}{shape}",
         remedies=lambda case: (
-            fixes.earlier_checkpoint(case.onset),
+            *fixes.earlier_checkpoint(case),
             fixes.lower_rate(case.context),
             fixes.add_kl_loss(case.context),
         ),

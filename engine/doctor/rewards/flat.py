@@ -65,7 +65,7 @@ EMPTY = _cause_of_zero_std(
     lambda case: (
         Remedy("Check the prompt and the end token: does the model start a response?"),
         fixes.lower_rate(case.context),
-        fixes.earlier_checkpoint(case.onset),
+        *fixes.earlier_checkpoint(case),
     ),
 )
 FLAT_GOLD = _cause_of_zero_std(
@@ -126,7 +126,7 @@ ONE_TEXT = _cause_of_zero_std(
         fixes.setting(
             case.context, f"{fixes.ACTOR}.entropy_coeff", 0.003, "Add an entropy bonus", ""
         ),
-        fixes.earlier_checkpoint(case.onset),
+        *fixes.earlier_checkpoint(case),
     ),
 )
 ALL_RIGHT = _cause_of_zero_std(

@@ -162,9 +162,10 @@ def test_a_day_is_meant_as_a_whole(root: Path) -> None:
 
 def test_the_newest_value_of_a_resumed_run_is_that_of_its_last_step(root: Path) -> None:
     run = RunDir(root / "good")
-    log(run, 2, {"reward/mean": 0.1}, attempt=2)
+    log(run, 1, {"reward/mean": 0.5})
+    log(run, 3, {"reward/mean": 0.1}, attempt=2)
     assert chosen(root, "reward/mean<0.2") == {"good"}
-    log(run, 1, {"reward/mean": 0.9}, attempt=3)
+    log(run, 2, {"reward/mean": 0.9}, attempt=3)
     assert chosen(root, "reward/mean<0.2") == {"good"}
 
 

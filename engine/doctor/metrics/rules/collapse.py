@@ -41,6 +41,12 @@ def _entropy_bonus(context: MetricContext) -> Remedy:
     return fixes.setting(context, key, wanted, "Raise the entropy bonus", effect)
 
 
+def _no_entropy_bonus(context: MetricContext) -> Iterator[Remedy]:
+    key, effect = f"{fixes.ACTOR}.entropy_coeff", "only the reward drives the policy"
+    if context.get(key) != 0:
+        yield fixes.setting(context, key, 0, "Turn the entropy bonus off", effect)
+
+
 LENGTH_COLLAPSE = Symptom(
     id="collapse_entropy_or_length.length",
     severity=Severity.CRITICAL,
@@ -53,7 +59,7 @@ LENGTH_COLLAPSE = Symptom(
     "short already) and stays there to the last step; a warning if rewards rose with it",
     ruled_out="slow shortening by less",
     remedies=lambda case: (
-        fixes.earlier_checkpoint(case.onset),
+        *fixes.earlier_checkpoint(case),
         fixes.lower_rate(case.context),
         fixes.add_kl_loss(case.context),
         Remedy("Check the reward of a one-token response: a penalty may outweigh the score"),
@@ -71,7 +77,7 @@ LENGTH_LIMIT = Symptom(
     ruled_out="a clip ratio of batches whose longest response is shorter than the limit (verl "
     "compares with the batch's own longest); a limit that is hit from the first steps on",
     remedies=lambda case: (
-        fixes.earlier_checkpoint(case.onset),
+        *fixes.earlier_checkpoint(case),
         fixes.lower_rate(case.context),
         fixes.longer_responses(case.context),
         Remedy("Penalize overlong responses softly below the limit (DAPO's overlong shaping)"),
@@ -106,7 +112,7 @@ ENTROPY_COLLAPSE = Symptom(
     ruled_out="entropy that was low from the start, and steps in which a schedule changes the "
     "temperature",
     remedies=lambda case: (
-        fixes.earlier_checkpoint(case.onset),
+        *fixes.earlier_checkpoint(case),
         _entropy_bonus(case.context),
         fixes.setting(
             case.context,
@@ -129,15 +135,9 @@ ENTROPY_EXPLOSION = Symptom(
     shape="entropy is three times its early level and 1 nat more, or four times and 0.5 nats more, "
     "to the last step; a warning at four times if the reward dropped before",
     remedies=lambda case: (
-        fixes.earlier_checkpoint(case.onset),
+        *fixes.earlier_checkpoint(case),
         fixes.lower_rate(case.context),
-        fixes.setting(
-            case.context,
-            f"{fixes.ACTOR}.entropy_coeff",
-            0,
-            "Turn the entropy bonus off",
-            "only the reward drives the policy",
-        ),
+        *_no_entropy_bonus(case.context),
         fixes.add_kl_loss(case.context),
     ),
     source="failure classes: entropy far up",

@@ -42,7 +42,7 @@ def _smaller_updates(case: Case) -> tuple[Remedy, ...]:
     return (
         fixes.lower_rate(case.context),
         fixes.clip_gradients(case.context),
-        fixes.earlier_checkpoint(case.onset),
+        *fixes.earlier_checkpoint(case),
     )
 
 
@@ -61,7 +61,7 @@ KL_GREW = Symptom(
         fixes.lower_rate(case.context),
         fixes.add_kl_loss(case.context),
         fixes.clip_gradients(case.context),
-        fixes.earlier_checkpoint(case.onset),
+        *fixes.earlier_checkpoint(case),
     ),
     source="failure classes: kl above 1 and growing",
 )

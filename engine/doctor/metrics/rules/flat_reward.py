@@ -26,6 +26,7 @@ _MANY = 0.8
 _MANY_STEPS = 10
 _NO_SPREAD = 1e-4
 _SATURATED = 0.9
+_LOW = 0.2
 _FLOOR, _FLOOR_STEPS = 0.95, 20
 _DONE_STEPS = 20
 _DONE_SHARE = 0.25
@@ -54,6 +55,7 @@ _FAR = 0.2
 _HARDER = Remedy(
     "Use harder prompts", (), "rewards differ again; filter prompts that are always right"
 )
+_FILTER = Remedy("Filter zero-std groups before the update (DAPO)")
 CHECK_BY_HAND = Remedy("Check the answer parser and the gold scores of three rollouts by hand")
 COMPARE_ROLLOUTS = Remedy("Compare three rollouts of one group: do their texts and scores differ?")
 _STD_SHAPE = (
@@ -160,7 +162,7 @@ MANY_EQUAL = Symptom(
     "generated and judged but have zero advantage; the effective batch is {rest} of the "
     "configured one.",
     shape="more than 80% zero-std groups, over 10 steps; info if every response is right",
-    remedies=lambda _: (_HARDER, Remedy("Filter zero-std groups before the update (DAPO)")),
+    remedies=lambda case: (*_easier(case), _FILTER),
     source="DAPO, arXiv 2503.14476",
 )
 MANY_REPLACED = Symptom(
@@ -409,11 +411,23 @@ def _mostly_zero_std(run: Run) -> Iterator[Finding]:
         yield MANY_REPLACED.finding(case, evidence, share=percent(now), times=times)
         return
     reward = run.series(metrics.REWARD_MEAN).since(onset)
-    severity = None
-    if len(reward) and _symptom_at(run, reward, late_level(reward.values)) is ALL_RIGHT:
-        severity = Severity.INFO
-    rest = percent(1 - now)
-    yield MANY_EQUAL.finding(case, evidence, severity=severity, share=percent(now), rest=rest)
+    at = _symptom_at(run, reward, late_level(reward.values)) if len(reward) else EQUAL
+    yield MANY_EQUAL.finding(
+        case,
+        evidence,
+        severity=Severity.INFO if at is ALL_RIGHT else None,
+        remedies=_by_level(case, reward, at),
+        share=percent(now),
+        rest=percent(1 - now),
+    )
+
+
+def _by_level(case: Case, reward: Series, at: Symptom) -> tuple[Remedy, ...]:
+    """Return harder prompts where most rewards are high, easier ones where most are low."""
+    is_low = at is ALL_WRONG or (len(reward) > 0 and late_level(reward.values) < _LOW)
+    if at is ALL_RIGHT:
+        return _HARDER, _FILTER
+    return (*_easier(case), _FILTER) if is_low else (_FILTER, COMPARE_ROLLOUTS)
 
 
 def _at_floor(run: Run) -> Iterator[Finding]:

@@ -51,7 +51,7 @@ REWARD_LOST = Symptom(
     ruled_out="noise and drift (the thresholds are relative to them); a fall of less than a "
     "quarter of the possible rewards; single dips that recover",
     remedies=lambda case: (
-        fixes.earlier_checkpoint(case.onset),
+        *fixes.earlier_checkpoint(case),
         fixes.lower_rate(case.context, 0.3),
         fixes.add_kl_loss(case.context),
         Remedy("Keep the checkpoint with the best validation reward instead of the last one"),

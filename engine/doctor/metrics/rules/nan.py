@@ -38,7 +38,7 @@ def finite_reward(case: Case) -> Iterator[Remedy]:
     )
     yield from fixes.rubric_reward(case.context)
     yield from fixes.judge_test(case.context)
-    yield fixes.earlier_checkpoint(case.onset)
+    yield from fixes.earlier_checkpoint(case)
 
 
 def label_remedies(_: Case) -> tuple[Remedy, ...]:
@@ -52,7 +52,7 @@ def label_remedies(_: Case) -> tuple[Remedy, ...]:
 
 def overflow_remedies(case: Case) -> tuple[Remedy, ...]:
     return (
-        fixes.earlier_checkpoint(case.onset),
+        *fixes.earlier_checkpoint(case),
         fixes.lower_rate(case.context),
         fixes.clip_gradients(case.context),
         OVERFLOW,

@@ -278,7 +278,10 @@ def _slow_from_start(run: Run) -> Iterator[Finding]:
             largest=largest if cost else "the log has no times of its phases",
         )
         return
-    kind, calls = _judge_calls(run) if phase == metrics.REWARD_DURATION else ("long", "")
+    is_judged = phase == metrics.REWARD_DURATION or (
+        phase in JUDGING and len(run.series(metrics.SEMAPHORE_WAIT)) > 0
+    )
+    kind, calls = _judge_calls(run) if is_judged else ("long", "")
     remedies = _phase_fixes(run.context, phase)
     if phase in JUDGING:
         raise_limit = more_calls(run)
@@ -340,7 +343,9 @@ def _judge_calls(run: Run) -> tuple[str, str]:
     """Return whether the judge or its queue is slow, and the times of a call in words."""
     wait, call = (_usual(run.series(n)) for n in (metrics.SEMAPHORE_WAIT, metrics.JUDGE_LATENCY))
     if call is None:
-        return "judge", ""
+        if wait is None or wait < _NOTICEABLE_S:
+            return "judge", ""
+        return "judge_queue", f" A call waits {seconds(wait)} for a free slot."
     if wait is None:
         return "judge", f" A call takes {seconds(call)}."
     text = f" A call waits {seconds(wait)} for a free slot and then takes {seconds(call)}."

@@ -77,3 +77,22 @@ def test_whole_numbers_stay_whole_and_positive() -> None:
     assert cures.scaled(context, "a", 0.2, "t", "e").changes == ()
     assert cures.scaled(context, "b", 2, "t", "e").changes == ()
     assert cures.scaled(context, "c", 2, "t", "e").changes == ()
+
+
+def test_advice_that_is_in_force_already_is_left_out() -> None:
+    """The weight of a KL loss that a log shows can be raised; an entropy bonus of 0 is off."""
+    assert "Raise" in cures.add_kl_loss(MetricContext(logs_kl=True)).title
+    entropy = [0.5] * 20 + [4.0] * 20
+    off = MetricContext({f"{cures.ACTOR}.entropy_coeff": 0}, GRPO, checkpoints=(30,))
+    one, *_ = metric_findings(columns({"actor/entropy": entropy}), off)
+    titles = " ".join(cure.title for cure in one.remedies)
+    assert "bonus" not in titles and "checkpoint" not in titles
+
+
+def test_advice_for_equal_groups_depends_on_the_level_of_the_reward() -> None:
+    equal = [0.9] * 40
+    for mean, word in (([0.006, 0.004] * 20, "asier"), ([0.994, 0.999] * 20, "arder")):
+        curves = {"reward/mean": mean, "reward/max": [1.0] * 40, "reward/min": [0.0] * 40}
+        found = metric_findings(columns({**curves, "reward/zero_std_share": equal}))
+        titles = " ".join(cure.title for cure in found[0].remedies)
+        assert word in titles

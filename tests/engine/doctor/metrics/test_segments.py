@@ -9,7 +9,10 @@ import numpy as np
 from engine.doctor.log_doctor import LogDoctor, source_of
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.findings.finding import Finding
+from engine.formats.external_run import read_steps
+from engine.history.train_log import history
 from tests.engine.doctor.metrics.curves import Floats, alarmed, alarms, columns
+from tests.engine.formats.samples import verl_line, write
 
 SUMMARY = "{'train_runtime': 61.5, 'train_loss': 0.9, 'epoch': 1.0}\n"
 
@@ -45,8 +48,22 @@ def test_epochs_of_one_training_are_compared(tmp_path: Path) -> None:
 
 def test_the_last_training_is_spoken_of(tmp_path: Path) -> None:
     (one,) = diagnosed(tmp_path, told(GOOD) + SUMMARY + told(BAD))
-    assert (one.id, one.onset_step) == ("kl_or_grad_blowup.loss", 66)
+    assert (one.id, one.onset_step) == ("kl_or_grad_blowup.loss", 26)
     assert "several trainings" in one.cause
+
+
+def test_a_training_that_failed_before_is_mentioned(tmp_path: Path) -> None:
+    (one,) = diagnosed(tmp_path, told(BAD) + SUMMARY + told(GOOD))
+    assert (one.id, one.severity) == ("kl_or_grad_blowup.loss", "info")
+    assert "training before" in one.cause and not one.remedies
+
+
+def test_trainings_of_one_log_are_not_mixed(tmp_path: Path) -> None:
+    first, second = verl_line(1, {"a": 1}), verl_line(2, {"a": 2})
+    log = write(tmp_path / "x.log", first, second, verl_line(1, {"a": 3}))
+    assert [(step.step, step.metrics) for step in history(read_steps(log))] == [(1, {"a": 3})]
+    resumed = write(tmp_path / "y.log", first, second, verl_line(2, {"a": 4}))
+    assert [step.metrics for step in history(read_steps(resumed))] == [{"a": 1}, {"a": 4}]
 
 
 def test_going_on_from_a_checkpoint_is_the_same_training() -> None:
@@ -56,13 +73,15 @@ def test_going_on_from_a_checkpoint_is_the_same_training() -> None:
 
 
 def test_steps_that_are_only_counted_are_called_records(tmp_path: Path) -> None:
-    (one,) = diagnosed(tmp_path, told(BAD))
+    (one,) = diagnosed(tmp_path, told(BAD) + "Saving model checkpoint to out/checkpoint-20\n")
     text = " ".join([one.cause, *(seen.text for seen in one.evidence)])
     assert "record 26" in text and "step 26" not in text
     assert one.onset == "record 26"
     assert "Resume from the last checkpoint before that time" in [
         cure.title for cure in one.remedies
     ]
+    (one,) = diagnosed(tmp_path, told(BAD))
+    assert not any("checkpoint" in cure.title for cure in one.remedies)
 
 
 def test_steps_that_a_bar_tells_stay_steps() -> None:
