@@ -18,6 +18,7 @@ import numpy as np
 from engine.doctor import rule_plugins
 from engine.doctor.metrics import rules
 from engine.doctor.metrics.root_cause import fold_consequences
+from engine.doctor.metrics.rules.divergence import explain_by_rate
 from engine.doctor.metrics.run import Run
 from engine.doctor.metrics.short_logs import grade_by_length
 from engine.findings.finding import Finding, Severity
@@ -47,6 +48,8 @@ def metric_findings(columns: Columns, context: MetricContext | None = None) -> l
     )
     run = Run(columns, context, last_beginning(columns))
     findings = [finding for rule in own_rules() for finding in rule.check(run)]
+    if not context.recipe:  # The values of a config have their own rules.
+        findings += explain_by_rate(run, findings)
     findings += rule_plugins.findings(rule_plugins.METRIC_RULES, run)
     described = _describe_steps(run, fold_consequences(grade_by_length(run, findings)))
     return [*described, *_of_earlier(columns.earlier, run.context)]

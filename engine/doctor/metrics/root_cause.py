@@ -7,13 +7,19 @@ from collections.abc import Iterable, Mapping
 from engine.findings.finding import Finding
 
 _CAUSES = {
-    "loss_nan": ("reward_function_error.nan", "kl_or_grad_blowup", "collapse_entropy_or_length"),
+    "loss_nan": (
+        "kl_or_grad_blowup.rate",
+        "reward_function_error.nan",
+        "kl_or_grad_blowup",
+        "collapse_entropy_or_length",
+    ),
     "reward_function_error.nan": ("loss_nan",),
     "loss_flat_no_learning": ("loss_flat_no_learning.rate_zero",),
     "reward_zero_or_flat": (
         "reward_zero_or_flat.cap_too_short",
         "reward_zero_or_flat.no_group",
         "data_missing_or_schema",
+        "kl_or_grad_blowup.rate",
         "loss_nan",
         "judge_",
         "collapse_entropy_or_length",
@@ -21,6 +27,7 @@ _CAUSES = {
     ),
     "collapse_entropy_or_length": (
         "collapse_entropy_or_length.temperature",
+        "kl_or_grad_blowup.rate",
         "loss_nan",
         "kl_or_grad_blowup",
         "collapse_entropy_or_length",
@@ -29,7 +36,12 @@ _CAUSES = {
         "reward_zero_or_flat.all_wrong",
         "reward_zero_or_flat.one_number",
     ),
-    "kl_or_grad_blowup": ("loss_nan", "kl_or_grad_blowup", "collapse_entropy_or_length"),
+    "kl_or_grad_blowup": (
+        "kl_or_grad_blowup.rate",
+        "loss_nan",
+        "kl_or_grad_blowup",
+        "collapse_entropy_or_length",
+    ),
     "judge_timeout_or_connection.samples_failed": ("judge_",),
     "slow_step": ("judge_", "collapse_entropy_or_length.length_cap"),
 }

@@ -57,6 +57,7 @@ _SETTLED = 100
 _BEGUN = 5
 """Before this step, random text may be that of an untrained model."""
 _SEVERAL = 3
+_NANS = ("loss_nan", "reward_function_error.nan")
 _SHORT, _SURE = 0.1, 0.05
 """Shares of the first length and of the first entropy."""
 _CAP = 0.9
@@ -217,13 +218,23 @@ def grade_by_length(run: Run, findings: list[Finding]) -> list[Finding]:
     if run.context.is_whole and 0 < run.records < FEW:
         categories = {finding.category for finding in findings if finding.severity.is_alarm}
         added = (finding for finding in check(run) if finding.category not in categories)
-        return [_lower(run.records, finding) for finding in (*findings, *added)]
+        certain = _is_all_nan(run)
+        return [
+            finding if certain and finding.id.startswith(_NANS) else _lower(run.records, finding)
+            for finding in (*findings, *added)
+        ]
     return [
         replace(finding, severity=Severity.WARNING)
         if run.context.is_counted and finding.severity is Severity.ERROR
         else finding
         for finding in findings
     ]
+
+
+def _is_all_nan(run: Run) -> bool:
+    """Return whether no record of several has a finite loss: that is no accident."""
+    loss = run.raw(next((name for name in LOSSES if len(run.raw(name))), metrics.TRAIN_LOSS))
+    return len(loss) >= _SEVERAL and bool(np.isnan(loss.values).all())
 
 
 def _lower(count: int, finding: Finding) -> Finding:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from engine.doctor.metrics.run import Run, Series, figure, find_onset
+from engine.doctor.metrics.run import Run, Series, figure, find_onset, learning_rate
 from engine.doctor.metrics.series_stats import (
     healthy_levels,
     late_level,
@@ -36,6 +36,9 @@ _HIGH, _HUGE, _WILD = 100.0, 1000.0, 0.25
 _RISES = 3
 _CLIMB_STEPS, _CLIMB, _CLIMB_NOISE, _CLIMB_TREND = 10, 1.1, 5.0, 0.6
 _LARGE_LOSS = 20.0
+_HIGHEST_RATE = 1e-2
+_OF_HIGH_RATES = ("loss_nan", "kl_or_grad_blowup", "collapse_entropy_or_length", "reward_zero")
+"""Beginnings of the findings that a learning rate may explain."""
 
 
 def _smaller_updates(case: Case) -> tuple[Remedy, ...]:
@@ -145,6 +148,19 @@ POLICY_LOSS_GREW = Symptom(
     remedies=lambda case: (fixes.lower_rate(case.context), fixes.clip_gradients(case.context)),
     confidence=0.8,
     source="hardening guide's logs: 6.8, 11, 19, 57, 215, then collapse",
+)
+
+RATE_LOGGED = Symptom(
+    id="kl_or_grad_blowup.rate_logged",
+    severity=Severity.WARNING,
+    title="Learning rate {rate} is too high",
+    cause="The log has a learning rate of {rate}. Language models are trained with 1e-6 to 1e-4, "
+    "small ones and adapters with up to 3e-3: at this rate the first updates destroy the weights.",
+    shape="a logged learning rate above 1e-2 in a run that diverges, collapses or earns nothing",
+    ruled_out="a run that is well at that rate",
+    remedies=lambda case: (Remedy("Set the learning rate to 1e-5 or less", (), "smaller updates"),),
+    confidence=0.9,
+    source="common practice",
 )
 
 
@@ -353,6 +369,17 @@ def _policy_loss(run: Run) -> Iterator[Finding]:
         count=end - start,
         onset=onset,
     )
+
+
+def explain_by_rate(run: Run, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Name a logged learning rate that no model stands, if something is wrong with the run."""
+    rate = learning_rate(run)
+    is_sick = any(finding.id.startswith(_OF_HIGH_RATES) for finding in findings)
+    if is_sick and len(rate) and float(rate.values.max()) > _HIGHEST_RATE:
+        onset = rate.step(int(np.argmax(rate.values > _HIGHEST_RATE)))
+        text = f"{rate.values.max():g}"
+        evidence = run.evidence(f"{rate.name} is {text}", onset, rate=float(rate.values.max()))
+        yield RATE_LOGGED.finding(run.case(onset), evidence, rate=text)
 
 
 RULE = Rule(check)

@@ -96,3 +96,17 @@ def test_a_loss_that_falls_rests_or_swings_does_not_climb(loss: Floats) -> None:
 def test_the_loss_of_a_policy_may_rise() -> None:
     curves = {"train/loss": np.linspace(0.1, 0.5, 30), "reward/mean": np.linspace(0, 1, 30)}
     assert not any("loss_rises" in finding.id for finding in metric_findings(columns(curves)))
+
+
+def test_a_learning_rate_that_no_model_stands_comes_first() -> None:
+    broken = {"train/loss": np.array([6.0] * 10 + [7000.0] * 30), "train/lr": np.full(40, 10.0)}
+    (root,) = metric_findings(columns(broken))
+    assert root.id == "kl_or_grad_blowup.rate_logged"
+    assert [each.id for each in root.followed_by] == ["kl_or_grad_blowup.loss"]
+    assert alarmed({"train/loss": np.linspace(2, 1, 40), "train/lr": np.full(40, 0.05)}) == []
+
+
+def test_a_short_log_without_any_finite_loss_is_no_guess() -> None:
+    nan = np.full(4, np.nan)
+    (root, *_) = metric_findings(columns({"train/loss": nan}), MetricContext(is_whole=True))
+    assert (root.id, root.severity) == ("loss_nan", "critical")
