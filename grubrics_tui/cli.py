@@ -223,10 +223,21 @@ def _complete() -> int:
 def _run() -> int:
     if ASKED in os.environ:
         return _complete()
+    if (encoding := sys.getfilesystemencoding()) != "utf-8":
+        _refuse_foreign(sys.argv[1:], encoding)
     for problem in load_env_file(os.environ):
         say(f"warning: {problem}", to=sys.stderr)
     atexit.register(gc.freeze)  # The process ends: do not collect garbage.
     return _run_command(sys.argv[1:])
+
+
+def _refuse_foreign(words: list[str], encoding: str) -> None:
+    """Raise UsageError for characters that the locale lacks: Python gives their bytes as
+    characters that no text has, and a note would lose them."""
+    for word in words:
+        if any("\udc80" <= character <= "\udcff" for character in word):
+            problem = f"'{shorten(word)}' has characters that the locale ({encoding}) lacks"
+            raise UsageError(f"{problem}. Set LC_ALL=C.UTF-8")
 
 
 def _run_command(words: list[str]) -> int:

@@ -45,10 +45,12 @@ class RunFiles:
         self._cache: dict[tuple[str, str], tuple[str, Any]] = {}
         self.present: set[str] = set()
         """Config keys and metrics that some run had."""
+        self.asked: set[str] = set()
         self.other_names: set[str] = set()
         """Keys and metrics of the runs that lack the tested one."""
 
     def answer(self, run: RunInfo, test: Condition) -> bool:
+        self.asked.add(test.name)
         key = _config_key(test)
         if key is not None:
             values = self._cached(run, test.name, "manifest.json", key)
@@ -121,16 +123,17 @@ class RunFilter:
         now = time.time()
         return (run for run in runs if self.matches(run, files, now))
 
-    def remark(self, files: RunFiles) -> str | None:
-        """Name a config key or metric that no run has: most likely a typing mistake."""
+    def remark(self, files: RunFiles, *, of_keys: bool = False) -> str | None:
+        """Name a config key or metric that no run has: most likely a typing mistake.
+
+        ``of_keys``: only a config key. A metric may still come.
+        """
         for test in conditions(self.tree):
-            if (
-                test.name.lower() in self._fields
-                or test.name in files.present
-                or not files.other_names
-            ):
+            if test.name in files.present or test.name not in files.asked:
                 continue
             key = _config_key(test)
+            if of_keys and key is None:
+                continue
             close = nearest(key or metrics.canonical(test.name), files.other_names)
             hint = f"; did you mean '{close}'?" if close else ""
             missing = f"config key '{key}'" if key else f"value of '{test.name}'"

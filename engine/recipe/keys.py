@@ -249,15 +249,17 @@ _OTHER_NAMES = {
     "lora_r": ("lora_rank", "r"),
     "lr": ("learning_rate",),
     "max_grad_norm": ("clip_grad",),
-    "max_steps": ("total_training_steps",),
+    "max_steps": ("trainer.total_training_steps",),
     "model": ("model.path",),
     "model_name_or_path": ("model.path",),
     "num_generations": ("rollout.n",),
     "num_train_epochs": ("total_epochs",),
     "output_dir": ("default_local_dir",),
     "beta": ("kl_loss_coef",),
-    "seed": ("grubrics.seed",),
-    "steps": ("total_training_steps", "max_steps"),
+    "seed": ("training.seed", "grubrics.seed"),
+    "steps": ("trainer.total_training_steps", "max_steps"),
+    "total_training_steps": ("max_steps",),
+    "total_steps": ("trainer.total_training_steps", "max_steps"),
     "warmup_ratio": ("lr_warmup_steps_ratio",),
 }
 _FIRST = ("actor_rollout_ref.actor.", "actor_rollout_ref.", "data.", "trainer.", "training.")
@@ -268,7 +270,7 @@ def find_other_name(name: str, known_keys: Iterable[str]) -> str | None:
     """Return the known key for what other trainers call ``name``, e.g. ``lr``."""
     keys = sorted(known_keys, key=_rank)
     ends = _OTHER_NAMES.get(name, ())
-    return next((key for end in ends for key in keys if key.endswith(f".{end}")), None)
+    return next((key for end in ends for key in keys if f".{key}".endswith(f".{end}")), None)
 
 
 def nearest_key(key: str, known_keys: Iterable[str]) -> str | None:
@@ -276,7 +278,9 @@ def nearest_key(key: str, known_keys: Iterable[str]) -> str | None:
     names = sorted((name for name in known_keys if not name.endswith("._target_")), key=_rank)
     section, _, last = key.rpartition(".")
     endings = (key, *_OTHER_NAMES.get(key, ()))
-    ending = next((name for end in endings for name in names if name.endswith(f".{end}")), None)
+    ending = next(
+        (name for end in endings for name in names if f".{name}".endswith(f".{end}")), None
+    )
     if ending is not None:
         return ending
     siblings = [name for name in names if name.rpartition(".")[0] == section]

@@ -27,6 +27,7 @@ from engine.recipe import allowed
 from engine.recipe.config_files import find_config
 from engine.recipe.key_ends import ending_with, meant_by, shortest_end
 from engine.recipe.keys import (
+    find_other_name,
     flatten,
     is_open,
     moved_to,
@@ -200,7 +201,9 @@ def with_whole_key(override: str, chosen: Container[str], defaults: Mapping[str,
     matches = meant_by(endings, chosen)
     if len(matches) != 1:
         names = ", ".join(sorted(matches or endings)[:_MOST_NAMED])
-        raise UsageError(f"CLI override: '{end}' is the end of several keys: {names}")
+        meant = find_other_name(end, known)
+        hint = f"; did you mean '{meant}'?" if meant else ""
+        raise UsageError(f"CLI override: '{end}' is the end of several keys: {names}{hint}")
     return f"{matches[0]}={value}"
 
 

@@ -7,7 +7,7 @@ a place in ``registry._row``; tests say so.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -18,6 +18,8 @@ from engine.runs.notes import Notes
 from engine.runs.state import EXTERNAL, FOREIGN, STOPPED, RunState, StateName
 
 _NO_NOTES = Notes()
+_DISPENSABLE = 6
+"""The rank from which a column is left out before others are cut."""
 _STATES = (*(name for name in get_args(StateName) if name != FOREIGN), STOPPED, EXTERNAL)
 
 
@@ -135,6 +137,33 @@ def listed_columns(runs: Sequence[RunInfo]) -> list[Column]:
         for column in COLUMNS
         if (cell := column.cell) and (cell.rank == 1 or any(map(column.is_known, runs)))
     ]
+
+
+def fit_cells(cells: Mapping[Column, int], room: int) -> dict[Column, int]:
+    """The widths of the columns that fit: the least important ones are left out first, then columns
+    are cut, then others are left out by rank. The first rank stays."""
+    shown, by_rank = dict(cells), sorted(cells, key=rank_of)[::-1]
+
+    def excess() -> int:
+        return sum(shown.values()) + 2 * len(shown) - room
+
+    for column in by_rank:
+        if excess() > 0 and rank_of(column) >= _DISPENSABLE:
+            del shown[column]
+    for column in filter(shown.__contains__, by_rank):
+        least = (column.cell and column.cell.least) or shown[column]
+        shown[column] -= max(0, min(excess(), shown[column] - least))
+    for column in filter(shown.__contains__, by_rank):
+        if excess() > 0 and rank_of(column) > 1:
+            del shown[column]
+    for column in filter(shown.__contains__, by_rank[::-1]):
+        shown[column] += max(0, min(-excess(), cells[column] - shown[column]))
+    return shown
+
+
+def rank_of(column: Column) -> int:
+    """The rank; a column without a cell was chosen, and goes after the most important ones."""
+    return column.cell.rank if column.cell else 2
 
 
 def sort_runs(runs: Iterable[RunInfo], order: str) -> list[RunInfo]:

@@ -172,8 +172,16 @@ class Attempt:
 
 
 def runs_root(path: str | None = None) -> Path:
-    """The runs directory: ``path``, else $GRUBRICS_RUNS, else ./runs."""
-    return Path(path or os.environ.get(RUNS_VARIABLE) or "runs")
+    """The runs directory: ``path``, else $GRUBRICS_RUNS, else ./runs. It may not exist yet.
+
+    UsageError for a file, and for the directory of a run. A quoted ``~`` is the home directory.
+    """
+    root = Path(os.path.expanduser(path or os.environ.get(RUNS_VARIABLE) or "runs"))  # noqa: PTH111
+    if root.exists() and not root.is_dir():
+        raise UsageError(f"{root} is a file, not a directory of runs")
+    if RunDir(root).is_one():
+        raise UsageError(f"{root} is a run; name the directory that holds it: {root.parent}")
+    return root
 
 
 def archive_root(root: Path) -> Path:

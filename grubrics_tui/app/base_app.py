@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from textual.filter import LineFilter
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
+from engine.base.errors import UsageError
 from grubrics_tui.app.palette import ActionCommands
 from grubrics_tui.app.textual_internals import LayeredApp, choose_driver
 from grubrics_tui.app.type_ahead import TypeAhead
@@ -76,7 +78,12 @@ class Frame(LayeredApp):
 
     def run_to_end(self, *, headless: bool = False) -> None:
         """Run until the user leaves. After a crash, whose traceback is printed, the process exits
-        with 1."""
+        with 1. UsageError in a terminal that can draw no screen."""
+        if os.environ.get("TERM") == "dumb":
+            raise UsageError(
+                "this terminal (TERM=dumb) cannot show screens. Use commands, such as "
+                "grubrics-tui runs, or set TERM=xterm-256color"
+            )
         self.run(headless=headless)
         if self.return_code:
             sys.exit(self.return_code)

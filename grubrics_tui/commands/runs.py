@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from engine.base.errors import UsageError
 from engine.runs import columns
 from engine.runs.columns import RunInfo
 from engine.runs.rundir import archive_root, runs_root
@@ -87,9 +88,10 @@ def _print_runs(
     listed = registry.list_runs(root)
     empty_text = "no archived runs"
     if not archived:
+        absent = "" if root.is_dir() else ", which does not exist"
         empty_text = (
-            f"no runs in {root}. Try it: grubrics-tui demo. Watch a log: grubrics-tui watch PATH. "
-            "Train on your data: grubrics-tui init DATA"
+            f"no runs in {root}{absent}. Try it: grubrics-tui demo. "
+            "Watch a log: grubrics-tui watch PATH. Train on your data: grubrics-tui init DATA"
         )
     from engine.doctor.health import UNKNOWN, HealthBook, format_health
 
@@ -113,7 +115,7 @@ def _print_runs(
         print_json({"runs": [row | health_json(health[info.id]) for row, info in rows]})
         return
     if listed:
-        lines = clean_texts(format_runs(listed, table, whole=terminal_width() is None))
+        lines = clean_texts(format_runs(listed, table, width=terminal_width()))
         print("".join(f"{row}\n" for row in cut_lines(lines)), end="")
     if unchecked := sum(health[info.id] is UNKNOWN for info in listed):
         count = "1 finished run" if unchecked == 1 else f"{unchecked} finished runs"
@@ -129,11 +131,16 @@ def asks_health(text: str) -> bool:
 
 
 def filtered(root: Any, listed: Sequence[Any], text: str) -> list[Any]:
-    """Return the runs that match a filter; print a remark on a doubtful filter to stderr."""
+    """Return the runs that match a filter; print a remark on a doubtful filter to stderr.
+
+    UsageError for a config key that none of them has.
+    """
     from engine.history.run_filter import RunFiles, RunFilter
 
     chosen, files = RunFilter(text), RunFiles(root)
     passed = list(chosen.select(listed, files))
+    if not passed and (remark := chosen.remark(files, of_keys=True)) is not None:
+        raise UsageError(f"filter: {remark}")
     if (remark := chosen.remark(files)) is not None:
         say(f"note: {remark}", to=sys.stderr)
     return passed

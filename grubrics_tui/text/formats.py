@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from engine.base import times
 from engine.base.times import MISSING as MISSING
 from engine.base.times import age as age
@@ -55,3 +57,30 @@ def memory(value: float | None) -> str:
     if 0 < value < 2**20:
         return f"{max(1, round(value / 2**10))} KiB"
     return f"{value / 2**30:.1f} GiB" if value >= 2**30 else f"{value / 2**20:.1f} MiB"
+
+
+def head_of_cut(names: Collection[str], width: int) -> int:
+    """How many characters of names longer than ``width`` stay before the cut.
+
+    Names start alike, and their ends differ: both are kept. Where this leaves some equal, another
+    place of the cut may keep them apart.
+    """
+    middle = (width - 1) // 2
+    for head in (middle, 4, width - 4):
+        if len({cut_name(name, width, head) for name in names}) == len(names):
+            return head
+    return middle
+
+
+def cut_name(name: str, width: int, head: int) -> str:
+    """A name in ``width`` characters, of which ``head`` stay before the cut."""
+    if len(name) <= width:
+        return name
+    return f"{name[:head]}…{name[len(name) - (width - 1 - head) :]}"
+
+
+def cut_cell(text: str, width: int, right: bool) -> str:
+    """A text at the right keeps its end: of a curve and a number, the number."""
+    if len(text) <= width:
+        return text
+    return text[-width:].lstrip() if right else f"{text[: width - 1]}…"

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from engine.base.errors import UsageError, nearest, shorten, unknown_name
+from grubrics_tui.commands.shared.command import commands
 
 _LONGEST_PROBLEM = 200
 
@@ -124,6 +125,8 @@ def _unknown_option(
     if (key := keys.get(name.lstrip("-").replace("-", "_"))) is not None:
         advice = f"give the key of the config as KEY=VALUE: {key}"
         return UsageError(f"{command}option '{name}' does not exist; {advice}")
+    if not command and (meant := next((word for word in commands() if word in name), None)):
+        return UsageError(f"option '{shorten(name)}' does not exist; did you mean '{meant} ...'?")
     return unknown_name(f"{command}option", name, shown)
 
 

@@ -102,7 +102,7 @@ class LaunchScreen(ScrolledScreen):
         self._order, self._edited = order or Order(), edited
         self._is_edited = False
         self._planned: LaunchScreen.Planned | None = None
-        self._started = False
+        self._started = self._starts_when_planned = False
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():
@@ -117,7 +117,7 @@ class LaunchScreen(ScrolledScreen):
         self._make_plan(self._order, self._overrides)
 
     def _change(self, order: Order) -> None:
-        self._order, self._planned = order, None
+        self._order, self._planned, self._starts_when_planned = order, None, False
         self.refresh_bindings()
         self._make_plan(order, self._overrides)
 
@@ -151,6 +151,8 @@ class LaunchScreen(ScrolledScreen):
         box = self.query_one("#command", Facts)
         box.border_title = "Command" if len(message.plans) == 1 else "Command of the first run"
         box.show([("$", command)])
+        if self._starts_when_planned:
+            self.action_start()
 
     @on(Estimated)
     def _show_needs(self, message: Estimated) -> None:
@@ -161,8 +163,8 @@ class LaunchScreen(ScrolledScreen):
             self.query_one("#plan", Facts).show([*steps, *needs])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Nothing can be started or copied before the plan is known."""
-        return action not in ("start", "copy_command") or self._planned is not None
+        """Nothing can be copied before the plan is known."""
+        return action != "copy_command" or self._planned is not None
 
     def action_name_run(self) -> None:
         def choose(name: str | None) -> None:
@@ -214,7 +216,11 @@ class LaunchScreen(ScrolledScreen):
         )
 
     def action_start(self) -> None:
-        if self._planned is not None and not self._started:
+        """Start the planned runs; while they are planned, as soon as that is done."""
+        self._starts_when_planned = self._planned is None
+        if self._planned is None:
+            self.notify("Starting as soon as the plan is made ...")
+        elif not self._started:
             self._started = True
             names = ", ".join(plan.run_id for plan in self._planned.plans)
             verb = "Starting" if self._planned.plans[0].ticket is None else "Queuing"
@@ -237,7 +243,7 @@ class LaunchScreen(ScrolledScreen):
 
     @on(Refused)
     def _show_refusal(self, message: Refused) -> None:
-        self._started = False
+        self._started = self._starts_when_planned = False
         error = Content.styled(message.reason, "$error")
         self.query_one("#order", Facts).show([("error", error)])
         self.notify(message.reason, title="not launched", severity="error", markup=False)

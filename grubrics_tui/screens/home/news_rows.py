@@ -12,7 +12,7 @@ from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row, Span, width_of
 from grubrics_tui.drawing.wrap import clipped
 from grubrics_tui.model.news import News
-from grubrics_tui.text.formats import MISSING, age, clock, duration, fixed
+from grubrics_tui.text.formats import MISSING, age, clock, cut_name, duration, fixed, head_of_cut
 from grubrics_tui.text.terminal_text import clean_text
 
 HealthOf = Callable[[RunInfo], Health | None]
@@ -68,6 +68,7 @@ class _Columns:
     """Widths of the columns that depend on the runs."""
 
     id: int
+    id_head: int
     step: int
     reward: int
     time: int
@@ -86,7 +87,8 @@ class _Columns:
             )
         )
         room = width - _LEAD - _STATE - step - reward - times - 4 * len(_GAP)
-        return cls(min(widest, max(_SHORTEST_ID, min(room, _LONGEST_ID))), step, reward, times)
+        id = min(widest, max(_SHORTEST_ID, min(room, _LONGEST_ID)))
+        return cls(id, head_of_cut([run.id for run in runs], id), step, reward, times)
 
 
 def _draw_run(
@@ -95,10 +97,11 @@ def _draw_run(
     """One row, and a second one for what does not fit beside it."""
     glyph, ink = look_of(run.state.word, health)
     paper = "line" if chosen else ""
+    name = cut_name(run.id, columns.id, columns.id_head)
     row = [
         Span("› " if chosen else "  ", "primary", paper, bold=True),
         Span(f"{glyph} {run.state.word}".ljust(_STATE), ink, paper, bold=True),
-        Span(_GAP + clipped(run.id, columns.id).ljust(columns.id), "", paper, bold=chosen),
+        Span(_GAP + name.ljust(columns.id), "", paper, bold=chosen),
         Span(_GAP + _step(run).rjust(columns.step), "", paper),
         Span(_GAP + _reward(run).ljust(columns.reward), "quiet", paper),
         Span(_GAP + _time(run, news).ljust(columns.time), "quiet", paper),

@@ -197,9 +197,7 @@ class HomeScreen(CockpitScreen):
         self.query_one(NewsList).go(index)
 
     def action_back(self) -> None:
-        from grubrics_tui.screens.dialogs.quit import ask_to_quit  # Start-up time.
-
-        ask_to_quit(self)
+        self.notify("Press q to quit")
 
 
 def machine_facts(machine: Machine) -> list[Fact]:

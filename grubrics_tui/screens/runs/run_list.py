@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -14,10 +14,9 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from engine.doctor.health import Health
 from engine.runs.columns import Column, RunInfo
 from grubrics_tui.drawing.spans import Row, Span
-from grubrics_tui.screens.runs.table import Table, Widths
+from grubrics_tui.screens.runs.table import HealthOf, Table, Widths
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
 
 _HEAD = 1
@@ -66,7 +65,7 @@ class RunList(ScrollView, can_focus=True):
     def __init__(
         self,
         marks: ComparisonMarks | None = None,
-        health_of: Callable[[RunInfo], Health | None] = lambda _: None,
+        health_of: HealthOf = lambda _: None,
     ) -> None:
         """``health_of`` returns the health of a finished run."""
         super().__init__()
@@ -102,7 +101,7 @@ class RunList(ScrollView, can_focus=True):
         """``summary`` is shown in the frame instead of the number of runs."""
         selected = self.selected
         self.runs = runs
-        self._widths = Widths.of(runs, self.chosen)
+        self._widths = Widths.of(runs, self.chosen, self._health_of)
         self._table = Table.fit(self._widths, self._table.width)
         self.border_subtitle = summary or f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
         self.virtual_size = Size(1, len(runs) + _HEAD)

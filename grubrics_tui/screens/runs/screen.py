@@ -23,7 +23,6 @@ from grubrics_tui.model.run_feed import Listing, RunFeed
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.dialogs.ask_value import AskValue
 from grubrics_tui.screens.dialogs.prune import confirm_prune
-from grubrics_tui.screens.dialogs.quit import ask_to_quit
 from grubrics_tui.screens.dialogs.resume import confirm_resume
 from grubrics_tui.screens.dialogs.stop import confirm_stop
 from grubrics_tui.screens.dialogs.trust import when_trusted
@@ -133,7 +132,7 @@ class RunsScreen(CockpitScreen):
 
     @on(Examined)
     def _show_health(self) -> None:
-        self.query_one(RunList).refresh()
+        self._listing_changed()
         self._show_selected()
 
     @work(thread=True, exclusive=True, group="runs", exit_on_error=False)
@@ -463,7 +462,7 @@ class RunsScreen(CockpitScreen):
         self._feed.refresh()
 
     def action_back(self) -> None:
-        """Close the filter, clear the selection, go back; on the first screen, ask to quit."""
+        """Close the filter, clear the selection, go back; or name the key that quits."""
         if self.query_one(FilterBar).has_class("-open"):
             self.query_one(FilterBar).close()
             self.query_one(RunList).focus()
@@ -475,7 +474,7 @@ class RunsScreen(CockpitScreen):
         if len(self.app.screen_stack) > 2:
             self.app.pop_screen()
             return
-        ask_to_quit(self)
+        self.notify("Press q to quit")
 
     def action_select(self, index: int) -> None:
         self.query_one(RunList).action_go(index)

@@ -49,7 +49,9 @@ def test_the_end_of_a_key_is_enough_where_it_names_one_key(typed: str, key: str)
 
 
 def test_the_end_of_several_keys_is_refused_with_their_names() -> None:
-    with pytest.raises(UsageError, match=r"'seed' is the end of several keys: .*, grubrics\.seed"):
+    with pytest.raises(
+        UsageError, match=r"'seed' is the end of several.* did you mean 'grubrics\.seed'"
+    ):
         load_recipe(str(CONFIGS / "grpo_tiny.yaml"), ["seed=1"], {})
 
 

@@ -54,7 +54,7 @@ async def test_the_list_marks_a_run_that_goes_on_although_its_numbers_are_worthl
     runs: Path, hot: SampleRun
 ) -> None:
     hot.say("running")
-    assert f"running, {UNHEALTHY}" in told("runs", runs=runs)
+    assert UNHEALTHY in told("runs", runs=runs)
     async with running(runs, SMALL) as driver:
         driver.app.push_screen(RunsScreen(runs))
         await driver.shows("! running", "unhealthy")
@@ -105,9 +105,7 @@ async def test_a_healthy_run_is_green_once_it_was_examined(runs: Path) -> None:
 def test_the_list_of_runs_says_it_in_words_and_as_data(runs: Path, hot: SampleRun) -> None:
     finish(runs, "fine")
     lines = told("runs", runs=runs).splitlines()[1:]
-    assert [line.endswith(f"finished, {UNHEALTHY}") for line in lines] == [
-        "hot" in x for x in lines
-    ]
+    assert [line.endswith(UNHEALTHY) for line in lines] == ["hot" in x for x in lines]
     found = {
         one["id"]: one["health"] for one in json.loads(told("runs", "--json", runs=runs))["runs"]
     }
@@ -141,7 +139,7 @@ def test_runs_that_nobody_has_examined_yet_are_not_called_healthy(
     runs: Path, hot: SampleRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs_command, "_EXAMINE_S", 0.0)
-    assert "finished, not examined" in told("runs", runs=runs)
+    assert "not examined" in told("runs", runs=runs)
 
 
 def test_show_says_it_in_words_and_as_data(runs: Path, hot: SampleRun) -> None:

@@ -9,9 +9,12 @@ from typing import Annotated, Any
 import pytest
 import typer
 
+from engine.base.errors import UsageError
+from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.cli import build_command, main
 from grubrics_tui.commands.shared.command import Command, Task, commands
 from tests.grubrics_tui.conftest import Call
+from tests.grubrics_tui.sample_run import SampleRun
 from tests.hostile_text import ALL, harmful
 
 pytestmark = pytest.mark.long
@@ -162,3 +165,38 @@ def test_options_after_the_program_are_those_of_the_program(call: Call, tmp_path
     for words in (("sh", "x.sh", "--lr", "3"), ("--", "sh", "x.sh", "--lr", "3")):
         code, output = call("run", "--dry-run", "--runs", str(tmp_path), *words)
         assert (code, output.splitlines()[0]) == (0, "$ sh x.sh --lr 3")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--install-completion",), "did you mean 'completion ...'?"),
+        (("runs", "--runs", "a-file"), "a-file is a file, not a directory of runs"),
+        (("run", "--runs", "a-file", "--", "true"), "a-file is a file"),
+        (("runs", "--runs", "here/one"), "is a run; name the directory that holds it: here"),
+        (("runs", "--runs", "~/one"), "is a run; name the directory that holds it"),
+        (("runs", "--runs", "here", "--filter", "nokey:x"), "has a config key 'nokey'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_was_meant_is_named(
+    words: tuple[str, ...], told: str, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("a-file").touch()
+    SampleRun.create(Path("here"), "one").say("finished")
+    monkeypatch.setenv("HOME", str(Path("here").resolve()))
+    assert told in refused(*words)
+
+
+def test_characters_that_the_locale_lacks_are_refused_not_dropped(
+    refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.getfilesystemencoding", lambda: "ascii")
+    SampleRun.create(Path("runs"), "one").say("finished")
+    assert "Set LC_ALL=C.UTF-8" in refused("note", "one", "s\udcc3\udcbc")
+
+
+def test_a_dumb_terminal_gets_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    with pytest.raises(UsageError, match="TERM=dumb"):
+        GrubricsApp(tmp_path, "").run_to_end()

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from textual.widgets import Input
 
+from engine.launch import launcher
+from engine.launch.plan_launch import Order
 from engine.preflight import checklist
 from engine.preflight.check import Check, ok, warn
 from engine.preflight.checklist import ITEMS
@@ -305,6 +307,20 @@ async def test_name_seeds_and_start_are_chosen_on_the_launch_screen(
         await driver.press("w", "j", "j", "enter")
         await driver.shows("after run busy, then in the queue")
     assert [path.name for path in runs.iterdir()] == ["busy"]
+
+
+async def test_enter_while_the_plan_is_made_again_starts_it_once_it_is_made(
+    project: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launcher, "start_supervisor", lambda run, variables=None: None)
+    async with running(runs, config="small") as driver:
+        await driver.message(ChecklistScreen.Loaded)
+        launch = LaunchScreen("small", [], runs)
+        await driver.app.push_screen(launch)
+        await driver.shows("small-", "as in the config")
+        launch._change(Order(name="trial"))
+        launch.action_start()
+        await driver.until(lambda: (runs / "trial").is_dir(), "the run")
 
 
 async def test_seeds_that_are_no_numbers_are_refused_in_the_dialog(
