@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -33,6 +34,7 @@ PACKAGES = (
     "accelerate",
     "datasets",
     "peft",
+    "trl",
     "vllm",
     "flash-attn",
     "numpy",
@@ -87,6 +89,27 @@ def package_versions() -> dict[str, str]:
     """Versions of the packages that decide how a run behaves; missing ones are left out."""
     versions = ((name, package_version(name)) for name in PACKAGES)
     return {name: version for name, version in versions if version is not None}
+
+
+def program_snapshot(program: str) -> dict[str, Any] | None:
+    """Python and packages of the environment that a program belongs to, without executing it: a
+    Python, or a script of one. None for other programs."""
+    found = shutil.which(program)
+    if found is None:
+        return None
+    path = Path(found)
+    with path.open("rb") as file:
+        is_script = re.match(rb"#!.*python", file.read(200)) is not None
+    if not is_script and not re.fullmatch(r"python[\d.]*", path.name):
+        return None
+    folders = sorted(path.absolute().parent.parent.glob("lib/python3*/*-packages"))
+    versions: dict[str, str] = {}
+    for name in PACKAGES:
+        found_in = metadata.distributions(name=name, path=list(map(str, folders)))
+        if (distribution := next(iter(found_in), None)) is not None:
+            versions[name] = distribution.version
+    python = folders[0].parent.name.removeprefix("python") if folders else None
+    return {"python": python, "packages": versions} if python else None
 
 
 def package_version(name: str) -> str | None:

@@ -114,7 +114,7 @@ class ApiJudge:
         """
 
         def read(reply: Any) -> tuple[float, ...]:
-            return read_scores(_content(reply), len(answers))
+            return _scores(reply, len(answers))
 
         asked = await self._ask(judge_messages(question, answers, rubric), read)
         return JudgeResult(
@@ -291,6 +291,15 @@ def _content(reply: Any) -> str:
     return str(content)
 
 
+def _scores(reply: Any, count: int) -> tuple[float, ...]:
+    try:
+        return read_scores(_content(reply), count)
+    except ReplyError as error:
+        if reply.choices[0].finish_reason != "stop":
+            raise
+        raise ReplyError(f"{error}; the model ended its reply itself") from error
+
+
 def _text(reply: Any) -> tuple[str, bool]:
     """The content, and whether the model ended it itself."""
     return _content(reply), reply.choices[0].finish_reason != "length"
@@ -323,9 +332,17 @@ def _classified(error: openai.OpenAIError, model: str) -> _Failure:
         message = f"{message} ({code})"
     if (target := _redirects_to(error)) is not None:
         message = f"{message}: the address redirects to {target}"
+    if isinstance(error, openai.NotFoundError) and not _names_model(error, model):
+        return _Failure(ScoringError("other", f"the address has no such path: {message}"))
     if isinstance(error, openai.NotFoundError):
         message = f"model '{model}' was not found: {message}"
     return _Failure(ScoringError(_kind(error), message), _retry_after(error))
+
+
+def _names_model(error: openai.NotFoundError, model: str) -> bool:
+    """Whether a 404 is about the model: a server without the path of the request names none."""
+    text = error.response.text.lower()
+    return model.lower() in text or "model" in text or "deployment" in text
 
 
 def _redirects_to(error: openai.OpenAIError) -> str | None:

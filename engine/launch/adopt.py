@@ -209,7 +209,7 @@ def _manifest(adoption: Adoption) -> Mapping[str, Any]:
         "format": adoption.log_format,
         "created": now,
         "changes": [],
-        **command_surroundings(adoption.cwd),
+        **command_surroundings(adoption.cwd, adoption.argv[0]),
         "total_steps": None,
         "gpus": len(adoption.gpus),
         "queue": None,

@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from engine.base.errors import UsageError
-from engine.base.masking import mask_words
+from engine.base.masking import is_secret_name, mask_text, mask_words
 from engine.base.secret_shapes import MASK
 from engine.base.shell import format_command
 from engine.formats.detect import find_format
 from engine.formats.pattern import PatternFormat, is_pattern
+from engine.host.environment import program_snapshot
 from engine.host.gpus import ALL, Shortage, choose, read_devices, visible
 from engine.host.programs import own_module
 from engine.host.surroundings import surroundings
@@ -31,6 +34,11 @@ from engine.supervise.queue import Start, Ticket
 from engine.supervise.slurm_jobs import parse_options
 
 _SCRIPT = re.compile(r"[\w./~-]+\.(?:py|sh)")
+_DEVICES = "CUDA_VISIBLE_DEVICES"
+_OF_THE_SHELL = re.compile(
+    r"_|SHLVL|SHELL|(?:OLD)?PWD|PATH|PS[0-4]|VIRTUAL_ENV\w*|CONDA_\w*|COLUMNS|LINES|TERM\w*|LS_COLORS"
+    r"|TMUX\w*|SSH_\w*|DISPLAY|PYTEST_\w*|GRUBRICS_\w*|CUDA_(?:VISIBLE_DEVICES|DEVICE_ORDER)"
+)
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -84,8 +92,11 @@ def plan_command(
     log_format: str | None = None,
     slurm: Sequence[str] = (),
     settings: Mapping[str, Mapping[str, Any]] | None = None,
+    given: Mapping[str, str] | None = None,
 ) -> CommandPlan:
     """Plan a run of ``argv`` in the folder ``cwd``, with ``gpus`` GPUs (default: all visible ones).
+
+    ``given``: variables of an earlier run, where this process was given no others.
 
     Nothing is written. UsageError for a missing program or folder, an invalid or taken name, an
     invalid ``after``, format or pattern of ``metrics``, fewer GPUs than asked for, or options of
@@ -107,7 +118,7 @@ def plan_command(
         cwd=folder,
         ticket=ticket_for(runs, after=after, turn=queue, count_gpus=lambda: count),
         gpus=count,
-        variables={} if options else variables,
+        variables={} if options else {**(given or {}), **_given_variables(), **variables},
         metrics=metrics,
         slurm=options,
         log_format=log_format,
@@ -154,7 +165,8 @@ def plan_command_again(
             f"the command of run '{run.id}' holds a secret, which no file keeps. Give the whole "
             f"command: grubrics-tui run -- {format_command(argv)}"
         )
-    chose_gpus = bool(manifest.get("variables") or manifest.get("queue"))
+    variables: dict[str, str] = manifest.get("variables") or {}
+    chose_gpus = _DEVICES in variables or bool(manifest.get("queue"))
     settings: dict[str, dict[str, Any]] = manifest.get("config") or {}
     return plan_command(
         [*argv, *added],
@@ -168,6 +180,7 @@ def plan_command_again(
         log_format=manifest.get("format"),
         slurm=slurm,
         settings=settings,
+        given={name: value for name, value in variables.items() if name != _DEVICES},
     )
 
 
@@ -197,7 +210,7 @@ def _manifest(plan: CommandPlan) -> dict[str, Any]:
         "format": plan.log_format,
         "created": now,
         "changes": [],
-        **command_surroundings(plan.cwd),
+        **command_surroundings(plan.cwd, plan.argv[0]),
         "total_steps": plan.total_steps,
         "gpus": plan.gpus,
         "queue": plan.ticket.to_json() if plan.ticket else None,
@@ -208,10 +221,31 @@ def _manifest(plan: CommandPlan) -> dict[str, Any]:
     }
 
 
-def command_surroundings(cwd: Path) -> Mapping[str, Any]:
-    """Git state and machine. The packages of this interpreter say nothing about the program's."""
+def command_surroundings(cwd: Path, program: str) -> Mapping[str, Any]:
+    """Git state, machine, and the packages of the program's environment: those of this interpreter
+    say nothing about them."""
     parts = surroundings(cwd, None, [])
-    return {name: parts[name] for name in ("git", "hardware")}
+    found = program_snapshot(str(cwd / program) if os.sep in program else program)
+    environment = {"environment": found} if found else {}
+    return {**environment, **{name: parts[name] for name in ("git", "hardware")}}
+
+
+def _given_variables() -> dict[str, str]:
+    """Variables that this process was given, as by ``NAME=value`` before the command: its shell
+    started without them. Secrets are left out, and what describes the terminal and the folder."""
+    try:
+        before = psutil.Process(os.getppid()).environ()
+        given = psutil.Process().environ()  # Without what this program has set since.
+    except psutil.Error:
+        return {}
+    return {
+        name: value
+        for name, value in given.items()
+        if before.get(name) != value
+        and not _OF_THE_SHELL.fullmatch(name)
+        and not is_secret_name(name)
+        and mask_text(value) == value
+    }
 
 
 def _require_program(program: str, cwd: Path) -> None:
@@ -241,14 +275,14 @@ def _choose_gpus(wanted: int | None, runs: Path, queue: bool) -> tuple[int, Mapp
     A queued run gets its GPUs when it starts. UsageError if there are too few, or, for a run that
     starts now, too few free ones.
     """
-    devices, allowed = read_devices(open_gpus()), os.environ.get("CUDA_VISIBLE_DEVICES")
+    devices, allowed = read_devices(open_gpus()), os.environ.get(_DEVICES)
     present = len(visible(ALL if allowed is None else allowed, devices))
     if wanted is None:
         return present, {}
     if wanted > present:
         raise UsageError(f"--gpus {wanted}: {present} GPUs can be seen here")
     if wanted == 0:
-        return 0, {"CUDA_VISIBLE_DEVICES": ""}
+        return 0, {_DEVICES: ""}
     if queue:
         return wanted, {}
     states = ActiveRuns(runs).read()

@@ -37,6 +37,7 @@ def check_machine(subject: Subject) -> Check:
         if name not in subject.ahead
         and state.state != "queued"
         and state.host in (None, this_host())
+        and not RunDir(subject.runs / name).follows_files
     }
     elsewhere = _runs_of_other_directories(subject)
     if not neighbors and not elsewhere:
@@ -69,7 +70,7 @@ def _runs_of_other_directories(subject: Subject) -> dict[RunDir, RunState]:
     return {
         run: state
         for run, state in states.items()
-        if not state.has_ended and state.state != "queued"
+        if not state.has_ended and state.state != "queued" and not run.follows_files
     }
 
 

@@ -21,6 +21,7 @@ _SEVERITIES = f"{', '.join(ALARMS[:-1])} and {ALARMS[-1]}"
 
 CONFIG_VERSION = 1
 """The only version of configs so far. A change that gives a key another meaning needs the next."""
+_NEWER = "; a newer config needs a newer program"
 
 
 def _require_sha256(text: str) -> str:
@@ -147,8 +148,8 @@ class ProjectSection(Section):
             return version
         raise PydanticCustomError(
             "version",
-            "this program reads configs of version {known}; a newer config needs a newer program",
-            {"known": CONFIG_VERSION},
+            "this program reads configs of version {known}{newer}",
+            {"known": CONFIG_VERSION, "newer": _NEWER if version > CONFIG_VERSION else ""},
         )
 
     @field_validator("curriculum")

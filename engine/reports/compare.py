@@ -28,6 +28,7 @@ from engine.reports.groups import Group, Grouping, find_groups
 from engine.reports.measures import Cell, Measure, measure_run, measures
 from engine.reports.run_record import RunRecord, common_step
 from engine.reports.same_rewards import different_kinds, reward_differences, shared_metrics
+from engine.runs.manifest import command_of
 
 MOST_GROUPS = 8
 """As many as there are colors."""
@@ -178,7 +179,11 @@ class Comparer:
             facts.kinds,
             shared_metrics(record.columns.names for record in self._records),
             tuple(record.health for record in self._records),
-            tuple(record.id for record in self._records if not record.manifest.get("config")),
+            tuple(
+                record.id
+                for record in self._records
+                if not record.manifest.get("config") and not command_of(record.manifest)
+            ),
         )
 
     def _read_facts(self) -> _Facts:

@@ -11,10 +11,12 @@ from itertools import pairwise
 from typing import Any
 
 from engine.base import jsonl
+from engine.base.shell import format_command
 from engine.base.values import format_config_value
 from engine.host.surroundings import PARTS, flat
 from engine.own_reward.code_fingerprints import code_values, data_values, tool_values
 from engine.recipe.keys import flatten, verl_defaults
+from engine.runs.manifest import command_of
 
 Manifest = Mapping[str, Any]
 
@@ -155,8 +157,12 @@ def short_text(value: Any) -> str:
 def _config(manifest: Manifest) -> Mapping[str, Mapping[str, Any]]:
     """``{"value": ..., "origin": ...}`` by key; what is not of that form is left out."""
     config = manifest.get("config")
-    entries = config.items() if isinstance(config, dict) else ()
-    return {key: entry for key, entry in entries if isinstance(entry, dict) and "value" in entry}
+    entries = dict(config) if isinstance(config, dict) else {}
+    if words := command_of(manifest):
+        entries["command"] = {"value": format_command(words), "origin": "cli"}
+    return {
+        key: entry for key, entry in entries.items() if isinstance(entry, dict) and "value" in entry
+    }
 
 
 def _is_chosen(entry: Mapping[str, Any]) -> bool:

@@ -13,8 +13,9 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.masking import mask_text
+from engine.base.shell import format_command
 from engine.base.sparkline import sparkline
-from engine.base.times import seconds
+from engine.base.times import clock, seconds
 from engine.base.values import format_config_value
 from engine.checkpoints.find import check_checkpoint
 from engine.doctor.health import Health, health_of
@@ -24,7 +25,7 @@ from engine.recipe.config_files import packaged_configs
 from engine.reports.groups import seed_of
 from engine.reports.numbered_log import format_field, one_line
 from engine.runs.kinds import find_kind
-from engine.runs.manifest import changed_values, parent_phrase, values_of
+from engine.runs.manifest import changed_values, command_of, parent_phrase, values_of
 from engine.runs.notes import read_notes
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, describe, observed_state, with_first_start
@@ -57,13 +58,44 @@ def drafted(run: RunDir, health: Health | None) -> LogEntry:
         date=time.strftime("%Y-%m-%d", time.localtime(start)) if start else "",
         config=_in_project(_config(manifest), project),
         duration=_duration(state),
+        until="" if state.has_ended else f"{describe(state)}, at {clock(time.time())}",
         result=_listed(
-            _result(state, history(read_steps(run.train_log)), health, values_of(manifest))
+            [
+                *_result(state, history(read_steps(run.train_log)), health, values_of(manifest)),
+                _attempts(run),
+                *_evaluations(run.id, Path(project, "evaluations")),
+            ]
         ),
         observations="\n".join(filter(None, (notes.text, tags))),
         directory=_in_project(str(run.path), project),
-        checkpoint=_in_project(jsonl.line(check_checkpoint(run).message) or "", project),
+        checkpoint=_in_project(_checkpoint(run), project),
     )
+
+
+def _checkpoint(run: RunDir) -> str:
+    """Empty for a command, which says nothing of its checkpoints."""
+    return "" if run.is_command else jsonl.line(check_checkpoint(run).message) or ""
+
+
+def _command(manifest: Mapping[str, Any]) -> str:
+    words = command_of(manifest)
+    return f"command: `{format_command(words)}`" if words else ""
+
+
+def _attempts(run: RunDir) -> str:
+    count = len(list(run.attempts()))
+    return f"{count} attempts: it ended early, and was resumed" if count > 1 else ""
+
+
+def _evaluations(run_id: str, folder: Path) -> Iterator[str]:
+    """A line for every metric of an evaluation that measured a checkpoint of the run."""
+    if not folder.is_dir():
+        return
+    from engine.reports.run_report.evaluations import read_evaluations  # Statistics take a second.
+
+    for name, tables in read_evaluations(folder, [run_id]):
+        for target, metric, mean, interval, count, *_ in tables[0].rows if tables else ():
+            yield f"evaluation {name}: {target} {metric} {mean} ({interval}, n {count})"
 
 
 def _in_project(text: str, project: str) -> str:
@@ -84,6 +116,7 @@ def _config(manifest: Mapping[str, Any]) -> str:
     return _listed(
         [
             parent_phrase(manifest),
+            _command(manifest),
             f"{path.stem} (packaged)" if is_packaged else str(path) if path.name else "",
             *changes,
             *_origin(manifest),
@@ -226,6 +259,8 @@ def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
+UNTIL = "Until"
+"""The label of an entry of an active run: the one of its end is still to come."""
 NO_ID = "EXP-?"
 """The ID of an entry that is not in the log yet."""
 
@@ -244,6 +279,7 @@ class LogEntry:
     question: str = ""
     config: str = ""
     duration: str = ""
+    until: str = ""
     result: str = ""
     observations: str = ""
     decision: str = ""
@@ -260,6 +296,7 @@ def render(entry: LogEntry) -> str:
         ("Research question", entry.question),
         ("Config", entry.config),
         ("Duration", entry.duration),
+        (UNTIL, entry.until),
         ("Result", entry.result),
         ("Checkpoint", entry.checkpoint),
         ("Observations", entry.observations),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.base.errors import UsageError
-from engine.reports.entry import LogEntry, draft_entry, render
+from engine.reports.entry import UNTIL, LogEntry, draft_entry, render
 from engine.reports.numbered_log import NumberedLog
 
 __all__ = ["LogEntry", "append_entry", "draft_entry", "experiment_log", "next_id", "render"]
@@ -25,12 +25,14 @@ def append_entry(path: Path, entry: LogEntry, *, force: bool = False) -> str:
     """Append ``entry`` to the log and return its ID, creating the file if it is missing.
 
     An ID that is empty or taken by now is replaced with the next free one. Raises UsageError if
-    the run already has an entry (unless ``force``) or the file cannot be read or written.
+    the run already has an entry from after its end (unless ``force``) or the file cannot be read
+    or written.
     """
     log = experiment_log(path)
 
     def check(text: str) -> None:
-        earlier = log.find(text, f"- **Run:** `{entry.run}`") if entry.run else None
+        line = f"- **Run:** `{entry.run}`"
+        earlier = log.find(text, line, unless=f"- **{UNTIL}:**") if entry.run else None
         if earlier is not None and not force:
             raise UsageError(f"{path}: run '{entry.run}' already has an entry, {earlier}")
 

@@ -28,17 +28,21 @@ class NumberedLog:
 
     def next_id(self, text: str) -> str:
         """The ID after the highest one used in ``text``."""
-        used = [int(number) for number in self._headings.findall(text)]
-        return f"{self.prefix}-{max(used, default=0) + 1:03d}"
+        return f"{self.prefix}-{max(self._used(text), default=0) + 1:03d}"
 
-    def find(self, text: str, line: str) -> str | None:
-        """The ID of the entry with a line that begins with ``line``."""
-        current = None
-        for entry_line in text.splitlines():
-            if (heading := self._headings.match(entry_line)) is not None:
-                current = f"{self.prefix}-{heading[1]}"
-            elif entry_line.startswith(line):
-                return current
+    def _used(self, text: str) -> set[int]:
+        return {int(heading["number"]) for heading in self._headings.finditer(text)}
+
+    def find(self, text: str, line: str, unless: str | None = None) -> str | None:
+        """The ID of the entry with a line that begins with ``line``, and none that begins with
+        ``unless``."""
+        headings = [*self._headings.finditer(text)]
+        ends = [heading.start() for heading in headings[1:]] + [len(text)]
+        for heading, end in zip(headings, ends, strict=False):
+            lines = text[heading.start() : end].splitlines()
+            is_open = unless is not None and any(each.startswith(unless) for each in lines)
+            if any(each.startswith(line) for each in lines) and not is_open:
+                return f"{self.prefix}-{heading['number']}"
         return None
 
     def append(
@@ -61,7 +65,9 @@ class NumberedLog:
             with locks.held(path.parent):
                 text = path.read_text(encoding="utf-8") if path.exists() else self.heading
                 check(text)
-                is_taken = re.search(rf"^#+ \[{re.escape(wanted)}\]", text, re.MULTILINE)
+                used = self._used(text)
+                last = wanted.rpartition("-")[2]
+                is_taken = f"[{wanted}]" in text or (last.isdecimal() and int(last) in used)
                 number = wanted if wanted and not is_taken else self.next_id(text)
                 files.write_atomic(path, f"{text.rstrip()}\n\n{render(number)}")
                 return number
@@ -72,7 +78,13 @@ class NumberedLog:
 
     @property
     def _headings(self) -> re.Pattern[str]:
-        return re.compile(rf"^#{{1,6}} \[{self.prefix}-(\d+)\]", re.MULTILINE)
+        """Headings in any form: ``### [EXP-007]``, ``## EXP-007: title``, ``**EXP-007**``, or the
+        first cell of a table."""
+        return re.compile(
+            rf"^(?:[ \t]*(?:#{{1,6}}|\*\*|__|\||[-*+][ \t]+(?:\*\*|__))\W{{0,4}}"
+            rf"|(?=.*\n[=-]{{3,}}[ \t]*$)){self.prefix}[-_ ]?(?P<number>\d{{1,9}})\b",
+            re.MULTILINE | re.IGNORECASE,
+        )
 
 
 def format_field(label: str, text: str) -> str:

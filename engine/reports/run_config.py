@@ -107,7 +107,7 @@ def _of_command(manifest: Mapping[str, Any]) -> RunConfig:
     facts = {
         "command": format_command(argv),
         "folder": manifest.get("cwd", ""),
-        "environment": " ".join(manifest.get("variables", ())),
+        "environment": " ".join(manifests.given_variables(manifest)),
         "metrics": manifest.get("metrics") or "known formats in what the program prints",
         "logs": " ".join((manifest.get("adopted") or {}).get("logs", ())),
     }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine.base import jsonl
-from engine.runs.kinds import KINDS
+from engine.runs.kinds import COMMAND, KINDS
 
 _DEEPEST = 32
 """No written field is nested deeper; readers use recursion."""
@@ -96,6 +96,20 @@ def parent_phrase(manifest: Mapping[str, Any]) -> str:
 def values_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The effective values of a run, by dotted key."""
     return {key: entry.get("value") for key, entry in (manifest.get("config") or {}).items()}
+
+
+def given_variables(manifest: Mapping[str, Any]) -> list[str]:
+    """``NAME=value`` of what a command was given besides the environment of its shell."""
+    return [f"{name}={value}" for name, value in (manifest.get("variables") or {}).items()]
+
+
+def command_of(manifest: Mapping[str, Any]) -> list[str]:
+    """The command line of a run without a config, with the variables before it; empty for others
+    and for adopted ones."""
+    argv = manifest.get("argv")
+    if manifest.get("kind") != COMMAND or not isinstance(argv, list) or "adopted" in manifest:
+        return []
+    return [*given_variables(manifest), *argv]
 
 
 def _fields(raw: Mapping[str, Any], readers: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:

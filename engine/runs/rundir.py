@@ -112,6 +112,12 @@ class RunDir:
         """Whether it executes a command, and has no config."""
         return self.read_manifest("kind").get("kind") == COMMAND
 
+    @property
+    def follows_files(self) -> bool:
+        """Whether it only follows files of a program: it takes nothing of the machine."""
+        adopted = self.read_manifest("adopted").get("adopted")
+        return adopted is not None and not adopted.get("process")
+
     def require_config(self) -> None:
         """Raise UsageError for a run that executes a command; it says how to run that again."""
         if self.is_command:

@@ -145,7 +145,11 @@ class QueuePlace:
         if ahead := self._log.ahead(self._id, self._queued(active)):
             count = f"{len(ahead)} run{'s' if len(ahead) != 1 else ''} ahead"
             return Wait(f"its turn: {count} ({_join_names(ahead)})")
-        busy = {name: state for name, state in active.items() if state.state != "queued"}
+        busy = {
+            name: state
+            for name, state in active.items()
+            if state.state != "queued" and not RunDir(self._root / name).follows_files
+        }
         return self._check_resources(busy)
 
     def _queued(self, states: Mapping[str, RunState]) -> list[str]:

@@ -62,6 +62,8 @@ def entry(
         "appended_to": str(file) if append else None,
     }
     text = f"appended {entry.id} to {file}" if append else render(entry)
+    if append and entry.until:
+        text += f". Run {chosen.id} is still active: append its final entry when it has ended"
     answer(value, text, as_json)
 
 

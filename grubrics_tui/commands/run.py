@@ -40,7 +40,8 @@ def run(
         typer.Option(
             "--from",
             metavar="RUN",
-            help="Run the command of this run again, as it was run",
+            help="Run the command of this run again, with the variables before it; secrets and all "
+            "else of the environment are today's",
             autocompletion=complete_run,
         ),
     ] = None,

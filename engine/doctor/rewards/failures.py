@@ -235,6 +235,18 @@ FAILURES = {
             ),
         ),
         (
+            "form",
+            "judge_parse_failure.form",
+            "The judge does not answer in the requested form",
+            "The judge's model ended its replies itself, and they contain no scores that can be "
+            "parsed.",
+            lambda context: (
+                Remedy("Use a judge model that keeps to the requested format"),
+                _TEST,
+                *fixes.without_judge(context),
+            ),
+        ),
+        (
             "scale",
             "judge_parse_failure.scale",
             "Judge uses another scale for scores",
@@ -249,9 +261,9 @@ FAILURES = {
         (
             "page",
             "config_error.judge_address",
-            "The judge's address returns a web page",
-            "The judge's address is that of a web site, a login page or a proxy instead of an API: "
-            "it answers with HTML.",
+            "The judge's address is not that of an API",
+            "The judge's address is that of a web site, a login page or a proxy, or it lacks a "
+            "part of its path: it answers with HTML, or knows no such path (404).",
             lambda context: (
                 Remedy(
                     "Set judge.base_url to the API; for OpenAI's protocol it usually ends in /v1"

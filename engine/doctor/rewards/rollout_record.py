@@ -18,7 +18,8 @@ _FILTER = re.compile(r"content_filter|ResponsibleAIPolicy|content management pol
 _BALANCE = re.compile(r"^Error code: 402\b|insufficient.balance", re.IGNORECASE)
 _CONTEXT = re.compile(r"context_length_exceeded|maximum context length", re.IGNORECASE)
 _SCALE = re.compile(r"scores on another scale")
-_PAGE = re.compile(r"answers with a web page, (?:not an|no) API")
+_PAGE = re.compile(r"answers with a web page, (?:not an|no) API|the address has no such path")
+_FORM = re.compile(r"; the model ended its reply itself$")
 _REQUEST = re.compile(r"^Error code: [34]\d\d\b")
 _SPECIFIC: tuple[tuple[re.Pattern[str], str, tuple[str, ...]], ...] = (
     (_FILTER, "content_filter", ()),
@@ -28,6 +29,7 @@ _SPECIFIC: tuple[tuple[re.Pattern[str], str, tuple[str, ...]], ...] = (
     (_PAGE, "page", ("parse", "other")),
     (_REQUEST, "request", ("other",)),
     (_SCALE, "scale", ("parse",)),
+    (_FORM, "form", ("parse",)),
     (_NOT_FINITE, "nan", ("other",)),
 )
 """Messages that show a more specific kind, and the kinds they may refine (none: all)."""

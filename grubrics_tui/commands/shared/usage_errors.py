@@ -33,10 +33,21 @@ _KEYS = {
     "tasks": "data.train_files (SFT: data.train_file)",
     "total_steps": "trainer.total_training_steps (SFT: training.max_steps)",
     "truncate_prompts": "data.truncation",
+    "val_max_samples": "data.val_max_samples",
+    "val_samples": "data.val_max_samples",
     "val_interval": "trainer.test_freq (SFT: training.eval_steps)",
     "val_tasks": "data.val_files (SFT: data.val_file)",
 }
 """Options of other trainers whose values are keys of a config here."""
+_INSTEAD = {
+    "cache_dataset": "data files are read once, when the training starts",
+    "config_file": "the config is an argument: grubrics-tui launch CONFIG",
+    "ddp_backend": "NCCL connects GPUs, and Gloo the processes of a CPU",
+    "resume": "to resume a run: grubrics-tui resume RUN",
+    "resume_from": "to resume a run: grubrics-tui resume RUN",
+    "resume_from_checkpoint": "to resume a run: grubrics-tui resume RUN",
+}
+"""Options of other trainers that are something else here."""
 
 
 def parse_checked(
@@ -118,11 +129,14 @@ def _unknown_option(
     opposites = {f"--no-{option.removeprefix('--')}" for option in options}
     shown = [option for option in options if option not in opposites]
     begun = [option for option in shown if option.startswith(f"--{name.lstrip('-')}")]
+    plain = name.lstrip("-").replace("-", "_")
+    if keys and (instead := _INSTEAD.get(plain)) is not None:
+        return UsageError(f"{command}option '{name}' does not exist; {instead}")
     if len(begun) == 1:
         return UsageError(
             f"{command}option '{shorten(name)}' does not exist; did you mean '{begun[0]}'?"
         )
-    if (key := keys.get(name.lstrip("-").replace("-", "_"))) is not None:
+    if (key := keys.get(plain)) is not None:
         advice = f"give the key of the config as KEY=VALUE: {key}"
         return UsageError(f"{command}option '{name}' does not exist; {advice}")
     if not command and (meant := next((word for word in commands() if word in name), None)):

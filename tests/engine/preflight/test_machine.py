@@ -120,6 +120,12 @@ def test_the_run_that_launches_this_one_only_waits_for_it(project: Project) -> N
     assert answer(project, GRUBRICS_RUN_ID="pipeline").status == "ok"
 
 
+def test_a_run_that_only_follows_files_shares_nothing(project: Project) -> None:
+    run = active(project)
+    jsonl.write_json(run.manifest, {"v": 1, "kind": "command", "adopted": {"path": "/a.log"}})
+    assert answer(project).status == "ok"
+
+
 @pytest.mark.parametrize("state", ["queued", "finished"])
 def test_queued_and_ended_runs_use_nothing(project: Project, state: StateName) -> None:
     active(project, state=state)

@@ -56,6 +56,33 @@ def test_the_next_id_follows_the_highest_whatever_the_order() -> None:
     assert next_id("text that mentions [EXP-500]") == "EXP-001"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("## EXP-002 — a longer cut", "### [EXP-002] x", "# EXP-2: x", "#### [EXP-002](x.md)"),
+        *(
+            "**EXP-002** x",
+            "- **EXP-002:** x",
+            "| EXP-002 | x |",
+            "## `exp-002` x",
+            "EXP-002 x\n---",
+        ),
+    ],
+)
+def test_numbers_in_headings_of_any_form_are_taken(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "log.md"
+    path.write_text(f"# Log\n\n{line}\n\ntext\n")
+    assert append_entry(path, ENTRY) == "EXP-003"
+
+
+def test_the_entry_of_an_active_run_leaves_room_for_the_one_of_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "log.md"
+    append_entry(path, replace(ENTRY, until="running at step 3"))
+    assert append_entry(path, ENTRY) == "EXP-002"
+    with pytest.raises(UsageError, match="already has an entry, EXP-002"):
+        append_entry(path, ENTRY)
+
+
 def test_a_missing_log_is_created_with_a_heading(tmp_path: Path) -> None:
     path = tmp_path / "docs" / "experiment-log.md"
     assert append_entry(path, ENTRY) == "EXP-001"

@@ -65,7 +65,7 @@ def test_a_run_of_a_command_has_its_command_folder_and_metrics(tmp_path: Path) -
     assert {value.key: value.text for value in config.values} == {
         "command": r"sh -c $'if a\nthen\n \040b'",
         "folder": "/tmp",
-        "environment": "CUDA_VISIBLE_DEVICES",
+        "environment": "CUDA_VISIBLE_DEVICES=0",
         "metrics": "out/*.jsonl",
     }
 
