@@ -9,7 +9,13 @@ from typing import Any
 from engine.base import jsonl
 from engine.checkpoints.disposal import bytes_of, own_checkpoints
 from engine.checkpoints.model_folder import missing_parts
-from engine.checkpoints.ownership import Stamp, moved_aside, read_stamp, taken
+from engine.checkpoints.ownership import (
+    Stamp,
+    checkpoint_folder,
+    moved_aside,
+    read_stamp,
+    taken,
+)
 from engine.checkpoints.step_folders import (
     TRACKER,
     WantedFiles,
@@ -45,12 +51,16 @@ class CheckpointReport:
 
 @dataclass(frozen=True)
 class SavedCheckpoint:
-    """A step folder of a run, or its final model, whose ``step`` is None."""
+    """A step folder of a run, or its final model, whose ``step`` is None.
+
+    ``rotated``: the trainer itself deleted its parameters, to keep only the newest ones.
+    """
 
     path: Path
     step: int | None
     bytes: int
     complete: bool
+    rotated: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -58,22 +68,42 @@ class SavedCheckpoint:
             "step": self.step,
             "bytes": self.bytes,
             "complete": self.complete,
+            "rotated": self.rotated,
         }
 
 
 def list_checkpoints(run: RunDir) -> list[SavedCheckpoint]:
-    """What the run itself saved and is still there, by step, the final model last."""
-    own = own_checkpoints(run, ())
-    if own.folder is None:
-        return []
-    steps = complete_steps(own.folder, wanted=WantedFiles.by_config(values_of(run.read_manifest())))
+    """What the run itself saved and is still there, by step, the final model last; also where a
+    later run moved it."""
+    own, complete = own_checkpoints(run, ()), complete_checkpoints(run)
+    moved = written_steps(own.moved).values() if own.moved is not None else ()
+    limit = values_of(run.read_manifest()).get("trainer.max_actor_ckpt_to_keep")
     saved = []
-    for path in own.entries:
+    for path in (*own.entries, *moved):
         step = step_of(path)
         if step is not None or path.name == "final":
-            complete = step in steps if step is not None else not missing_parts(path)
-            saved.append(SavedCheckpoint(path, step, bytes_of(path), complete))
+            is_whole = complete.get(step) == path if step is not None else not missing_parts(path)
+            # verl deletes the folder of the actor, and leaves the rest.
+            is_old = step is not None and step < max(complete, default=0)
+            rotated = bool(limit) and is_old and not (path / "actor").exists()
+            saved.append(SavedCheckpoint(path, step, bytes_of(path), is_whole, rotated))
     return sorted(saved, key=lambda checkpoint: (checkpoint.step is None, checkpoint.step or 0))
+
+
+def complete_checkpoints(run: RunDir) -> dict[int, Path]:
+    """The run's own complete steps, in order; also those that a later run moved or began with."""
+    manifest = run.read_manifest()
+    folder, mine = checkpoint_folder(manifest), Stamp.of(run, manifest)
+    if folder is None:
+        return {}
+    owner, wanted = read_stamp(folder), WantedFiles.by_config(values_of(manifest))
+    since = (manifest.get("created") or 0.0) if owner is None else 0.0
+    steps = complete_steps(folder, since, wanted)
+    if owner is None or owner.same_run(mine):
+        return steps
+    aside = moved_aside(folder, mine)
+    moved = complete_steps(aside, wanted=wanted) if aside is not None else {}
+    return {step: path for step, path in steps.items() if step <= owner.inherited} | moved
 
 
 def check_checkpoint(run: RunDir) -> CheckpointReport:

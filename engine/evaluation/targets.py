@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from engine.base.errors import UsageError, nearest
-from engine.checkpoints.find import check_checkpoint
+from engine.checkpoints.find import check_checkpoint, complete_checkpoints
 from engine.checkpoints.model_folder import missing_parts, model_files
 from engine.checkpoints.ownership import checkpoint_folder, read_stamp
-from engine.checkpoints.step_folders import WantedFiles, complete_steps, step_problem, written_steps
+from engine.checkpoints.step_folders import WantedFiles, step_problem, written_steps
 from engine.evaluation.items import digest
 from engine.host.environment import model_fingerprint
 from engine.judge.providers import asks_server
@@ -82,19 +82,21 @@ def find_target(text: str, root: Path, names: Sequence[str] = ()) -> Target:
 
 def run_target(run: RunDir, step: int | None) -> Target:
     """A checkpoint of a run: of ``step``, or the last complete one."""
+    steps = complete_checkpoints(run)
     if step is None:
         report = check_checkpoint(run)
-        if report.path is None or not report.complete:
+        if report.complete and report.path is not None:
+            name = run.id if report.step is None else f"{run.id}:{report.step}"
+            return folder_target(report.path, name)
+        if not steps:
             raise UsageError(f"run '{run.id}': {report.message}")
-        name = run.id if report.step is None else f"{run.id}:{report.step}"
-        return folder_target(report.path, name)
-    manifest = run.read_manifest()
-    folder, wanted = checkpoint_folder(manifest), WantedFiles.by_config(values_of(manifest))
-    steps = complete_steps(folder, wanted=wanted) if folder else {}
+        step = max(steps)
     if step in steps:
         return folder_target(steps[step], f"{run.id}:{step}")
+    manifest = run.read_manifest()
+    folder, wanted = checkpoint_folder(manifest), WantedFiles.by_config(values_of(manifest))
     if folder is not None and (path := written_steps(folder).get(step)) is not None:
-        problem = step_problem(path, wanted) or "it is still being written"
+        problem = step_problem(path, wanted) or "it is of another run, or is still being written"
         raise UsageError(f"{path}: incomplete, {problem}")
     known = f"complete checkpoints: {', '.join(map(str, steps))}" if steps else "it has none"
     raise UsageError(f"run '{run.id}' has no checkpoint of step {step}; {known}")

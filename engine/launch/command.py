@@ -149,7 +149,7 @@ def plan_command_again(
             f"run '{run.id}' has a config. To launch it again: grubrics-tui launch --from {run.id}"
         )
     if "adopted" in manifest:
-        raise UsageError(f"run '{run.id}' was launched elsewhere, and is launched again there")
+        run.require_config()
     if pipeline := manifest.get("pipeline"):
         raise UsageError(
             f"run '{run.id}' is a pipeline. To run it again: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,7 @@ from engine.checkpoints.find import check_checkpoint
 from engine.checkpoints.model_folder import missing_parts
 from engine.checkpoints.ownership import Stamp, checkpoint_folder, read_stamp, taken
 from engine.checkpoints.step_folders import WantedFiles, complete_steps, step_of, written_steps
+from engine.evaluation.targets import run_target
 from engine.history.train_log import read_steps
 from engine.host.surroundings import changed_files, changes, surroundings
 from engine.launch.drift import describe_drift, select_drift, software_drift
@@ -161,6 +163,8 @@ def _complete_manifest(run: RunDir) -> dict[str, Any]:
             f"run '{run.id}' is a pipeline. To continue it: "
             f"grubrics-tui pipeline {pipeline.get('file')} --from STAGE"
         )
+    if "adopted" in manifest:
+        run.require_config()
     if manifest.get("kind") == COMMAND:
         raise UsageError(
             f"run '{run.id}' executes a command: only its program can resume it. Start a new run "
@@ -373,7 +377,14 @@ def starting_point(
     """
     total = manifest.get("total_steps")
     last = _last_step(run)
-    if from_step is None and state.state == "finished" and total is not None and last >= total:
+    is_ended = from_step is None and state.state == "finished"
+    # One that was stopped after its last step still writes its final model.
+    if (
+        is_ended
+        and (state.went_well or not _lacks_final(run, manifest))
+        and total is not None
+        and last >= total
+    ):
         raise _nothing_left(run, manifest, last, total)
     steps = _checkpoints(run, manifest)
     if from_step is not None:
@@ -394,11 +405,18 @@ def starting_point(
 
 
 def _nothing_left(run: RunDir, manifest: dict[str, Any], step: int, total: int) -> UsageError:
-    export = f"To write its model: grubrics-tui export {run.id} FOLDER. "
+    """The error, with the commands that do something in this state."""
+    advice = []
+    if _lacks_final(run, manifest):
+        with suppress(UsageError):
+            run_target(run, None)
+            advice.append(f"To write its model: grubrics-tui export {run.id} FOLDER")
+    with suppress(UsageError):
+        if earlier := [step for step in _checkpoints(run, manifest) if step < total]:
+            advice.append(f"To repeat steps: grubrics-tui resume {run.id} --from {earlier[-1]}")
+    again = f"To train it again: grubrics-tui launch --from {run.id}"
     return UsageError(
-        f"run '{run.id}' already finished (step {step} of {total}). "
-        f"{export if _lacks_final(run, manifest) else ''}"
-        f"To repeat steps: grubrics-tui resume {run.id} --from STEP"
+        f"run '{run.id}' already finished (step {step} of {total}). {'. '.join(advice or [again])}"
     )
 
 

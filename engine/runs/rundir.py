@@ -119,12 +119,18 @@ class RunDir:
         return adopted is not None and not adopted.get("process")
 
     def require_config(self) -> None:
-        """Raise UsageError for a run that executes a command; it says how to run that again."""
-        if self.is_command:
-            raise UsageError(
-                f"run '{self.id}' executes a command, which has no config. To run it again: "
-                f"grubrics-tui run --from {self.id}"
-            )
+        """Raise UsageError for a run without a config; it says how to run that again."""
+        if not self.is_command:
+            return
+        manifest = self.read_manifest("kind", "adopted", "pipeline")
+        if "adopted" in manifest:
+            raise UsageError(f"run '{self.id}' was launched elsewhere, and is launched again there")
+        pipeline = manifest.get("pipeline")
+        again = f"pipeline {pipeline.get('file')}" if pipeline else f"run --from {self.id}"
+        raise UsageError(
+            f"run '{self.id}' executes a command, which has no config. To run it again: "
+            f"grubrics-tui {again}"
+        )
 
     def read_manifest(self, *fields: str) -> dict[str, Any]:
         """The manifest with valid fields only (see ``checked``); empty if there is none.

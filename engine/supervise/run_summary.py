@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.checkpoints.disposal import bytes_of
-from engine.checkpoints.find import list_checkpoints
+from engine.checkpoints.find import check_checkpoint, list_checkpoints
 from engine.runs.columns import RunInfo
 from engine.runs.drift import CodeWatch
 from engine.runs.figures import read_figures
@@ -75,6 +75,7 @@ def read_summary(run: RunDir) -> dict[str, Any]:
         "manifest": str(run.manifest),
         "console": str(run.attempt(state.attempt).console),
         "checkpoints": jsonl.line(manifest.get("checkpoint_dir")),
+        "moved": None if exposed else jsonl.line(str(check_checkpoint(run).moved or "")) or None,
         "saved": [] if exposed else [found.to_json() for found in list_checkpoints(run)],
         "wandb": run_url(run),
     }

@@ -71,6 +71,8 @@ def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _present(summary, ("manifest", "console", "checkpoints"))
     if summary["saved"]:
         yield "saved", _saved(summary["saved"])
+    if summary["moved"]:
+        yield "moved", f"a later run moved checkpoints of this run to {summary['moved']}"
     yield from _present(summary, ("wandb",))
 
 
@@ -83,9 +85,10 @@ def _present(summary: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tupl
 
 def _saved(checkpoints: Sequence[Mapping[str, Any]]) -> str:
     """Format which checkpoints are on the disk, and their size."""
+    missing = {True: " (rotated away)", False: " (incomplete)"}
     names = (
         ("final" if checkpoint["step"] is None else f"step {checkpoint['step']}")
-        + ("" if checkpoint["complete"] else " (incomplete)")
+        + ("" if checkpoint["complete"] else missing[checkpoint["rotated"]])
         for checkpoint in checkpoints
     )
     size = memory(sum(checkpoint["bytes"] for checkpoint in checkpoints))

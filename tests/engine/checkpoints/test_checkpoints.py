@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,12 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
-from engine.checkpoints.find import check_checkpoint, list_checkpoints, size_bytes
+from engine.checkpoints.find import (
+    check_checkpoint,
+    complete_checkpoints,
+    list_checkpoints,
+    size_bytes,
+)
 from engine.checkpoints.ownership import STAMP, claim
 from engine.checkpoints.step_folders import TRACKER
 from engine.runs.rundir import RunDir
@@ -174,6 +180,22 @@ def test_after_a_relaunch_the_report_says_where_the_checkpoints_went(tmp_path: P
         f"now belongs to run 'again'; the checkpoints of 'grpo-1' were moved to {place}"
     )
     assert "no checkpoint was written" in check_checkpoint(later).message
+    assert [one.path.parent for one in list_checkpoints(run) if one.complete] == [place]
+    assert [*complete_checkpoints(run)] == [20] and list_checkpoints(later) == []
+
+
+def test_a_step_whose_parameters_the_trainer_deleted_was_rotated_away(tmp_path: Path) -> None:
+    run = make_run(tmp_path, checkpoint_dir="checkpoints", attempts=[{"number": 1}])
+    manifest = run.read_manifest()
+    manifest["config"]["trainer.max_actor_ckpt_to_keep"] = {"value": 1, "origin": "file"}
+    jsonl.write_json(run.manifest, manifest)
+    claim(run)
+    checkpoint_files.save(tmp_path / "checkpoints", 10, 20)
+    shutil.rmtree(tmp_path / "checkpoints/global_step_10/actor")
+    assert [(one.complete, one.rotated) for one in list_checkpoints(run)] == [
+        (False, True),
+        (True, False),
+    ]
 
 
 def test_a_model_that_was_there_before_the_run_is_not_its_own(tmp_path: Path) -> None:
