@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from engine.base.errors import UsageError
-from grubrics_tui.cli import app
+from grubrics_tui.cli import app, build_command
 from grubrics_tui.commands.shared.command import commands
 
 PROGRAM = "grubrics-tui"
@@ -45,13 +46,24 @@ def commands_of(line: str) -> list[list[str]]:
     return [words for words in found if words[:1] != [""]]
 
 
+@cache
+def _program() -> TyperGroup:
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    return group
+
+
+@cache
+def _build(name: str) -> TyperCommand:
+    return build_command(name, commands()[name])
+
+
 def refusal(words: list[str]) -> str | None:
     """Why the command line does not take ``words``; None if options and arguments fit.
 
     A single word is the name of a command.
     """
-    group = typer.main.get_command(app)
-    assert isinstance(group, TyperGroup)
+    group = _program()
     given = [NUMBERS.get(word, word) for word in words]
     names = [index for index, word in enumerate(given) if word in commands()]
     index = names[0] if names else len(given)
@@ -59,7 +71,8 @@ def refusal(words: list[str]) -> str | None:
         return None
     try:
         context = group.make_context(PROGRAM, given[: index + 1])
-        if names and (command := group.get_command(context, given[index])) is not None:
+        if names:
+            command = _build(given[index])
             command.make_context(given[index], given[index + 1 :], parent=context)
     except UsageError as error:
         return str(error)
