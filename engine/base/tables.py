@@ -50,8 +50,19 @@ def _csv_lines(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[
     line = _Line()
     writer = csv.writer(line, lineterminator="\n")
     for cells in chain([names], rows):
-        writer.writerow(cells)
+        writer.writerow([f"'{cell}" if _is_formula(cell) else cell for cell in cells])
         yield line.text
+
+
+def _is_formula(cell: str) -> bool:
+    """Whether a spreadsheet would compute a text; one after an apostrophe it shows."""
+    if not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False
 
 
 def _markdown_lines(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from engine.base.errors import UsageError, unknown_name
 from engine.recipe.keys import flatten, unflatten
 from engine.recipe.recipe import parse_override
 from engine.recipe.schema import GuardSection, Section, SupervisionSection
+from engine.recipe.secrets import refuse_secret
 
 
 class CommandSections(Section):
@@ -30,6 +31,8 @@ def read_settings(stop_on: str | None, overrides: Sequence[str]) -> dict[str, di
         chosen["guard.stop_on"] = [name.strip() for name in stop_on.split(",")]
     if not chosen:
         return {}
+    for key, value in chosen.items():
+        refuse_secret("--set", key, value)
     known = dict(flatten(CommandSections().model_dump()))
     for key in chosen:
         if key not in known:

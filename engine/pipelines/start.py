@@ -8,12 +8,15 @@ from itertools import chain, count
 from pathlib import Path
 
 from engine.base.errors import UsageError
+from engine.base.shell import format_command
 from engine.host.programs import own_module
 from engine.launch.command import CommandPlan, launch_command, plan_command
 from engine.pipelines.record import PlannedStage, Record, final_model, starts_of
 from engine.pipelines.stages import MODEL, Pipeline, Stage
 from engine.runs.rundir import RunDir, exists
 from engine.runs.state import RunState, observed_state
+from engine.runs.trust import Case, UntrustedError, files_objection
+from engine.runs.trust_facts import executed_words
 
 PROGRESS = r"^stage (?P<step>\d+) of \d+ finished after (?P<step_time>[\d.]+) s"
 """What the run of a pipeline prints after each stage: its steps are the stages."""
@@ -70,8 +73,21 @@ def plan_start(
     return StartPlan(record, replace(run, pipeline=record.to_json(), total_steps=record.count))
 
 
+def objection(record: Record) -> Case | None:
+    """What a person must agree to before a start: another user could have written the file, or a
+    script that a stage executes. Configs are judged when their stages are launched."""
+    stages = [planned.stage for planned in record.stages]
+    code = [path for stage in stages for path in executed_words(stage.words)]
+    commands = [format_command([stage.kind.name, *stage.words]) for stage in stages]
+    file = Path(record.file)
+    return files_objection(f"pipeline '{record.name}'", file, [file, *code], commands)
+
+
 def start(plan: StartPlan) -> RunDir:
-    """Launch the run of a pipeline, detached from this process. UsageError as for a launch."""
+    """Launch the run of a pipeline, detached from this process. UsageError as for a launch, and
+    UntrustedError with an ``objection``."""
+    if (case := objection(plan.record)) is not None:
+        raise UntrustedError(case)
     return launch_command(plan.run)
 
 

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import json
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from jinja2 import TemplateError, nodes
+from jinja2 import Template, TemplateError, nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from engine.base import jsonl
+from engine.host.programs import own_module
 
 Messages = Sequence[Mapping[str, Any]]
+_COMPUTES_S = 5.0
+"""Seconds of the processor for a conversation, however busy the machine is."""
+_MEMORY_BYTES = 2 << 30
 
 
 class _Generation(Extension):
@@ -30,32 +41,126 @@ class _Generation(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
+class TemplateLimitError(TemplateError):
+    """The template computes too long, needs too much memory, or ends its process otherwise."""
+
+
+_TEXT, _REFUSAL, _LIMIT = "text", "refusal", "limit"
+_ERRORS = {_REFUSAL: TemplateError, _LIMIT: TemplateLimitError}
+
+
 class ChatTemplate:
-    """The template of a model folder. It comes with the model, so it runs sandboxed."""
+    """The template of a model folder. It comes with the model, so it runs sandboxed, in a process
+    with limits of time and memory: a loop has no end, and ``'x' * 10**10`` has 10 GB.
+
+    Raises jinja2.TemplateError for what is no template.
+    """
 
     def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
-        environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
-        )
-        environment.filters["tojson"] = lambda value, indent=None: json.dumps(
-            value, ensure_ascii=False, indent=indent
-        )
-        environment.globals.update(
-            raise_exception=_raise, strftime_now=lambda form: datetime.now().strftime(form)
-        )
         self.source = source
-        self._template = environment.from_string(source)
-        self._special_tokens = special_tokens
+        self._process = subprocess.Popen(
+            own_module("engine.preflight.chat_template"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        weakref.finalize(self, _end, self._process)
+        [refusal] = self._ask((source, dict(special_tokens)))
+        if isinstance(refusal, TemplateError):
+            raise refusal
 
     def render(self, messages: Messages, **options: Any) -> str:
         """The text that the model sees. Raises jinja2.TemplateError if the template refuses."""
-        inputs = {"messages": messages, "tools": None, "documents": None}
+        [text] = self.render_each([messages], **options)
+        if isinstance(text, TemplateError):
+            raise text
+        return text
+
+    def render_each(
+        self, conversations: Sequence[Messages], **options: Any
+    ) -> list[str | TemplateError]:
+        """The text of each conversation, or why the template refuses it."""
+        return self._ask((list(conversations), options))
+
+    def _ask(self, question: Any) -> list[str | TemplateError]:
+        assert self._process.stdin is not None and self._process.stdout is not None
         try:
-            return self._template.render(**{**self._special_tokens, **inputs, **options})
-        except TemplateError:
-            raise
-        except Exception as error:  # a template may add text to null, or divide by 0
-            raise TemplateError(f"{type(error).__name__}: {error}") from error
+            pickle.dump(question, self._process.stdin)
+            self._process.stdin.flush()
+            answers: list[tuple[str, str]] = pickle.load(self._process.stdout)
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:
+            code = self._process.wait()
+            reason = (
+                f"more than {_COMPUTES_S:g} s" if code == -signal.SIGPROF else f"exit code {code}"
+            )
+            raise TemplateLimitError(f"it computes without an end ({reason})") from error
+        return [text if kind == _TEXT else _ERRORS[kind](text) for kind, text in answers]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def main() -> None:
+    """Answer what a ``ChatTemplate`` asks: its source, then lists of conversations."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    questions, answers = sys.stdin.buffer, sys.stdout.buffer
+    source, special_tokens = pickle.load(questions)
+    answer = [(_TEXT, "")]
+    try:
+        with _limited():
+            template = _environment().from_string(source)
+    except (TemplateError, MemoryError) as error:
+        answer = [_described(error)]
+    while True:
+        pickle.dump(answer, answers)
+        answers.flush()
+        try:
+            conversations, options = pickle.load(questions)
+        except EOFError:
+            return
+        inputs = {**special_tokens, "tools": None, "documents": None, **options}
+        answer = [_render(template, {**inputs, "messages": talk}) for talk in conversations]
+
+
+def _render(template: Template, inputs: Mapping[str, Any]) -> tuple[str, str]:
+    try:
+        with _limited():
+            return _TEXT, template.render(inputs)
+    except Exception as error:  # a template may add text to null, or divide by 0
+        return _described(error)
+
+
+def _described(error: Exception) -> tuple[str, str]:
+    if isinstance(error, MemoryError):
+        return _LIMIT, f"it needs more than {_MEMORY_BYTES >> 30} GiB of memory"
+    if isinstance(error, TemplateError):
+        return _REFUSAL, str(error)
+    return _REFUSAL, f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    """End this process if what follows computes too long: no exception reaches a C function."""
+    signal.setitimer(signal.ITIMER_PROF, _COMPUTES_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
+    )
+    environment.filters["tojson"] = lambda value, indent=None: json.dumps(
+        value, ensure_ascii=False, indent=indent
+    )
+    environment.globals.update(
+        raise_exception=_raise, strftime_now=lambda form: datetime.now().strftime(form)
+    )
+    return environment
 
 
 def read_template(folder: Path, source: str | None = None) -> ChatTemplate | None:
@@ -148,8 +253,7 @@ def render_prompts(
     options: Mapping[str, Any],
 ) -> list[Rendered]:
     """Render and count the prompts that the model gets. Raises RefusedError."""
-    render = partial(template.render, add_generation_prompt=True, **options)
-    texts = _render_all(render, conversations)
+    texts = _render_all(template, conversations, add_generation_prompt=True, **options)
     token_ids = _encode_all(encode, texts)
     return [Rendered(text, len(ids)) for text, ids in zip(texts, token_ids, strict=True)]
 
@@ -158,20 +262,14 @@ class SftRenderer:
     """Renders rows as verl's SFT data set joins them. Raises RefusedError, also in __init__."""
 
     def __init__(self, template: ChatTemplate, encode: Encode) -> None:
-        self._render = partial(template.render, add_generation_prompt=False)
-        self._encode = encode
-        try:
-            texts = [self._render([_EMPTY]), self._render([_EMPTY, _EMPTY])]
-        except TemplateError as error:
-            raise RefusedError(error) from error
+        self._template, self._encode = template, encode
+        texts = _render_all(template, [[_EMPTY], [_EMPTY, _EMPTY]], add_generation_prompt=False)
         single, double = (len(ids) for ids in encode(texts))
         self._system_tokens = 0 if single == double else max(0, 2 * single - double)
 
     def render(self, conversations: Sequence[Messages]) -> list[Rendered]:
-        full_texts = _render_all(self._render, conversations)
-        pieces = _render_all(
-            lambda messages: [self._render_alone(message) for message in messages], conversations
-        )
+        full_texts = _render_all(self._template, conversations, add_generation_prompt=False)
+        pieces = self._render_alone(conversations)
         piece_texts = [text for row in pieces for piece in row for text in piece]
         piece_ids = iter(_encode_all(self._encode, piece_texts))
         full_ids = _encode_all(self._encode, full_texts)
@@ -182,12 +280,21 @@ class SftRenderer:
             )
         ]
 
-    def _render_alone(self, message: Mapping[str, Any]) -> tuple[str, str]:
-        """Render one message; return its text, and the part of it before the message."""
-        try:
-            return self._render([message]), ""
-        except TemplateError:  # verl adds an empty question before a message that is refused alone
-            return self._render([_LEAD, message]), self._render([_LEAD])
+    def _render_alone(self, conversations: Sequence[Messages]) -> list[list[tuple[str, str]]]:
+        """Render each message alone; return its text, and the part of it before the message."""
+        render = partial(_render_each, self._template, add_generation_prompt=False)
+        alone = iter(render([[message] for messages in conversations for message in messages]))
+        rows = []
+        for index, messages in enumerate(conversations):
+            row: list[tuple[str, str]] = []
+            for message in messages:
+                texts = [next(alone), ""]
+                if isinstance(texts[0], TemplateError):
+                    # verl adds an empty question before a message that is refused alone
+                    texts = render([[_LEAD, message], [_LEAD]])
+                row.append((_required(texts[0], index), _required(texts[1], index)))
+            rows.append(row)
+        return rows
 
     def _join(
         self,
@@ -213,16 +320,32 @@ class SftRenderer:
         return Rendered(full_text, len(joined), start, differs)
 
 
-def _render_all(render: Callable[[Messages], Any], conversations: Sequence[Messages]) -> list[Any]:
-    results = []
-    for index, messages in enumerate(conversations):
-        try:
-            results.append(render(messages))
-        except TemplateError as error:
-            raise RefusedError(error, index) from error
-    return results
+def _render_all(
+    template: ChatTemplate, conversations: Sequence[Messages], **options: Any
+) -> list[str]:
+    texts = _render_each(template, conversations, **options)
+    return [_required(text, index) for index, text in enumerate(texts)]
+
+
+def _render_each(
+    template: ChatTemplate, conversations: Sequence[Messages], **options: Any
+) -> list[str | TemplateError]:
+    try:
+        return template.render_each(conversations, **options)
+    except TemplateLimitError as error:
+        raise RefusedError(error) from error
+
+
+def _required(text: str | TemplateError, index: int) -> str:
+    if isinstance(text, TemplateError):
+        raise RefusedError(text, index) from text
+    return text
 
 
 def _encode_all(encode: Encode, texts: Sequence[str]) -> list[list[int]]:
     starts = range(0, len(texts), _BATCH)
     return [ids for start in starts for ids in encode(texts[start : start + _BATCH])]
+
+
+if __name__ == "__main__":
+    main()

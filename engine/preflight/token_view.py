@@ -15,8 +15,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+from jinja2 import TemplateError
+
 from engine.base.errors import UsageError
 from engine.host.programs import own_module
+from engine.preflight.chat_template import TemplateLimitError, read_template
 from engine.preflight.samples import Split
 from engine.recipe.places import is_hub_name, local_folder, model_name
 from engine.recipe.recipe import Recipe
@@ -117,7 +120,7 @@ def read_token_view(
     recipe: Recipe, row: int = 0, split: Split = "train", limit_s: float = TIME_LIMIT_S
 ) -> TokenView:
     """Let verl render a row. UsageError, with the reason, if it cannot. No tool is called."""
-    require_model(recipe)
+    _require_bounded(require_model(recipe), recipe)
     if find_spec("verl") is None:
         raise UsageError("verl renders the row and is not installed: pip install '.[train]'")
     try:
@@ -137,6 +140,18 @@ def read_token_view(
     if "error" in value:
         raise UsageError(value["error"])
     return TokenView.from_json(value)
+
+
+def _require_bounded(folder: Path, recipe: Recipe) -> None:
+    """UsageError for a chat template that computes without an end: verl sets it no limits."""
+    try:
+        template = read_template(folder, recipe.get(recipe.kind.template_key))
+        if template is not None:
+            [text] = template.render_each([[{"role": "user", "content": "Hello"}]])
+            if isinstance(text, TemplateLimitError):
+                raise text
+    except TemplateError as error:
+        raise UsageError(f"the chat template of {folder} cannot be used: {error}") from error
 
 
 def _reason(code: int, console: str) -> str:

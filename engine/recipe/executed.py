@@ -4,10 +4,14 @@ whether somebody else could have written them."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from engine.base.errors import UsageError
+from engine.base.yaml_files import read_yaml
 from engine.own_reward.files import code_files, hidden_libraries, libraries_hidden_by
 from engine.own_reward.function import FILE, PACKAGE, RewardFunction
 from engine.recipe.places import DATA_KEYS, local_folder, model_name
@@ -17,6 +21,7 @@ from engine.runs.rundir import RunDir
 from engine.runs.trust import Case, UntrustedError, files_objection
 
 _LONGEST_PATH = 4096
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _WRITTEN = "actor_rollout_ref.rollout.prometheus.file"
 """verl writes this file and reads nothing from it. Its default is in Ray's folder, which everybody
 may write while a session of Ray runs."""
@@ -57,7 +62,19 @@ def _named_files(recipe: Recipe) -> Iterator[Path]:
             is_module = key.endswith("external_lib")
             path = _find_source(f"{PACKAGE}{text}" if is_module else text)
             if path is not None and _is_file(path):
-                yield path
+                yield from (path, *_named_by(path))
+
+
+def _named_by(path: Path) -> Iterator[Path]:
+    """Return the files that a file of settings names, such as the classes of tools."""
+    if path.suffix not in (".yaml", ".yml", ".json"):
+        return
+    with suppress(UsageError):
+        for text in _texts(read_yaml(path)):
+            module = text.rpartition(".")[0] if _DOTTED.fullmatch(text) else None
+            for found in (Path(text), module and _find_source(f"{PACKAGE}{module}")):
+                if found and _is_file(found):
+                    yield found
 
 
 def _is_file(path: Path) -> bool:

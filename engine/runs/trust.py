@@ -100,16 +100,20 @@ def objection(run: RunDir, *, executes: bool = False) -> Case | None:
     return None if _is_agreed(case.digest) else case
 
 
-def files_objection(subject: str, source: Path, named: Iterable[Path]) -> Case | None:
+def files_objection(
+    subject: str, source: Path, named: Iterable[Path], commands: Iterable[str] = ()
+) -> Case | None:
     """The case for files outside of a run that are executed, or determine what is executed.
 
-    ``subject`` and ``source`` name what refers to them. Missing files are skipped.
+    ``subject`` and ``source`` name what refers to them, and ``commands`` what they would execute.
+    Missing files are skipped.
     """
     complaints = {path: text for path in named if (text := _file_complaint(path)) is not None}
     if not complaints:
         return None
     reasons = tuple(f"{path} {text}" for path, text in islice(complaints.items(), _MOST_SHOWN))
-    shown = tuple(("file", _described(path)) for path in complaints)
+    told = [("command", command) for command in commands]
+    shown = (*(("file", _described(path)) for path in complaints), *told)
     digest = hashlib.sha256(b"files\0")
     for path in sorted(complaints):
         owner = owner_names(path).encode()

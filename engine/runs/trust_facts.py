@@ -7,9 +7,11 @@ decides must see all of it.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,17 @@ def code_files(run: RunDir) -> list[Path]:
     named = {*_code(list(_values(run)), _commands(manifest))}
     paths = [cwd / Path(name).expanduser() for name in sorted(named) if jsonl.location(name)]
     return [path for path in (*code_copies(run), *paths) if path.is_file()]
+
+
+def executed_words(words: Iterable[str]) -> Iterator[Path]:
+    """The files that the words of a command execute: programs, and scripts, also in a text."""
+    for word in words:
+        for name in dict.fromkeys([word, *_CODE.findall(word)]):
+            path = Path(name).expanduser() if jsonl.location(name) else None
+            with suppress(OSError):
+                is_code = path is not None and (_CODE.fullmatch(name) or os.access(path, os.X_OK))
+                if path is not None and is_code and path.is_file():
+                    yield path
 
 
 def code_copies(run: RunDir) -> list[Path]:

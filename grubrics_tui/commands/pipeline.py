@@ -14,8 +14,14 @@ from engine.recipe.config_files import PIPELINE, find_config
 from engine.runs.rundir import RUNS_VARIABLE, RunDir, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.follow import parting
-from grubrics_tui.commands.shared.options import AfterOption, JsonOption, RunsOption
+from grubrics_tui.commands.shared.options import (
+    AfterOption,
+    JsonOption,
+    RunsOption,
+    TrustOption,
+)
 from grubrics_tui.commands.shared.output import answer, say, wait_for_more
+from grubrics_tui.commands.shared.trust import require_pipeline_trust
 
 if TYPE_CHECKING:
     from engine.pipelines.start import StartPlan
@@ -49,6 +55,7 @@ def pipeline(
     queue: Annotated[
         bool, typer.Option("--queue", help="Queue the pipeline until no other run is active")
     ] = False,
+    trust: TrustOption = False,
     runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -72,6 +79,8 @@ def pipeline(
         _answer_status(read.name, root, as_json)
         return
     plan = plan_start(read, root, read.skipped(skip or [], start), after=after, queue=queue)
+    if not dry_run:
+        require_pipeline_trust(plan.record, trust)
     commands = dict(checked_commands(context, plan.record, root))
     value = _plan_json(plan, commands)
     if not as_json:

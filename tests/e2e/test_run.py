@@ -282,6 +282,10 @@ def test_what_needs_a_config_is_refused_in_one_line(
         (("run", "--gpus", "99", "--", "true"), "error: --gpus 99: "),
         (("run", "--guard", "loss_man", "--", "true"), "error: guard.stop_on=["),
         (("run", "--set", "guard.stop=1", "--", "true"), "error: setting 'guard.stop' does not"),
+        (
+            ("run", "--set", f"guard.command=[curl,--token,{'k7Qx' * 8}]", "--", "true"),
+            "error: --set: guard.command looks like a secret",
+        ),
         (("run", "--as", "pears", "--", "true"), "error: format 'pears' does not exist"),
         (("run", "--metrics", "(?P<step>x)", "--", "true"), "error: --metrics '(?P<step>x)': "),
     ],

@@ -12,6 +12,7 @@ from engine.runs.trust import Case, UntrustedError, agree, objection
 from grubrics_tui.commands.shared.output import confirmed, on_terminal, say
 
 if TYPE_CHECKING:
+    from engine.pipelines.record import Record
     from engine.recipe.recipe import Recipe
 
 
@@ -37,6 +38,13 @@ def require_code_trust(recipe: Recipe, trust: bool) -> None:
     from engine.recipe.executed import code_objection
 
     _require(code_objection(recipe), trust)
+
+
+def require_pipeline_trust(record: Record, trust: bool) -> None:
+    """Require trust in the file of a pipeline, and in the scripts that its stages execute."""
+    from engine.pipelines.start import objection as pipeline_objection
+
+    _require(pipeline_objection(record), trust)
 
 
 def require_config_trust(config: str, trust: bool) -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from engine.base.errors import UsageError
 from engine.preflight import prompt
 from engine.preflight.chat_template import read_template
 from engine.preflight.check import Check, Subject
 from engine.preflight.samples import choose_rows
+from engine.preflight.token_view import read_token_view
 from tests.engine.preflight.project import Project, example, row
 
 pytestmark = pytest.mark.long
@@ -104,6 +106,32 @@ def test_a_template_that_leaves_the_system_message_out_is_a_warning(project: Pro
 def test_a_template_that_refuses_a_role_is_quoted(project: Project) -> None:
     use_template("{{ raise_exception('System role not supported') }}")
     assert "System role not supported" in answer(project).message
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("{{ 'x' * 10**10 }}", "memory"),
+        (
+            "{% set n = namespace(s='x') %}{% for _ in range(60) %}{% set n.s = n.s ~ n.s %}"
+            "{% endfor %}{{ n.s }}",
+            "memory",
+        ),
+        (
+            "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+            "without an end",
+        ),
+    ],
+    ids=["constant", "doubling", "loops"],
+)
+def test_a_template_without_an_end_is_a_failure_in_one_line(
+    project: Project, source: str, problem: str
+) -> None:
+    use_template(source)
+    check = answer(project)
+    assert check.status == "fail" and problem in check.message
+    with pytest.raises(UsageError, match=problem):
+        read_token_view(project.recipe())
 
 
 def test_a_model_without_a_template_is_refused(project: Project) -> None:

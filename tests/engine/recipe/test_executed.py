@@ -16,6 +16,8 @@ from engine.base import files, jsonl
 from engine.launch.launcher import launch, manifest, plan
 from engine.launch.rescore import recorded
 from engine.launch.resume import resume, resume_plan
+from engine.pipelines.stages import read_pipeline
+from engine.pipelines.start import plan_start, start
 from engine.preflight.gate import require_startable
 from engine.recipe.executed import code_objection, executed_files
 from engine.recipe.frozen import pinned_recipe
@@ -108,6 +110,33 @@ def test_a_launch_is_refused_with_the_way_on(name: str, folder: Path) -> None:
 def test_so_is_one_of_any_other_file_that_a_value_names(override: str) -> None:
     Path("lib/named.py").chmod(0o602)
     assert "named.py is writable by everybody" in reasons(recipe(override))
+
+
+def test_so_is_one_of_a_file_that_a_file_of_settings_names(folder: Path) -> None:
+    (folder / "tools.yaml").write_text("tools:\n  - class_name: lib.named.Search\n")
+    tools = "actor_rollout_ref.rollout.multi_turn.tool_config_path=tools.yaml"
+    assert reasons(recipe(tools)) == ""
+    Path("lib/named.py").chmod(0o602)
+    assert "named.py is writable by everybody" in reasons(recipe(tools))
+
+
+@pytest.mark.parametrize("name", ["steps.yaml", "lib/prepare.sh"])
+def test_a_pipeline_is_refused_and_shown_if_others_could_have_written_what_it_executes(
+    name: str, folder: Path
+) -> None:
+    (folder / "lib/prepare.sh").write_text("true\n")
+    stages = "stages:\n  - run: sh -c 'sh lib/prepare.sh && touch executed'\n"
+    (folder / "steps.yaml").write_text(stages)
+    assert CliRunner().invoke(app, ["pipeline", "steps.yaml", "--dry-run"]).exit_code == 0
+    Path(name).chmod(0o666)
+    refused = CliRunner().invoke(app, ["pipeline", "steps.yaml"])
+    assert isinstance(refused.exception, UntrustedError)
+    assert f"{name} is writable by everybody" in refused.stderr
+    assert "sh lib/prepare.sh && touch executed" in refused.stderr
+    assert not (folder / "runs").exists() and not (folder / "executed").exists()
+    planned = plan_start(read_pipeline(Path("steps.yaml")), folder / "runs", frozenset())
+    with pytest.raises(UntrustedError):
+        start(planned)
 
 
 def test_so_is_one_of_a_model_s_own_code() -> None:

@@ -41,6 +41,14 @@ def test_runs_and_logs_are_in_one_table_with_the_names_of_metrics() -> None:
     assert json.loads(printed)["series"]["reward/mean"] == values
 
 
+def test_a_cell_that_a_spreadsheet_would_compute_is_quoted_as_text() -> None:
+    names = ["=cmd|'x'!A0", "+1+1", "-x", "@SUM(A1)"]
+    write(Path("day.log"), json.dumps({"step": 1, "loss": -1.5, **dict.fromkeys(names, 1)}))
+    [head, line] = csv.reader(run_command("day.log").stdout.splitlines())
+    assert {f"'{name}" for name in names} <= {*head}
+    assert "-1.5" in line
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".md"])
 def test_a_file_is_replaced_only_when_asked(suffix: str) -> None:
     file = Path(f"t{suffix}")
