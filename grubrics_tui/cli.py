@@ -32,7 +32,8 @@ from grubrics_tui.commands.shared.usage_errors import parse_checked
 _DEMO_CONFIG = "grpo_tiny"
 _ABOUT = """Launch, monitor, diagnose and compare LLM post-training runs (SFT, GRPO).
 
-Without a command: open the TUI; without a terminal, launch the config and print its progress."""
+Without a command: open the TUI; without a terminal, launch the config of --config and print its
+progress."""
 
 _PLAIN: dict[str, Any] = {
     "add_completion": False,
@@ -171,7 +172,7 @@ def open_tui(
         ),
     ] = False,
 ) -> None:
-    """Open the TUI; without a terminal, launch the config and print its progress."""
+    """Open the TUI; without a terminal, launch the config of --config and print its progress."""
     if (command := context.invoked_subcommand) is not None:
         if runs is not None:
             _require_runs_option(command)
@@ -179,6 +180,11 @@ def open_tui(
         if config is not None or read_only:
             raise UsageError("--config and --read-only apply only without a command")
         return
+    if config is None and not on_terminal():
+        raise UsageError(
+            "there is no terminal to open the TUI on. To see the runs: grubrics-tui runs. To train "
+            "a config: grubrics-tui launch CONFIG --wait, or grubrics-tui --config CONFIG"
+        )
     require_config_trust(config or _DEMO_CONFIG, trust=False)
     if on_terminal():
         from grubrics_tui.app.app import GrubricsApp
@@ -195,7 +201,7 @@ def open_tui(
         raise UsageError("--read-only needs a terminal")
     from grubrics_tui.commands.launch import launch
 
-    launch(config or _DEMO_CONFIG, wait=True, runs=runs)
+    launch(config, wait=True, runs=runs)
 
 
 def _require_runs_option(name: str) -> None:

@@ -38,6 +38,7 @@ from engine.data.tiny_text import (
     WEIGHTS,
     Aspect,
 )
+from engine.host.programs import own_module
 from engine.judge.offline import OfflineKeywordJudge
 
 # Raise it when the same questions would give other files: another prompt, another judge.
@@ -271,9 +272,8 @@ def build_tiny_model(paths: TinyPaths, seed: int) -> int:
 
     Returns that process's exit code.
     """
-    command = [sys.executable, "-m", "engine.train.tiny_model"]
-    command += ["--world", str(paths.root), "--out", str(paths.model), "--seed", str(seed)]
-    return subprocess.run(command, check=False).returncode
+    options = ("--world", str(paths.root), "--out", str(paths.model), "--seed", str(seed))
+    return subprocess.run(own_module("engine.train.tiny_model", *options), check=False).returncode
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
@@ -46,6 +45,7 @@ from engine.evaluation.summary import (
 )
 from engine.evaluation.targets import TEXTS, Target
 from engine.evaluation.texts import baseline_text
+from engine.host.programs import own_module
 from engine.recipe.compose import verl_config
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import make_scorer
@@ -400,7 +400,7 @@ def _start_generator(evaluation: Evaluation, generation: Job, lock: int) -> subp
     """
     with (evaluation.folder.path / LOG).open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "engine.train.evaluate"],
+            own_module("engine.train.evaluate"),
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -11,8 +12,11 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import psutil
 import pynvml
@@ -123,18 +127,45 @@ def package_version(name: str) -> str | None:
 def install_command(extra: str) -> str:
     """Return the command that adds an extra of this program to its own environment.
 
-    pip reads the extras of an installed copy, also of an editable one, from its metadata. A
-    checkout that is not installed is named by its folder: the package index may have another
-    package of that name. The extra ``gpu`` is installed as the set that was tested.
+    The program is named by where it was installed from, ``CHECKOUT`` if that is not recorded: the
+    package index may have another package of that name. The extra ``gpu`` is installed as the set
+    that was tested.
     """
-    own_pip = Path(sys.executable).with_name("pip")
-    is_on_path = shutil.which("pip") == str(own_pip)
-    pip = "pip" if is_on_path else f"{shlex.quote(sys.executable)} -m pip"
     files = [path for path in _GPU_CONSTRAINTS if extra == "gpu" and path.is_file()]
     pins = f" -c {shlex.quote(str(files[0]))}" if files else ""
     if package_version("grubrics-tui") is None:
-        return f"{pip} install{pins} -e {shlex.quote(f'{_CHECKOUT}[{extra}]')}"
-    return f"{pip} install{pins} 'grubrics-tui[{extra}]'"
+        return f"{_pip()}{pins} -e {shlex.quote(f'{_CHECKOUT}[{extra}]')}"
+    wanted = shlex.quote(_source(extra))
+    if (Path(sys.prefix) / "uv-receipt.toml").is_file():
+        return f"uv tool install --force{pins} {wanted}"
+    if (Path(sys.prefix) / "pipx_metadata.json").is_file():
+        return f"pipx install --force {wanted}"
+    return f"{_pip()}{pins} {wanted}"
+
+
+def _pip() -> str:
+    """The pip of this environment; uv for one that has none."""
+    python = shlex.quote(sys.executable)
+    if shutil.which("pip") == str(Path(sys.executable).with_name("pip")):
+        return "pip install"
+    has_pip = find_spec("pip") is not None
+    return f"{python} -m pip install" if has_pip else f"uv pip install --python {python}"
+
+
+def _source(extra: str) -> str:
+    """This program with an extra, as an installer finds it: where it was installed from. The
+    package index does not have it."""
+    try:
+        text = metadata.distribution("grubrics-tui").read_text("direct_url.json")
+        origin = json.loads(text or "{}")
+    except (metadata.PackageNotFoundError, ValueError):
+        origin = {}
+    url, version_control = str(origin.get("url") or ""), origin.get("vcs_info")
+    if version_control:
+        return f"grubrics-tui[{extra}] @ {version_control.get('vcs', 'git')}+{url}"
+    if url.startswith("file://"):
+        return f"{url2pathname(urlsplit(url).path)}[{extra}]"
+    return f"grubrics-tui[{extra}] @ {url}" if url else f"CHECKOUT[{extra}]"
 
 
 def git_snapshot(cwd: Path) -> dict[str, Any] | None:

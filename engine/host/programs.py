@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import getpass
 import os
+import shlex
 import shutil
 import signal
+import site
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
@@ -20,9 +22,33 @@ _START = (
 )
 
 
+def keep_folder_last(env: MutableMapping[str, str]) -> None:
+    """Let no file of the working folder hide a module of Python, a library or this program in the
+    processes that get ``env``: the folder is on no path when they start."""
+    given = env.get("PYTHONPATH", "").split(os.pathsep)
+    paths = [path for path in given if path and Path(path).resolve() != Path.cwd()]
+    env["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*paths, str(_ROOT)]))
+    env["PYTHONSAFEPATH"] = "1"
+
+
+def search_folder_last() -> None:
+    """Let this process import the modules of the working folder that nothing else has."""
+    here = str(Path.cwd())
+    sys.path[:] = [*(path for path in sys.path if path not in ("", here)), here]
+
+
 def own_module(name: str, *arguments: str) -> tuple[str, ...]:
     """The command that runs the module ``name`` of this project like ``python -m`` would."""
     return (sys.executable, "-P", "-c", _START, str(_ROOT), name, *arguments)
+
+
+def typed_module(name: str) -> str:
+    """The command that a person types to run a module of this project, in any folder."""
+    is_on_path = shutil.which("python") == sys.executable
+    python = "python" if is_on_path else shlex.quote(sys.executable)
+    # Of a checkout that is not installed, only its own folder has the modules.
+    is_installed = any(Path(path, "engine") == _ROOT / "engine" for path in site.getsitepackages())
+    return f"{python} {'-P ' if is_installed else ''}-m {name}"
 
 
 def detach() -> None:

@@ -6,12 +6,12 @@ Everything is made in the working folder: ``data/tiny``, ``checkpoints/grubrics-
 from __future__ import annotations
 
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 from engine.base.errors import UsageError
 from engine.host.environment import install_command
+from engine.host.programs import own_module
 from engine.launch.launcher import launch, plan
 from engine.launch.queueing import ahead, ticket
 from engine.preflight.checklist import require_launchable
@@ -39,8 +39,7 @@ def make_demo_data() -> None:
 
     UsageError with the last line of the program if it fails.
     """
-    command = [sys.executable, "-m", DATA_MODULE]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(own_module(DATA_MODULE), capture_output=True, text=True, check=False)
     if done.returncode:
         lines = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
         raise UsageError(f"python -m {DATA_MODULE}: {lines[-1]}")

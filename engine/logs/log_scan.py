@@ -50,9 +50,9 @@ class Scan:
 
     def __init__(self, file: LogFile, job: Job) -> None:
         root = str(Path(__file__).parents[2])
-        code = f"import sys; sys.path.insert(0, {root!r}); from {__name__} import main; main()"
+        code = f"import sys; sys.path.append({root!r}); from {__name__} import main; main()"
         self._process = subprocess.Popen(
-            [sys.executable, "-E", "-c", code, str(file.descriptor), json.dumps(asdict(job))],
+            [sys.executable, "-EP", "-c", code, str(file.descriptor), json.dumps(asdict(job))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

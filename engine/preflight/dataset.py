@@ -15,6 +15,7 @@ from engine.base.parquet import pa, pq
 from engine.base.records import SUFFIXES, require_file
 from engine.data.adapters.adapter import id_text
 from engine.data.contract import Row, grpo_schema, read_facts, row_problem
+from engine.host.programs import typed_module
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.preflight.conversations import (
     LINE_FORMAT,
@@ -35,12 +36,12 @@ _REQUIRED_FIELDS = {"prompt": ("role", "content"), "reward_model": ("ground_trut
 _GLOB = re.compile(r"[*?\[\]{}]")
 _CONTRASTIVE = "reward_config.use_contrastive"
 
-_PREPARE = "python -m engine.data.prepare preset --only-cached --output_dir"
+_PREPARE = f"{typed_module('engine.data.prepare')} preset --only-cached --output_dir"
 _OWN_DATA = (
     "grubrics-tui prepare DATA makes such a file of your records (docs/tasks.md); it has the "
     "columns prompt, data_source, reward_model and extra_info"
 )
-_PREPARE_SFT = "python -m engine.data.prepare_sft --output_dir"
+_PREPARE_SFT = f"{typed_module('engine.data.prepare_sft')} --output_dir"
 _PREPARED_SFT = "train.jsonl"
 _OWN_SFT = f"write a line {LINE_FORMAT} for each example (docs/data.md)"
 

@@ -14,7 +14,7 @@ _PROGRAM = "grubrics-tui"
 _PART = re.compile(r"; |, then ")
 _PLACEHOLDER = re.compile(r"<.*|[A-Z][A-Z:_]+")
 """A value or word that a person has to choose, such as ``FOLDER``."""
-_COMMAND = re.compile(rf"(?:[A-Z_]+=\S+ )*(?:{_PROGRAM} |python -m engine\.).+")
+_COMMAND = re.compile(rf"(?:[A-Z_]+=\S+ )*(?:{_PROGRAM} |\S*python\S* (?:-P )?-m engine\.).+")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class Fix:
         program, *arguments = self._words[self._start :]
         if program == _PROGRAM:
             return own_module("grubrics_tui", *arguments)
-        return own_module(arguments[1], *arguments[2:])
+        module, *options = arguments[arguments.index("-m") + 1 :]
+        return own_module(module, *options)
 
     @property
     def _words(self) -> list[str]:

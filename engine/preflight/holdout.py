@@ -22,6 +22,7 @@ from engine.data.adapters.adapter import id_text
 from engine.data.contract import read_facts
 from engine.data.conversations import parse_conversation, read_lines
 from engine.data.holdout import plain_text, read_holdout
+from engine.host.programs import typed_module
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.preflight.samples import CONVERSATIONS, row_label, split_files
 from engine.recipe.scoring import asks_judge
@@ -37,8 +38,8 @@ _SHARE_BY_CHANCE = 0.05
 """The share of validation questions that may also be asked under another ID."""
 _PREPARE = ByKind(
     "holdout",
-    grpo="python -m engine.data.prepare preset --only-cached",
-    sft="python -m engine.data.prepare_sft",
+    grpo=f"{typed_module('engine.data.prepare')} preset --only-cached",
+    sft=typed_module("engine.data.prepare_sft"),
 )
 Digests = tuple[bytes | None, ...]
 """Of all messages, of those that are not the system's, and of the recorded question."""

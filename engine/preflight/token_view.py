@@ -18,6 +18,7 @@ from typing import Any, Literal
 from jinja2 import TemplateError
 
 from engine.base.errors import UsageError
+from engine.host.environment import install_command
 from engine.host.programs import own_module
 from engine.preflight.chat_template import TemplateLimitError, read_template
 from engine.preflight.samples import Split
@@ -122,7 +123,7 @@ def read_token_view(
     """Let verl render a row. UsageError, with the reason, if it cannot. No tool is called."""
     _require_bounded(require_model(recipe), recipe)
     if find_spec("verl") is None:
-        raise UsageError("verl renders the row and is not installed: pip install '.[train]'")
+        raise UsageError(f"verl renders the row and is not installed: {install_command('train')}")
     try:
         done = subprocess.run(
             own_module("engine.train.token_view", str(row), split),

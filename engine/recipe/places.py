@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from engine.host.programs import typed_module
 from engine.recipe import hub
 from engine.recipe.recipe import Recipe
 
 TINY_WORLD = Path("data/tiny")
-MAKE_TINY_WORLD = "python -m engine.data.tiny_world"
+MAKE_TINY_WORLD = typed_module("engine.data.tiny_world")
 """Makes the demo's data and its tiny model, without a network."""
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")

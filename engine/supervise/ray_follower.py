@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from engine.host.programs import keep_folder_last
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, ON_CLUSTER_VARIABLE, RUN_ID_VARIABLE
 from engine.supervise.log_copy import LogCopy, say
 from engine.supervise.ray_jobs import (
@@ -33,7 +34,6 @@ from engine.supervise.ray_jobs import (
     write_job,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
 POLL_S = 1.0
 # Ray kills a job that outlives this; shorter than the supervisor waits before its next signal.
 STOP_WAIT_S = 10
@@ -64,9 +64,10 @@ def carried(env: Mapping[str, str]) -> dict[str, str]:
 
 def entrypoint(attempt: Path, job: RayJob) -> str:
     """The job's command; Ray hands it to a shell, so every word is quoted."""
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    env = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    keep_folder_last(env)
     driver = (sys.executable, "-m", "engine.train.ray_driver", str(attempt), job.submission_id)
-    return shlex.join(["env", f"PYTHONPATH={path}", *driver])
+    return shlex.join(["env", *(f"{name}={value}" for name, value in env.items()), *driver])
 
 
 class Contact:

@@ -27,7 +27,7 @@ from engine.checkpoints.ownership import claim, is_known, loaded_checkpoint
 from engine.checkpoints.step_folders import tracked_step
 from engine.history.train_log import StepJoiner, last_validation, read_steps
 from engine.host.gpus import ALL
-from engine.host.programs import detach
+from engine.host.programs import detach, keep_folder_last
 from engine.host.system import SystemSampler
 from engine.runs import processes
 from engine.runs.drift import CodeWatch
@@ -339,6 +339,9 @@ class Supervisor:
         self._stall = StallWatch(self.supervision)
         if isinstance(self._steps, ProgramSteps):
             self._eventually(self._steps.skip_existing)
+        if is_ours:
+            added = {"PYTHONPATH": environment.get("PYTHONPATH", ""), **added}
+            keep_folder_last(added)
         self.trainer = self._eventually(
             lambda: Trainer(self.run, self._held, self.attempt.number, self._argv, self.cwd, added)
         )

@@ -43,7 +43,7 @@ def sync_command() -> list[str]:
     """W&B's own program. UsageError if it is not installed."""
     if find_spec("wandb") is None:
         raise UsageError("wandb is not installed. Install it: pip install wandb")
-    return [sys.executable, "-m", "wandb", "sync", "--include-synced"]
+    return [sys.executable, "-P", "-m", "wandb", "sync", "--include-synced"]
 
 
 def sync(

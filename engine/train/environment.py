@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.base import files
+from engine.host.programs import keep_folder_last, search_folder_last
 from engine.runs.index import cache_folder
 
-ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = "engine.train.plugin"
 COMPILED = "TORCHINDUCTOR_CACHE_DIR"
 
@@ -19,7 +19,9 @@ COMPILED = "TORCHINDUCTOR_CACHE_DIR"
 def prepare(env: MutableMapping[str, str], device: str) -> None:
     """Set what a run on ``device`` needs; values that the user set stay."""
     _append(env, "VERL_USE_EXTERNAL_MODULES", PLUGIN, ",")
-    _append(env, "PYTHONPATH", str(ROOT), os.pathsep)
+    keep_folder_last(env)
+    if env is os.environ:
+        search_folder_last()
     # Whole console lines: Ray would fold similar ones of many workers into "repeated 8x".
     env.setdefault("RAY_DEDUP_LOGS", "0")
     env.setdefault("RAY_USAGE_STATS_ENABLED", "0")

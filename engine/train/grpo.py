@@ -178,6 +178,7 @@ def ray_running(
     options = dict(config["ray_kwargs"]["ray_init"])
     options["runtime_env"] = ray_session.combined(runtime_env, options.pop("runtime_env", {}))
     print(f"ray init kwargs: {options}", flush=True)
+    patches.search_working_folder_last()
     if os.environ.get("RAY_ADDRESS") == "local":
         patches.apply_to_private_ray()
     try:

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 VERL_VERSION = "0.9.1"
 RAY_VERSION = "2.60.0"
 LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-NODE_START_S = 180.0
+NODE_START_S = 600.0
+_LATE_S = 30.0
+"""Ray itself waits so long for a node."""
 """The longest start of a private Ray. One that takes longer does not start."""
 
 Kind = Literal["public hook", "environment", "private name", "patch"]
@@ -71,8 +73,28 @@ def apply_to_private_ray() -> None:
     RayParams.__init__ = __init__
 
 
+def search_working_folder_last() -> None:
+    """Keep Ray from putting the working folder before the libraries of every worker.
+
+    The workers search it last (``engine.train.plugin``). Calling it twice changes nothing.
+    """
+    from ray.job_config import JobConfig
+
+    original = JobConfig._serialize
+    if getattr(original, "_searches_last", False):
+        return
+
+    def _serialize(self: Any) -> Any:
+        here = os.path.abspath(os.path.curdir)  # noqa: PTH100 - as Ray writes it
+        self._py_driver_sys_path = [path for path in self._py_driver_sys_path if path != here]
+        return original(self)
+
+    _serialize._searches_last = True  # type: ignore[attr-defined]
+    JobConfig._serialize = _serialize
+
+
 def _patch_node_start() -> None:
-    """Wait for the node of a private Ray for up to ``NODE_START_S``.
+    """Wait for the node of a private Ray for up to ``NODE_START_S``, and say so.
 
     ``ray.init()`` asks for it for 30 s and then fails, which a busy machine can exceed. Each of its
     questions now takes as long as it needs.
@@ -85,13 +107,18 @@ def _patch_node_start() -> None:
 
     @wraps(original)
     def get_node(*args: Any, **kwargs: Any) -> Any:
-        deadline = time.monotonic() + NODE_START_S
+        began, is_said = time.monotonic(), False
         while True:
             try:
                 return original(*args, **kwargs)
             except RuntimeError:
-                if time.monotonic() >= deadline:
+                waited = time.monotonic() - began
+                if waited >= NODE_START_S:
                     raise
+                if waited >= _LATE_S and not is_said:
+                    is_said = True
+                    limit = f"waiting for up to {NODE_START_S:g} s"
+                    print(f"Ray's node has not started after {waited:.0f} s; {limit}", flush=True)
                 time.sleep(0.2)
 
     get_node._is_patient = True  # type: ignore[attr-defined]
@@ -406,6 +433,15 @@ def _node_start_moved() -> str | None:
     return _signature_moved(inspect.unwrap(services.get_node), ["gcs_address", "node_id"])
 
 
+def _working_folder_moved() -> str | None:
+    from ray._private import worker
+    from ray.job_config import JobConfig
+
+    adds = "job_config._py_driver_sys_path.extend" in inspect.getsource(worker.connect)
+    reads = "self._py_driver_sys_path" in inspect.getsource(JobConfig)
+    return None if adds and reads else "Ray passes the driver's path on in another way"
+
+
 def _agent_port_moved() -> str | None:
     from ray._private.parameter import RayParams
 
@@ -692,6 +728,13 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "ray._private.services.get_node(...) waits in a private instance",
         "ray.init() gives its node 30 s, which a machine with other work on it can exceed",
         _node_start_moved,
+    ),
+    Deviation(
+        "Ray's path of imports",
+        "patch",
+        "ray.job_config.JobConfig._serialize leaves the working folder out",
+        "every worker would search it first: a random.py there would replace Python's own",
+        _working_folder_moved,
     ),
     Deviation(
         "Ray's agent port",

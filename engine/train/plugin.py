@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from engine.host.programs import search_folder_last
 from engine.runs.rundir import DETERMINISTIC_VARIABLE
 from engine.train import patches, skipped_updates
 from engine.train.determinism import use_deterministic_algorithms
@@ -19,6 +20,7 @@ def _replica() -> type[Any]:
 
 def install() -> None:
     """Register the ``hf`` rollout, and the CPU platform when this is a CPU run."""
+    search_folder_last()
     if os.environ.get("TORCH_FORCE_WEIGHTS_ONLY_LOAD"):
         allow_checkpoint_classes()
     if DETERMINISTIC_VARIABLE in os.environ:

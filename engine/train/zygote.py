@@ -214,7 +214,6 @@ def _worker_main(zygote: int, request: dict[str, Any], streams: list[int]) -> in
         raise RuntimeError(f"this Ray instance is not private: job {os.environ['RAY_JOB_ID']}")
     os.chdir(request["cwd"])
     sys.argv = list(request["argv"])
-    sys.path[0] = str(Path(sys.argv[0]).parent)
     _reseed()
     runpy.run_path(sys.argv[0], run_name="__main__")
     return 0

@@ -26,4 +26,5 @@ def outcome(run: RunDir, state: RunState) -> str:
     from engine.doctor.health import health_of
 
     health = health_of(run, state) if state.has_ended else None
-    return f"{run.id}  {with_health(describe(state), health)}\n{run.path}"
+    why = f"\nwhy: grubrics-tui diagnose {run.id}" if state.word in ("failed", "lost") else ""
+    return f"{run.id}  {with_health(describe(state), health)}\n{run.path}{why}"

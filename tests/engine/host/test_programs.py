@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.host.programs import scope_prefix
+from engine.host.programs import keep_folder_last, own_module, scope_prefix, typed_module
 from tests.waiting import wait_for
 
 SYSTEMD = Path("/lib/systemd/systemd")
@@ -111,3 +111,28 @@ def test_a_detached_process_lives_in_the_scope_of_a_real_manager(
     assert done.returncode == 0
     wait_for(lambda: says.exists() and says.read_text())
     assert ".scope" in says.read_text()
+
+
+def test_no_file_of_the_working_folder_hides_a_module_of_python_a_library_or_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("engine", "grubrics_tui", "random", "json", "typing", "queue", "numpy", "yaml"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the file of the folder')")
+    (tmp_path / "mine.py").write_text("VALUE = 1")
+    monkeypatch.chdir(tmp_path)
+    env = {**os.environ, "PYTHONPATH": f".:{tmp_path}:/mine"}
+    keep_folder_last(env)
+    assert env["PYTHONPATH"].split(":")[0] == "/mine"
+    code = (
+        "import queue, random, numpy, yaml, engine.host.programs as programs\n"
+        "programs.search_folder_last(); import mine, statistics; print(mine.VALUE)"
+    )
+    commands = [
+        [sys.executable, "-c", code],
+        [sys.executable, "-m", "engine.train.sft", "--help"],
+        list(own_module("grubrics_tui", "runs")),
+        [*typed_module("engine.data.tiny_world").split(), "--help"],
+    ]
+    for command in commands:
+        done = subprocess.run(command, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr

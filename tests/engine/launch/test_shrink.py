@@ -124,5 +124,5 @@ def test_a_value_implied_by_the_cpu_is_not_a_change(project: Project) -> None:
 
 def test_without_a_small_model_the_error_says_how_to_get_one(project: Project) -> None:
     shutil.rmtree("data/tiny")
-    with pytest.raises(UsageError, match=r"python -m engine\.data\.tiny_world"):
+    with pytest.raises(UsageError, match=r"-m engine\.data\.tiny_world"):
         small("verl_grpo")

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from engine.host.programs import typed_module
 from engine.preflight.check import Check
 from engine.recipe.places import TINY_WORLD
 from tests.engine.preflight.project import Project, example, row
@@ -37,7 +38,7 @@ def test_a_missing_file_names_its_neighbour_and_the_command(project: Project) ->
         "configs/grpo.yaml: data.train_files=data/trian.parquet does not exist; "
         "did you mean data/train.parquet?"
     )
-    command = "python -m engine.data.prepare preset --only-cached --output_dir data"
+    command = f"{typed_module('engine.data.prepare')} preset --only-cached --output_dir data"
     assert check.fix == f"{command}, then data.train_files=data/mixed_train.parquet"
 
 
@@ -138,7 +139,7 @@ def test_prompts_prepared_for_the_other_side_of_the_ablation_are_refused(project
     check = answer(project, "reward_config.use_contrastive=false")
     assert check.status == "fail"
     assert "prepared with use_contrastive=true" in check.message
-    assert check.fix is not None and check.fix.startswith("USE_CONTRASTIVE=0 python")
+    assert check.fix is not None and check.fix.startswith("USE_CONTRASTIVE=0 ")
 
 
 def test_data_of_the_tiny_world_are_fitted_by_the_setting_they_were_prepared_with(
@@ -296,7 +297,7 @@ def test_answers_that_contradict_the_sum_their_prompt_asks_for_are_a_warning(
     assert check.status == "warn"
     assert "1 of 8 answers contradict their prompt" in check.message
     assert "line 4 sums to 11" in check.message
-    assert check.fix == "python -m engine.data.prepare_sft --output_dir data/sft"
+    assert check.fix == f"{typed_module('engine.data.prepare_sft')} --output_dir data/sft"
 
 
 def test_the_fix_says_which_name_the_command_writes(project: Project) -> None:
@@ -309,7 +310,7 @@ def test_the_fix_says_which_name_the_command_writes(project: Project) -> None:
 @pytest.mark.parametrize(
     ("name", "fix"),
     [
-        ("train.jsonl", "python -m engine.data.prepare_sft --output_dir data/sft"),
+        ("train.jsonl", f"{typed_module('engine.data.prepare_sft')} --output_dir data/sft"),
         ("mine.jsonl", 'write a line {"messages": [{"role": "user"'),
     ],
 )

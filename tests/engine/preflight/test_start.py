@@ -11,6 +11,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.checkpoints.ownership import STAMP, Stamp, claim
+from engine.host.programs import typed_module
 from engine.launch.launcher import manifest, plan
 from engine.preflight.checklist import run_checks
 from engine.preflight.machine import obstacle
@@ -36,7 +37,7 @@ def test_a_missing_sft_checkpoint_names_the_command_that_makes_it(project: Proje
 
 def test_a_missing_tiny_model_names_the_command_that_makes_it(project: Project) -> None:
     check = project.checks("grpo", "actor_rollout_ref.model.path=data/tiny/model")["checkpoint"]
-    assert check.fix == "python -m engine.data.tiny_world"
+    assert check.fix == typed_module("engine.data.tiny_world")
 
 
 def test_a_mistyped_model_folder_names_its_neighbour(project: Project) -> None:

@@ -27,6 +27,12 @@ def line(*overrides: str, recipe: str = "grpo_tiny") -> Check:
     return check(Subject(effective(loaded, Path("attempt")), {}, Path("runs")))
 
 
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of a config are relative to a folder that has none of them."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> Path:
     """A training file of 40 rows: ten steps an epoch."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from engine.host.programs import typed_module
 from engine.preflight.check import fail, ok
 from grubrics_tui.commands.check import check_lines
 
 WORDS = "every file of the recipe was found and can be read, " * 4
 LONG_PATH = f"/data/{'deep/' * 30}train.parquet"
-FIX = "python -m engine.data.prepare preset --only-cached --output_dir data/processed --seed 42"
+PREPARE = typed_module("engine.data.prepare")
+FIX = f"{PREPARE} preset --only-cached --output_dir data/processed --seed 42"
 HEAD = len("fail  parquet      ")
 
 

@@ -197,7 +197,7 @@ def test_without_a_network_a_complete_model_is_found(
     assert "note: not compared with the hub: " in found.stdout
     other = refusal("acme/other")
     assert "acme/other is not known to be complete in the hub's cache" in other
-    assert "python -m engine.data.tiny_world makes a tiny model: data/tiny/model" in other
+    assert "-m engine.data.tiny_world makes a tiny model: data/tiny/model" in other
 
 
 def test_a_name_without_an_owner_is_refused_before_the_hub_is_asked(
