@@ -136,6 +136,14 @@ def test_the_program_itself(words: list[str], expected: str, refused: Refused) -
     assert expected in refused(*words)
 
 
+def test_without_a_terminal_the_bare_program_trains_nothing_and_says_what_to_type(
+    refused: Refused,
+) -> None:
+    line = refused()
+    assert "grubrics-tui launch CONFIG --wait" in line and "--config CONFIG" in line
+    assert not Path("runs").exists()
+
+
 def test_a_value_after_an_equals_sign_and_words_after_two_dashes(refused: Refused) -> None:
     assert "run '--json' does not exist" in refused("show", "--", "--json")
     assert "run 'x' does not exist" in refused("show", "x", "--runs=--json")
