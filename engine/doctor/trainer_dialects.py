@@ -126,6 +126,8 @@ vllm_gpu_memory_utilization vllm_mode vllm_server_host vllm_server_port
 vllm_tensor_parallel_size warmup_ratio warmup_steps weight_decay
 """
 """Arguments of TRL and the trainer of transformers that people set."""
+_RENAMED = {"tokenizer": "processing_class", "max_seq_length": "max_length", "no_cuda": "use_cpu"}
+"""Former arguments -> the present ones, where the names have nothing in common."""
 _VERL_KEYS = ("actor_rollout_ref.", "algorithm.", "critic.", "data.", "ray_kwargs.", "trainer.")
 _OUR_TOOLS = re.compile(r"\bgrubrics\b(?!-tui model fetch)|\bengine\.|of this project\b")
 
@@ -144,7 +146,9 @@ def for_phase(remedies: Iterable[Remedy], phase: Phase | None) -> list[Remedy]:
 
 def nearest_argument(name: str) -> str:
     """Return the argument of TRL or transformers whose name is the nearest; empty if none is."""
-    return next(iter(get_close_matches(name, _NAMES.split(), 1, 0.7)), "") if name else ""
+    if not name or name in _RENAMED:
+        return _RENAMED.get(name, "")
+    return next(iter(get_close_matches(name, _NAMES.split(), 1, 0.7)), "")
 
 
 def full_key(key: str) -> str:

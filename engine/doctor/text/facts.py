@@ -130,7 +130,13 @@ _NAMED: _Table[Part] = (
     (Part.JUDGE, re.compile(r"huggingface_hub/inference/")),
 )
 _OF_TRAINERS: _Table[Part] = (
-    (Part.REWARD, re.compile(r"/reward_score/|swift/(?:\w+/)*orm\.py|/trl/rewards/")),
+    (Part.REWARD, re.compile(r"/reward_score/|/rm_hub/|swift/(?:\w+/)*orm\.py|/trl/rewards/")),
+    (
+        Part.TOKENIZER,
+        re.compile(
+            r"/(?:chat_)?templates?(?:/\w+)*\.py:|/tokenization_\w+\.py:|/chat_template_utils\.py:"
+        ),
+    ),
     (
         Part.DATA,
         re.compile(
@@ -158,12 +164,16 @@ _OF_USERS: _Table[Part] = (
     (Part.JUDGE, re.compile(r"(?i)[/:]\w*(?:judge|rubric)\w*(?:\.py:|$)")),
     (
         Part.ENVIRONMENT,
-        re.compile(r"(?i)/(?:\w+_)?(?:envs?|environments?|tools?)(?:_\w+)?(?:/\w+)*\.py:"),
+        re.compile(
+            rf"(?i)/(?:envs?|environments?)/(?!(?:{_LAUNCHERS})\.py)\w+\.py:"
+            r"|/(?:\w+_)?(?:env|environment)(?:_\w+)?\.py:|/\w+_tools?\.py:"
+        ),
     ),
     (
         Part.DATA,
         re.compile(
-            r"(?i)/\w*(?:dataset|dataloader|data_utils|collat|preprocess)\w*\.py:|/data/\w+\.py:"
+            r"(?i)/\w*(?:dataset|dataloader|data_utils|collat|preprocess)\w*\.py:"
+            rf"|/data/(?!(?:{_LAUNCHERS})\.py)\w+\.py:"
             r"|:\w*(?:load_data\w*|preprocess\w*|tokenize\w*|__getitem__|collate\w*|format_(?:row|example)\w*)$"
         ),
     ),
@@ -173,7 +183,8 @@ _PHASES: _Table[Phase] = (
         Phase.ARGUMENTS,
         re.compile(
             r"(?i):(?:__post_init__|_?(?:parse|check|validate|verify)_?\w*(?:args?|arguments|config|settings|grpo|params)\w*)$"
-            r"|/\w*(?:arguments?|_args|argparse|parser)\.py:|/config(?:uration)?\w*\.py:|/hparams/"
+            r"|/\w*(?:arguments?|_args|argparse|hf_argparser)\.py:|/config(?:uration)?\w*\.py:|/hparams/"
+            r"|/(?:omegaconf|hydra|pydantic\w*)/"
         ),
     ),
     (
@@ -273,13 +284,23 @@ def _blame(frames: Sequence[str]) -> Part | None:
 
     What a reward function or an environment calls belongs to it, except a service.
     """
-    inward = [part for frame in reversed(frames) if (part := part_of(frame))]
+    pairs = list(zip(("", *frames), frames, strict=False))
+    inward = [part for caller, frame in reversed(pairs) if (part := _part_below(caller, frame))]
     innermost = inward[0] if inward else None
     if innermost in _NAMED_ANYWHERE:
         return innermost
     until = inward.index(Part.TRAINER, 1) if Part.TRAINER in inward[1:] else len(inward)
     users = (part for part in inward[:until] if part in (Part.REWARD, Part.ENVIRONMENT))
     return next(users, innermost)
+
+
+def _part_below(caller: str, frame: str) -> Part | None:
+    """Return the part of a frame. User code is a reward function if the trainer calls it as one."""
+    part = part_of(frame)
+    is_called_to_score = caller and part_of(caller) is Part.TRAINER
+    if part is Part.SCRIPT and is_called_to_score and phase_of(caller) is Phase.REWARD:
+        return Part.REWARD
+    return part
 
 
 @lru_cache(maxsize=4096)
@@ -294,7 +315,8 @@ def part_of(frame: str) -> Part | None:
     if installed is not None:
         package = folders[folders.index(installed) + 1]
         part = _PART_OF_PACKAGE.get("genai" if package == "google" else package)
-        return next(_matching(_OF_TRAINERS, frame), part) if part is Part.TRAINER else part
+        named = next(_matching(_OF_TRAINERS, frame), part) if part in _OWN_PARTS else part
+        return named if part or named in (Part.TOKENIZER, Part.DATA) else None
     part = _part_of_checkout(folders)
     table = _OF_TRAINERS if part is Part.TRAINER else _OF_USERS
     return next(_matching(table, frame), part or Part.SCRIPT) if part in _OWN_PARTS else part

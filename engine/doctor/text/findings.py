@@ -87,14 +87,17 @@ def _finding(
         is_last = reader.progress.mark.offset - event.line.offset <= NEAR_END
         return _unknown_exception(event, evidence, followed_by, is_last)
     texts = event.rule.running if event.mark.is_running else {}
-    remedies = for_phase(event.rule.remedies, facts_of(event.line, event.raised).phase)
+    facts = facts_of(event.line, event.raised)
+    remedies = () if texts else for_phase(event.rule.remedies, facts.phase)
     return Finding(
         id=event.rule.id,
         severity=event.rule.severity,
         title=_fill(texts.get("title", event.rule.title), event),
         cause=_fill(texts.get("cause", event.rule.cause), event),
         evidence=evidence,
-        remedies=tuple(_fill_remedy(remedy, event) for remedy in remedies),
+        remedies=tuple(
+            _fill_remedy(remedy, event) for remedy in remedies if _is_known(remedy.title, event)
+        ),
         onset_step=event.mark.step,
         confidence=_confidence(event.rule),
         followed_by=followed_by,
@@ -170,6 +173,12 @@ def _fill(text: str, event: Event) -> str:
     if module := groups.get("module"):
         groups["package"] = package_of(module)
     return PLACEHOLDER.sub(lambda name: groups.get(name[1]) or name[2] or "?", text)
+
+
+def _is_known(text: str, event: Event) -> bool:
+    """Whether every placeholder has a value or a default; else the fix is left out."""
+    known = {**_facts(event), **event.groups, "package": ""}
+    return all(default or name in known for name, default in PLACEHOLDER.findall(text))
 
 
 def _facts(event: Event) -> dict[str, str]:

@@ -165,7 +165,9 @@ def test_a_setting_that_a_message_names_is_the_fix(message: str, key: str) -> No
 def test_an_engine_that_has_generated_did_not_fail_to_start() -> None:
     error = raised("RuntimeError: something", f"{SITE}/sglang/srt/managers/scheduler.py:run")
     assert "start" in first(error).title
-    assert "start" not in first(DECODED, error).title
+    running = first(DECODED, error)
+    assert "start" not in running.title
+    assert running.remedies == ()
 
 
 @pytest.mark.parametrize(
