@@ -128,7 +128,19 @@ vllm_tensor_parallel_size warmup_ratio warmup_steps weight_decay
 """Arguments of TRL and the trainer of transformers that people set."""
 _RENAMED = {"tokenizer": "processing_class", "max_seq_length": "max_length", "no_cuda": "use_cpu"}
 """Former arguments -> the present ones, where the names have nothing in common."""
-_VERL_KEYS = ("actor_rollout_ref.", "algorithm.", "critic.", "data.", "ray_kwargs.", "trainer.")
+_VERL_KEYS = (
+    "actor_rollout_ref.",
+    "algorithm.",
+    "critic.",
+    "data.",
+    "ray_kwargs.",
+    "trainer.",
+    "reward.",
+)
+_KEY_IN_TEXT = re.compile(
+    r"\b(?:actor_rollout_ref|algorithm|critic|data|grubrics|guard|judge|model|ray_kwargs|reward"
+    r"|trainer|training)\.[a-z]\w*(?:\.\w+)*"
+)
 _OUR_TOOLS = re.compile(r"\bgrubrics\b(?!-tui model fetch)|\bengine\.|of this project\b")
 
 
@@ -202,11 +214,19 @@ def in_terms_of(framework: Framework, findings: Iterable[Finding]) -> list[Findi
 def _finding(framework: Framework, finding: Finding) -> Finding:
     remedies: dict[str, Remedy] = {}
     for remedy in finding.remedies:
+        if _names_foreign_key(framework, remedy):
+            continue
         if not _OUR_TOOLS.search(remedy.title) and not any(map(_is_our_command, remedy.changes)):
             # A fix for several kinds of runs appears once for each, under the same title.
             remedies.setdefault(remedy.title, _remedy(framework, remedy))
     consequences = tuple(_finding(framework, follower) for follower in finding.followed_by)
     return replace(finding, remedies=tuple(remedies.values()), followed_by=consequences)
+
+
+def _names_foreign_key(framework: Framework, remedy: Remedy) -> bool:
+    """Whether the text names a key that the framework does not have."""
+    keys = _KEY_IN_TEXT.findall(f"{remedy.title} {remedy.effect}")
+    return any(framework is not Framework.VERL or not key.startswith(_VERL_KEYS) for key in keys)
 
 
 def _remedy(framework: Framework, remedy: Remedy) -> Remedy:

@@ -33,7 +33,9 @@ class Part(StrEnum):
     """Other code of the user, above all the launch script."""
     TRAINER = "trainer"
     ENGINE = "engine"
-    """The engine that samples responses, and the trainer's code that talks to it."""
+    """The engine that samples responses, or its server."""
+    ROLLOUT = "rollout"
+    """The trainer's code that talks to the engine."""
     JUDGE = "judge"
     HUB = "hub"
     TRACKER = "tracker"
@@ -145,7 +147,7 @@ _OF_TRAINERS: _Table[Part] = (
         ),
     ),
     (
-        Part.ENGINE,
+        Part.ROLLOUT,
         re.compile(
             r"(?i)/\w*(?:vllm|sglang)\w*(?:/\w+)*\.py:|/inference/\w+\.py:|/http_utils\.py:"
         ),
@@ -153,6 +155,7 @@ _OF_TRAINERS: _Table[Part] = (
 )
 _LAUNCHERS = r"main|train\w*|run\w*|launch|finetune\w*|start|serve|sft|[gpd]po"
 _OF_USERS: _Table[Part] = (
+    (Part.JUDGE, re.compile(r"(?i)[/:]\w*(?:judge|rubric)\w*(?:\.py:|$)")),
     (
         Part.REWARD,
         re.compile(
@@ -161,7 +164,6 @@ _OF_USERS: _Table[Part] = (
             rf"|/rewards?/(?!(?:{_LAUNCHERS})\.py)\w+\.py:|/(?:graders?|verifiers?|scorers?)\.py:"
         ),
     ),
-    (Part.JUDGE, re.compile(r"(?i)[/:]\w*(?:judge|rubric)\w*(?:\.py:|$)")),
     (
         Part.ENVIRONMENT,
         re.compile(
@@ -268,7 +270,7 @@ def facts_of(line: Line, raised: Raised | None = None) -> Facts:
     speaker = next(_matching(_SPEAKERS, line.source), None)
     if part in (Part.TRAINER, Part.SCRIPT, None):
         if part is Part.TRAINER and phase in (Phase.ROLLOUT, Phase.WEIGHT_SYNC):
-            part = Part.ENGINE
+            part = Part.ROLLOUT
         part = next(_matching(_ADDRESSES, line.text), None) or speaker or part
     if part is None and _SCHEDULER.match(line.text):
         part = Part.SCHEDULER

@@ -184,3 +184,15 @@ def test_what_followed_is_told_in_the_same_terms() -> None:
 def test_what_is_set_by_another_key_in_another_recipe_is_said_once(tmp_path: Path) -> None:
     titles = [remedy.title for remedy in oom_in(tmp_path, "").remedies]
     assert len(titles) == len(set(titles))
+
+
+def test_advice_that_names_a_key_of_another_trainer_is_left_out() -> None:
+    advice = (Remedy("Set judge.model to another one"), Remedy("Raise data.max_prompt_length"))
+    [finding] = in_terms_of(
+        Framework.TRL, [Finding("a", Severity.ERROR, "t", "c", remedies=advice)]
+    )
+    assert finding.remedies == ()
+    [finding] = in_terms_of(
+        Framework.VERL, [Finding("a", Severity.ERROR, "t", "c", remedies=advice)]
+    )
+    assert finding.remedies == advice[1:]

@@ -28,7 +28,7 @@ DECODED = "(SGLangEngine pid=7) Decode batch. #running-req: 4, #token: 907, toke
         (f"{SITE}/openai/_base_client.py:request", Part.JUDGE),
         (f"{SITE}/trl/data_utils.py:apply_chat_template", Part.DATA),
         (f"{SITE}/trl/trainer/grpo_trainer.py:_calculate_rewards", Part.TRAINER),
-        ("/src/slime/slime/utils/http_utils.py:_post", Part.ENGINE),
+        ("/src/slime/slime/utils/http_utils.py:_post", Part.ROLLOUT),
         (f"{SITE}/vllm/v1/engine/core.py:__init__", Part.ENGINE),
         (f"{SITE}/transformers/utils/hub.py:cached_file", Part.HUB),
         (f"{SITE}/httpx/_models.py:raise_for_status", None),
