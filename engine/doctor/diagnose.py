@@ -23,7 +23,7 @@ def diagnose_file(path: Path) -> list[Finding]:
 
 def diagnose_run(run: RunDir) -> list[Finding]:
     """Return the findings of a run's newest attempt: console, metrics and reward records."""
-    from engine.doctor.fit_remedies import fit_remedies
+    from engine.doctor.fit_remedies import fit_remedies, without_rubric_fixes
     from engine.doctor.numbers import number_findings
     from engine.doctor.run_end import adjust_to_run, explain_failure, offer_fixes
     from engine.doctor.save_memory import SaveMemory
@@ -35,6 +35,7 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     attempts = run.attempts()
     state = observed_state(run)
     numbers = number_findings(run, state, Columns.read(run.train_log))
+    numbers = without_rubric_fixes(numbers, run)
     of_machine = [
         *stall_findings(run, state),
         *unread_metrics_findings(run, state),

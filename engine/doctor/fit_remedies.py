@@ -38,6 +38,18 @@ def fit_remedies(findings: Sequence[Finding], run: RunDir) -> list[Finding]:
     return [_fitted(finding, recipe, run) for finding in findings]
 
 
+def without_rubric_fixes(findings: Sequence[Finding], run: RunDir) -> list[Finding]:
+    """Remove fixes that score with rubrics, if the data of the run have none."""
+    return [
+        replace(
+            finding,
+            remedies=tuple(fix for fix in finding.remedies if not _needs_gold(fix, run)),
+            followed_by=tuple(without_rubric_fixes(finding.followed_by, run)),
+        )
+        for finding in findings
+    ]
+
+
 def _fitted(finding: Finding, recipe: Mapping[str, Any], run: RunDir) -> Finding:
     return replace(
         finding,

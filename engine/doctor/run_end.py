@@ -46,6 +46,8 @@ UNEXPLAINED = Symptom(
     source="the exit status that the supervisor saw",
 )
 _LAST_LINES, _TAIL = 3, 50
+_WIDEST = 400
+"""Characters of a line that are quoted."""
 _ERRORS = (Severity.CRITICAL, Severity.ERROR)
 
 
@@ -106,7 +108,7 @@ def explain_failure(findings: Sequence[Finding], run: RunDir, state: RunState) -
     console, reason = run.attempt(max(1, state.attempt)).console, state.reason or "an error"
     lines = [line for raw in last_lines(console, _TAIL) if (line := plain(raw).strip())]
     evidence = [Evidence(reason, step=state.step)]
-    evidence += [Evidence(line, str(console)) for line in lines[-_LAST_LINES:]]
+    evidence += [Evidence(line[:_WIDEST], str(console)) for line in lines[-_LAST_LINES:]]
     return [UNEXPLAINED.finding(Case(onset=state.step), *evidence), *findings]
 
 

@@ -78,6 +78,7 @@ _KEY_OF_TITLE: Mapping[str, str] = {
     "Multiply the learning rate": f"{_ACTOR}.optim.lr",
     "Set the learning rate": f"{_ACTOR}.optim.lr",
     "Clip gradients": f"{_ACTOR}.optim.clip_grad",
+    "Add a KL loss": f"{_ACTOR}.kl_loss_coef",
     "Allow longer responses": "data.max_response_length",
     "Sample more rollouts": f"{_ROLLOUT}.n",
     "Raise the weight of the KL loss": f"{_ACTOR}.kl_loss_coef",

@@ -98,7 +98,7 @@ def add_kl_loss(context: MetricContext) -> Remedy:
     if use not in context.recipe and context.logs_kl:
         return Remedy("Raise the weight of the KL loss", (), "keeps the policy nearer")
     if use not in context.recipe:
-        return Remedy(title, (), effect)
+        return Remedy(f"{title}, or raise its weight", (), effect)
     before = context.get(weight)
     stronger = 0.01 if not isinstance(before, int | float) else max(0.01, 10 * before)
     if not context.get(use):

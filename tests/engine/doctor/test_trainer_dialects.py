@@ -112,11 +112,17 @@ def test_a_smaller_micro_batch_tells_what_keeps_the_batch(
     [
         (
             Framework.VERL,
-            ["optim.lr", "optim.clip_grad", "data.max_response_length", f"{ROLLOUT}.n"],
+            [
+                "optim.lr",
+                "optim.clip_grad",
+                "data.max_response_length",
+                "kl_loss_coef",
+                f"{ROLLOUT}.n",
+            ],
         ),
         (
             Framework.TRL,
-            ["learning_rate", "max_grad_norm", "max_completion_length", "num_generations"],
+            ["learning_rate", "max_grad_norm", "max_completion_length", "beta", "num_generations"],
         ),
         (Framework.HF, ["learning_rate", "max_grad_norm"]),
         (Framework.OTHER, []),
@@ -128,6 +134,7 @@ def test_advice_without_a_value_names_the_argument(framework: Framework, told: l
         cures.lower_rate(context),
         cures.clip_gradients(context),
         cures.longer_responses(context),
+        cures.add_kl_loss(context),
         Remedy("Sample more rollouts per prompt"),
         Remedy("Look at three rollouts"),
     )
