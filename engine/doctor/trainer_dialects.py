@@ -94,21 +94,29 @@ _SMALLER: Mapping[Framework, str] = {
 """The effect of a smaller micro batch if the batch is a number of them (verl divides a batch)."""
 _MODEL = "actor_rollout_ref.model"
 _REF = "actor_rollout_ref.ref"
+_NO_GRADIENTS = dict.fromkeys(
+    (f"{_MODEL}.enable_gradient_checkpointing", "training.gradient_checkpointing"), None
+)
 _OF_PHASE: Mapping[str, Mapping[str, str | None]] = {
     Phase.CRITIC: {
         f"{_ACTOR}.ppo_micro_batch_size_per_gpu": "critic.ppo_micro_batch_size_per_gpu",
         f"{_ACTOR}.use_dynamic_bsz": "critic.use_dynamic_bsz",
         f"{_MODEL}.enable_gradient_checkpointing": "critic.model.enable_gradient_checkpointing",
     },
+    Phase.VALUES: {
+        f"{_ACTOR}.ppo_micro_batch_size_per_gpu": "critic.forward_micro_batch_size_per_gpu",
+        f"{_ACTOR}.use_dynamic_bsz": "critic.use_dynamic_bsz",
+        **_NO_GRADIENTS,
+    },
     Phase.REFERENCE: {
         f"{_ACTOR}.ppo_micro_batch_size_per_gpu": f"{_REF}.log_prob_micro_batch_size_per_gpu",
         f"{_ACTOR}.use_dynamic_bsz": f"{_REF}.log_prob_use_dynamic_bsz",
-        f"{_MODEL}.enable_gradient_checkpointing": None,
+        **_NO_GRADIENTS,
     },
     Phase.LOG_PROBS: {
         f"{_ACTOR}.ppo_micro_batch_size_per_gpu": f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu",
         f"{_ACTOR}.use_dynamic_bsz": f"{_ROLLOUT}.log_prob_use_dynamic_bsz",
-        f"{_MODEL}.enable_gradient_checkpointing": None,
+        **_NO_GRADIENTS,
     },
 }
 """The actor's key -> that of the role which ran; None if the role computes no gradients."""

@@ -54,6 +54,8 @@ class Phase(StrEnum):
     ENGINE_START = "engine start"
     WEIGHT_SYNC = "weight sync"
     REWARD = "reward"
+    VALUES = "values"
+    """The critic's forward pass."""
     CRITIC = "critic"
     REFERENCE = "reference"
     LOG_PROBS = "log probs"
@@ -195,9 +197,10 @@ _PHASES: _Table[Phase] = (
             r"(?i):\w*(?:update|sync|send|transfer|broadcast|load|receive)_?(?:to_engine|weights?|params|named_param)\w*$|weight_(?:transfer|sync|update)"
         ),
     ),
+    (Phase.VALUES, re.compile(r"(?i):_?(?:compute|infer|forward)_values?$")),
     (
         Phase.CRITIC,
-        re.compile(r"(?i):\w*(?:critic|compute_values|infer_values?)\w*$|/\w*critic\w*\.py:"),
+        re.compile(r"(?i):\w*(?:critic)\w*$|/\w*critic\w*\.py:"),
     ),
     (Phase.REFERENCE, re.compile(r"(?i):\w*(?:ref_log_?probs?|reference)\w*$|:_?compute_ref\w*$")),
     (Phase.LOG_PROBS, re.compile(r"(?i):\w*(?:old_log_?probs?|compute_log_?probs?)\w*$")),
@@ -210,7 +213,7 @@ _PHASES: _Table[Phase] = (
     (
         Phase.REWARD,
         re.compile(
-            r"(?i):_?\w*(?:rewards?|compute_score)(?:_(?!model)\w+)?$|reward_(?:manager|loop)\w*/|/reward\.py:|:reward_fn$"
+            r"(?i):_?score_\w+$|:_?\w*(?:rewards?|compute_score)(?:_(?!model)\w+)?$|reward_(?:manager|loop)\w*/|/reward\.py:|:reward_fn$"
         ),
     ),
     (Phase.SAVE, re.compile(r"(?i):_?save(?:_\w+)?$")),
@@ -233,7 +236,9 @@ _SPEAKERS: _Table[Part] = (
     (Part.RAY, re.compile(r"raylet|gcs_server|autoscaler")),
     (
         Part.ENGINE,
-        re.compile(r"(?i)rolloutmanager|sglang|vllm|enginecore|llmrayactor|generationworker"),
+        re.compile(
+            r"(?i)rolloutmanager|sglang|vllm|enginecore|apiserver|llmrayactor|generationworker"
+        ),
     ),
 )
 _SCHEDULER = re.compile(r"(?:srun|sbatch|salloc|slurmstepd|scancel|qsub|bsub|torchx): ")
@@ -266,7 +271,10 @@ def facts_of(line: Line, raised: Raised | None = None) -> Facts:
     if part not in _NAMED_ANYWHERE and raised and "." in raised.type:
         package = _PART_OF_PACKAGE.get(raised.type.partition(".")[0])
         part = package if package in _NAMED_ANYWHERE else part
-    phase = next((phase for frame in reversed(frames) if (phase := phase_of(frame))), None)
+    phases = [phase for frame in reversed(frames) if (phase := phase_of(frame))]
+    # The reference is computed by the code of the actor.
+    is_reference = phases[:1] == [Phase.LOG_PROBS] and Phase.REFERENCE in phases
+    phase = Phase.REFERENCE if is_reference else next(iter(phases), None)
     speaker = next(_matching(_SPEAKERS, line.source), None)
     if part in (Part.TRAINER, Part.SCRIPT, None):
         if part is Part.TRAINER and phase in (Phase.ROLLOUT, Phase.WEIGHT_SYNC):

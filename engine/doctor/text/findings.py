@@ -196,6 +196,7 @@ def _facts(event: Event) -> dict[str, str]:
 _DOING: Mapping[str, str] = {
     Phase.ACTOR: "the update of the actor",
     Phase.CRITIC: "the critic",
+    Phase.VALUES: "the critic",
     Phase.LOG_PROBS: "the old log-probs",
     Phase.REFERENCE: "the reference model",
 }

@@ -174,6 +174,7 @@ def test_an_engine_that_has_generated_did_not_fail_to_start() -> None:
     ("function", "key"),
     [
         ("update_critic", "critic.ppo_micro_batch_size_per_gpu"),
+        ("compute_values", "critic.forward_micro_batch_size_per_gpu"),
         ("compute_ref_log_prob", "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu"),
         ("compute_log_prob", "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu"),
         ("update_actor", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"),
@@ -181,7 +182,9 @@ def test_an_engine_that_has_generated_did_not_fail_to_start() -> None:
 )
 def test_memory_is_saved_in_the_role_that_ran_out_of_it(function: str, key: str) -> None:
     error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.31 GiB."
-    finding = first(raised(error, f"/s/verl/workers/fsdp_workers.py:{function}"))
+    inner = "/s/verl/workers/actor/dp_actor.py:compute_log_prob"  # as well for the reference
+    places = [f"/s/verl/workers/fsdp_workers.py:{function}"]
+    finding = first(raised(error, *places, *([inner] if "log_prob" in function else ())))
     keys = {change.key for fix in finding.remedies for change in fix.changes}
     sizes = {name for name in keys if "micro_batch_size_per_gpu" in name}
     assert key in sizes
