@@ -6,18 +6,18 @@ Rules decide by these facts, and by words only between failures of equal facts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
-from typing import Any, TypeAlias, TypeVar
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 from engine.base.errors import unknown_name
 from engine.doctor.text.line import Line
 from engine.doctor.text.tracebacks import TASK, Raised
-
-T = TypeVar("T")
-_Table: TypeAlias = tuple[tuple[T, re.Pattern[str]], ...]
 
 
 class Part(StrEnum):
@@ -106,162 +106,34 @@ def conditions_in(entry: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     return conditions
 
 
-_PACKAGES = {
-    Part.ENGINE: "vllm vllm_ascend sglang sgl_kernel sglang_router lmdeploy tensorrt_llm "
-    "text_generation_server",
-    Part.TRAINER: "verl trl swift llamafactory llmtuner openrlhf slime axolotl nemo_rl nemo "
-    "prime_rl areal torchtune unsloth unsloth_zoo megatron transformers accelerate deepspeed "
-    "lightning pytorch_lightning composer xtuner",
-    Part.JUDGE: "openai anthropic litellm groq cohere together mistralai genai generativeai ragas",
-    Part.HUB: "huggingface_hub modelscope",
-    Part.TRACKER: "wandb swanlab mlflow comet_ml neptune clearml trackio tensorboard",
-    Part.DATA: "datasets pyarrow pandas polars webdataset fsspec PIL librosa soundfile decord av",
-    Part.RAY: "ray",
-    Part.TOKENIZER: "tokenizers sentencepiece jinja2 tiktoken",
-    Part.ADAPTER: "peft",
-    Part.REWARD: "math_verify mathruler latex2sympy2 latex2sympy2_extended reward_score",
-}
-_PART_OF_PACKAGE = {name: part for part, names in _PACKAGES.items() for name in names.split()}
+@cache
+def _tables() -> dict[str, Any]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    text = Path(__file__).with_name("facts.yaml").read_text(encoding="utf-8")
+    tables: dict[str, Any] = yaml.load(text.replace("LAUNCHERS", _LAUNCHERS), loader)
+    return tables
+
+
+@cache
+def _packages() -> dict[str, Part]:
+    entries = _tables()["packages"].items()
+    return {name: Part(part) for part, names in entries for name in names.split()}
+
+
+@cache
+def _table(name: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    entries = _tables()[name].items()
+    return tuple((value, re.compile("|".join(texts), re.IGNORECASE)) for value, texts in entries)
+
+
+_LAUNCHERS = r"main|train\w*|run\w*|launch|finetune\w*|start|serve|sft|[gpd]po"
 _OWN_PARTS = (Part.TRAINER, None)
 """Parts within which names of files and functions tell more: a trainer, and the user's code."""
 _FOR_USERS = ("examples", "example", "recipe", "recipes", "scripts", "tests", "my")
 """Folders of a trainer's source tree in which people put their own code."""
 _INSTALLED = ("site-packages", "dist-packages")
 _STANDARD = re.compile(r"/lib(?:64)?/python\d|<frozen |^<string>$|/torchinductor_")
-_NAMED: _Table[Part] = (
-    (Part.HUB, re.compile(r"transformers/(?:utils/hub|file_utils)\.py")),
-    (Part.RANKS, re.compile(r"distributed_c10d\.py|torch/distributed/rendezvous\.py")),
-    (Part.JUDGE, re.compile(r"huggingface_hub/inference/")),
-)
-_OF_TRAINERS: _Table[Part] = (
-    (Part.REWARD, re.compile(r"/reward_score/|/rm_hub/|swift/(?:\w+/)*orm\.py|/trl/rewards/")),
-    (
-        Part.TOKENIZER,
-        re.compile(
-            r"/(?:chat_)?templates?(?:/\w+)*\.py:|/tokenization_\w+\.py:|/chat_template_utils\.py:"
-        ),
-    ),
-    (
-        Part.DATA,
-        re.compile(
-            r"/\w*(?:dataset|dataloader|data_utils|data_loader|collat|preprocess)\w*(?:/\w+)*\.py:"
-            r"|/(?:data|rl_data|prompt_strategies)/\w+\.py:|:_?(?:tokenize_row|maybe_apply_chat_template)\b"
-        ),
-    ),
-    (
-        Part.ROLLOUT,
-        re.compile(
-            r"(?i)/\w*(?:vllm|sglang)\w*(?:/\w+)*\.py:|/inference/\w+\.py:|/http_utils\.py:"
-        ),
-    ),
-)
-_LAUNCHERS = r"main|train\w*|run\w*|launch|finetune\w*|start|serve|sft|[gpd]po"
-_OF_USERS: _Table[Part] = (
-    (Part.JUDGE, re.compile(r"(?i)[/:]\w*(?:judge|rubric)\w*(?:\.py:|$)")),
-    (
-        Part.REWARD,
-        re.compile(
-            r"(?i):\w*(?:rewards?(?!_model\b)(?:_\w+)?|compute_scores?|score_\w+|\w+_score)$"
-            rf"|/(?!(?:{_LAUNCHERS})_)(?:\w+_)?rewards?(?:_(?!model|train|data|bench)\w+)?\.py:"
-            rf"|/rewards?/(?!(?:{_LAUNCHERS})\.py)\w+\.py:|/(?:graders?|verifiers?|scorers?)\.py:"
-        ),
-    ),
-    (
-        Part.ENVIRONMENT,
-        re.compile(
-            rf"(?i)/(?:envs?|environments?)/(?!(?:{_LAUNCHERS})\.py)\w+\.py:"
-            r"|/(?:\w+_)?(?:env|environment)(?:_\w+)?\.py:|/\w+_tools?\.py:"
-        ),
-    ),
-    (
-        Part.DATA,
-        re.compile(
-            r"(?i)/\w*(?:dataset|dataloader|data_utils|collat|preprocess)\w*\.py:"
-            rf"|/data/(?!(?:{_LAUNCHERS})\.py)\w+\.py:"
-            r"|:\w*(?:load_data\w*|preprocess\w*|tokenize\w*|__getitem__|collate\w*|format_(?:row|example)\w*)$"
-        ),
-    ),
-)
-_PHASES: _Table[Phase] = (
-    (
-        Phase.ARGUMENTS,
-        re.compile(
-            r"(?i):(?:__post_init__|_?(?:parse|check|validate|verify)_?\w*(?:args?|arguments|config|settings|grpo|params)\w*)$"
-            r"|/\w*(?:arguments?|_args|argparse|hf_argparser)\.py:|/config(?:uration)?\w*\.py:|/hparams/"
-            r"|/(?:omegaconf|hydra|pydantic\w*)/"
-        ),
-    ),
-    (
-        Phase.WEIGHT_SYNC,
-        re.compile(
-            r"(?i):\w*(?:update|sync|send|transfer|broadcast|load|receive)_?(?:to_engine|weights?|params|named_param)\w*$|weight_(?:transfer|sync|update)"
-        ),
-    ),
-    (Phase.VALUES, re.compile(r"(?i):_?(?:compute|infer|forward)_values?$")),
-    (
-        Phase.CRITIC,
-        re.compile(r"(?i):\w*(?:critic)\w*$|/\w*critic\w*\.py:"),
-    ),
-    (Phase.REFERENCE, re.compile(r"(?i):\w*(?:ref_log_?probs?|reference)\w*$|:_?compute_ref\w*$")),
-    (Phase.LOG_PROBS, re.compile(r"(?i):\w*(?:old_log_?probs?|compute_log_?probs?)\w*$")),
-    (
-        Phase.ACTOR,
-        re.compile(
-            r"(?i):(?:update_(?:actor|policy)\w*|training_step|train_(?:step|batch|actor|mini_?batch)|backward)$"
-        ),
-    ),
-    (
-        Phase.REWARD,
-        re.compile(
-            r"(?i):_?score_\w+$|:_?\w*(?:rewards?|compute_score)(?:_(?!model)\w+)?$|reward_(?:manager|loop)\w*/|/reward\.py:|:reward_fn$"
-        ),
-    ),
-    (Phase.SAVE, re.compile(r"(?i):_?save(?:_\w+)?$")),
-    (Phase.LOAD, re.compile(r"(?i):_?(?:load|resume|restore)_\w*(?:checkpoint|state)\w*$")),
-    (Phase.VALIDATION, re.compile(r":_?(?:validate|evaluate|evaluation_loop)$")),
-    (
-        Phase.ENGINE_START,
-        re.compile(
-            r"(?i):_?(?:init_(?:engine|llm|rollout|device|worker)|launch_\w*server\w*|wait_for_server|check_server|load_model|_?initialize_kv_caches\w*|run_engine_core|make_(?:async_)?mp_client|from_engine_args|determine_available_memory)$"
-        ),
-    ),
-    (
-        Phase.ROLLOUT,
-        re.compile(
-            r"(?i):\w*(?:generate|rollout|decode|prefill|alloc_req|event_loop|forward_batch)\w*$|/\w*rollout\w*\.py:|/agent_loops?/"
-        ),
-    ),
-)
-_SPEAKERS: _Table[Part] = (
-    (Part.RAY, re.compile(r"raylet|gcs_server|autoscaler")),
-    (
-        Part.ENGINE,
-        re.compile(
-            r"(?i)rolloutmanager|sglang|vllm|enginecore|apiserver|llmrayactor|generationworker"
-        ),
-    ),
-)
 _SCHEDULER = re.compile(r"(?:srun|sbatch|salloc|slurmstepd|scancel|qsub|bsub|torchx): ")
-_ADDRESSES: _Table[Part] = (
-    (Part.TRACKER, re.compile(r"(?i)wandb|swanlab|mlflow|comet\.|neptune|clearml")),
-    (
-        Part.HUB,
-        re.compile(
-            r"(?i)(?<!inference\.)\b(?:huggingface\.co|hf\.co|hf-mirror|modelscope\.cn|cdn-lfs|cas-bridge)"
-            r"(?!\S*/v1\b)"
-        ),
-    ),
-    (
-        Part.ENGINE,
-        re.compile(
-            r"(?:https?://[^/\s'\"]+|url: )/(?:generate|infer|wake_up|sleep"
-            r"|update_(?:named_)?(?:param|weight)\w*"
-            r"|init_(?:communicator|weights_update_group)\w*|pause|continue_generation|flush_cache|abort_request"
-            r"|release_memory_occupation|resume_memory_occupation|health_generate|get_world_size"
-            r"|close_communicator|reset_prefix_cache|add_worker|workers)\b"
-        ),
-    ),
-)
 
 
 def facts_of(line: Line, raised: Raised | None = None) -> Facts:
@@ -269,17 +141,17 @@ def facts_of(line: Line, raised: Raised | None = None) -> Facts:
     frames = tuple(frame for frame in raised.frames if frame != TASK) if raised else ()
     part: Part | None = _blame(frames)
     if part not in _NAMED_ANYWHERE and raised and "." in raised.type:
-        package = _PART_OF_PACKAGE.get(raised.type.partition(".")[0])
+        package = _packages().get(raised.type.partition(".")[0])
         part = package if package in _NAMED_ANYWHERE else part
     phases = [phase for frame in reversed(frames) if (phase := phase_of(frame))]
     # The reference is computed by the code of the actor.
     is_reference = phases[:1] == [Phase.LOG_PROBS] and Phase.REFERENCE in phases
     phase = Phase.REFERENCE if is_reference else next(iter(phases), None)
-    speaker = next(_matching(_SPEAKERS, line.source), None)
+    speaker = _find_part("speakers", line.source)
     if part in (Part.TRAINER, Part.SCRIPT, None):
         if part is Part.TRAINER and phase in (Phase.ROLLOUT, Phase.WEIGHT_SYNC):
             part = Part.ROLLOUT
-        part = next(_matching(_ADDRESSES, line.text), None) or speaker or part
+        part = _find_part("addresses", line.text) or speaker or part
     if part is None and _SCHEDULER.match(line.text):
         part = Part.SCHEDULER
     return Facts(part, phase, speaker)
@@ -316,7 +188,7 @@ def _part_below(caller: str, frame: str) -> Part | None:
 @lru_cache(maxsize=4096)
 def part_of(frame: str) -> Part | None:
     """Return the part of a run to which ``file:function`` belongs; None for general libraries."""
-    if (named := next(_matching(_NAMED, frame), None)) is not None:
+    if (named := _find_part("named", frame)) is not None:
         return named
     folders = frame.rpartition(":")[0].removesuffix(".py").split("/")
     installed = next((name for name in _INSTALLED if name in folders), None)
@@ -324,12 +196,13 @@ def part_of(frame: str) -> Part | None:
         return None
     if installed is not None:
         package = folders[folders.index(installed) + 1]
-        part = _PART_OF_PACKAGE.get("genai" if package == "google" else package)
-        named = next(_matching(_OF_TRAINERS, frame), part) if part in _OWN_PARTS else part
+        part = _packages().get("genai" if package == "google" else package)
+        named = (part in _OWN_PARTS and _find_part("of_trainers", frame)) or part
         return named if part or named in (Part.TOKENIZER, Part.DATA) else None
     part = _part_of_checkout(folders)
-    table = _OF_TRAINERS if part is Part.TRAINER else _OF_USERS
-    return next(_matching(table, frame), part or Part.SCRIPT) if part in _OWN_PARTS else part
+    table = "of_trainers" if part is Part.TRAINER else "of_users"
+    named = _find_part(table, frame) if part in _OWN_PARTS else None
+    return named or part or Part.SCRIPT
 
 
 def _part_of_checkout(folders: Sequence[str]) -> Part | None:
@@ -337,7 +210,7 @@ def _part_of_checkout(folders: Sequence[str]) -> Part | None:
 
     A trainer's tree may have folders named like other packages, and the user's files at its root.
     """
-    parts = [_PART_OF_PACKAGE.get(name) for name in folders[:-1]]
+    parts = [_packages().get(name) for name in folders[:-1]]
     if Part.TRAINER not in parts:
         return next((part for part in reversed(parts) if part), None)
     below = folders[len(parts) - parts[::-1].index(Part.TRAINER) :]
@@ -346,8 +219,14 @@ def _part_of_checkout(folders: Sequence[str]) -> Part | None:
 
 @lru_cache(maxsize=4096)
 def phase_of(frame: str) -> Phase | None:
-    return next(_matching(_PHASES, frame), None)
+    value = _find("phases", frame)
+    return Phase(value) if value else None
 
 
-def _matching(table: _Table[T], text: str) -> Iterator[T]:
-    return (value for value, pattern in table if pattern.search(text))
+def _find_part(table: str, text: str) -> Part | None:
+    value = _find(table, text)
+    return Part(value) if value else None
+
+
+def _find(table: str, text: str) -> str:
+    return next((value for value, pattern in _table(table) if pattern.search(text)), "")
