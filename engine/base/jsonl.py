@@ -31,12 +31,15 @@ _LONGEST_NAME = 240  # bytes; the system allows 255
 _LAST_MOMENT = 2**37  # in the year 6325; calendars break off not much later
 
 
-def append(path: Path, record: dict[str, Any], patience_s: float | None = None) -> None:
+def append(
+    path: Path, record: dict[str, Any], patience_s: float | None = None, *, again: bool = False
+) -> None:
     """Append one complete line or nothing; lines of concurrent writers never mix.
 
     Raises OSError when the line does not fit on the disk, and when another writer has held the
     folder's lock for ``patience_s`` (``locks.PATIENCE_S``). A torn line that a crash left at the
-    end is closed first, so it costs only itself.
+    end is closed first, so it costs only itself. ``again``: the same line may be there already, as
+    after an error on closing the file.
     """
     line = _to_json(record)
     descriptor = files.open_to_append(path)
@@ -44,9 +47,15 @@ def append(path: Path, record: dict[str, Any], patience_s: float | None = None) 
         # Not the file itself: whoever may read that could lock it too.
         lock = path.with_name(APPEND_LOCK)
         with files.errors_name(path), locks.held_file(lock, patience_s):
-            _append_whole(descriptor, line, path)
+            if not (again and _ends_with(descriptor, line)):
+                _append_whole(descriptor, line, path)
     finally:
         os.close(descriptor)
+
+
+def _ends_with(descriptor: int, line: bytes) -> bool:
+    start = os.fstat(descriptor).st_size - len(line)
+    return start >= 0 and os.pread(descriptor, len(line), start) == line
 
 
 def _append_whole(descriptor: int, line: bytes, path: Path) -> None:

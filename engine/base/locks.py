@@ -77,6 +77,8 @@ def held_file(path: Path, patience_s: float | None = None) -> Iterator[None]:
         take(descriptor, path, patience_s)
         yield
     finally:
+        with contextlib.suppress(OSError):  # Closing may fail.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
 

@@ -72,13 +72,16 @@ class Follower:
         while not self._signals and self._console.copy():
             pass
         # What is copied by now was there before the adoption: it tells nothing about durations.
-        write_report(self._attempt, self._report)
+        with suppress(OSError):
+            write_report(self._attempt, self._report)
         while not self._signals:
             if os.getppid() != self._supervisor:
                 return 1  # Nobody would notice an end any more; the run is lost.
             is_behind = self._console.copy()
-            if self._see_end():
-                return self._exit_code
+            # What the system does not let be seen or written now is tried again.
+            with suppress(OSError):
+                if self._see_end():
+                    return self._exit_code
             if not is_behind:
                 time.sleep(LOOK_S)
         return self._obey()
@@ -154,7 +157,8 @@ class Follower:
     def _end(self, outcome: Outcome, reason: str | None, ended: float | None = None) -> None:
         while self._console.copy():
             pass
-        self._console.copy_rest()
+        if self._report.outcome is None:
+            self._console.copy_rest()
         self._report = replace(
             self._report, outcome=outcome, reason=reason, quiet=None, ended=ended
         )

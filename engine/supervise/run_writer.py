@@ -36,6 +36,8 @@ class RunWriter:
             self._held.train_log: deque(),
             log_path(run.path.parent): deque(),
         }
+        self._doubtful: set[Path] = set()
+        """Files whose next line may be there although writing it failed."""
         self._samples: deque[dict[str, Any]] = deque(maxlen=_MAX_SAMPLES)
         self._system = self._held.attempt(attempt).system
         self._state: RunState | None = None
@@ -90,9 +92,11 @@ class RunWriter:
     def _write_lines(self, path: Path, lines: deque[dict[str, Any]]) -> bool:
         try:
             while lines:
-                jsonl.append(path, lines[0], _LOCK_PATIENCE_S)
+                jsonl.append(path, lines[0], _LOCK_PATIENCE_S, again=path in self._doubtful)
                 lines.popleft()
+                self._doubtful.discard(path)
         except OSError as error:
+            self._doubtful.add(path)
             self._note(error)
         return not lines
 
