@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.base.counts import count_of
+from engine.base.errors import UsageError
 from engine.estimate.judge import calls_of
 from engine.preflight.check import Check, Subject, fail, ok, skip, summary, warn
+from engine.preflight.own_data_set import count_own_rows
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
-from engine.recipe.steps import StepPlan, step_plan
+from engine.recipe.steps import StepPlan, own_data_set, plan_of_rows, step_plan
 from engine.runs.kinds import GRPO, SFT
 
 BATCH = "batch"
@@ -36,6 +38,9 @@ DEPRECATED = {
     f"{_ROLLOUT}.log_prob_micro_batch_size": KEYS["log_prob"],
     f"{_REF}.log_prob_micro_batch_size": KEYS["ref_log_prob"],
 }
+
+
+_USUAL_ROLLOUTS = 8
 
 
 @dataclass(frozen=True)
@@ -148,8 +153,8 @@ def violations(sizes: BatchSizes) -> Iterator[str]:
         return
     if sizes.n < 2:
         yield (
-            f"{_setting(sizes, 'n')}: GRPO needs at least two rollouts per prompt; with one, the "
-            "advantage is always 0"
+            f"{_setting(sizes, 'n')}: GRPO needs at least two rollouts per prompt; with one, verl "
+            "uses the reward as advantage"
         )
     for name in ("sequence_parallel", "rollout_parallel"):
         if sizes.gpus % values[name]:
@@ -178,7 +183,7 @@ def violations(sizes: BatchSizes) -> Iterator[str]:
 
 def repaired(sizes: BatchSizes) -> BatchSizes:
     """Return the nearest sizes that satisfy every relation; micro batches only become smaller."""
-    n = max(2, sizes.n)
+    n = sizes.n if sizes.n > 1 else _USUAL_ROLLOUTS
     gpus = max(1, sizes.gpus)
     step = gpus // math.gcd(gpus, n)
     batch = max(step, sizes.batch // step * step)
@@ -235,13 +240,22 @@ def check_steps(subject: Subject) -> Check:
     """Check that the data suffices for the steps that the config asks for."""
     recipe = subject.recipe
     plan = step_plan(recipe)
+    if own_data_set(recipe):
+        try:
+            rows = count_own_rows(subject)
+        except UsageError as error:
+            return fail(STEPS, str(error))
+        if rows is None:
+            return skip(STEPS, "unknown: the data set class does not say its length")
+        plan = plan_of_rows(recipe, rows)
     if plan is None:
         return skip(STEPS, "the training file is unreadable")
+    plan = dataclasses.replace(plan, dropped=subject.prompts.dropped)
     if not plan.trains:
         return ok(STEPS, "trainer.val_only=true: one validation, no training step")
-    if plan.rows < plan.batch:
+    if plan.used < plan.batch:
         return _no_batch(recipe, plan)
-    per_epoch = plan.rows // plan.batch
+    per_epoch = plan.used // plan.batch
     if recipe.kind == SFT:
         # ``training.max_steps`` replaces the epochs, as in the HF Trainer, so all steps run.
         if plan.asked is None:
@@ -274,14 +288,14 @@ def check_steps(subject: Subject) -> Check:
 def _no_batch(recipe: Recipe, plan: StepPlan) -> Check:
     """The training data has too few rows for one step."""
     key, mini_key = recipe.kind.batch_key, KEYS["mini"]
-    size = max(1, plan.rows * recipe.get(key) // plan.batch)
+    size = max(1, plan.used * recipe.get(key) // plan.batch)
     changes = [f"{key}={size}"]
     if recipe.get(mini_key, 0) > size:
         changes.append(f"{mini_key}={size}")
     if recipe.kind == GRPO and plan.asked is not None and plan.asked > plan.epochs:
         changes.append(f"trainer.total_epochs={plan.asked}")
     message = (
-        f"only {count_of(plan.rows, 'training row')} for a batch of {plan.batch}; verl drops "
+        f"only {count_of(plan.used, 'training row')} for a batch of {plan.batch}; verl drops "
         "incomplete batches, so no step would run"
     )
     return fail(STEPS, message, " ".join(changes))

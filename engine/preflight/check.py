@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +30,15 @@ class Check:
         return asdict(self)
 
 
+@dataclass
+class PromptLengths:
+    """What the check ``prompt`` tells later ones: the tokens of the longest prompt within the limit
+    (0: not known), and the training rows that are too long and dropped."""
+
+    longest: int = 0
+    dropped: int = 0
+
+
 @dataclass(frozen=True)
 class Subject:
     """What is checked: a config, and the environment and runs directory of its run."""
@@ -42,6 +51,8 @@ class Subject:
     waits: bool = False
     """Whether the run waits in the queue until no other run is in its way; one that only waits for
     another run may meet others."""
+
+    prompts: PromptLengths = field(default_factory=PromptLengths)
 
     @cached_property
     def tool_view(self) -> TokenView | UsageError | None:

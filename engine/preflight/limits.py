@@ -37,7 +37,7 @@ def check(subject: Subject) -> Check:
         problems += check_targets(recipe, shape)
     else:
         longest = sum(_lengths(recipe))
-        problems = [*_context(recipe, context), *_budgets(recipe), *check_targets(recipe, shape)]
+        problems = [*_context(subject, context), *_budgets(recipe), *check_targets(recipe, shape)]
         problems += _lora(recipe)
     of_context = f"of a model context of {context}" if context else "(model context unknown)"
     return summary(ID, problems, f"samples have at most {longest} tokens {of_context}")
@@ -47,18 +47,22 @@ def _lengths(recipe: Recipe) -> tuple[int, int]:
     return int(recipe.get(_PROMPT)), int(recipe.get(_RESPONSE))
 
 
-def _context(recipe: Recipe, context: int) -> Iterator[Check]:
+def _context(subject: Subject, context: int) -> Iterator[Check]:
     """Check the lengths of prompt and response against the contexts of the model and of vLLM."""
+    recipe = subject.recipe
     prompt, response = _lengths(recipe)
     if context and prompt + response > context:
-        # The response keeps its length if possible: it is what is trained.
-        shorter = context - response
-        fix = f"{_PROMPT}={shorter}" if shorter > 0 else f"{_RESPONSE}={max(1, context - prompt)}"
+        # The response keeps its length if the prompts of the data allow it: it is what is trained.
+        longest = min(subject.prompts.longest or 1, context - 1)
+        shorter = max(longest, context - response)
+        fix = f"{_PROMPT}={shorter}" if shorter != prompt else ""
+        if shorter + response > context:
+            fix += f" {_RESPONSE}={context - shorter}"
         yield fail(
             ID,
             f"{_PROMPT}={prompt} + {_RESPONSE}={response} = {prompt + response} tokens, but the "
             f"model's context is {context} tokens",
-            fix,
+            fix.strip(),
         )
     # verl raises an error for a prompt that leaves no room for a response (vllm_async_server.py).
     limit = recipe.get(_MODEL_LEN)
@@ -101,8 +105,8 @@ def check_targets(recipe: Recipe, shape: ModelShape | None) -> Iterator[Check]:
         message = f"{key}={', '.join(unknown)} matches no module of the model; it has {known}"
         # The list may have been typed as one text.
         parts = [part for name in names for part in re.split(r"[,;\s]+", name.strip())]
-        is_list = all(shape.adapted([part]) for part in parts)
-        yield fail(ID, message, f"{key}=[{','.join(parts) if is_list else known}]")
+        existing = [part for part in parts if shape.adapted([part])]
+        yield fail(ID, message, f"{key}=[{','.join(existing) or known}]")
 
 
 def _lora(recipe: Recipe) -> Iterator[Check]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from jinja2 import TemplateError
 
 from engine.base.counts import count_of
+from engine.estimate.model_shape import context_of
 from engine.preflight.chat_template import (
     ChatTemplate,
     Encode,
@@ -37,6 +38,7 @@ from engine.preflight.samples import (
 from engine.preflight.token_view import TokenView
 from engine.recipe.places import is_hub_name, local_folder, model_name
 from engine.recipe.recipe import Recipe
+from engine.recipe.steps import OWN_DATA_SET, own_data_set
 from engine.reward.blocklist import Blocklist
 from engine.runs.kinds import GRPO, SFT, ByKind
 
@@ -93,11 +95,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Measurement:
-    """All rendered rows, of ``total`` in the files. ``counted``: whether tokens are known."""
+    """All rendered rows, of ``total`` in the files. ``counted``: whether tokens are known.
+    ``context``: that of the model in tokens; 0 if it is not known."""
 
     rows: Sequence[Row]
     total: int
     counted: bool
+    context: int
 
     def longer_than(self, limit: int) -> list[Row]:
         """The rows over a limit, the longest first."""
@@ -112,6 +116,10 @@ class Measurement:
 def check(subject: Subject) -> Check:
     """Render and measure the rows of every training and validation file."""
     recipe, name = subject.recipe, model_name(subject.recipe)
+    if own_data_set(recipe):
+        return skip(
+            ID, f"{OWN_DATA_SET} makes the prompts, so those of the files were not rendered"
+        )
     folder = local_folder(name, subject.env)
     if folder is None:
         return skip(ID, f"{name} is not on this disk; prompts were not rendered")
@@ -139,7 +147,24 @@ def check(subject: Subject) -> Check:
                 f"{folder} refuses: {error}"
             )
         return fail(ID, message, _OWN_TEMPLATE)
-    return _check_rows(recipe, folder, template, Measurement(rows, total, encode is not None))
+    context = context_of(name, subject.env)
+    measurement = Measurement(rows, total, encode is not None, context)
+    _note_lengths(subject, measurement)
+    return _check_rows(recipe, folder, template, measurement)
+
+
+def _note_lengths(subject: Subject, measurement: Measurement) -> None:
+    """Note what later checks need: the longest prompt that is used, and the rows to be dropped."""
+    recipe = subject.recipe
+    if recipe.kind != GRPO or not measurement.counted:
+        return
+    limit = int(recipe.get("data.max_prompt_length"))
+    used = (row.tokens for row in measurement.rows if row.tokens <= limit)
+    subject.prompts.longest = max(used, default=0)
+    if recipe.get("data.filter_overlong_prompts"):
+        files = split_files(recipe, "train")
+        long = measurement.longer_than(limit)
+        subject.prompts.dropped = sum(row.file in files for row in long)
 
 
 def _render_rows(
@@ -239,9 +264,9 @@ def _long_grpo(recipe: Recipe, measurement: Measurement) -> Iterator[Check]:
     if not long:
         return
     message = _describe_long(long, measurement, "data.max_prompt_length", limit)
-    fix = f"data.max_prompt_length={long[0].tokens}"
+    too_few = _too_few(recipe, measurement, long)
+    fix = _room_for(recipe, long[0].tokens, measurement.context, shorten=too_few is not None)
     if recipe.get("data.filter_overlong_prompts"):
-        too_few = _too_few(recipe, measurement, long)
         effect = f" and would be dropped, which leaves {too_few}" if too_few else " and are dropped"
         yield (fail if too_few else warn)(ID, message + effect, fix)
         return
@@ -252,8 +277,28 @@ def _long_grpo(recipe: Recipe, measurement: Measurement) -> Iterator[Check]:
     truncation = recipe.get("data.truncation")
     if truncation != "left":
         message += f" (data.truncation={truncation} has no effect)"
-    message += "; data.filter_overlong_prompts=true drops them"
-    yield (warn if truncation == "left" else fail)(ID, message, fix)
+    drop = None if too_few else "data.filter_overlong_prompts=true"
+    if drop is not None:
+        message += f"; {drop} drops them"
+    elif fix is None:
+        message += (
+            f"; without them, {too_few}: the model needs a longer context, or shorter prompts"
+        )
+    yield (warn if truncation == "left" else fail)(ID, message, fix or drop)
+
+
+def _room_for(recipe: Recipe, tokens: int, context: int, *, shorten: bool) -> str | None:
+    """The lengths with which the longest prompt is used, within the model's context; None for
+    none. ``shorten``: the response may become shorter."""
+    response = int(recipe.get("data.max_response_length"))
+    longer = f"data.max_prompt_length={tokens}"
+    if not context or tokens + response <= context:
+        return longer
+    return (
+        f"{longer} data.max_response_length={context - tokens}"
+        if shorten and tokens < context
+        else None
+    )
 
 
 def _too_few(recipe: Recipe, measurement: Measurement, long: Sequence[Row]) -> str | None:
@@ -282,7 +327,9 @@ def _long_sft(recipe: Recipe, measurement: Measurement) -> Iterator[Check]:
     if lost:
         message += f"; {_format_rows(lost)}: nothing of the answer remains to train on"
     are_all_lost = len(lost) == len(measurement.rows)
-    yield (fail if are_all_lost else warn)(ID, message, f"data.max_seq_length={long[0].tokens}")
+    longest = min(long[0].tokens, measurement.context or long[0].tokens)
+    fix = f"data.max_seq_length={longest}" if longest > limit else None
+    yield (fail if are_all_lost else warn)(ID, message, fix)
 
 
 _LONG = ByKind("prompt", grpo=_long_grpo, sft=_long_sft)

@@ -121,12 +121,21 @@ def read_token_view(
     recipe: Recipe, row: int = 0, split: Split = "train", limit_s: float = TIME_LIMIT_S
 ) -> TokenView:
     """Let verl render a row. UsageError, with the reason, if it cannot. No tool is called."""
+    return TokenView.from_json(ask_trainer(recipe, str(row), split, limit_s))
+
+
+def ask_trainer(
+    recipe: Recipe, asked: str, split: Split, limit_s: float = TIME_LIMIT_S
+) -> dict[str, Any]:
+    """What verl makes of the data of a config, in a process of its own: a row, or the ``length`` of
+    the data set. UsageError, with the reason, if it cannot."""
     _require_bounded(require_model(recipe), recipe)
     if find_spec("verl") is None:
-        raise UsageError(f"verl renders the row and is not installed: {install_command('train')}")
+        raise UsageError(f"verl reads the data and is not installed: {install_command('train')}")
+    what = asked if asked == "length" else f"row {asked}"
     try:
         done = subprocess.run(
-            own_module("engine.train.token_view", str(row), split),
+            own_module("engine.train.token_view", asked, split),
             input=pickle.dumps(recipe),
             capture_output=True,
             timeout=limit_s,
@@ -134,13 +143,13 @@ def read_token_view(
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise UsageError(f"rendering row {row} took longer than {limit_s:g} s") from error
+        raise UsageError(f"reading {what} took longer than {limit_s:g} s") from error
     if done.returncode != 0 or not done.stdout:
         raise UsageError(_reason(done.returncode, done.stderr.decode(errors="replace")))
-    value = json.loads(done.stdout)
+    value: dict[str, Any] = json.loads(done.stdout)
     if "error" in value:
         raise UsageError(value["error"])
-    return TokenView.from_json(value)
+    return value
 
 
 def _require_bounded(folder: Path, recipe: Recipe) -> None:

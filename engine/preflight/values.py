@@ -16,6 +16,7 @@ from engine.preflight.check import Check, Subject, summary, warn
 from engine.preflight.complete_change import as_overrides
 from engine.recipe.compose import TEMPERATURE_SCHEDULE
 from engine.recipe.frozen import in_file
+from engine.recipe.recipe import Recipe
 from engine.recipe.schedule import TEMPERATURE, find_schedule
 from engine.runs.kinds import GRPO
 
@@ -101,11 +102,26 @@ def check(subject: Subject) -> Check:
     recipe = subject.recipe
     context = MetricContext(recipe.values, recipe.kind, in_file=in_file(recipe))
     warnings = []
-    for finding in value_findings(context):
+    # Of one rollout per prompt, the check batch says what to do.
+    found = [each for each in value_findings(context) if each.id != ONE_ROLLOUT.id]
+    for finding in found:
         changes = [change for remedy in finding.remedies[:1] for change in remedy.changes]
         message = f"{finding.title}: {finding.cause.removesuffix('.')}"
         warnings.append(warn(ID, message, " ".join(as_overrides(changes)) or None))
-    return summary(ID, warnings, "no value known to break training")
+    return summary(ID, [*warnings, *_repeated(recipe)], "no value known to break training")
+
+
+def _repeated(recipe: Recipe) -> Iterator[Check]:
+    """Several greedy answers to a validation prompt are one answer at several times the cost."""
+    key = "actor_rollout_ref.rollout.val_kwargs"
+    count, sampled = recipe.get(f"{key}.n"), recipe.get(f"{key}.do_sample")
+    temperature = recipe.get(f"{key}.temperature")
+    if recipe.kind == GRPO and (count or 1) > 1 and (not sampled or temperature == 0):
+        message = (
+            f"{key}.n={count} with greedy decoding (do_sample={str(bool(sampled)).lower()}, "
+            f"temperature={temperature}): the {count} answers to a prompt are equal"
+        )
+        yield warn(ID, message, f"{key}.n=1")
 
 
 def value_findings(context: MetricContext) -> list[Finding]:

@@ -11,7 +11,7 @@ from engine.base.errors import PackageError, UsageError
 from engine.base.parquet import pq
 from engine.base.records import SUFFIXES, read_records
 from engine.recipe.recipe import Recipe
-from engine.runs.kinds import ByKind
+from engine.runs.kinds import GRPO, ByKind
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,17 @@ class StepPlan:
     asked: int | None
     bounded: bool
     trains: bool = True
+    dropped: int = 0
+    """Rows that are too long, with ``data.filter_overlong_prompts``."""
+
+    @property
+    def used(self) -> int:
+        return self.rows - self.dropped
 
     @property
     def reachable(self) -> int:
         """Steps that the epochs give; verl drops the incomplete last batch of each."""
-        return self.rows // self.batch * self.epochs
+        return self.used // self.batch * self.epochs
 
     @property
     def total(self) -> int:
@@ -45,9 +51,12 @@ class StepPlan:
 
     def arithmetic(self) -> str:
         """Return how ``reachable`` is computed, in one line."""
-        per_epoch = self.rows // self.batch
+        per_epoch = self.used // self.batch
+        without = (
+            f"{self.rows} rows - {self.dropped} too long" if self.dropped else f"{self.rows} rows"
+        )
         return (
-            f"{self.rows} rows // batch {self.batch} = {count_of(per_epoch, 'step')}/epoch"
+            f"{without} // batch {self.batch} = {count_of(per_epoch, 'step')}/epoch"
             f" x {count_of(self.epochs, 'epoch')} = {count_of(self.reachable, 'step')}"
         )
 
@@ -60,14 +69,28 @@ def step_plan(recipe: Recipe) -> StepPlan | None:
         return None
 
 
-def _grpo_plan(recipe: Recipe) -> StepPlan:
+OWN_DATA_SET = "data.custom_cls"
+
+
+def own_data_set(recipe: Recipe) -> str | None:
+    """The file of a data set class of the user's: it decides how many rows there are."""
+    path = recipe.get(f"{OWN_DATA_SET}.path")
+    return None if path is None or recipe.kind != GRPO else str(path)
+
+
+def _grpo_plan(recipe: Recipe) -> StepPlan | None:
+    if own_data_set(recipe):
+        return None
     files = recipe.get("data.train_files")
     names = files if isinstance(files, list) else [files]
 
     rows = sum(pq.read_metadata(Path(name).expanduser()).num_rows for name in names)
     limit = recipe.get("data.train_max_samples")
-    if limit is not None and limit > 0:
-        rows = min(rows, limit)
+    return plan_of_rows(recipe, min(rows, limit) if limit is not None and limit > 0 else rows)
+
+
+def plan_of_rows(recipe: Recipe, rows: int) -> StepPlan:
+    """The plan of a GRPO config whose data set has this many rows."""
     asked = recipe.get("trainer.total_training_steps")
     return StepPlan(
         rows=rows,
@@ -100,4 +123,6 @@ def _count_rows(path: Path) -> int:
         return sum(1 for line in handle if line.strip())
 
 
-_PLANS: ByKind[Callable[[Recipe], StepPlan]] = ByKind("steps", grpo=_grpo_plan, sft=_sft_plan)
+_PLANS: ByKind[Callable[[Recipe], StepPlan | None]] = ByKind(
+    "steps", grpo=_grpo_plan, sft=_sft_plan
+)

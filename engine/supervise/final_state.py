@@ -10,6 +10,7 @@
 | exit code 0, validates only, a validation is logged        | finished | its reward        |
 | exit code 0, validates only, none is logged                | failed   | what is missing   |
 | exit code 0, last step reached or its number unknown       | finished | none              |
+| exit code 0, no step, last step's checkpoint complete      | finished | nothing to train  |
 | exit code 0, last step not reached, nobody stopped the run | failed   | the step reached  |
 | somebody stopped the run                                   | finished | who, at what step |
 | another exit code, but the last step's checkpoint complete | finished | teardown crash    |
@@ -128,6 +129,8 @@ def final_state(evidence: Evidence) -> tuple[StateName, str | None]:
             return "finished", f"validated only (trainer.val_only=true): {reward}"
         if evidence.reached_end or evidence.total_steps is None:
             return "finished", None
+        if not evidence.step and evidence.checkpoint_complete:
+            return "finished", "nothing to train: the last step was trained before"
         if evidence.stopped_by is None:
             return _failed(f"exit code 0, but ended {progress}", evidence)
     if evidence.stopped_by is not None:

@@ -66,7 +66,7 @@ from engine.supervise.queue_log import end_record
 from engine.supervise.run_writer import RunWriter
 from engine.supervise.stall import StallWatch, Supervision
 from engine.supervise.stopping import Escalation
-from engine.supervise.trainer import Trainer, recording, waiting_for
+from engine.supervise.trainer import Trainer, recording, said_total, waiting_for
 from engine.supervise.troubles import Troubles
 
 TICK_S = 0.25
@@ -378,7 +378,12 @@ class Supervisor:
         if isinstance(self._steps, ProgramSteps):
             self._see_total(self._steps.total_steps)
         if self.state.waiting_for is not None:
-            now = waiting_for(self._console.lines(AT_ONCE), self.state.waiting_for)
+            lines = self._console.lines(AT_ONCE)
+            total = said_total(lines)
+            if total is not None and self._planned_steps != 0:  # 0: it only validates
+                self._planned_steps = total
+                self._see_total(total)
+            now = waiting_for(lines, self.state.waiting_for)
             if now != self.state.waiting_for:
                 self._set(waiting_for=now)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -132,6 +133,16 @@ _START_MARKERS = (
     ("Initial validation metrics:", "first step"),
     ("Training Progress", "first step"),
 )
+
+
+_TOTAL = re.compile(rb"Total training steps: (\d{1,15})")
+
+
+def said_total(lines: Iterable[bytes]) -> int | None:
+    """The steps that verl counts in the data it has read, without rows that it drops; None where
+    the lines do not say it."""
+    said = [match for line in lines if (match := _TOTAL.search(line))]
+    return int(said[-1][1]) if said else None
 
 
 def waiting_for(lines: Iterable[bytes], now: str) -> str:

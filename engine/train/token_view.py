@@ -1,4 +1,5 @@
-"""Render a row with verl's own code: ``python -m engine.train.token_view ROW SPLIT``.
+"""Render a row with verl's own code: ``python -m engine.train.token_view ROW SPLIT``. With
+``length`` in place of the row, the data set class of the config says its ``rows``.
 
 Reads a pickled ``Recipe`` from its input, and prints ``TokenView`` or an ``error`` as JSON. For
 GRPO, the agent loop of the recipe runs with a model that gives the right answer, and before it
@@ -45,7 +46,7 @@ _SAMPLES: Mapping[str, Any] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="engine.train.token_view")
-    parser.add_argument("row", type=int)
+    parser.add_argument("row")
     parser.add_argument("split", choices=("train", "val"))
     args = parser.parse_args(arguments)
     recipe = pickle.load(sys.stdin.buffer)
@@ -57,15 +58,40 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os._exit(0)  # Threads that the file of tools started must not keep the process.
 
 
-def _answer(recipe: Recipe, row: int, split: Split) -> dict[str, Any]:
+def _answer(recipe: Recipe, row: str, split: Split) -> dict[str, Any]:
     """The view, or the ``error``."""
     try:
         environment.prepare(os.environ, recipe.get("grubrics.device"))
-        return render(recipe, row, split).to_json()
+        if row == "length":
+            return {"rows": _count_rows(recipe, split)}
+        return render(recipe, int(row), split).to_json()
     except UsageError as error:
         return {"error": str(error)}
     except Exception as error:
-        return {"error": f"row {row} cannot be rendered: {one_line(error)}"}
+        what = (
+            "the data set cannot be constructed"
+            if row == "length"
+            else f"row {row} cannot be rendered"
+        )
+        return {"error": f"{what}: {one_line(error)}"}
+
+
+def _count_rows(recipe: Recipe, split: Split) -> int | None:
+    """The length of the data set as verl constructs it; None if its class has none."""
+    from omegaconf import OmegaConf
+    from verl.trainer.ppo.utils import create_rl_dataset
+
+    config = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
+    data = config.data
+    made = create_rl_dataset(
+        data[f"{split}_files"],
+        data,
+        _load_tokenizer(recipe, require_model(recipe)),
+        None,
+        is_train=split == "train",
+        max_samples=data.get(f"{split}_max_samples", -1),
+    )
+    return len(made) if hasattr(made, "__len__") else None
 
 
 def render(recipe: Recipe, row: int, split: Split) -> TokenView:

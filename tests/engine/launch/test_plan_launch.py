@@ -18,9 +18,11 @@ from engine.launch.plan_launch import (
     recipe_for_launch,
 )
 from engine.recipe.frozen import pinned_recipe
+from engine.recipe.recipe import Recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch
+from tests.engine.checkpoints.checkpoint_files import save
 from tests.engine.preflight.project import Project, make_project
 
 pytestmark = pytest.mark.long
@@ -37,15 +39,21 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 @pytest.fixture
 def first(project: Project) -> RunDir:
     """A finished run that has left a checkpoint in the folder of its config."""
+    run = leave_run(project.recipe("grpo", f"{LR}=3e-5"))
+    Path("checkpoints/grpo/global_step_1").mkdir(parents=True)
+    return run
+
+
+def leave_run(recipe: Recipe) -> RunDir:
+    """A finished run of the config, which owns the folder of its checkpoints."""
     run = RunDir(Path("runs") / "first")
-    contents = manifest(plan(project.recipe("grpo", f"{LR}=3e-5"), "first", Path("runs")))
+    contents = manifest(plan(recipe, "first", Path("runs")))
     run.attempt(1).path.mkdir(parents=True)
     jsonl.write_json(run.manifest, contents)
     files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
     write_state(run, RunState("finished"))
     vouch(run)
     claim(run)
-    Path("checkpoints/grpo/global_step_1").mkdir(parents=True)
     return run
 
 
@@ -54,6 +62,21 @@ def test_a_changed_config_saves_to_a_folder_of_its_own(project: Project, first: 
     assert planned.recipe.get("trainer.default_local_dir") == "checkpoints/second"
     assert "holds checkpoints of run 'first'" in planned.folder_note
     assert planned.argv[-1] == "trainer.default_local_dir=checkpoints/second"
+
+
+@pytest.mark.parametrize(
+    ("mode", "says"),
+    [("disable", "holds checkpoints of run 'first'"), ("auto", "has step 6 of run 'first', the l")],
+)
+def test_the_same_config_that_continues_nothing_saves_to_a_folder_of_its_own(
+    project: Project, mode: str, says: str
+) -> None:
+    recipe = project.recipe("grpo", f"trainer.resume_mode={mode}")
+    leave_run(recipe)
+    save(Path("checkpoints/grpo"), 6)
+    planned = plan_launch(recipe, Path("runs"), "second")
+    assert planned.recipe.get("trainer.default_local_dir") == "checkpoints/second"
+    assert says in planned.folder_note
 
 
 def test_the_same_config_uses_its_folder_again(project: Project, first: RunDir) -> None:

@@ -39,7 +39,7 @@ def test_the_production_sizes_hold() -> None:
     ("change", "complaint"),
     [
         ({"batch": 16}, "data.train_batch_size=16 is below"),
-        ({"n": 1}, "advantage is always 0"),
+        ({"n": 1}, "uses the reward as advantage"),
         ({"micro": 5}, "ppo_micro_batch_size_per_gpu=5 does not divide the 144 rollouts"),
         ({"micro": 0}, "ppo_micro_batch_size_per_gpu is not set"),
         ({"log_prob": 5}, "log_prob_micro_batch_size_per_gpu=5 does not divide"),

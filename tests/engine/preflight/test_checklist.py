@@ -104,6 +104,60 @@ def test_a_run_that_only_validates_reaches_every_step(project: Project) -> None:
     assert check.status == "ok" and "no training step" in check.message
 
 
+def test_rows_that_are_dropped_give_no_steps(project: Project) -> None:
+    rows = [row(number) for number in range(12)]
+    for entry in rows[::4]:
+        question = entry["extra_info"]["question"] + " word" * 300
+        entry["extra_info"]["question"] = entry["prompt"][1]["content"] = question
+    project.write("data/train.parquet", rows)
+    settings = ("trainer.total_training_steps=null", "data.filter_overlong_prompts=true")
+    message = project.checks("grpo", *settings)["steps"].message
+    assert "12 rows - 3 too long // batch 4 = 2 steps/epoch x 2 epochs = 4 steps" in message
+
+
+OWN_DATA_SET = "data.custom_cls.path=dyn.py"
+DYNAMIC = """from torch.utils.data import Dataset
+
+class Dynamic(Dataset):
+    def __init__(self, **_):
+        self.rows = [{}] * ROWS
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        return self.rows[index]
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "says"),
+    [
+        ("class Dynamic(\n", "Dynamic", "dyn.py:1: SyntaxError"),
+        (DYNAMIC, "Dinamic", "dyn.py has no class 'Dinamic' (data.custom_cls.name); did you mean"),
+        (None, "Dynamic", "data.custom_cls.path=dyn.py: No such file"),
+    ],
+)
+def test_a_data_set_class_that_cannot_be_loaded_is_named(
+    project: Project, code: str | None, name: str, says: str
+) -> None:
+    if code is not None:
+        Path("dyn.py").write_text(code)
+    checks = project.checks("grpo", OWN_DATA_SET, f"data.custom_cls.name={name}")
+    assert (checks["steps"].status, says in checks["steps"].message) == ("fail", True)
+    assert checks["prompt"].status == "skip"
+
+
+@pytest.mark.waits
+@pytest.mark.parametrize(("rows", "says"), [("24", "24 rows // batch 4"), ("nine", "NameError")])
+def test_the_length_of_a_data_set_class_gives_the_steps(
+    project: Project, rows: str, says: str
+) -> None:
+    Path("dyn.py").write_text(DYNAMIC.replace("ROWS", rows))
+    checks = project.checks("grpo", OWN_DATA_SET, "data.custom_cls.name=Dynamic")
+    assert says in checks["steps"].message
+
+
 def test_the_epochs_of_sft_say_its_steps(project: Project) -> None:
     by_epochs = project.checks("sft")["steps"]
     assert by_epochs.message == "8 rows // batch 4 = 2 steps/epoch x 2 epochs = 4 steps"

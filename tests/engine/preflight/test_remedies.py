@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 
 from engine.findings.finding import Change
 from engine.preflight.batch_and_steps import BatchSizes, overrides, repaired
+from engine.preflight.check import Check
 from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
+from engine.preflight.fix import parse_fix
 from engine.recipe.recipe import Recipe, load_recipe
-from tests.engine.preflight.project import Project, make_project
+from tests.engine.preflight.project import QWEN2, Project, make_project, row
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.long
@@ -29,7 +32,7 @@ EPOCHS = "trainer.total_epochs"
 PROMPT = "data.max_prompt_length"
 RESPONSE = "data.max_response_length"
 LONGEST = "actor_rollout_ref.rollout.max_model_len"
-RANK = "actor_rollout_ref.model.lora_rank"
+RANK = LORA = "actor_rollout_ref.model.lora_rank"
 PRODUCTION = ROOT / "configs/verl_grpo.yaml"
 
 
@@ -114,10 +117,64 @@ def test_a_rank_that_vllm_does_not_take_is_refused(project: Project) -> None:
     assert "LoRA rank 1024 is more than vLLM's 512" in result.reason
 
 
+def long_rows(project: Project, *, all_rows: bool) -> None:
+    """Rows of which one is, or all are, longer than the context of the model."""
+    rows = [row(number) for number in range(12)]
+    for entry in rows if all_rows else rows[3:4]:
+        question = entry["extra_info"]["question"] + " word" * (600 if all_rows else 3000)
+        entry["extra_info"]["question"] = entry["prompt"][1]["content"] = question
+    project.write("data/train.parquet", rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "rows"),
+    [
+        ("grpo", [f"{RESPONSE}=1000"], None),
+        ("grpo", [f"{RESPONSE}=1000", f"{PROMPT}=20"], None),
+        ("grpo", [f"{PROMPT}=3000", f"{RESPONSE}=3000"], None),
+        ("grpo", [f"{RESPONSE}=512"], "one"),
+        ("grpo", [f"{RESPONSE}=512"], "all"),
+        ("grpo", [f"{RESPONSE}=512", "data.filter_overlong_prompts=true"], "all"),
+        ("grpo", [f"{N}=1"], None),
+        ("grpo", [f"{BATCH}=7", f"{MINI}=3"], None),
+        ("grpo", ["trainer.total_training_steps=50"], None),
+        ("grpo", [f"{LORA}=8", "actor_rollout_ref.model.target_modules=[q_proj,nope_proj]"], None),
+        ("sft", ["data.max_seq_length=5000"], None),
+        ("sft", ["data.max_seq_length=20"], None),
+    ],
+)
+def test_the_fixes_of_failing_checks_lead_to_a_config_that_passes(
+    project: Project, name: str, overrides: list[str], rows: str | None
+) -> None:
+    """Each fix is applied, and the checks run again: no fix brings back what another one mended."""
+    if rows is not None:
+        long_rows(project, all_rows=rows == "all")
+    seen: list[list[str]] = []
+    while failing := failures(project, name, overrides):
+        assert overrides not in seen and len(seen) < 4, (seen, failing)
+        seen.append(overrides)
+        recipe = project.recipe(name, *overrides)
+        fixes = [parse_fix(check.fix, recipe) for check in failing]
+        assert all(fixes), failing
+        overrides = [*overrides, *(text for fix in fixes if fix for text in fix.overrides)]
+
+
+def failures(project: Project, name: str, overrides: list[str]) -> list[Check]:
+    checks = project.checks(name, *overrides).values()
+    return [check for check in checks if check.status == "fail" and check.id != "environment"]
+
+
+def test_of_lora_targets_those_that_exist_are_kept(project: Project) -> None:
+    Path("models/base/config.json").write_text(json.dumps(QWEN2))
+    targets = "actor_rollout_ref.model.target_modules=[q_proj,nope_proj]"
+    [check] = failures(project, "grpo", [f"{LORA}=8", targets])
+    assert str(check.fix).endswith("=[q_proj]")
+
+
 def test_one_rollout_per_prompt_is_refused_with_the_reason(project: Project) -> None:
     result = complete(project.recipe(), want(N, 1))
     assert isinstance(result, Refusal)
-    assert "advantage is always 0" in result.reason
+    assert "uses the reward as advantage" in result.reason
 
 
 def test_a_batch_that_the_data_cannot_fill_is_refused(project: Project) -> None:

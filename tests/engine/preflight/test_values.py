@@ -42,9 +42,11 @@ def test_the_words_are_those_of_the_doctor(project: Project) -> None:
 
 
 def test_several_values_are_one_line_with_every_fix(project: Project) -> None:
-    result = answer(project, "grpo", "data.max_response_length=4", "actor_rollout_ref.rollout.n=1")
-    assert "Responses of 4 tokens" in result.message and "at least two rollouts" in result.message
-    assert result.fix == "data.max_response_length=512; actor_rollout_ref.rollout.n=4"
+    greedy = "actor_rollout_ref.rollout.val_kwargs.n"
+    result = answer(project, "grpo", "data.max_response_length=4", f"{greedy}=3")
+    assert "Responses of 4 tokens" in result.message
+    assert "the 3 answers to a prompt are equal" in result.message
+    assert result.fix == f"data.max_response_length=512; {greedy}=1"
 
 
 def test_the_fix_silences_the_warning(project: Project) -> None:

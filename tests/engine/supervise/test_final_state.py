@@ -1,7 +1,8 @@
-"""How a run that only validates ended."""
+"""How a run ended that validates only, or whose steps are not those that were planned."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from engine.history.train_log import last_validation
 from engine.runs.rundir import Attempt
 from engine.runs.state import RunState
 from engine.supervise.final_state import Evidence, Exit, final_state
+from engine.supervise.trainer import said_total
 
 
 def state_of(
@@ -32,6 +34,26 @@ def state_of(
             trouble=trouble,
         )
     )
+
+
+def test_a_run_whose_last_step_was_trained_before_has_finished(tmp_path: Path) -> None:
+    seen = Evidence(
+        exit=Exit(0),
+        stopped_by=None,
+        step=None,
+        total_steps=7,
+        checkpoint_complete=True,
+        attempt=Attempt(tmp_path),
+        checkpoints=tmp_path,
+    )
+    assert final_state(seen) == ("finished", "nothing to train: the last step was trained before")
+    assert final_state(replace(seen, checkpoint_complete=False))[0] == "failed"
+    assert final_state(replace(seen, step=4))[0] == "failed"
+
+
+def test_the_total_is_what_verl_counts_in_the_rows_that_it_keeps() -> None:
+    lines = [b"dataset len: 20", b"\x1b[36m(TaskRunner pid=1)\x1b[0m INFO: Total training steps: 4"]
+    assert (said_total(lines), said_total(lines[:1])) == (4, None)
 
 
 def test_a_run_that_validates_only_finishes_with_its_reward(tmp_path: Path) -> None:
