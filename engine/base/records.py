@@ -83,15 +83,15 @@ def _json_items(path: Path) -> Iterator[tuple[int, Record]]:
 
 def _table_rows(path: Path) -> Iterator[tuple[int, Record]]:
     csv.field_size_limit(sys.maxsize)
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     with path.open(newline="", encoding="utf-8-sig") as handle:
-        rows = csv.DictReader(handle, delimiter=delimiter, strict=True)
+        rows = csv.DictReader(handle, strict=True)
         try:
             line = handle.readline()
             if "\0" in line:  # UTF-16 without a mark at its beginning is valid UTF-8.
                 require_utf8(path)
-            _check_delimiter(path, line, delimiter)
             handle.seek(0)
+            delimiter = _delimiter(line, "\t" if path.suffix.lower() == ".tsv" else ",")
+            rows = csv.DictReader(handle, delimiter=delimiter, strict=True)
             _check_names(path, rows.fieldnames or ())
             for row in rows:
                 if None in row or None in row.values():
@@ -105,19 +105,14 @@ def _table_rows(path: Path) -> Iterator[tuple[int, Record]]:
             raise UsageError(f"{path}: line {rows.line_num + 1}: {error}") from error
 
 
-_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_DELIMITERS = (",", ";", "\t", "|")
 
 
-def _check_delimiter(path: Path, line: str, delimiter: str) -> None:
-    """UsageError for a table whose first line has more columns with another delimiter."""
-    counts = {each: len(next(csv.reader([line], delimiter=each), ())) for each in _SEPARATORS}
+def _delimiter(line: str, usual: str) -> str:
+    """What separates the columns of a table's first line: that with the most columns."""
+    counts = {each: len(next(csv.reader([line], delimiter=each), ())) for each in _DELIMITERS}
     likely = max(counts, key=lambda each: counts[each])
-    if counts[likely] > max(counts[delimiter], 1):
-        found, expected = _SEPARATORS[likely], _SEPARATORS[delimiter]
-        advice = {",": "name it .csv", "\t": "name it .tsv"}.get(likely, f"save it with {expected}")
-        raise UsageError(
-            f"{path}: {found} separate its columns, but {path.suffix} has {expected}; {advice}"
-        )
+    return likely if counts[likely] > max(counts[usual], 1) else usual
 
 
 def _check_names(path: Path, names: Sequence[str]) -> None:

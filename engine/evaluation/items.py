@@ -30,6 +30,11 @@ class Item:
     prompt_sha256: str
     sha256: str
 
+    @property
+    def asked(self) -> tuple[Message, ...]:
+        """The prompt; of a conversation, all but its last message."""
+        return self.messages if self.row else self.messages[:-1]
+
 
 def read_items(path: Path, limit: int | None = None) -> list[Item]:
     """The first ``limit`` items of a parquet file, in its order.

@@ -157,5 +157,6 @@ def plain(text):
     lines = re.sub(r"</?\w+>", "", text).strip().splitlines() or [""]
     text = " ".join(lines[-1].strip(" .$*'\"`").lower().split())
     number = text.replace(",", "")
-    return repr(float(number)) if re.fullmatch(r"-?\d{{1,15}}(\.\d{{1,15}})?", number) else text
+    is_number = re.fullmatch(r"-?[0-9]{{1,15}}(\.[0-9]{{1,15}})?", number)
+    return repr(float(number)) if is_number else text
 '''

@@ -24,12 +24,14 @@ from engine.preflight.conversations import (
 )
 from engine.preflight.demands import check_hashes
 from engine.preflight.samples import SPLITS, split_files
+from engine.recipe.curriculum import find_curriculum
 from engine.recipe.places import MAKE_TINY_WORLD, TINY_WORLD, data_files
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
 from engine.runs.kinds import GRPO, SFT
 
 ID = "parquet"
+_VERIFIABLE, _OPEN = "verifiable", "open_rubric"
 _READ_COLUMNS = ("prompt", "extra_info")
 _REQUIRED_FIELDS = {"prompt": ("role", "content"), "reward_model": ("ground_truth",)}
 """The fields that verl reads of every row; it stops where one is missing."""
@@ -58,10 +60,37 @@ def check(subject: Subject) -> Check:
             if count > 1:
                 message = f"data.{split}_files names {path.name} {count} times"
                 checks.append(warn(ID, f"{message}: verl would read its rows that many times"))
+        if split == "train" and are_sound:
+            checks += _curriculum_order(recipe, files)
         for conflict in _type_conflicts(files) if are_sound else ():
             checks.append(fail(ID, conflict, "write the column with one type in all files"))
     messages = "; ".join(check.message for check in checks if check.status == "ok")
     return summary(ID, checks, messages or "no data files in the config")
+
+
+def _curriculum_order(recipe: Recipe, files: Sequence[Path]) -> Iterator[Check]:
+    """Check that the first file of a curriculum is that of verifiable rows, by what rows say."""
+    if find_curriculum(recipe.get) is None or len(files) != 2:
+        return
+    first, second = (_domains(path) for path in files)
+    if first[_OPEN] > first[_VERIFIABLE] and second[_VERIFIABLE] > second[_OPEN]:
+        swapped = ",".join(map(str, reversed(files)))
+        message = f"{files[0]}: the rows of the first file of a curriculum are {_OPEN}"
+        also = f"those of {files[1].name} are {_VERIFIABLE}"
+        yield fail(
+            ID,
+            f"{message}, and {also}: the phases mean the reverse",
+            f"data.train_files=[{swapped}]",
+        )
+
+
+def _domains(path: Path) -> Counter[str]:
+    """The rows of a file by their ``domain_type``."""
+    extra = pq.read_schema(path).field("extra_info").type
+    if not pa.types.is_struct(extra) or extra.get_field_index("domain_type") < 0:
+        return Counter()
+    table = pq.ParquetFile(path).read(columns=["extra_info.domain_type"])
+    return Counter(str(row["extra_info"]["domain_type"]) for row in table.to_pylist())
 
 
 def _check_file(recipe: Recipe, path: Path) -> Check:

@@ -178,6 +178,22 @@ def _read_lines(path: Path) -> Iterator[Question]:
             yield Question(path, number, name, _digests(asked[:-1] or asked))
 
 
+def asked_digests(file: Path) -> set[bytes]:
+    """What the rows of a training file ask, of GRPO or SFT."""
+    key = "prompt" if file.suffix == ".parquet" and _has_prompts(file) else CONVERSATIONS
+    questions = _read_questions([file], key)
+    return {digest for question in questions for digest in question.digests[1:2] if digest}
+
+
+def asked_digest(messages: Sequence[Any]) -> set[bytes]:
+    """What a prompt asks, without the message of the system, to compare with these."""
+    return {digest for digest in _digests([*messages])[1:2] if digest}
+
+
+def _has_prompts(file: Path) -> bool:
+    return "reward_model" in pq.read_schema(file).names
+
+
 def _digests(messages: Any, question: Any = None) -> Digests:
     """Return the digests of a row. Messages of an unknown form are compared as JSON."""
     recorded = _digest([str(question)]) if question else None

@@ -11,6 +11,8 @@ FEWEST_ANSWERS = 2
 
 def gold_problem(answers: Sequence[Any], gold: Sequence[float | None]) -> str | None:
     """Why ``gold`` cannot rank ``answers``, or None."""
+    if isinstance(answers, str) or isinstance(gold, str):
+        return f"{'answers' if isinstance(answers, str) else 'gold_scores'} as text, not as a list"
     if len(answers) != len(gold):
         return f"{len(answers)} answers but {len(gold)} gold_scores"
     if len(answers) < FEWEST_ANSWERS:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from engine.evaluation.judge_use import JudgeUse
     from engine.evaluation.setup import SamplingSettings
     from engine.evaluation.summary import Result, TargetComparison
+    from engine.evaluation.targets import Target
     from engine.statistics.intervals import Estimate
 
 FOLDER = Path("evaluations")
@@ -38,10 +39,20 @@ def evaluation_json(
         "evaluation": evaluation.setup.id,
         "dir": str(evaluation.folder.path),
         "results": [result.to_json() for result in results],
+        "trained_on": {target.name: rows for target, rows in _trained(evaluation)},
         "comparisons": [comparison.to_json() for comparison in comparisons],
         "judge": None if (use := evaluation.writing) is None else asdict(use),
         "grading": None if (use := evaluation.grading) is None else asdict(use),
     }
+
+
+def _trained(evaluation: Evaluation) -> Iterator[tuple[Target, dict[str, int]]]:
+    """The targets that were trained on items, with their numbers by run."""
+    from engine.evaluation.trained_rows import trained_rows
+
+    for target in evaluation.distinct:
+        if rows := trained_rows(target, evaluation.items):
+            yield target, rows
 
 
 def evaluation_lines(
@@ -75,6 +86,10 @@ def evaluation_lines(
                     yield from _row(head, _verdict(pair), width)
     why = {r.target: r.why_unscored for r in results if r.why_unscored is not None}
     yield ""
+    for trained, rows in _trained(evaluation):
+        name = _cut(trained.name, column)
+        by = ", ".join(f"run '{run}' was trained on {count}" for run, count in rows.items())
+        yield from wrapped(f"not held out for {name}: of {items}, {by}", width)
     for target, reason in why.items():
         yield from wrapped(f"unscored, {_cut(target, column)}: {reason}", width)
     if (use := evaluation.writing) is not None:

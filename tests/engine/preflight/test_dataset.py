@@ -121,6 +121,27 @@ def test_rows_that_teach_nothing_or_contradict_themselves_are_a_warning(
     assert "(row 1)" in check.message
 
 
+def test_gold_scores_that_are_text_are_no_list_of_characters(project: Project) -> None:
+    rewrite({"extra_info": {**row(0)["extra_info"], "gold_scores": "[0.5, 1.0]"}})
+    assert "has gold_scores as text, not as a list" in answer(project).message
+
+
+@pytest.mark.row("G16")
+def test_the_files_of_a_curriculum_in_the_wrong_order_are_named(project: Project) -> None:
+    for name, domain in (("open", "open_rubric"), ("sure", "verifiable")):
+        rows = [row(number) for number in range(4)]
+        for entry in rows:
+            entry["extra_info"]["domain_type"] = domain
+        project.write(f"data/{name}.parquet", rows)
+    phases = "grubrics.curriculum=0.8:0.2:0.5 0.5:0.5:0.5"
+    check = answer(project, phases, "data.train_files=[data/open.parquet,data/sure.parquet]")
+    assert (check.status, check.fix) == (
+        "fail",
+        "data.train_files=[data/sure.parquet,data/open.parquet]",
+    )
+    assert answer(project, phases, str(check.fix)).status == "ok"
+
+
 def test_a_null_prompt_is_counted(project: Project) -> None:
     project.write("data/train.parquet", [row(0), {**row(1), "prompt": None}])
     assert "row 1: prompt is null" in answer(project).message
