@@ -45,7 +45,6 @@ def leave_run(name: str, kind: Kind, model: str, data: str) -> str:
     return str(folder)
 
 
-@pytest.mark.row("G28")
 def test_rows_of_the_run_and_of_the_run_before_it_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
