@@ -72,6 +72,15 @@ def read_outputs(path: Path, cancelled: Cancelled = bool) -> Iterator[str]:
             yield output_of(record)
 
 
+def read_answers(path: Path) -> Iterator[tuple[str, str]]:
+    """Text and ground truth of each output of a dump whose truth is recorded."""
+    for _, raw in _lines(path, bool):
+        record = jsonl.parse_line(raw) or {}
+        truth = record.get("gts", record.get("ground_truth"))
+        if isinstance(truth, str | int | float) and str(truth).strip():
+            yield output_of(record), str(truth)
+
+
 def output_of(record: dict[str, Any]) -> str:
     """The text of a row; of a reward record, the text that was scored."""
     return str(record.get("output", text_of(record)))

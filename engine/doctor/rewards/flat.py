@@ -9,6 +9,7 @@ finding says only that the rewards are equal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from engine.doctor.metrics.run import percent
@@ -17,6 +18,7 @@ from engine.doctor.rewards.step_counts import RewardSteps, StepCounts
 from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Change, Finding, Remedy, Severity
 from engine.findings.symptom import Case, Symptom
+from engine.history.rollout_dump import dump_files, read_answers
 
 CutShare = Callable[[int], float | None]
 """The share of a step's responses that were truncated at the length limit; None if unknown."""
@@ -28,6 +30,7 @@ _TOP_STEPS = 20
 _CHANCE = 1e-4
 _USELESS = 0.1
 _ENOUGH = 40
+_FEWEST_RIGHT = 3
 _SOURCE = "decision tree on the reward records"
 _FLAT = (
     " All rollouts of a group have the same reward (here {level}) in the newest {steps} steps, "
@@ -160,6 +163,18 @@ ALL_WRONG = _cause_of_zero_std(
         ),
     ),
     "seed guide (reward is 0)",
+)
+PAYS_NOTHING = _cause_of_zero_std(
+    "reward_function_error.pays_nothing",
+    "Right answers get no reward",
+    "{right} of {total} responses of the newest recorded step equal their ground truth, and none "
+    "gets a reward: the reward function does not recognize them.",
+    "all rewards are 0, and a tenth of the recorded responses, at least 3, equal their truth",
+    lambda case: (
+        Remedy("Call the reward function with one of these answers and its ground truth"),
+        *fixes.rubric_reward(case.context),
+    ),
+    "rollouts and their ground truth",
 )
 CONSTANT = _cause_of_zero_std(
     "reward_zero_or_flat.constant",
@@ -306,9 +321,21 @@ def _explain(stretch: _Stretch) -> Finding:
         return stretch.finding(ALL_RIGHT, severity=severity)
     penalty = stretch.context.get("reward_config.lambda_defense", float("inf"))
     if low == high == 0.0 or (limits is not None and high <= -penalty):
+        right, total = _count_right(stretch)
+        if right >= max(_FEWEST_RIGHT, _USELESS * total):
+            return stretch.finding(PAYS_NOTHING, right=right, total=total)
         return stretch.finding(ALL_WRONG)
     is_constant = low == high and len({rollout.text for rollout in stretch.examples}) > 2
     return stretch.finding(CONSTANT if is_constant else EQUAL)
+
+
+def _count_right(stretch: _Stretch) -> tuple[int, int]:
+    """Return how many responses of the newest dump equal their ground truth, and of how many."""
+    dumps = dump_files(Path(stretch.path).parent / "rollouts")
+    newest = [dumps[counts.step] for counts in stretch.steps if counts.step in dumps][-1:]
+    answers = [answer for path in newest for answer in read_answers(path)]
+    right = sum(text.strip().casefold() == truth.strip().casefold() for text, truth in answers)
+    return right, len(answers)
 
 
 def _explain_judged(stretch: _Stretch) -> Finding | None:

@@ -12,6 +12,7 @@ from engine.preflight.values import value_findings
 from engine.runs.kinds import GRPO
 from tests.engine.doctor.metrics.curves import columns
 from tests.engine.doctor.rewards.records import GOLD, Make, Record, scored, write
+from tests.engine.history.rollout_files import write_dump
 
 WEIGHTS = {
     "reward_config.lambda_len": 0.1,
@@ -108,6 +109,22 @@ def test_a_task_that_is_learned_is_no_alarm_until_it_has_wasted_many_steps(tmp_p
     ]
     write(tmp_path, all_right, range(6, 30))
     assert [finding.severity for finding in reward_findings(path, CONTEXT)] == ["warning"]
+
+
+def test_right_answers_that_earn_nothing_are_counted(tmp_path: Path) -> None:
+    """The dump of verl beside the records has the ground truth."""
+
+    def zero(*place: int) -> Record:
+        return scored(*place, reward=0.0, judge_scores=None, gold_scores=[], parts=None)
+
+    path = write(tmp_path, zero, range(1, 4))
+    answers = [{"input": "q", "output": f" {n}\n", "gts": "7"} for n in (7, 7, 7, 8)]
+    write_dump(tmp_path, 3, answers)
+    (one,) = reward_findings(path, MetricContext())
+    assert (one.id, "3 of 4" in one.cause) == ("reward_function_error.pays_nothing", True)
+    write_dump(tmp_path, 3, answers[3:] * 60)
+    (one,) = reward_findings(path, MetricContext())
+    assert one.id == "reward_zero_or_flat.all_wrong"
 
 
 def test_evidence_is_two_rollouts_of_a_group_and_one_of_another(tmp_path: Path) -> None:
