@@ -23,7 +23,6 @@ def diagnose_file(path: Path) -> list[Finding]:
 
 def diagnose_run(run: RunDir) -> list[Finding]:
     """Return the findings of a run's newest attempt: console, metrics and reward records."""
-    from engine.doctor.fit_remedies import fit_remedies, without_rubric_fixes
     from engine.doctor.numbers import number_findings
     from engine.doctor.run_end import adjust_to_run, explain_failure, offer_fixes
     from engine.doctor.save_memory import SaveMemory
@@ -35,7 +34,6 @@ def diagnose_run(run: RunDir) -> list[Finding]:
     attempts = run.attempts()
     state = observed_state(run)
     numbers = number_findings(run, state, Columns.read(run.train_log))
-    numbers = without_rubric_fixes(numbers, run)
     of_machine = [
         *stall_findings(run, state),
         *unread_metrics_findings(run, state),
@@ -45,6 +43,6 @@ def diagnose_run(run: RunDir) -> list[Finding]:
         return [*of_machine, *numbers]
     console = attempts[-1].console
     text = findings(read_log(console), str(console)) if console.is_file() else []
-    text = adjust_to_run(fit_remedies(text, run), run, state)
+    text = adjust_to_run(text, run, state)
     merged = merge_findings(grade_by_records(text, numbers), numbers)
     return [*of_machine, *offer_fixes(explain_failure(merged, run, state), run, state)]

@@ -1,4 +1,4 @@
-"""Fits the fixes of text rules to a run's config: its keys, and values beyond its present ones."""
+"""Fits fixes to a run: its keys, values beyond its present ones, and its name in commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ _RAISED = frozenset({"actor_rollout_ref.rollout.max_model_len", "judge.timeout_s
 
 
 def fit_remedies(findings: Sequence[Finding], run: RunDir) -> list[Finding]:
-    """Remove fixes on keys that the run's config lacks, and continue from its present values.
+    """Remove fixes that the run's config or data cannot take, and continue from its present values.
+
+    A command in a title names the run.
 
     An external run keeps all fixes: its config is unknown.
     """
@@ -36,18 +38,6 @@ def fit_remedies(findings: Sequence[Finding], run: RunDir) -> list[Finding]:
     if not recipe:
         return list(findings)
     return [_fitted(finding, recipe, run) for finding in findings]
-
-
-def without_rubric_fixes(findings: Sequence[Finding], run: RunDir) -> list[Finding]:
-    """Remove fixes that score with rubrics, if the data of the run have none."""
-    return [
-        replace(
-            finding,
-            remedies=tuple(fix for fix in finding.remedies if not _needs_gold(fix, run)),
-            followed_by=tuple(without_rubric_fixes(finding.followed_by, run)),
-        )
-        for finding in findings
-    ]
 
 
 def _fitted(finding: Finding, recipe: Mapping[str, Any], run: RunDir) -> Finding:
@@ -71,7 +61,8 @@ def _remedies(
         is_known = all(_is_known(change, recipe) for change in remedy.changes)
         if is_known and not _needs_gold(remedy, run):
             changes = tuple(_continued(change, recipe) for change in remedy.changes)
-            yield replace(remedy, changes=changes)
+            title = remedy.title.replace(" RUN", f" {run.id}")
+            yield replace(remedy, title=title, changes=changes)
 
 
 def _continued(change: Change, recipe: Mapping[str, Any]) -> Change:

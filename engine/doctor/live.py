@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from engine.doctor.already_known import resumed_step
 from engine.doctor.console import ConsoleDiagnosis, Stopped, never
-from engine.doctor.fit_remedies import fit_remedies, without_rubric_fixes
 from engine.doctor.merge import grade_by_records, merge_findings
 from engine.doctor.metrics.root_cause import fold_consequences
 from engine.doctor.numbers import NumberDiagnosis
@@ -45,8 +44,8 @@ class LiveDoctor:
         if self._console is None or self._console.path != path:
             self._console = ConsoleDiagnosis(path)
         reported = self._console.findings(ended=state.has_ended, stopped=stopped)
-        text = adjust_to_run(fit_remedies(reported, self._run), self._run, state)
-        numbers = without_rubric_fixes(self._numbers.findings(state, columns), self._run)
+        text = adjust_to_run(reported, self._run, state)
+        numbers = self._numbers.findings(state, columns)
         merged = merge_findings(
             grade_by_records(text, numbers),
             fold_consequences([*numbers, *data]) if data else numbers,

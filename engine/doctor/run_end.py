@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from engine.base.follow import last_lines
+from engine.doctor.fit_remedies import fit_remedies
 from engine.doctor.text.line import plain
 from engine.doctor.trainer_dialects import framework_of, in_terms_of
 from engine.findings.categories import find_category
@@ -156,7 +157,7 @@ def offer_fixes(findings: Sequence[Finding], run: RunDir, state: RunState) -> li
     if run.is_command:
         consoles = [attempt.console for attempt in run.attempts()[-1:]]
         return in_terms_of(framework_of(consoles, findings), findings)
-    return _offer_resume(findings, run, state)
+    return _offer_resume(fit_remedies(findings, run), run, state)
 
 
 def _offer_resume(findings: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:

@@ -126,12 +126,16 @@ def find_results(target: TargetRows, metrics: Sequence[Metric], samples: int = 1
 def settle_scale(metric: Metric, targets: Iterable[TargetRows]) -> Metric:
     """Decide whether undeclared scores are a rate: if 0 and 1 both occur, and nothing else does.
 
-    Scores that are all equal show no range, so they are no rate.
+    Scores that are all equal show no range, so they are no rate. Scores from 0 to a 1 that occurs
+    are shares: no interval of theirs ends beyond.
     """
     if metric.scale != "undeclared":
         return metric
     scores = {value for target in targets for value in target.values(metric).values()}
-    return replace(metric, scale="rate" if scores == {0.0, 1.0} else "graded")
+    if scores == {0.0, 1.0}:
+        return replace(metric, scale="rate")
+    is_share = 1.0 in scores and all(0.0 <= score <= 1.0 for score in scores)
+    return replace(metric, scale="graded", bounds=(0.0, 1.0) if is_share else None)
 
 
 def compare_targets(

@@ -139,7 +139,7 @@ def write_final(recipe: Recipe, checkpoint: Path) -> int:
     output = Path(recipe.values["training.output_dir"])
     dtype = "bfloat16" if recipe.values["training.bf16"] else "float32"
     final = export(checkpoint, output / "final", dtype)
-    print(f"next: python -m engine.train.grpo --config ... actor_rollout_ref.model.path={final}")
+    print(f"next: grubrics-tui launch CONFIG actor_rollout_ref.model.path={final}")
     print(f"final model: {final}", flush=True)
     return 0
 

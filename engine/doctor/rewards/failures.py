@@ -301,6 +301,17 @@ FAILURES = {
             ),
         ),
         (
+            "result",
+            "reward_function_error.no_number",
+            "Reward function returns no number",
+            "The reward function returned something that is not a score: a number, or a mapping "
+            "with a number as score.",
+            lambda context: (
+                Remedy("Return a number for every response: convert text, and handle None"),
+                *fixes.rubric_reward(context),
+            ),
+        ),
+        (
             _HUNG,
             "reward_function_error.timeout",
             "Reward function hangs",
@@ -391,6 +402,10 @@ def _recent_steps(steps: Sequence[StepCounts]) -> Sequence[StepCounts]:
 def _common_failure(kind: str, share: float, records: RewardSteps) -> Finding:
     onset = _find_onset(kind, records.steps, min(_HALF, share / 2))
     evidence, message = _examples(kind, records, onset)
+    raised = sum((counts.raised for counts in _recent_steps(records.steps)), start=Counter[str]())
+    if kind == "other" and len(raised) > 1:
+        parts = (f"{percent(share * n / raised.total())} {e}" for e, n in raised.most_common(4))
+        message = f" They are {', '.join(parts)}.{message}"
     severity = Severity.WARNING
     if share >= _HALF:
         severity = Severity.CRITICAL if share > 0.99 else Severity.ERROR

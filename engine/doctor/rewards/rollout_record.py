@@ -13,6 +13,9 @@ from engine.history.reward_records import OVERLONG, PARTS, is_own, text_of
 from engine.rubrics.rubric import parse_rubric
 
 _NOT_FINITE = re.compile(r"returned (?:nan|[-+]?inf)\b", re.IGNORECASE)
+_NO_SCORE = re.compile(r"^TypeError: returned ")
+"""How ``engine.own_reward`` begins its message about a result that is no score."""
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?=: )")
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota", re.IGNORECASE)
 _FILTER = re.compile(r"content_filter|ResponsibleAIPolicy|content management policy", re.IGNORECASE)
 _BALANCE = re.compile(r"^Error code: 402\b|insufficient.balance", re.IGNORECASE)
@@ -59,6 +62,12 @@ class Rollout(NamedTuple):
     tries: int
     failed_tries: tuple[str, ...]
     offset: int
+
+    @property
+    def exception(self) -> str:
+        """Return the name of the exception that the message begins with; the message without."""
+        name = _EXCEPTION.match(self.message)
+        return name[0] if name else self.message
 
     @property
     def judge_is_constant(self) -> bool:
@@ -133,7 +142,9 @@ def _read_failure(error: Any, *, is_custom: bool) -> tuple[str, str]:
     raw = error if isinstance(error, dict) else {"message": error}
     kind, message = str(raw.get("kind") or "other"), jsonl.line(raw.get("message")) or ""
     if is_custom:  # A custom function's messages are not those of a judge.
-        return ("nan" if kind == "other" and _NOT_FINITE.search(message) else kind), message
+        wrong = "nan" if _NOT_FINITE.search(message) else "result"
+        is_result = wrong == "nan" or _NO_SCORE.match(message)
+        return (wrong if kind == "other" and is_result else kind), message
     return refine_kind(kind, message), message
 
 

@@ -47,13 +47,14 @@ class Group:
 @dataclass(slots=True)
 class StepCounts:
     """One step. ``examples`` are the first of its scored rollouts, ``failed_examples`` the first of
-    each error class."""
+    each error class; ``raised`` counts the exceptions of the class ``other``."""
 
     step: int
     records: int = 0
     scored: int = 0
     trained: int = 0
     failures: Counter[str] = field(default_factory=Counter)
+    raised: Counter[str] = field(default_factory=Counter)
     failed_tries: Counter[str] = field(default_factory=Counter)
     tries: int = 0
     low: float = float("inf")
@@ -76,6 +77,8 @@ class StepCounts:
             self.failed_tries.update(rollout.failed_tries)
         if rollout.failure is not None:
             self.failures[rollout.failure] += 1
+            if rollout.failure == "other":
+                self.raised[rollout.exception] += 1
             examples = self.failed_examples.setdefault(rollout.failure, [])
             if len(examples) < _WITH_ERROR:
                 examples.append(rollout)

@@ -9,8 +9,9 @@ import pytest
 
 from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
-from engine.doctor.fit_remedies import fit_remedies, without_rubric_fixes
+from engine.doctor.fit_remedies import fit_remedies
 from engine.doctor.live import LiveDoctor
+from engine.doctor.run_end import offer_fixes
 from engine.findings.finding import Change, Finding, Remedy, Severity
 from engine.history.columns import Columns
 from engine.runs.rundir import RunDir
@@ -115,6 +116,5 @@ def test_the_rubric_reward_is_offered_only_for_data_that_it_can_score(
     manifest = run.read_manifest()
     manifest["config"]["data.train_files"] = {"value": "train.parquet"}
     jsonl.write_json(run.manifest, {**manifest, "cwd": str(tmp_path)})
-    for fit in (fit_remedies, without_rubric_fixes):
-        (result,) = fit([replace(SICK, remedies=(RUBRICS,))], run)
-        assert titles(result) == offered
+    (result,) = offer_fixes([replace(SICK, remedies=(RUBRICS,))], run, RunState("finished"))
+    assert titles(result) == offered

@@ -162,6 +162,16 @@ def test_an_interval_ends_at_the_bounds_of_its_metric() -> None:
     assert result.to_json()["ci"] == pytest.approx([0.9674, 1.0], abs=1e-4)
 
 
+def test_scores_from_0_to_a_1_that_occurs_are_shares() -> None:
+    def interval(*scores: float) -> list[float]:
+        target = make_rows("run", [[score] for score in scores])
+        metric = settle_scale(Metric("reward", 0.0, "undeclared"), [target])
+        return find_results(target, [metric])[0].to_json()["ci"]
+
+    assert interval(*[1.0] * 9, 0.9)[1] == 1.0
+    assert interval(*[1.0] * 9, 1.1)[1] > 1.0
+
+
 def test_a_rate_of_several_samples_ends_at_0_and_1() -> None:
     assert result_of(make_rows("run", [[0.0, 0.0], [0.0, 1.0]]))["ci"] == [0.0, 1.0]
 

@@ -21,7 +21,7 @@ Call = Callable[..., tuple[int, str]]
 
 
 def test_remedy_shows_what_would_change(curable: RunDir, runs: Path, call: Call) -> None:
-    code, said = call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run")
+    code, said = call("fix", "grpo-sick", "--runs", str(runs), "--dry-run")
     assert code == 0
     assert "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu: 4 -> 1" in said
     assert said.endswith("dry run: nothing was launched\n")
@@ -31,7 +31,7 @@ def test_remedy_shows_what_would_change(curable: RunDir, runs: Path, call: Call)
 def test_remedy_launches_the_child_and_says_so_in_json(
     curable: RunDir, runs: Path, call: Call
 ) -> None:
-    code, said = call("remedy", "grpo-sick", "--runs", str(runs), "--number", "3", "--json")
+    code, said = call("fix", "grpo-sick", "--runs", str(runs), "--number", "3", "--json")
     told = json.loads(said)
     assert code == 0
     assert (told["parent"], told["run"]) == ("grpo-sick", "grpo-sick-remedy")
@@ -48,12 +48,12 @@ def test_remedy_launches_the_child_and_says_so_in_json(
 def test_a_remedy_that_was_applied_before_is_noted_and_launched_all_the_same(
     curable: RunDir, runs: Path, call: Call
 ) -> None:
-    first = call("remedy", "grpo-sick", "--runs", str(runs))
+    first = call("fix", "grpo-sick", "--runs", str(runs))
     assert first[0] == 0 and "note:" not in first[1]
-    code, said = call("remedy", "grpo-sick", "--runs", str(runs))
+    code, said = call("fix", "grpo-sick", "--runs", str(runs))
     assert code == 0
     assert "note: grpo-sick-remedy already has these overrides (starting)" in said
-    told = json.loads(call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run", "--json")[1])
+    told = json.loads(call("fix", "grpo-sick", "--runs", str(runs), "--dry-run", "--json")[1])
     assert told["applied_before"] == ["grpo-sick-remedy", "grpo-sick-remedy-2"]
 
 
@@ -61,7 +61,7 @@ def test_a_remedy_that_was_applied_before_is_noted_and_launched_all_the_same(
 def test_remedy_lists_them_for_a_number_that_is_none(
     curable: RunDir, runs: Path, call: Call, number: str
 ) -> None:
-    code, said = call("remedy", "grpo-sick", "--runs", str(runs), "--number", number)
+    code, said = call("fix", "grpo-sick", "--runs", str(runs), "--number", number)
     assert code == 2
     assert "run 'grpo-sick' has these fixes: 1 Use smaller micro batches; 2 " in said
 
@@ -96,10 +96,10 @@ def test_diagnose_says_what_a_log_says_inertly(runs: Path, call: Call) -> None:
 def test_a_dry_run_names_the_new_run_its_weights_and_the_checklist(
     curable: RunDir, runs: Path, call: Call
 ) -> None:
-    said = call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run")[1]
+    said = call("fix", "grpo-sick", "--runs", str(runs), "--dry-run")[1]
     assert "new run: grpo-sick-remedy\ncheckpoints: checkpoints/grpo-sick-remedy\n" in said
     assert "preflight checks passed" in said
-    told = json.loads(call("remedy", "grpo-sick", "--runs", str(runs), "--dry-run", "--json")[1])
+    told = json.loads(call("fix", "grpo-sick", "--runs", str(runs), "--dry-run", "--json")[1])
     assert told["checkpoint_dir"] == "checkpoints/grpo-sick-remedy"
 
 
@@ -109,6 +109,6 @@ def test_a_dry_run_refuses_what_the_launch_refuses(
 ) -> None:
     jsonl.write_json(curable.manifest, {**curable.read_manifest(), "cwd": "/elsewhere"})
     vouch(curable)
-    code, said = call("remedy", "grpo-sick", "--runs", str(runs), *dry)
+    code, said = call("fix", "grpo-sick", "--runs", str(runs), *dry)
     assert code == 2
     assert "cd /elsewhere" in said

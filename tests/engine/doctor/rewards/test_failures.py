@@ -41,6 +41,26 @@ def test_the_recorded_class_is_the_cause(tmp_path: Path, kind: str, message: str
     assert message in one.cause
 
 
+def test_each_kind_of_failure_of_an_own_reward_counts_its_own_rollouts(tmp_path: Path) -> None:
+    messages = (
+        "TypeError: returned str 'yes', not a number (rw.py:9)",
+        "KeyError: 'answer' (rw.py:4)",
+        "ZeroDivisionError: division by zero (rw.py:7)",
+    )
+
+    def make(step: int, group: int, rollout: int) -> Record:
+        own = {"answer": "72", "judge_scores": None, "gold_scores": None}
+        if rollout == 3:
+            return scored(step, group, rollout, **own)
+        failed = failing("other", messages[rollout])(step, group, rollout)
+        return {key: value for key, value in {**failed, **own}.items() if key != "rubric"}
+
+    found = {one.id: one.cause for one in reward_findings(write(tmp_path, make, range(1, 5), 16))}
+    text, raised = found["reward_function_error.no_number"], found["reward_function_error"]
+    assert "25%" in text and messages[0] in text and "raise" not in text
+    assert "50%" in raised and "25% KeyError, 25% ZeroDivisionError" in raised
+
+
 def test_a_function_that_hung_once_is_told_with_its_line(tmp_path: Path) -> None:
     line = "compute_score gave no score within 2 s (rw.py:7)"
 
