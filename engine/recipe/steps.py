@@ -63,8 +63,9 @@ class StepPlan:
 
 def step_plan(recipe: Recipe) -> StepPlan | None:
     """Return the plan, or None while the training file is missing or unreadable."""
+    plan = _PLANS[recipe.kind]
     try:
-        return _PLANS[recipe.kind](recipe)
+        return plan(recipe)
     except (PackageError, UsageError, OSError, ValueError, TypeError, ZeroDivisionError):
         return None
 

@@ -224,7 +224,7 @@ def test_a_queued_run_can_be_stopped_and_never_starts(folder: Folder) -> None:
     second = folder.launch("second")
     done = stop_run(second)
     assert done.ended
-    assert (done.state, done.reason) == ("finished", "stopped by user before it started")
+    assert (done.state, done.reason) == ("stopped", "stopped by user before it started")
     assert [record["event"] for record in jsonl.read(second.events)] == ["queued", "end"]
 
 

@@ -165,7 +165,7 @@ def test_a_healthy_run_has_nothing_to_say(runs: Path) -> None:
 def test_the_draft_of_the_experiment_log_does_not_call_it_finished_alone(
     runs: Path, hot: SampleRun
 ) -> None:
-    text = told("log", "hot", runs=runs)
+    text = told("entry", "hot", runs=runs)
     assert f"finished, {UNHEALTHY}" in text
     assert f"doctor: {TITLE}" in text
 
