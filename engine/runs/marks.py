@@ -74,6 +74,8 @@ def names(mark: str, run: RunDir, directory: Path | None = None) -> bool:
     is_in_place = directory is not None and _is_same_folder(directory, run.path)
     if run.read_mark() not in (None, text):
         return False
+    if not identity:  # Of a process that an earlier checkout started: it is still training.
+        return is_in_place
     try:
         folder = os.stat(run.path)  # noqa: PTH116
     except OSError:
@@ -96,8 +98,8 @@ def read_mark(pid: int) -> Mark | None:
 
 def supervises(pid: int, run: RunDir) -> bool:
     """Whether a process is a supervisor of ``run``."""
-    supervised = read_environment(pid, SUPERVISES_VARIABLE).get(SUPERVISES_VARIABLE)
-    if supervised is not None:
+    supervised = read_environment(pid, SUPERVISES_VARIABLE).get(SUPERVISES_VARIABLE, "")
+    if "@" in supervised:
         return names(supervised, run)
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
