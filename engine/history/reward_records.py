@@ -142,11 +142,11 @@ def is_own(record: dict[str, Any]) -> bool:
     return "answer" in record
 
 
-def own_parts(record: dict[str, Any]) -> dict[str, float]:
-    """The numbers that an own reward function returned beside the score."""
-    parts = record.get("parts")
+def numbers_of_reward(parts: Any) -> dict[str, float]:
+    """The numbers among what a reward returned beside the score; a yes is 1."""
     named = parts.items() if isinstance(parts, dict) else ()
-    numbers = {jsonl.line(name) or "?": jsonl.number(value) for name, value in named}
+    plain = ((name, float(value) if isinstance(value, bool) else value) for name, value in named)
+    numbers = {jsonl.line(name) or "?": jsonl.number(value) for name, value in plain}
     return {name: value for name, value in numbers.items() if value is not None}
 
 
@@ -155,22 +155,11 @@ def conversation_of(record: dict[str, Any]) -> Conversation | None:
     return Conversation.read(record.get(conversation.FIELD))
 
 
-def parts_of(record: dict[str, Any]) -> dict[str, float] | None:
-    """The reward components where a record has all of them, and the penalty for its length."""
-    fields = {name: jsonl.number(record.get(name)) for name in (*PARTS, OVERLONG)}
-    parts = {name: value for name, value in fields.items() if value is not None}
-    if not all(name in parts for name in PARTS):
-        parts = {name: value for name, value in parts.items() if name == OVERLONG}
-    return parts or None
-
-
 def _parse(raw: bytes, line: LineRange) -> RewardRecord | None:
     record = jsonl.parse_line(raw)
     if record is None:
         return None
-    parts, text = record.get("parts"), text_of(record)
-    terms = parts_of(parts) if isinstance(parts, dict) else None
-    numbers = own_parts(record) if is_own(record) else terms or {}
+    numbers, text = numbers_of_reward(record.get("parts")), text_of(record)
     length = jsonl.integer(record.get("n_chars"))
     return RewardRecord(
         key=(str(record.get("group")), jsonl.integer(record.get("rollout"))),

@@ -11,7 +11,7 @@ from typing import Any
 from engine.base import jsonl
 from engine.base.stats import percentile
 from engine.history import metrics
-from engine.history.reward_records import conversation_of, is_own, own_parts
+from engine.history.reward_records import conversation_of, is_own, numbers_of_reward
 from engine.reward.conversation import OUTCOMES
 from engine.statistics.intervals import estimate_clustered_mean
 
@@ -81,7 +81,7 @@ def _own_metrics(records: Sequence[Record]) -> dict[str, float | None]:
         return {}
     numbers: dict[str, list[float]] = defaultdict(list)
     for record in own_records:
-        for name, value in own_parts(record).items():
+        for name, value in numbers_of_reward(record.get("parts")).items():
             numbers[f"reward/{name}"].append(value)
     return {
         **{name: _mean(values) for name, values in numbers.items()},

@@ -1,13 +1,17 @@
-"""verl's dump of a step's rollouts: one JSON line per output, ``<step>.jsonl``.
+"""The rollouts of a step as a trainer writes them: verl's dump, and TRL's logged completions.
 
-verl 0.9 sorts the rows by ``uid``, which is ``{sample}_{rollout}_{output}``; its padding rows have
-one that starts with ``pad``. Older versions write no ``uid``: rows with one prompt are a group.
+verl writes ``<step>.jsonl``, one line per output. verl 0.9 sorts the rows by ``uid``, which is
+``{sample}_{rollout}_{output}``; its padding rows have one that starts with ``pad``. Older versions
+write no ``uid``. TRL writes ``completions_<step>.parquet`` (``log_completions``), with a column for
+each reward function. Without a ``uid``, rows with one prompt are a group.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,9 +21,14 @@ from typing import Any
 from engine.base import files, jsonl
 from engine.base.follow import Cancelled
 from engine.base.holes import numbered_lines
-from engine.history.reward_records import LineRange, parts_of, text_of
+from engine.base.parquet import pa, pq
+from engine.history.reward_records import LineRange, numbers_of_reward, text_of
 
 PADDING = "pad"
+_NAME = re.compile(r"(\d+)\.jsonl|completions_(\d+)\.parquet")
+_COLUMNS = frozenset({"input", "output", "gts", "score", "step", "uid", "request_id", "advantage",
+                      "prompt", "completion"})  # fmt: skip
+"""The columns of verl and of TRL. The reward function returned the others."""
 
 
 @dataclass(frozen=True)
@@ -34,22 +43,46 @@ class DumpRow:
     length: int
     prompt: str
     line: LineRange
+    advantage: float | None = None
+    """The one that the trainer logged."""
 
 
-def dump_files(folder: Path) -> dict[int, Path]:
-    """The dumps in a folder by their step."""
-    try:
-        return {int(path.stem): path for path in folder.glob("*.jsonl") if path.stem.isdigit()}
-    except OSError:
-        return {}
+@dataclass(frozen=True)
+class Dumps:
+    """The files of a folder. Those from before ``since`` are of an earlier run."""
+
+    folder: Path
+    since: float = 0.0
+
+    def steps(self) -> set[int]:
+        try:
+            paths = [path for path in self.folder.iterdir() if self._is_ours(path)]
+        except OSError:
+            return set()
+        names = filter(None, (_NAME.fullmatch(path.name) for path in paths))
+        return {int(name[1] or name[2]) for name in names}
+
+    def at(self, step: int) -> Path | None:
+        names = (f"{step}.jsonl", f"completions_{step:05}.parquet")
+        paths = (self.folder / name for name in names)
+        return next((path for path in paths if path.is_file() and self._is_ours(path)), None)
+
+    def _is_ours(self, path: Path) -> bool:
+        return not self.since or path.stat().st_mtime >= self.since
+
+
+class TableRow(LineRange):
+    """A row of a parquet file: ``offset`` is its number."""
+
+    def read(self) -> dict[str, Any]:
+        return dict(enumerate(_completions(self.path))).get(self.offset, {})
 
 
 def read_rows(path: Path, cancelled: Cancelled = bool) -> Iterator[DumpRow]:
     """The rows of a dump, padding left out; ends early when cancelled."""
     numbers: Counter[str] = Counter()
-    for line, raw in _lines(path, cancelled):
-        record = jsonl.parse_line(raw)
-        if record is not None and (row := _row(record, line, numbers)) is not None:
+    for line, record in _records(path, cancelled):
+        if (row := _row(record, line, numbers)) is not None:
             yield row
 
 
@@ -57,25 +90,20 @@ def read_rows_of(path: Path, prompt: str, cancelled: Cancelled = bool) -> Iterat
     """The rows with exactly this prompt. Lines that cannot hold it are not parsed, for speed."""
     needles = tuple(json.dumps(prompt, ensure_ascii=escape).encode() for escape in (False, True))
     numbers: Counter[str] = Counter()
-    for line, raw in _lines(path, cancelled):
-        record = jsonl.parse_line(raw) if any(needle in raw for needle in needles) else None
-        if record is None or record.get("input") != prompt:
-            continue
-        if (row := _row(record, line, numbers)) is not None:
+    for line, record in _records(path, cancelled, needles):
+        if record.get("input") == prompt and (row := _row(record, line, numbers)) is not None:
             yield row
 
 
 def read_outputs(path: Path, cancelled: Cancelled = bool) -> Iterator[str]:
     """The texts of a dump's outputs, padding included."""
-    for _, raw in _lines(path, cancelled):
-        if (record := jsonl.parse_line(raw)) is not None:
-            yield output_of(record)
+    for _, record in _records(path, cancelled):
+        yield output_of(record)
 
 
 def read_answers(path: Path) -> Iterator[tuple[str, str]]:
     """Text and ground truth of each output of a dump whose truth is recorded."""
-    for _, raw in _lines(path, bool):
-        record = jsonl.parse_line(raw) or {}
+    for _, record in _records(path, bool):
         truth = record.get("gts", record.get("ground_truth"))
         if isinstance(truth, str | int | float) and str(truth).strip():
             yield output_of(record), str(truth)
@@ -86,7 +114,14 @@ def output_of(record: dict[str, Any]) -> str:
     return str(record.get("output", text_of(record)))
 
 
-def _lines(path: Path, cancelled: Cancelled) -> Iterator[tuple[LineRange, bytes]]:
+def _records(
+    path: Path, cancelled: Cancelled, needles: tuple[bytes, ...] = (b"",)
+) -> Iterator[tuple[LineRange, dict[str, Any]]]:
+    """The rows; of JSON lines those that have one of the ``needles``."""
+    if path.suffix == ".parquet":
+        for number, record in enumerate(_completions(path)):
+            yield TableRow(path, number, 1), record
+        return
     try:
         handle = files.open_regular(path)
     except OSError:
@@ -95,7 +130,32 @@ def _lines(path: Path, cancelled: Cancelled) -> Iterator[tuple[LineRange, bytes]
         for offset, line in numbered_lines(handle.fileno()):
             if cancelled():
                 return
-            yield LineRange(path, offset, len(line)), line
+            is_wanted = any(needle in line for needle in needles)
+            if is_wanted and (parsed := jsonl.parse_line(line)) is not None:
+                yield LineRange(path, offset, len(line)), parsed
+
+
+def _completions(path: Path) -> list[dict[str, Any]]:
+    """TRL's rows under verl's names. The score is the sum of the rewards: TRL's default weights
+    are 1."""
+    try:
+        rows = pq.read_table(path).to_pylist()
+    except (OSError, pa.ArrowException):
+        return []  # TRL is writing it, or wrote another table.
+    return [
+        {
+            **row,
+            "input": str(row.get("prompt", "")),
+            "output": str(row.get("completion", "")),
+            "score": math.fsum(rewards.values()) if (rewards := _returned(row)) else None,
+        }
+        for row in rows
+    ]
+
+
+def _returned(record: dict[str, Any]) -> dict[str, float]:
+    """The numbers of a row that the reward function returned beside the score."""
+    return numbers_of_reward({key: value for key, value in record.items() if key not in _COLUMNS})
 
 
 def _row(record: dict[str, Any], line: LineRange, numbers: Counter[str]) -> DumpRow | None:
@@ -107,8 +167,9 @@ def _row(record: dict[str, Any], line: LineRange, numbers: Counter[str]) -> Dump
     if rollout is None:
         rollout = numbers[group]
         numbers[group] += 1
-    score = jsonl.number(record.get("score"))
-    return DumpRow(group, rollout, output, score, parts_of(record), len(text), digest, line)
+    score, advantage = (jsonl.number(record.get(key)) for key in ("score", "advantage"))
+    parts = _returned(record) or None
+    return DumpRow(group, rollout, output, score, parts, len(text), digest, line, advantage)
 
 
 def _split(uid: str, unnamed: str) -> tuple[str, int | None, int]:

@@ -11,9 +11,11 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.follow import Cancelled
 from engine.history.group_scores import Estimator, is_flat, sample_std
@@ -28,7 +30,7 @@ from engine.history.reward_records import (
 )
 from engine.history.rollout_dump import (
     DumpRow,
-    dump_files,
+    Dumps,
     output_of,
     read_outputs,
     read_rows,
@@ -168,6 +170,8 @@ class StepRollouts:
     attempt: int
     dumped: bool
     groups: tuple[Group, ...]
+    formula: str = ""
+    """What the advantages are."""
 
     def to_json(self) -> dict[str, Any]:
         """Return what identifies the step; the caller adds the groups that it selected."""
@@ -210,12 +214,12 @@ class _Source:
     """The files of one attempt."""
 
     attempt: int
-    dumps: Mapping[Split, Path]
+    dumps: Mapping[Split, Dumps]
     records: RewardRecords
 
 
 class RolloutStore:
-    """The rollouts of a run directory, or of a folder that verl dumped to.
+    """The rollouts of a run directory, or of a folder that verl or TRL wrote them to.
 
     Of a step that several attempts made, the latest dump counts. May be used from any thread.
     """
@@ -234,7 +238,7 @@ class RolloutStore:
             self._poll(cancelled)
             steps: set[int] = set()
             for source in self._sources:
-                steps.update(dump_files(source.dumps[split]), source.records.steps(split))
+                steps |= source.dumps[split].steps() | source.records.steps(split)
             return tuple(sorted(steps))
 
     def load(self, split: Split, step: int, cancelled: Cancelled = bool) -> StepRollouts:
@@ -246,10 +250,12 @@ class RolloutStore:
                 return StepRollouts(split, step, 0, False, ())
             rows = list(read_rows(dump, cancelled)) if dump else []
             records = _records_of(source.records, split, step, rows)
-        groups = _groups(rows, records, dump is not None)
-        if split == "train" and dump is not None:
+        groups, formula = _groups(rows, records, dump is not None), self.estimator.formula
+        if any(row.advantage is not None for row in rows):
+            formula = "as the trainer logged it"
+        elif split == "train" and dump is not None:
             groups = [_with_advantages(group, self.estimator) for group in groups]
-        return StepRollouts(split, step, source.attempt, dump is not None, tuple(groups))
+        return StepRollouts(split, step, source.attempt, dump is not None, tuple(groups), formula)
 
     def texts(self, split: Split, step: int, cancelled: Cancelled = bool) -> Iterator[str]:
         """Yield the texts of a step of every attempt as of the last ``steps``, dumped or recorded.
@@ -257,7 +263,8 @@ class RolloutStore:
         Fifteen times as fast as loading the step and its texts.
         """
         for source in self._sources:
-            yield from read_outputs(source.dumps[split] / f"{step}.jsonl", cancelled)
+            if (dump := source.dumps[split].at(step)) is not None:
+                yield from read_outputs(dump, cancelled)
             with self._lock:
                 recorded = [*source.records.texts(split, step)]
             yield from recorded
@@ -294,8 +301,7 @@ class RolloutStore:
     def _source_of(self, split: Split, step: int) -> tuple[_Source | None, Path | None]:
         """Return the attempt that a step is taken from, and its dump."""
         for source in reversed(self._sources):
-            dump = source.dumps[split] / f"{step}.jsonl"
-            if dump.is_file():
+            if (dump := source.dumps[split].at(step)) is not None:
                 return source, dump
         for source in reversed(self._sources):
             if step in source.records.steps(split):
@@ -304,19 +310,37 @@ class RolloutStore:
 
 
 def _sources(path: Path) -> list[_Source]:
-    if attempts := RunDir(path).attempts():
+    run = RunDir(path)
+    if attempts := run.attempts():
+        outside = _outside(run)
         return [
             _Source(
                 attempt.number,
-                {"train": attempt.rollouts, "val": attempt.validation},
+                {"train": outside or Dumps(attempt.rollouts), "val": Dumps(attempt.validation)},
                 RewardRecords(attempt.reward),
             )
             for attempt in attempts
         ]
-    rollouts = path / "rollouts"
-    folder = rollouts if rollouts.is_dir() else path
-    dumps: dict[Split, Path] = {"train": folder, "val": path / "validation"}
+    inside = (path / name for name in ("rollouts", "completions"))
+    folder = next((folder for folder in inside if folder.is_dir()), path)
+    dumps: dict[Split, Dumps] = {"train": Dumps(folder), "val": Dumps(path / "validation")}
     return [_Source(1, dumps, RewardRecords(path / "reward.jsonl"))]
+
+
+def _outside(run: RunDir) -> Dumps | None:
+    """Where TRL writes the rollouts of a command: beside its metrics, or in its output folder."""
+    if not run.is_command:
+        return None
+    manifest = run.read_manifest()
+    argv = [word for each in manifest.get("argv") or () for word in str(each).split("=", 1)]
+    named = [after for word, after in pairwise(argv) if word in ("--output_dir", "--output-dir")]
+    cwd, metrics = Path(manifest.get("cwd") or "."), manifest.get("metrics")
+    outputs = [cwd / name for name in named]
+    if metrics:
+        outputs += [cwd / metrics, *(cwd / metrics).parents[:2]]
+    since = 0.0 if "adopted" in manifest else jsonl.moment(manifest.get("created")) or 0.0
+    folders = (folder / "completions" for folder in outputs)
+    return next((Dumps(folder, since) for folder in folders if folder.is_dir()), None)
 
 
 def _records_of(
@@ -375,6 +399,7 @@ def _dumped(rows: list[DumpRow], record: RewardRecord | None) -> Rollout:
         last.score,
         sum(row.length for row in outputs),
         trained=True,
+        advantage=last.advantage,
         parts=last.parts,
         lines=tuple(row.line for row in outputs),
     )
@@ -451,7 +476,9 @@ def require_step(steps: tuple[int, ...], step: int | None, path: Path) -> int:
     if kind is not None and not kind.has_rollouts:
         raise UsageError(f"{path}: no rollouts: {kind.title} generates none")
     if not steps:
-        raise UsageError(f"{path}: no rollouts (neither rollouts/<step>.jsonl nor reward.jsonl)")
+        raise UsageError(
+            f"{path}: no rollouts (no rollouts/<step>.jsonl, reward.jsonl or completions/*.parquet)"
+        )
     if step is None:
         return steps[-1]
     if step not in steps:

@@ -36,7 +36,8 @@ def rollouts(
         str,
         typer.Argument(
             metavar="RUN|DIR",
-            help="Run ID or unique prefix, a run's directory, or verl's dump directory",
+            help="Run ID or unique prefix, a run's directory, or a folder of verl's dump or TRL's "
+            "completions",
         ),
     ],
     step: Annotated[
@@ -111,9 +112,9 @@ def rollouts(
             for number, group in groups
             if (rollouts := selection.of(group))
         ]
-        print_json({**head, "advantage": store.estimator.formula, "groups": shown})
+        print_json({**head, "advantage": loaded.formula, "groups": shown})
     else:
-        say("\n".join(_step_lines(loaded, store.estimator.formula, groups, selection)))
+        say("\n".join(_step_lines(loaded, groups, selection)))
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ def _find_groups(loaded: StepRollouts, name: str | None) -> list[NumberedGroup]:
 
 
 def _step_lines(
-    loaded: StepRollouts, formula: str, groups: Sequence[NumberedGroup], selection: _Selection
+    loaded: StepRollouts, groups: Sequence[NumberedGroup], selection: _Selection
 ) -> Iterator[str]:
     kind = "validation at step" if loaded.split == "val" else "step"
     group_count = count_of(len(loaded.groups), "group")
@@ -170,7 +171,7 @@ def _step_lines(
     if not loaded.dumped:
         yield f"{head}; verl has not dumped this step: from the reward records"
     else:
-        yield head if loaded.split == "val" else f"{head}; advantage {formula}"
+        yield head if loaded.split == "val" else f"{head}; advantage {loaded.formula}"
     with_texts = selection.group is not None or bool(selection.search)
     is_empty = True
     for number, group in groups:

@@ -18,7 +18,7 @@ from engine.doctor.rewards.step_counts import RewardSteps, StepCounts
 from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Change, Finding, Remedy, Severity
 from engine.findings.symptom import Case, Symptom
-from engine.history.rollout_dump import dump_files, read_answers
+from engine.history.rollout_dump import Dumps, read_answers
 
 CutShare = Callable[[int], float | None]
 """The share of a step's responses that were truncated at the length limit; None if unknown."""
@@ -331,8 +331,8 @@ def _explain(stretch: _Stretch) -> Finding:
 
 def _count_right(stretch: _Stretch) -> tuple[int, int]:
     """Return how many responses of the newest dump equal their ground truth, and of how many."""
-    dumps = dump_files(Path(stretch.path).parent / "rollouts")
-    newest = [dumps[counts.step] for counts in stretch.steps if counts.step in dumps][-1:]
+    dumps = Dumps(Path(stretch.path).parent / "rollouts")
+    newest = [path for counts in stretch.steps if (path := dumps.at(counts.step))][-1:]
     answers = [answer for path in newest for answer in read_answers(path)]
     right = sum(text.strip().casefold() == truth.strip().casefold() for text, truth in answers)
     return right, len(answers)

@@ -248,7 +248,7 @@ class RolloutsScreen(CockpitScreen):
             pair,
             self.app.size.width >= _BESIDE,
             self.reader.store.weights,
-            self.reader.store.estimator.formula,
+            view.read.formula if view.read else "",
         )
         self._body.show(scene, keep_scroll=keep_scroll)
 

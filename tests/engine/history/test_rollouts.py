@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ from hypothesis import strategies as st
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.base.parquet import pa, pq
 from engine.history.reward_records import RewardRecords
+from engine.history.rollout_query import Filter, numbers_of
 from engine.history.rollouts import Rollout, RolloutStore, StepRollouts, require_step
 from engine.reward.conversation import Call, Conversation, Turn
+from engine.runs.rundir import RunDir
 from tests.engine.history.rollout_files import (
     PARTS,
     record,
@@ -303,3 +307,69 @@ def test_a_judged_rollout_has_the_numbers_of_its_calls_beside_the_components(att
     write_records(attempt, [record("a", 0, 1.0, 1, conversation=talk)])
     counts = {"turns": 1.0, "calls": 1.0, "calls_failed": 1.0}
     assert answers(load(attempt), "a")[0].parts == {**PARTS, **counts}
+
+
+def test_the_numbers_that_a_foreign_reward_returned_are_fields(tmp_path: Path) -> None:
+    for n, right in enumerate((True, False)):
+        made = row("g", n, float(right), acc=right, pred="72", format_reward=0.5, request_id=7)
+        write_dump(tmp_path, 1, [made], to=".")
+    [group] = RolloutStore(tmp_path).load("train", 1).groups
+    assert [rollout.parts for rollout in group.rollouts] == [
+        {"acc": 1.0, "format_reward": 0.5},
+        {"acc": 0.0, "format_reward": 0.5},
+    ]
+    only = Filter.parse("acc<1", numbers_of([group]))
+    assert [rollout.number for rollout in group.rollouts if only.keeps(rollout, group)] == [1]
+
+
+def write_completions(folder: Path, step: int) -> None:
+    """What TRL logs: one reward function gave the last response no reward."""
+    columns = {
+        "step": [str(step)] * 4,
+        "prompt": ["2 + 2?", "2 + 2?", "3 + 3?", "3 + 3?"],
+        "completion": ["4", "5", "6", "7"],
+        "is_right": [1.0, 0.0, 1.0, None],
+        "is_short": [0.5] * 4,
+        "advantage": [0.7, -0.7, 0.9, -0.9],
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), folder / f"completions_{step:05}.parquet")
+
+
+@pytest.mark.parametrize("named", ["completions", "."])
+def test_completions_that_trl_logged_are_rollouts(tmp_path: Path, named: str) -> None:
+    for step in (5, 10):
+        write_completions(tmp_path / "completions", step)
+    store = RolloutStore(tmp_path / named)
+    assert store.steps("train") == (5, 10)
+    read = store.load("train", 10)
+    first, second = read.groups
+    assert (first.prompt(), first.mean, second.prompt()) == ("2 + 2?", 1.0, "3 + 3?")
+    answer, bare = second.rollouts
+    assert (answer.text(), answer.score, answer.advantage) == ("6", 1.5, 0.9)
+    assert (answer.parts, bare.parts) == ({"is_right": 1.0, "is_short": 0.5}, {"is_short": 0.5})
+    assert "logged" in read.formula and "5" in list(store.texts("train", 5))
+    assert [[visit.mean for visit in visits] for _, visits in store.visits("3 + 3?", "train")] == [
+        [1.0],
+        [1.0],
+    ]
+
+
+@pytest.mark.parametrize("argv", [["--output_dir", "out"], ["--output_dir=out"]])
+def test_a_run_of_trl_has_the_completions_of_its_output_folder(
+    tmp_path: Path, argv: list[str]
+) -> None:
+    write_completions(tmp_path / "out/completions", 5)
+    write_completions(tmp_path / "out/completions", 2)
+    os.utime(tmp_path / "out/completions/completions_00002.parquet", (50.0, 50.0))
+    run = RunDir(tmp_path / "run")
+    manifest = {"v": 1, "kind": "command", "cwd": str(tmp_path), "created": 100.0}
+    attempts = [{"number": 1, "started": 100.0}]
+    run.attempt(1).path.mkdir(parents=True)
+    jsonl.write_json(run.manifest, {**manifest, "argv": ["train.py", *argv], "attempts": attempts})
+    assert RolloutStore(run.path).steps("train") == (5,)
+
+
+def test_a_completions_file_that_is_being_written_has_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "completions_00005.parquet").write_bytes(b"PAR1")
+    assert RolloutStore(tmp_path).load("train", 5).groups == ()
