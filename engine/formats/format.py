@@ -51,6 +51,8 @@ class About:
     model: str | None = None
     started: float | None = None
     ended: str | None = None
+    name: str | None = None
+    tags: tuple[str, ...] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -123,7 +123,7 @@ class WandbLog:
 # The numbers of the fields in wandb_internal.proto, which may gain fields but not change them.
 _HISTORY, _CONFIG, _OUTPUT, _RUN, _EXIT = 2, 5, 13, 17, 18
 _KEY, _NESTED_KEY, _VALUE_JSON = 1, 2, 16
-_RUN_CONFIG, _RUN_START = 4, 17
+_RUN_CONFIG, _RUN_NAME, _RUN_TAGS, _RUN_START = 4, 8, 10, 17
 
 _TOTALS = ("trainer.total_training_steps", "total_training_steps", "max_steps", "steps")
 _MODELS = (
@@ -236,6 +236,9 @@ class WandbRun(Reader):
         return self._numbering.step(number, metrics, moment)
 
     def _learn(self, run: bytes) -> None:
+        name = jsonl.line(text(run, _RUN_NAME)) or None
+        tags = tuple(tag.decode(errors="replace") for tag in messages(run, _RUN_TAGS))
+        self._about = replace(self._about, name=name, tags=tags)
         for start in messages(run, _RUN_START):
             self._about = replace(self._about, started=jsonl.moment(integer(start, 1)))
         for config in messages(run, _RUN_CONFIG):
@@ -249,7 +252,7 @@ class WandbRun(Reader):
                 section = section.setdefault(key.decode(errors="replace"), {})
                 if not isinstance(section, dict):
                     return
-            if path:
+            if path and path[0] != b"_wandb":  # W&B's own facts
                 section[path[-1].decode(errors="replace")] = _json(text(update, _VALUE_JSON))
         total = jsonl.integer(find_setting(self._config, *_TOTALS))
         models = (find_setting(self._config, name) for name in _MODELS)

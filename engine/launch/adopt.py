@@ -14,19 +14,25 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.base.masking import mask_words
+from engine.base.masking import holds_secret, mask_data, mask_words
 from engine.formats.detect import Detected, detect, find_format
+from engine.formats.format import About
 from engine.formats.pattern import PatternFormat, is_pattern
 from engine.host.programs import own_module
 from engine.host.running_program import RunningProgram, held_gpus, read_program
 from engine.host.system import open_gpus
 from engine.launch.command import command_surroundings, program_name, run_stem
 from engine.launch.launcher import choose_directory, start_run
+from engine.recipe.keys import flatten
 from engine.runs.kinds import COMMAND
 from engine.runs.marks import new_mark
+from engine.runs.notes import MOST_TAGS, add_tags, is_tag
 from engine.runs.rundir import RunDir, run_ids
 from engine.runs.state import observed_state
 from engine.supervise.adopted import Adopted, has_unknown_end, read_adopted
+
+_HEAD = 4 * 1024 * 1024
+"""Bytes of a log in which it tells about its run."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,8 @@ class Adoption:
     log_format: str | None
     gpus: tuple[int, ...] = ()
     """Indices of the GPUs that the program holds."""
+    about: About = About()  # noqa: RUF009 - frozen
+    """What the files tell about the run."""
 
     def to_json(self) -> dict[str, Any]:
         process = self.adopted.process
@@ -88,7 +96,10 @@ def plan_adoption(
 
 def adopt(adoption: Adoption) -> RunDir:
     """Create the run directory and start the supervisor; UsageError as for a launch."""
-    return start_run(adoption.directory, lambda: _manifest(adoption))
+    run = start_run(adoption.directory, lambda: _manifest(adoption))
+    if tags := [tag for tag in adoption.about.tags if is_tag(tag) and not holds_secret(tag)]:
+        add_tags(run, tags[:MOST_TAGS])
+    return run
 
 
 def _of_process(
@@ -129,14 +140,18 @@ def _of_files(
     if (run := _run_around(given)) is not None:
         raise UsageError(f"{given} belongs to run '{run.id}' of {run.path.parent}, a run already")
     log = detect(given, metrics or log_format)
-    stem = run_stem(log.format.run_name(given, log.path))
+    reader = log.open()
+    reader.poll(_HEAD)
+    about = reader.about()
+    stem = run_stem(about.name or log.format.run_name(given, log.path))
     return Adoption(
         directory=choose_directory(runs, name, stem),
-        adopted=Adopted(path=log.path, logs=_logs(log)),
+        adopted=Adopted(path=log.path, logs=_logs(log), started=about.started),
         argv=(str(given),),
         cwd=given if given.is_dir() else given.parent,
         metrics=metrics if log.format.is_console else str(log.path),
         log_format=None if metrics else log.format.key,
+        about=about,
     )
 
 
@@ -214,5 +229,8 @@ def _manifest(adoption: Adoption) -> Mapping[str, Any]:
         "gpus": len(adoption.gpus),
         "queue": None,
         "attempts": [{"number": 1, "started": now, "argv": list(follower)}],
-        "config": {},
+        "config": {
+            key: {"value": value, "origin": "file"}
+            for key, value in mask_data(dict(flatten(adoption.about.config))).items()
+        },
     }

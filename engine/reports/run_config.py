@@ -102,7 +102,8 @@ def _of_recipe(manifest: Mapping[str, Any]) -> RunConfig:
 
 
 def _of_command(manifest: Mapping[str, Any]) -> RunConfig:
-    """What decides the run of a command: the command itself, and what it was given."""
+    """What decides the run of a command: the command itself, what it was given, and what the files
+    of an adopted run say of its configuration."""
     argv = manifest.get("argv", ())
     facts = {
         "command": format_command(argv),
@@ -112,7 +113,8 @@ def _of_command(manifest: Mapping[str, Any]) -> RunConfig:
         "logs": " ".join((manifest.get("adopted") or {}).get("logs", ())),
     }
     values = tuple(ConfigValue(name, text) for name, text in mask_data(facts).items() if text)
-    return RunConfig(manifest.get("recipe", ""), values, is_command=True)
+    logged = config_values(manifest.get("config", {}), {})
+    return RunConfig(manifest.get("recipe", ""), (*values, *logged), is_command=True)
 
 
 def _of_log(run: ExternalRun) -> RunConfig:

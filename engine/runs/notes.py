@@ -42,13 +42,13 @@ class Notes:
         if not isinstance(raw, dict):
             return cls()
         raw_tags = raw.get("tags")
-        tags = [tag for tag in raw_tags if _is_tag(tag)] if isinstance(raw_tags, list) else []
+        tags = [tag for tag in raw_tags if is_tag(tag)] if isinstance(raw_tags, list) else []
         return cls(tuple(dict.fromkeys(tags))[:MOST_TAGS], _clean(raw.get("text")))
 
 
 def check_tag(tag: str) -> str:
     """Return a valid ``tag``; UsageError otherwise."""
-    if not _is_tag(tag):
+    if not is_tag(tag):
         raise UsageError(
             f"tag {tag!r} must be ASCII letters, digits, '.', '_', '-', at most 40 of them"
         )
@@ -135,7 +135,7 @@ def _changing(run: RunDir) -> Iterator[Notes]:
         yield read_notes(run)
 
 
-def _is_tag(value: Any) -> bool:
+def is_tag(value: Any) -> bool:
     return isinstance(value, str) and _TAG.fullmatch(value) is not None
 
 

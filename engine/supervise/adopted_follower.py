@@ -23,6 +23,7 @@ from engine.formats.wandb_folders import EndWatch
 from engine.runs.events import pending_stop
 from engine.runs.processes import Identity, alive, end, ignores, send, tree
 from engine.runs.rundir import RunDir
+from engine.runs.state import recorded_state
 from engine.supervise.adopted import Adopted, read_adopted
 from engine.supervise.follower_report import Outcome, Report, write_report
 
@@ -32,6 +33,8 @@ TERMINATE_S = 3.0
 """Shorter than the supervisor waits between SIGTERM and SIGKILL."""
 ABANDONED_S = 24 * 3600.0
 """A log that has not grown for so long is followed no longer."""
+DONE_S = 600.0
+"""A log that has its last step may be quiet for so long while its program saves and evaluates."""
 _AT_ONCE = 2 << 20
 _LONGEST_REST = 1 << 20
 
@@ -117,7 +120,8 @@ class Follower:
             self._exit_code = code & 255
             self._end("exited", None, ended=since)
             return True
-        if quiet_s > ABANDONED_S and not self._console.is_behind():
+        patience = ABANDONED_S if quiet_s < DONE_S or not self._is_done() else DONE_S
+        if quiet_s > patience and not self._console.is_behind():
             reason = f"quiet since {clock(since)}; how it ended is unknown"
             self._end("unknown", reason, ended=since)
             return True
@@ -127,6 +131,12 @@ class Follower:
             self._report = replace(self._report, quiet=quiet)
             write_report(self._attempt, self._report)
         return False
+
+    def _is_done(self) -> bool:
+        """Whether the log has its last step, as the supervisor reads it."""
+        state = recorded_state(self._run)
+        total = state.total_steps if state else None
+        return state is not None and total is not None and (state.step or 0) >= total
 
     def _obey(self) -> int:
         request, process = pending_stop(self._run), self._adopted.process

@@ -5,6 +5,7 @@
 | evidence                                                   | state    | reason            |
 |------------------------------------------------------------|----------|-------------------|
 | it ran elsewhere, and how it ended is not known            | lost     | the follower's    |
+| the same, but its last step was logged                     | finished | the follower's    |
 | it was adopted, and left running                           | lost     | the follower's    |
 | it ran elsewhere and failed there                          | failed   | the follower's    |
 | exit code 0, validates only, a validation is logged        | finished | its reward        |
@@ -147,6 +148,8 @@ def _end_elsewhere(evidence: Evidence, report: Report) -> tuple[StateName, str |
     """The end of a run elsewhere where the exit code of its follower does not tell it."""
     if report.outcome == "failed":
         return _failed(f"{report.reason} {evidence.progress}", evidence)
+    if report.outcome == "unknown" and evidence.reached_end:
+        return "finished", f"reached its last step; {report.reason}"
     if report.outcome in ("unknown", "left"):
         return "lost", f"{report.reason}; last seen {evidence.progress}"
     if report.outcome == "stopped" and evidence.stopped_by is not None:

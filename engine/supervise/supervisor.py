@@ -522,16 +522,18 @@ class Supervisor:
         self._careful(lambda: files.tighten(attempt.path))
         written = self.writer.trouble is None or self.writer.passes
         write_error = None if written else f"cannot write {self.writer.trouble}"
+        follower = self._last_report() if self._is_elsewhere else None
+        is_unknown = follower is not None and follower.outcome == "unknown"
         return Evidence(
             exit=self.trainer.exit,
             stopped_by=self._stopped_by,
             step=self.state.step,
-            total_steps=self._planned_steps,
+            total_steps=self.state.total_steps if is_unknown else self._planned_steps,
             checkpoint_complete=bool(self._careful(lambda: self._eventually(self._is_saved))),
             attempt=attempt,
             checkpoints=self.checkpoints,
             validation=self._careful(lambda: self._eventually(self._validation)),
-            follower=self._last_report() if self._is_elsewhere else None,
+            follower=follower,
             trouble=write_error or self._troubles.phrase(READ) or full_disk(self._held, self.run),
         )
 

@@ -266,6 +266,19 @@ def test_a_log_is_quiet_when_it_does_not_grow_and_running_when_it_does(project: 
     wait_for(lambda: (observed_state(run).state, observed_state(run).step) == ("running", 2))
 
 
+@pytest.mark.parametrize(("last", "expected"), [(30, "finished"), (29, "lost")])
+def test_a_log_that_has_its_last_step_is_a_finished_run(
+    project: Project, last: int, expected: str
+) -> None:
+    log = project.path / "train.log"
+    bars = [f"{step * 100 // 30:3}%|##| {step}/30 [00:10<00:10]\n" for step in (10, last)]
+    log.write_text("".join(f"{bar}{{'loss': 0.5, 'learning_rate': 1e-5}}\n" for bar in bars))
+    hours = 1 if last == 30 else 48
+    os.utime(log, (time.time() - hours * 3600,) * 2)
+    state = ended(adopted(project, "old", log))
+    assert (state.state, state.step, state.total_steps) == (expected, last, 30)
+
+
 def test_a_log_of_last_week_is_a_run_whose_end_is_unknown(project: Project) -> None:
     log = project.path / "train.log"
     log.write_text("step=1 loss=3\nstep=2 loss=2\n")
@@ -285,10 +298,19 @@ def test_an_offline_run_of_w_and_b_has_its_steps_and_its_recorded_end(
     folder = project.path / "wandb" / "offline-run-20260101_120000-abc"
     folder.mkdir(parents=True)
     steps = [history(loss=3 - step, _step=step) for step in (1, 2)]
+    begun = time.time() - 3600
+    rate = message((1, message((1, "lr"), (16, "0.001"))))
+    name, start = (8, "agent 7"), (17, message((1, int(begun))))
+    about = message((17, message((4, rate), name, (10, "baseline"), (10, "not a tag!"), start)))
     ending = message((18, message((1, code))))
-    (folder / "run-abc.wandb").write_bytes(wandb_log([*steps, ending]))
+    (folder / "run-abc.wandb").write_bytes(wandb_log([about, *steps, ending]))
+    planned = project.json("adopt", str(folder), "--dry-run")
+    assert planned["run"].startswith("agent-7")
     state = ended(adopted(project, "night", folder))
     assert (state.state, state.step) == (expected, 2)
+    assert project.json("config", "night")["values"]["lr"]["value"] == 0.001
+    (row,) = project.json("runs")["runs"]
+    assert (row["tags"], row["duration_s"]) == (["baseline"], pytest.approx(3600, abs=60))
 
 
 def test_a_stop_of_a_log_is_refused_in_one_line(project: Project) -> None:
