@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from engine.base.masking import names_secret
@@ -48,6 +49,12 @@ class Expander:
         """Whether a condition is expanded: an argument that is not there is empty in it."""
         self._expanded = 0
         self._depth = 0
+
+    @contextmanager
+    def testing(self) -> Iterator[None]:
+        self.is_test = True
+        yield
+        self.is_test = False
 
     def set(self, name: str, value: Value) -> None:
         if isinstance(value, str) and names_secret(name, value) and not self.holes.reason(value):

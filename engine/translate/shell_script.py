@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 
 from engine.base.masking import is_placeholder, is_secret_name, names_secret
@@ -28,12 +27,9 @@ from engine.translate.shell_state import (
 )
 from engine.translate.shell_syntax import (
     ASSIGNED,
-    ELEMENT,
-    SETTERS,
     Apart,
     Case,
     Chain,
-    For,
     Function,
     If,
     Loop,
@@ -41,12 +37,9 @@ from engine.translate.shell_syntax import (
     Node,
     Series,
     Simple,
-    Test,
-    find_names,
-    find_programs,
     read_tree,
 )
-from engine.translate.shell_words import DEEPEST, TOO_DEEP, Document, ShellError, Word
+from engine.translate.shell_words import DEEPEST, TOO_DEEP, ShellError, Word
 
 
 @dataclass(frozen=True)
@@ -85,31 +78,24 @@ _SUBMITS = frozenset(("sbatch", "qsub"))
 """Programs that run a script."""
 _OPTION = re.compile(r"[-+][A-Za-z]+|--\w[\w-]*")
 _NEVER_INSIDE = re.compile(r"(?:.*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed)")
-_DECLARES = frozenset(("export", "declare", "local", "readonly", "typeset"))
-_QUIET = frozenset(("wait", "shopt", "trap", "true", "chmod", "mkdir"))
-_STOPS = frozenset(("exit", "return", "break", "continue"))
-_MOVES_ARGUMENTS = frozenset(("shift", "set", "getopts"))
 _PATTERN = re.compile(r"[*?\[]|\{[^{}]*(?:,|\.\.)[^{}]*\}")
 """What a shell replaces by file names, or by several words."""
 _LONG_SECRET = 8
 """Characters."""
 _MOST_TURNS = 1000
-_MOST_STEPS = 20_000
+_MANY_STEPS = 20_000
 """Commands; from then on, loops stay undecided."""
+_MOST_STEPS = 200_000
 
 
-class _UndecidedError(Exception):
-    """Whether a loop or a function goes on is not known."""
-
-
-@dataclass
+@dataclass(frozen=True)
 class _Call:
     """A command, and the words of the script that it was expanded from."""
 
     line: int
     source: tuple[str, ...]
     arguments: tuple[Argument, ...]
-    exports: tuple[tuple[int, str, str], ...] = field(default=())
+    exports: tuple[tuple[int, str, str], ...] = ()
 
 
 def follow(script: str, arguments: Sequence[str], environment: Mapping[str, str]) -> Script:
@@ -160,8 +146,8 @@ class _Follower:
         self._active: list[str] = []
         """The functions that are being followed."""
         self._locals: list[dict[str, Value | None]] = []
-        self._decides = False
-        """Whether a loop or function around the place can still become undecided."""
+        self._left: list[State] = []
+        """Where branches end that may have left the function or the turn of the loop."""
         self._open = 0
         """Branches around the place that may not be taken."""
         self._loops = 0
@@ -183,7 +169,7 @@ class _Follower:
         for function in list(self._uncalled.values()):
             before = self.state.copy()
             self.state.lost = f"it is an argument of the function in line {function.line}"
-            self._either([partial(self.run, function.body)], _reason(function))
+            self._either([partial(self.run, function.body)], _reason("function", function))
             self.state = before
         for path, (line, text) in list(self._unread.items()):
             if _SHELL_FILE.fullmatch(path) or re.match(r"#!.*sh\b", text):
@@ -238,6 +224,8 @@ class _Follower:
         if self.state.stop:
             return None
         self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise ShellError(1, f"it has more than {_MOST_STEPS:,} steps")
         match node:
             case Series(nodes):
                 status: bool | None = True
@@ -246,8 +234,6 @@ class _Follower:
                 return status
             case Simple():
                 return self._simple(node)
-            case Test(_, tokens):
-                return decide_double(self.words, tokens)
             case Negated(inner):
                 return negated(self.run(inner))
             case Chain():
@@ -255,13 +241,15 @@ class _Follower:
             case Apart(nodes):
                 return self._apart(nodes)
             case If():
-                return self._if(node, 0)
+                return self._if(node)
             case Case():
                 return self._case(node)
             case Loop():
-                return self._repeat(node, self._loop)
-            case For():
-                return self._repeat(node, self._for)
+                with self._going_on("break", reason := _reason(f"loop '{node.kind}'", node)):
+                    self._loops += 1
+                    self._loop(node, reason)
+                    self._loops -= 1
+                return None
             case Function():
                 self.state.functions[node.name] = self._uncalled[node.name] = node
                 return True
@@ -269,10 +257,12 @@ class _Follower:
     def _chain(self, node: Chain) -> bool | None:
         status = self.run(node.parts[0][1])
         for sign, part in node.parts[1:]:
+            decides = sign == "||"
             if status is None:
                 branches = (partial(self.run, part), _nothing)
-                self._either(branches, f"a condition in line {node.line} decides it")
-            elif status == (sign == "&&"):
+                found = self._either(branches, f"a condition in line {node.line} decides it")
+                status = decides if found[0] == decides else None
+            elif status != decides:
                 status = self.run(part)
         return status
 
@@ -280,30 +270,24 @@ class _Follower:
         """What such commands set is gone with their process."""
         status: bool | None = None
         for node in nodes:
-            before = self.state.copy()
+            before, left = self.state.copy(), self._left
+            self._left = []
             status = self.run(node)
             before.files = self.state.files
-            self.state = before
+            self.state, self._left = before, left
         return status if len(nodes) == 1 else None
 
-    def _if(self, node: If, index: int) -> bool | None:
-        if index == len(node.branches):
-            return self.run(node.otherwise)
-        condition, body = node.branches[index]
-        status = self.run(condition)
-        if status is None:
-            branches = (partial(self.run, body), partial(self._if, node, index + 1))
-            self._either(branches, _reason(node))
-            return None
-        return self.run(body) if status else self._if(node, index + 1)
+    def _if(self, node: If) -> bool | None:
+        status = self.run(node.condition)
+        branches = (partial(self.run, node.body), partial(self.run, node.otherwise))
+        if status is not None:
+            return branches[not status]()
+        self._either(branches, _reason("'if'", node))
+        return None
 
     def _case(self, node: Case) -> bool | None:
-        if node.falls_through:
-            self._undecided(node)
-            return None
-        self.words.is_test = True
-        text = self.words.text(node.line, node.word.pieces)
-        self.words.is_test = False
+        with self.words.testing():
+            text = self.words.text(node.line, node.word.pieces)
         chosen: list[Node] = []
         for patterns, body in node.items:
             is_chosen = self._matches(patterns, text)
@@ -315,7 +299,7 @@ class _Follower:
             chosen.append(Series(()))
         if len(chosen) == 1:
             return self.run(chosen[0])
-        self._either([partial(self.run, body) for body in chosen], _reason(node))
+        self._either([partial(self.run, body) for body in chosen], _reason("case", node))
         return None
 
     def _matches(self, patterns: Sequence[Word], text: str) -> bool | None:
@@ -329,62 +313,64 @@ class _Follower:
             is_open = is_open or not is_known
         return None if is_open else False
 
-    def _either(self, branches: Iterable[Callable[[], object]], reason: str) -> None:
+    def _either(
+        self, branches: Iterable[Callable[[], bool | None]], reason: str
+    ) -> list[bool | None]:
         """Follow every branch from the same place; one that ends the script does not go on."""
-        before, ends = self.state, list[State]()
+        before, ends, found = self.state, list[State](), list[bool | None]()
         self._open += 1
         for branch in branches:
             self.state = before.copy()
-            branch()
+            found.append(branch())
             ends.append(self.state)
         self._open -= 1
-        going = [end for end in ends if end.stop != "exit"] or ends
-        if any(end.stop != going[0].stop for end in going):
-            if self._decides:
-                raise _UndecidedError
-            for end in going:
-                end.stop = ""
-        self.state = join_states(going, reason, self.holes)
+        stops = {end.stop for end in ends}
+        if len(stops) > 1:
+            self._left += [end for end in ends if end.stop not in ("", "exit")]
+            ends = [end for end in ends if not end.stop] or [replace(ends[0], stop="exit")]
+        self.state = join_states(ends, reason, self.holes)
+        return found
 
-    def _repeat(self, node: Loop | For, turns: Callable[..., Iterator[None]]) -> bool | None:
-        """Follow a loop turn by turn; once, with open values, if their number is not known."""
-        before, count = self.state.copy(), len(self.calls)
-        decides, opened = self._decides, self._open
-        self._decides = True
-        self._loops += 1
-        try:
-            for number, _ in enumerate(turns(node)):
-                if number == _MOST_TURNS or self._steps > _MOST_STEPS:
-                    raise _UndecidedError
-                self.run(node.body)
-                stop = self.state.stop
-                if stop in ("break", "continue"):
-                    self.state.stop = ""
-                if stop not in ("", "continue"):
-                    break
-        except _UndecidedError:
-            self.state, self._decides, self._open = before, decides, opened
-            del self.calls[count:]
-            self._undecided(node)
-            return None
-        finally:
-            self._loops -= 1
-        self._decides = decides
-        return True
+    @contextmanager
+    def _going_on(self, stop: str, reason: str) -> Iterator[None]:
+        """The script goes on after what ``stop`` has ended, on some branches or on all."""
+        outer, self._left = self._left, []
+        yield
+        ends = [each for each in self._left if each.stop == stop]
+        outer += [each for each in self._left if each.stop != stop]
+        self._left = outer
+        if self.state.stop in ("", stop):
+            ends.append(self.state)
+        if ends:
+            going = [replace(each, stop="") for each in ends]
+            self.state = join_states(going, reason, self.holes)
 
-    def _loop(self, node: Loop) -> Iterator[None]:
-        while True:
-            status = None if node.kind == "for" else self.run(node.condition)
-            if status is None:
-                raise _UndecidedError
+    def _loop(self, node: Loop, reason: str) -> None:
+        """Follow a loop turn by turn, as long as a shell does for certain."""
+        turns = self._conditions(node) if not node.name else self._items(node)
+        for number, is_known in enumerate(turns):
+            if not is_known or number == _MOST_TURNS or self._steps > _MANY_STEPS:
+                self._either((partial(self._turns, node, reason), _nothing), reason)
+                return
+            self._turn(node, reason)
+            if self.state.stop:
+                return
+
+    def _turn(self, node: Loop, reason: str) -> None:
+        with self._going_on("continue", reason):
+            self.run(node.body)
+
+    def _conditions(self, node: Loop) -> Iterator[bool]:
+        """Whether each turn is known to be followed."""
+        while (status := self.run(node.condition) if node.condition else None) is not None:
             if status == (node.kind == "until"):
                 return
-            yield
+            yield True
+        yield False
 
-    def _for(self, node: For) -> Iterator[None]:
+    def _items(self, node: Loop) -> Iterator[bool]:
         if node.words is None:
-            items = list(self.state.arguments)
-            is_open = self.state.lost is not None
+            items, is_open = list(self.state.arguments), self.state.lost is not None
         else:
             items = [item for word in node.words for item in self.words.expand(word)]
             pieces = [piece for word in node.words for piece in word.pieces]
@@ -392,65 +378,48 @@ class _Follower:
             is_open = _PATTERN.search(plain) is not None
         is_open = is_open or any(self.holes.reason(item.text) for item in items)
         if is_open or node.kind == "select":
-            raise _UndecidedError
+            yield False
         for item in items:
             self.words.set(node.name, item.text)
-            yield
+            yield True
 
-    def _undecided(self, node: Loop | For | Case | Function) -> None:
-        """Follow once, where what it sets has no known value before, in it, or after it."""
-        reason = _reason(node)
-        before, decides = self.state.copy(), self._decides
-        names, programs = self._set_in(node)
-        for name, count in names.items():
-            if count:
-                self.state.values[name] = self.holes.add(reason, f"${name}")
-        if programs & _MOVES_ARGUMENTS:
-            self.state.lost = reason
-        if "cd" in programs:
-            self.state.values["PWD"] = self.holes.add(reason, "$PWD")
-        self._decides = False
-        self._open += 1
-        for part in _parts_of(node):
-            self.run(part)
-            self.state.stop = ""
-        self._open -= 1
-        self._decides = decides
-        self.state = join_states([before, self.state], reason, self.holes)
-
-    def _set_in(self, node: Node) -> tuple[Counter[str], set[str]]:
-        """The names that commands and the functions they call set, and their programs."""
-        names, programs = find_names(node), find_programs(node)
-        waiting, seen = list(programs), set(programs)
-        while waiting:
-            function = self.state.functions.get(waiting.pop())
-            if function is not None:
-                names += find_names(function)
-                waiting += find_programs(function) - seen
-                seen |= find_programs(function)
-        return names, seen
+    def _turns(self, node: Loop, reason: str) -> None:
+        """Follow any turn: what one changes is not known before it, however often it takes."""
+        while not self.state.stop:
+            if node.name:
+                self.state.values[node.name] = self.holes.add(reason, f"${node.name}")
+            before, count, left = self.state.copy(), len(self.calls), len(self._left)
+            self._turn(node, reason)
+            if node.condition:
+                self.run(node.condition)
+            changed = {
+                name
+                for name in before.values.keys() | self.state.values.keys()
+                if _is_changed(before.values.get(name), self.state.values.get(name))
+                and before.values.get(name) != self.holes.add(reason, f"${name}")
+            }
+            is_moved = _arguments(before) != _arguments(self.state) and before.lost != reason
+            if self.state.stop or not (changed or is_moved):
+                return
+            del self.calls[count:], self._left[left:]
+            before.values |= {name: self.holes.add(reason, f"${name}") for name in changed}
+            before.lost = reason if is_moved else before.lost
+            self.state = before
 
     def _call(self, function: Function, arguments: Sequence[Argument]) -> bool | None:
         if function.name in self._active:
             return None
         self._uncalled.pop(function.name, None)
-        before, count = self.state.copy(), len(self.calls)
-        decides, opened, loops = self._decides, self._open, self._loops
+        before, loops = self.state.copy(), self._loops
         self._loops = 0
         self._active.append(function.name)
         self._locals.append({})
-        self._decides = True
         self.state.arguments, self.state.lost = tuple(arguments), None
         self.state.is_called = True
-        try:
+        with self._going_on("return", _reason("function", function)):
             status = self.run(function.body)
-        except _UndecidedError:
-            self.state, self._open, status = before.copy(), opened, None
-            del self.calls[count:]
-            self.state.arguments, self.state.lost = tuple(arguments), None
-            self._decides = decides
-            self._undecided(function)
-        self._decides, self._loops = decides, loops
+            status = status if not self._left else None
+        self._loops = loops
         self._active.pop()
         for name, value in self._locals.pop().items():
             self.state.values.pop(name, None)
@@ -459,28 +428,39 @@ class _Follower:
         after = self.state
         after.arguments, after.lost = before.arguments, before.lost
         after.is_called = before.is_called
-        after.stop = "" if after.stop == "return" else after.stop
         return status
 
     def _simple(self, node: Simple) -> bool | None:
         """Follow assignments and commands of the shell, and keep what is a program."""
         words, count = node.words, 0
-        while count < len(words) and _head(words[count]):
+        while count < len(words) and ASSIGNED.match(words[count].text):
             count += 1
-        if not words:
-            return True
         if count == len(words):
             self._assign(node)
             return True if is_output_known(node) else None
-        first = words[count].raw
-        if first.startswith("(("):
-            return self._double_brackets(words[count])
-        known = self._shell_command(first, node, words[count:])
-        if known is not _NO_COMMAND:
-            return known if isinstance(known, bool) else None
-        arguments = [item for word in words[count:] for item in self.words.expand(word)]
+        first, words = words[count], words[count:]
+        if first.text.startswith("(("):
+            return self._double_brackets(first)
+        if first.text in ("[", "test", "[["):
+            decide = decide_double if first.text == "[[" else decide_test
+            return decide(self.words, words[1:])
+        if first.text in ("export", "declare", "local", "readonly", "typeset"):
+            self._declare(first.text, node)
+            return True if is_output_known(node) else None
+        if first.text in _SETTERS or (
+            first.text == "printf" and words[1:2] and words[1].text == "-v"
+        ):
+            self._forget(words[1:], f"{first.text} in line {first.line} may set it")
+            return None
+        if first.text == "unset":
+            for word in words[1:]:
+                self.state.values.pop(word.text, None)
+            return True
+        arguments = [item for word in words for item in self.words.expand(word)]
         if not arguments:
             return True
+        if (builtin := _BUILTINS.get(first.text)) is not None:
+            return builtin(self, words, arguments)
         return self._program(node, arguments, count)
 
     def _program(self, node: Simple, arguments: list[Argument], count: int) -> bool | None:
@@ -488,33 +468,23 @@ class _Follower:
         if (function := self.state.functions.get(name)) is not None:
             return self._call(function, arguments[1:])
         if name in SOURCES and len(arguments) > 1:
-            return self._source(arguments, line, node)
+            path = posixpath.normpath(arguments[1].text)
+            if path in self.state.files:
+                first, text = self._read(path)
+                return self._nested(read_tree(text, first), line)
+            self.words.sourced.append((arguments[1].text, line))
         if name == "cd":
             self._change_folder(arguments[1:], line)
         if name in ("cat", "tee") and self._write(node, arguments):
             return True
-        own = [word for word in node.words[:count] if ASSIGNED.match(word.raw)]
-        exports = tuple(self._export(word) for word in own)
+        own = [(word, match) for word in node.words[:count] if (match := ASSIGNED.match(word.text))]
+        exports = tuple(
+            (word.line, match[1], _joined(self._value(word, match[0], None))) for word, match in own
+        )
         if not self._inner(node, arguments, exports):
-            self._keep(node, arguments, exports, line)
+            source = tuple(word.text for word in node.words)
+            self.calls.append(_Call(line, source, (*self._launchers, *arguments), exports))
         return None
-
-    def _keep(
-        self,
-        node: Simple,
-        arguments: Sequence[Argument],
-        exports: tuple[tuple[int, str, str], ...],
-        line: int,
-    ) -> None:
-        source = tuple(word.raw for word in node.words)
-        self.calls.append(_Call(line, source, (*self._launchers, *arguments), exports))
-
-    def _export(self, word: Word) -> tuple[int, str, str]:
-        """A variable that is set before a command, for it alone."""
-        match = ASSIGNED.match(word.raw)
-        assert match is not None
-        value = self._value(word, match[0], None)
-        return word.line, match[1], " ".join(item.text for item in listed(value))
 
     def _inner(
         self,
@@ -530,16 +500,15 @@ class _Follower:
         if found is None:
             return False
         before_shell, (line, text), following = found
-        line = line or arguments[0].line
         if self.holes.reason(text.strip()[:1]) is not None:
             return False
-        own = {name: value for _, name, value in exports}
         launchers = tuple(arguments[:before_shell])
-        own |= {
+        own = {name: value for _, name, value in exports} | {
             match[1]: item.text.removeprefix(match[0])
             for item in launchers
             if (match := ASSIGNED.match(item.text))
         }
+        line = line or arguments[0].line
         return self._child(launchers, text, line, arguments[following:], own)
 
     def _find_inner(
@@ -551,33 +520,29 @@ class _Follower:
         for index, text in enumerate(texts):
             if _NEVER_INSIDE.fullmatch(text):
                 return None
-            path = posixpath.normpath(text)
-            if path in self.state.files:
-                self._unread.pop(path, None)
-                return index, self.state.files[path], index + 1
-            if text == "--wrap" and index + 1 < len(texts):
-                return index, (0, texts[index + 1]), len(texts)
-            if text.startswith("--wrap="):
-                return index, (0, text.removeprefix("--wrap=")), len(texts)
-            if not _SHELL.fullmatch(text):
-                continue
-            at, has_text = index + 1, False
-            while at < len(texts) and _OPTION.fullmatch(texts[at]):
+            if text == "--wrap" or text.startswith("--wrap="):
+                wrapped = text.partition("=")[2] or "".join(texts[index + 1 : index + 2])
+                return index, (0, wrapped), len(texts)
+            at, has_text, is_shell = index, False, bool(_SHELL.fullmatch(text))
+            at += is_shell
+            while is_shell and at < len(texts) and _OPTION.fullmatch(texts[at]):
                 is_short = not texts[at].startswith("--")
                 has_text = has_text or (is_short and "c" in texts[at])
                 at += 2 if is_short and texts[at][-1] in "oO" else 1
             if has_text and at < len(texts):
                 return index, (0, texts[at]), at + 2
-            if at < len(texts) and posixpath.normpath(texts[at]) in self.state.files:
-                path = posixpath.normpath(texts[at])
-                self._unread.pop(path, None)
-                return index, self.state.files[path], at + 1
-            if at >= len(texts) and document is not None:
-                return index, document, len(texts)
-            return None
+            path = posixpath.normpath(texts[at]) if at < len(texts) else ""
+            if path in self.state.files:
+                return index, self._read(path), at + 1
+            if is_shell:
+                return (index, document, at) if document is not None and not path else None
         if document is not None and _SUBMITS & set(texts):
             return len(texts), document, len(texts)
         return None
+
+    def _read(self, path: str) -> tuple[int, str]:
+        self._unread.pop(path, None)
+        return self.state.files[path]
 
     def _child(
         self,
@@ -592,14 +557,14 @@ class _Follower:
             tree = read_tree(text, line)
         except ShellError:
             return False
-        before, launched = self.state.copy(), self._launchers
+        before, launched, left = self.state.copy(), self._launchers, self._left
         names = self.inherited | self.state.exported.keys()
         values = {name: value for name, value in self.state.values.items() if name in names}
         self.state.values = {**values, **own}
         self.state.arguments, self.state.lost = tuple(arguments), None
-        self._launchers = (*launched, *launchers)
+        self._launchers, self._left = (*launched, *launchers), []
         self._nested(tree, line)
-        self._launchers = launched
+        self._launchers, self._left = launched, left
         before.exported = self.state.exported | before.exported
         before.files = self.state.files
         self._inner_values |= self.state.values
@@ -617,96 +582,52 @@ class _Follower:
     def _input(self, node: Simple) -> tuple[int, str] | None:
         """The text that a command reads: a here-document, or a word after ``<<<``."""
         for mark, target in node.redirections:
-            if isinstance(target, Document) or mark == "<<<":
+            if mark.startswith("<<"):
                 return target.line, self.words.text(target.line, target.pieces)
         return None
 
     def _write(self, node: Simple, arguments: Sequence[Argument]) -> bool:
-        """Keep the text that ``cat``, ``tee`` or ``echo`` writes to a file; return if one does."""
+        """Keep the here-document that ``cat`` or ``tee`` writes to a file; return if one does."""
         targets = [
             (mark, self.words.text(target.line, target.pieces))
             for mark, target in node.redirections
-            if mark in (">", ">>", ">|", "&>") and isinstance(target, Word)
+            if mark in (">", ">>", ">|", "&>")
         ]
-        words = [item.text for item in arguments[1:] if not item.text.startswith("-")]
-        text = self._input(node)
         if arguments[0].text == "tee":
-            mark = ">" if len(arguments) == len(words) + 1 else ">>"
-            targets = [(mark, word) for word in words]
-        elif arguments[0].text == "echo":
-            text = (node.line, f"{' '.join(words)}\n")
-        if text is None or not targets:
+            words = [item.text for item in arguments[1:]]
+            targets = [(">>" if "-a" in words else ">", word) for word in words if word != "-a"]
+        written = self._input(node)
+        if written is None or not targets:
             return False
-        mark, path = targets[-1]
-        path = posixpath.normpath(path)
-        before = self.state.files.get(path, (text[0], "")) if mark == ">>" else (text[0], "")
-        self.state.files[path] = self._unread[path] = (before[0], before[1] + text[1])
+        mark, path = targets[-1][0], posixpath.normpath(targets[-1][1])
+        line, text = self.state.files.get(path, (written[0], ""))
+        both = (line, text + written[1]) if mark == ">>" else written
+        self.state.files[path] = self._unread[path] = both
         return True
 
-    def _source(self, arguments: Sequence[Argument], line: int, node: Simple) -> bool | None:
-        path = posixpath.normpath(arguments[1].text)
-        if path in self.state.files:
-            self._unread.pop(path, None)
-            first, text = self.state.files[path]
-            return self._nested(read_tree(text, first), line)
-        self.words.sourced.append((arguments[1].text, line))
-        self._keep(node, arguments, (), line)
-        return None
-
-    def _shell_command(self, name: str, node: Simple, words: Sequence[Word]) -> object:
-        """Follow a command of the shell itself; ``_NO_COMMAND`` if it is none."""
-        if name in _DECLARES:
-            self._declare(name, node)
-            return True if is_output_known(node) else None
-        if name in ("[", "test"):
-            return decide_test(self.words, words[1:])
-        if name in _STOPS:
-            self._stop(name, words)
-            return None
-        if name in ("shift", "set"):
-            return self._shift(words) if name == "shift" else self._set_options(words)
-        if name == "getopts":
-            return self._getopts(words)
-        if name == "eval":
-            return self._eval(words)
-        if name == "unset":
-            for word in words[1:]:
-                self.state.values.pop(word.raw, None)
-            return True
-        if name in ("echo", ":", "false"):
-            items = [item for word in words for item in self.words.expand(word)]
-            if name == "echo":
-                self._write(node, items)
-            return name != "false"
-        if name in SETTERS and (name != "printf" or any(word.raw == "-v" for word in words)):
-            self._forget(words[1:], f"{name} in line {words[0].line} may set it")
-            return None
-        if name in _QUIET or name == "printf":
-            return True if name in ("true", "trap") else None
-        return _NO_COMMAND
-
-    def _stop(self, name: str, words: Sequence[Word]) -> None:
+    def _stop(self, words: Sequence[Word], arguments: Sequence[Argument]) -> bool | None:
         """``exit`` with a failure is a message about the arguments, which import may not have."""
-        given = [item.text for word in words[1:2] for item in self.words.expand(word)]
-        is_failure = name == "exit" and given[:1] != ["0"] and "".join(given).isdecimal()
+        name, given = arguments[0].text, arguments[1].text if arguments[1:] else ""
+        is_failure = name == "exit" and given != "0" and given.isdecimal()
         if is_failure and not self._open and self.has_arguments:
             line = words[0].line
-            raise ShellError(line, f"with these arguments, the script ends here: exit {given[0]}")
+            raise ShellError(line, f"with these arguments, the script ends here: exit {given}")
         is_inside = bool(self._active if name == "return" else self._loops) or name == "exit"
         if is_inside and (not is_failure or self._open):
             self.state.stop = name
+        return None
 
     def _forget(self, words: Sequence[Word], reason: str) -> None:
         """The variables that these words name may have been set."""
-        for name in re.findall(r"[A-Za-z_]\w*", " ".join(word.raw for word in words), re.ASCII):
+        for name in re.findall(r"[A-Za-z_]\w*", " ".join(word.text for word in words), re.ASCII):
             self.state.values[name] = self.holes.add(reason, f"${name}")
 
     def _double_brackets(self, word: Word) -> bool | None:
-        if re.search(r"\+\+|--|(?<![=<>!])=(?!=)|<<=|>>=", word.raw):
+        if re.search(r"\+\+|--|(?<![=<>!])=(?!=)|<<=|>>=", word.text):
             self._forget([word], f"(( )) in line {word.line} may set it")
             return None
         self.words.is_test = True
-        number = self.words.number(word.raw[2:-2], word.raw)
+        number = self.words.number(word.text[2:-2], word.text)
         self.words.is_test = False
         return None if self.holes.reason(number) else number != "0"
 
@@ -720,9 +641,8 @@ class _Follower:
             folder = self.holes.add(f"cd in line {line} decides it", "$PWD")
         self.state.values["PWD"] = folder
 
-    def _shift(self, words: Sequence[Word]) -> bool | None:
-        given = [item.text for word in words[1:] for item in self.words.expand(word)]
-        number = given[0] if given else "1"
+    def _shift(self, words: Sequence[Word], arguments: Sequence[Argument]) -> bool | None:
+        number = arguments[1].text if arguments[1:] else "1"
         if not number.isdecimal():
             self.state.lost = f"shift in line {words[0].line} decides them"
         elif int(number) > len(self.state.arguments):
@@ -731,43 +651,40 @@ class _Follower:
             self.state.arguments = self.state.arguments[int(number) :]
         return True
 
-    def _set_options(self, words: Sequence[Word]) -> bool:
+    def _set_options(self, words: Sequence[Word], arguments: Sequence[Argument]) -> bool:
         """``set`` gets arguments of the script after ``--``, or at once."""
-        raw = [word.raw for word in words[1:]]
-        if "--" in raw or (raw and not raw[0].startswith(("-", "+"))):
-            after = words[raw.index("--") + 2 if "--" in raw else 1 :]
-            items = [item for word in after for item in self.words.expand(word)]
-            self.state.arguments, self.state.lost = tuple(items), None
+        texts = [item.text for item in arguments]
+        if words[1:] and ("--" in texts or not words[1].text.startswith(("-", "+"))):
+            start = texts.index("--") + 1 if "--" in texts else 1
+            self.state.arguments, self.state.lost = tuple(arguments[start:]), None
         return True
 
-    def _getopts(self, words: Sequence[Word]) -> bool | None:
-        """``getopts SPEC NAME``: one option each time."""
-        index, spec = self.state.values.get("OPTIND", "1"), words[1].raw.strip("'\"")
-        texts = [item.text for item in self.state.arguments]
+    def _getopts(self, words: Sequence[Word], arguments: Sequence[Argument]) -> bool | None:
+        """``getopts SPEC NAME``: one option each time, in words of its own."""
+        index, texts = (
+            self.state.values.get("OPTIND", "1"),
+            [each.text for each in self.state.arguments],
+        )
         is_known = isinstance(index, str) and index.isdecimal() and self.state.lost is None
-        if len(words) != 3 or not is_known or self.holes.reason("".join(texts)):
+        at = int(str(index)) if is_known else len(texts) + 1
+        option = texts[at - 1] if at <= len(texts) else ""
+        is_plain = re.fullmatch(r"-\w|[^-].*|", option, re.DOTALL) is not None
+        if len(words) != 3 or not is_known or not is_plain or self.holes.reason("".join(texts)):
             self._forget(words[2:], f"getopts in line {words[0].line} may set it")
             return None
-        at, name = int(str(index)) - 1, words[2].raw
-        option = texts[at] if at < len(texts) else ""
-        if not option.startswith("-") or option in ("-", "--"):
+        spec, name = arguments[1].text, arguments[2].text
+        if not option.startswith("-"):
             self.words.set(name, "?")
             return False
-        if len(option) > 2 and f"{option[1]}:" not in spec:
-            raise _UndecidedError  # Several options in one word.
-        at += 1
-        is_known = option[1] in spec.replace(":", "")
         if f"{option[1]}:" in spec:
-            value = option[2:]
-            if not value and at < len(texts):
-                value, at = texts[at], at + 1
-            self.words.set("OPTARG", value)
-        self.words.set(name, option[1] if is_known else "?")
+            self.words.set("OPTARG", texts[at] if at < len(texts) else "")
+            at += 1
+        self.words.set(name, option[1] if option[1] in spec.replace(":", "") else "?")
         self.words.set("OPTIND", str(at + 1))
         return True
 
-    def _eval(self, words: Sequence[Word]) -> bool | None:
-        text = " ".join(item.text for word in words[1:] for item in self.words.expand(word))
+    def _eval(self, words: Sequence[Word], arguments: Sequence[Argument]) -> bool | None:
+        text = " ".join(item.text for item in arguments[1:])
         with suppress(ShellError):
             if self.holes.reason(text.strip()[:1]) is None:
                 return self._nested(read_tree(text, words[0].line), words[0].line)
@@ -777,8 +694,8 @@ class _Follower:
     def _declare(self, name: str, node: Simple) -> None:
         is_own = name in ("local", "declare", "typeset") and self._locals
         for word in node.words:
-            head = _head(word)
-            declared = head[1] if head else word.raw
+            head = ASSIGNED.match(word.text)
+            declared = head[1] if head else word.text
             if is_own and declared.isidentifier() and declared != name:
                 self._locals[-1].setdefault(declared, self.state.values.get(declared))
             if name == "export" and declared.isidentifier() and declared != name:
@@ -786,14 +703,15 @@ class _Follower:
         self._assign(node)
 
     def _assign(self, node: Simple) -> None:
-        for index, word in enumerate(node.words):
-            match = ASSIGNED.match(word.raw)
-            if match is None and (element := ELEMENT.match(word.raw)):
-                self._set_element(word, element)
+        for word in node.words:
+            match = ASSIGNED.match(word.text)
             if match is None:
                 continue
-            value = self._value(word, match[0], node.arrays.get(index))
-            if match[2]:
+            if match[2] is not None:
+                self._set_element(word, match)
+                continue
+            value = self._value(word, match[0], node.arrays.get(word))
+            if match[3]:
                 value = _added(self.state.values.get(match[1], ""), value)
             self.words.set(match[1], value)
 
@@ -815,7 +733,7 @@ class _Follower:
         self.state.values[name] = (*elements[:at], element, *elements[at + 1 :])
 
     def _value(self, word: Word, head: str, array: Sequence[Word] | None) -> Value:
-        if array is not None and any(re.match(r"\[.*?\]\+?=", part.raw) for part in array):
+        if array is not None and any(re.match(r"\[.*?\]\+?=", part.text) for part in array):
             reason = f"its elements in line {word.line} have subscripts"
             return self.holes.add(reason, f"${head.rstrip('+=')}")
         if array is not None:
@@ -826,39 +744,46 @@ class _Follower:
         return home + value[1:] if begins and isinstance(home, str) else value
 
 
-_NO_COMMAND = object()
-
-
 def _nothing() -> None:
     return None
 
 
-def _head(word: Word) -> re.Match[str] | None:
-    return ASSIGNED.match(word.raw) or ELEMENT.match(word.raw)
+_Builtin = Callable[[_Follower, Sequence[Word], Sequence[Argument]], bool | None]
+_BUILTINS: Mapping[str, _Builtin] = {
+    **dict.fromkeys(("exit", "return", "break", "continue"), _Follower._stop),
+    **dict.fromkeys(("echo", ":", "true", "trap"), lambda *_: True),
+    **dict.fromkeys(("wait", "shopt", "chmod", "mkdir", "printf"), lambda *_: None),
+    "false": lambda *_: False,
+    "shift": _Follower._shift,
+    "set": _Follower._set_options,
+    "getopts": _Follower._getopts,
+    "eval": _Follower._eval,
+}
+"""Commands of the shell itself, and programs that a config does not need."""
+_SETTERS = frozenset(("let", "read", "mapfile", "readarray"))
+"""Commands that set the variables that their words name."""
 
 
-def _reason(node: If | Loop | For | Case | Function) -> str:
+def _reason(name: str, node: If | Loop | Case | Function) -> str:
     """Why a value that it sets is not known."""
-    match node:
-        case Loop(line, kind) | For(line, kind):
-            name = f"loop '{kind}'"
-        case If(line):
-            name = "'if'"
-        case Case(line):
-            name = "case"
-        case Function(line):
-            name = "function"
-    return f"the {name} in line {line} decides it"
+    return f"the {name} in line {node.line} decides it"
 
 
-def _parts_of(node: Loop | For | Case | Function) -> tuple[Node, ...]:
-    match node:
-        case Loop(_, _, condition, body):
-            return condition, body
-        case Case():
-            return tuple(body for _, body in node.items)
-        case For() | Function():
-            return (node.body,)
+def _is_changed(before: Value | None, after: Value | None) -> bool:
+    """Whether a turn has changed a value by more than further words at its end."""
+    if isinstance(before, str) and before and isinstance(after, str):
+        return before != after and not after.startswith(f"{before} ")
+    if isinstance(after, tuple) and not isinstance(before, str):
+        return after[: len(before or ())] != (before or ())
+    return before != after
+
+
+def _arguments(state: State) -> object:
+    return state.arguments, state.lost
+
+
+def _joined(value: Value) -> str:
+    return " ".join(item.text for item in listed(value))
 
 
 def _differing(items: Sequence[Argument], hole: str) -> Argument:

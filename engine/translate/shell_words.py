@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,7 +36,7 @@ class Piece:
 class Word:
     line: int
     pieces: tuple[Piece, ...]
-    raw: str
+    text: str
     """As it is written."""
 
 
@@ -48,39 +48,33 @@ class Mark:
     text: str
 
 
-@dataclass(frozen=True)
-class Document:
-    """A here-document, which follows the line of its ``<<``; ``pieces`` as those of a word."""
-
-    line: int
-    pieces: tuple[Piece, ...]
-
-
-Token = Word | Mark | Document
+Token = Word | Mark
 
 
 DEEPEST = 50
 """Brackets in each other, and defaults in each other."""
 TOO_DEEP = f"more than {DEEPEST} brackets are open"
 
-_BLANKS = " \t\r"
 _REDIRECTION = re.compile(r"&>>?|\d*(?:<<<|<<-?|>>|>&|<&|<>|>\||<|>)")
 _OPERATOR = re.compile(r";;&?|;&|;|&&|&|\|\||\|&|\||\(|\)|\n")
-_ENDS_WORD = frozenset(" \t\r\n;&|<>()")
+_ENDS_WORD = frozenset(" \t\n;&|<>()")
 _PLAIN_VARIABLE = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]", re.ASCII)
-_ESCAPES_IN_QUOTES = frozenset('$`"\\')
-_ESCAPES_IN_DOCUMENT = frozenset("$`\\\n")
-_END_OF_TEXT = re.compile(r"[$`\\]")
-_ANSI = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "e": "\x1b"}
+_ESCAPES = "$`\\\n"
+"""What a backslash escapes in a here-document; in double quotes also the quote."""
+_CHARACTERS = re.compile(r'[^$`\\"]+')
+_SINGLE = re.compile(r"'[^']*'")
+_ANSI = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
+_BACKTICKS = re.compile(r"`(?:[^`\\]|\\.)*`", re.DOTALL)
+_ANSI_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "e": "\x1b"}
 
 
-def read_tokens(script: str, line: int = 1) -> Iterator[Token]:
-    """Yield the words and marks of a script in order, and its here-documents before the end of the
-    lines that begin them; comments are left out. ``line`` is that of its first line.
+def read_tokens(script: str, line: int = 1) -> list[Token]:
+    """Return the words and marks of a script in order, without comments. ``line``: its first one.
 
-    Raises ShellError for a quote or bracket without an end.
+    The word after ``<<`` is the text of the here-document. ShellError for a quote or bracket
+    without an end.
     """
-    return _Reader(script, line).tokens()
+    return _Reader(script.replace("\r\n", "\n"), line).tokens()
 
 
 def read_text(text: str) -> tuple[Piece, ...]:
@@ -96,32 +90,13 @@ def read_text(text: str) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
-def _read_document(text: str) -> tuple[Piece, ...]:
-    """Return the pieces of a here-document, in which quotes are characters."""
-    reader = _Reader(text)
-    pieces: list[Piece] = []
-    while reader.at < len(text):
-        character, following = text[reader.at], text[reader.at + 1 : reader.at + 2]
-        if character in "$`":
-            pieces.append(reader.expansion(is_quoted=True))
-        elif character == "\\" and following in _ESCAPES_IN_DOCUMENT:
-            pieces.append(Piece("text", following.strip("\n"), is_quoted=True))
-            reader.at += 2
-        else:
-            end = _END_OF_TEXT.search(text, reader.at + 1)
-            stop = end.start() if end else len(text)
-            pieces.append(Piece("text", text[reader.at : stop], is_quoted=True))
-            reader.at = stop
-    return tuple(pieces)
-
-
 class _Reader:
-    def __init__(self, text: str, line: int = 1) -> None:
+    def __init__(self, text: str, line: int = 1, depth: int = 0) -> None:
         self.text = text
         self.at = 0
         self._lines_before = line - 1
         self._counted = 0
-        self._depth = 0
+        self._depth = depth
 
     @property
     def line(self) -> int:
@@ -130,66 +105,72 @@ class _Reader:
         self._counted = max(self._counted, self.at)
         return 1 + self._lines_before
 
-    def tokens(self) -> Iterator[Token]:
-        documents: list[tuple[Word, bool]] = []
-        is_document: str | None = None
+    def tokens(self, *, is_nested: bool = False) -> list[Token]:
+        """Read to the end, or to the bracket that closes ``$(``.
+
+        The bracket after a pattern of ``case`` does not close it.
+        """
+        line, found, opened, documents = self.line, list[Token](), list[str](), list[int]()
         while self._skip_blanks():
             if self.text[self.at] == "#":
-                self._skip_comment()
+                end = self.text.find("\n", self.at)
+                self.at = len(self.text) if end < 0 else end
                 continue
-            token = self._token()
-            if is_document is not None and isinstance(token, Word):
-                documents.append((token, is_document.endswith("-")))
-                is_document = None
-            elif isinstance(token, Mark):
-                is_document = (
-                    token.text if token.text.lstrip("0123456789")[:3] in _DOCUMENT else None
-                )
-                if token.text == "\n":
-                    for end, is_indented in documents:
-                        yield self._document(end, is_indented)
-                    documents = []
-            yield token
+            before, token = found[-1] if found else Mark(line, "\n"), self._token()
+            found.append(token)
+            if isinstance(token, Word):
+                if _DOCUMENT.fullmatch(before.text):
+                    documents.append(len(found) - 1)
+                elif token.text in ("case", "esac") and _begins_command(before):
+                    opened = [*opened, "case"] if token.text == "case" else opened[:-1]
+            elif token.text == "(":
+                opened.append("(")
+            elif token.text == ")" and opened[-1:] != ["case"]:
+                if is_nested and not opened:
+                    return found
+                del opened[-1:]
+            elif token.text == "\n":
+                for index in documents:
+                    found[index] = self._document(found[index], found[index - 1].text)
+                documents = []
+        if is_nested:
+            raise ShellError(line, "the bracket ( has no end")
+        return found
 
     def _skip_blanks(self) -> bool:
         """Go to the next token; return whether there is one."""
         while self.at < len(self.text):
-            if self.text[self.at] in _BLANKS:
+            if self._continues():
+                self.at += 2
+            elif self.text[self.at] in " \t\r":
                 self.at += 1
-            elif self._continues():
-                self.at = self.text.index("\n", self.at) + 1
             else:
                 return True
         return False
 
     def _continues(self) -> bool:
         """Whether a backslash joins this line and the next one."""
-        return self.text.startswith(("\\\n", "\\\r\n"), self.at)
+        return self.text.startswith("\\\n", self.at)
 
-    def _skip_comment(self) -> None:
-        end = self.text.find("\n", self.at)
-        self.at = len(self.text) if end < 0 else end
-
-    def _document(self, word: Word, is_indented: bool) -> Document:
+    def _document(self, word: Token, mark: str) -> Word:
+        """Read the text up to the line that ``word`` names; ``<<-`` drops its tabs."""
+        assert isinstance(word, Word)
         line, lines = self.line, list[str]()
         end = "".join(piece.text for piece in word.pieces)
         while self.at < len(self.text):
             stop = self.text.find("\n", self.at)
             stop = len(self.text) if stop < 0 else stop
-            text = self.text[self.at : stop].rstrip("\r")
-            self.at = min(stop + 1, len(self.text))
-            text = text.lstrip("\t") if is_indented else text
+            text, self.at = self.text[self.at : stop], min(stop + 1, len(self.text))
+            text = text.lstrip("\t") if mark.endswith("-") else text
             if text == end:
                 break
             lines.append(f"{text}\n")
-        text = "".join(lines)
-        plain = (Piece("text", text, is_quoted=True),)
-        if any(piece.is_quoted for piece in word.pieces):
-            return Document(line, plain)
-        try:
-            return Document(line, _read_document(text))
-        except ShellError:  # Text for another program, such as Markdown.
-            return Document(line, plain)
+        whole = "".join(lines)
+        pieces = [Piece("text", whole, is_quoted=True)]
+        if not any(piece.is_quoted for piece in word.pieces):
+            with suppress(ShellError):  # Text for another program, such as Markdown.
+                pieces = _Reader(whole, depth=self._depth + 1).quoted()
+        return Word(line, tuple(pieces), word.text)
 
     def _token(self) -> Word | Mark:
         line = self.line
@@ -211,7 +192,7 @@ class _Reader:
             pieces.append(self._commands(is_quoted=False))
         while self.at < len(self.text):
             if self._continues():
-                self.at = self.text.index("\n", self.at) + 1
+                self.at += 2
             elif self.text[self.at] in _ENDS_WORD:
                 break
             else:
@@ -222,17 +203,17 @@ class _Reader:
         """Read a quoted text, an escaped character, an expansion, or plain characters."""
         character = self.text[self.at]
         if character == "'":
-            return [Piece("text", self._until_quote(self.at + 1), is_quoted=True)]
-        if character == '"':
-            return self._double_quoted()
+            return [Piece("text", self._match(_SINGLE, "'")[1:-1], is_quoted=True)]
+        if character == '"' or self.text.startswith('$"', self.at):
+            self.at += 1 + (character == "$")
+            return [Piece("text", "", is_quoted=True), *self.quoted('"')]
         if character == "\\":
             self.at += 2
             return [Piece("text", self.text[self.at - 1 : self.at] or "\\", is_quoted=True)]
         if self.text.startswith("$'", self.at):
-            return [Piece("text", self._ansi_quoted(), is_quoted=True)]
-        if self.text.startswith('$"', self.at):
-            self.at += 1
-            return self._double_quoted()
+            text = self._match(_ANSI, "$'")[2:-1]
+            text = re.sub(r"\\(.)", lambda found: _ANSI_ESCAPES.get(found[1], found[0]), text)
+            return [Piece("text", text, is_quoted=True)]
         if character in "$`":
             return [self.expansion(is_quoted=False)]
         start = self.at
@@ -240,44 +221,39 @@ class _Reader:
             self.at += 1
         return [Piece("text", self.text[start : self.at])]
 
-    def _until_quote(self, start: int) -> str:
-        end = self.text.find("'", start)
-        if end < 0:
-            raise ShellError(self.line, "the quote ' has no end")
-        self.at = end + 1
-        return self.text[start:end]
-
-    def _ansi_quoted(self) -> str:
-        match = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.text, self.at)
-        if match is None:
-            raise ShellError(self.line, "the quote $' has no end")
-        self.at = match.end()
-        return re.sub(r"\\(.)", lambda found: _ANSI.get(found[1], found[0]), match[1])
-
-    def _double_quoted(self) -> list[Piece]:
-        line = self.line
-        self.at += 1
-        pieces = [Piece("text", "", is_quoted=True)]
+    def quoted(self, end: str = "") -> list[Piece]:
+        """Read up to the end of double quotes, or the whole text of a here-document."""
+        line, pieces = self.line, list[Piece]()
         while self.at < len(self.text):
-            character = self.text[self.at]
-            if character == '"':
+            character, following = self.text[self.at], self.text[self.at + 1 : self.at + 2]
+            if character == end:
                 self.at += 1
                 return pieces
-            if self._continues():
-                self.at = self.text.index("\n", self.at) + 1
-            elif character in "$`":
+            if character in "$`":
                 pieces.append(self.expansion(is_quoted=True))
+            elif character == "\\" and following and following in _ESCAPES + end:
+                pieces.append(Piece("text", following.strip("\n"), is_quoted=True))
+                self.at += 2
             else:
-                following = self.text[self.at + 1 : self.at + 2]
-                is_escaped = character == "\\" and following in _ESCAPES_IN_QUOTES
-                pieces.append(Piece("text", following if is_escaped else character, is_quoted=True))
-                self.at += 2 if is_escaped else 1
-        raise ShellError(line, 'the quote " has no end')
+                plain = _CHARACTERS.match(self.text, self.at)
+                self.at = plain.end() if plain else self.at + 1
+                pieces.append(Piece("text", plain[0] if plain else character, is_quoted=True))
+        if end:
+            raise ShellError(line, 'the quote " has no end')
+        return pieces
+
+    def _match(self, pattern: re.Pattern[str], quote: str) -> str:
+        """Read the whole of what is quoted."""
+        match = pattern.match(self.text, self.at)
+        if match is None:
+            raise ShellError(self.line, f"the quote {quote} has no end")
+        self.at = match.end()
+        return match[0]
 
     def expansion(self, *, is_quoted: bool) -> Piece:
         """Read what begins with ``$`` or a backtick; a ``$`` before nothing stands for itself."""
         if self.text[self.at] == "`":
-            return self._backticks(is_quoted)
+            return Piece("executed", self._match(_BACKTICKS, "`"), is_quoted)
         following = self.text[self.at + 1 : self.at + 2]
         if self.text.startswith("$((", self.at):
             return self._bracketed("(", ")", self.at + 1, is_quoted)
@@ -292,54 +268,22 @@ class _Reader:
         self.at += 1
         return Piece("text", "$", is_quoted)
 
-    def _backticks(self, is_quoted: bool) -> Piece:
-        match = re.compile(r"`(?:[^`\\]|\\.)*`", re.DOTALL).match(self.text, self.at)
-        if match is None:
-            raise ShellError(self.line, "the quote ` has no end")
-        self.at = match.end()
-        return Piece("executed", match[0], is_quoted)
-
     def _commands(self, is_quoted: bool) -> Piece:
-        """Read ``$(...)`` or ``<(...)`` as a script, with comments and here-documents of its own.
-
-        The bracket after a pattern of ``case`` does not close it.
-        """
+        """Read ``$(...)`` or ``<(...)``, with comments and here-documents of its own."""
+        first = self.at
+        self.at += 2
         with self._nested():
-            return self._read_commands(is_quoted)
+            self.tokens(is_nested=True)
+        return Piece("executed", self.text[first : self.at], is_quoted)
 
     @contextmanager
     def _nested(self) -> Iterator[None]:
         """Refuse what only a program writes, before Python refuses to go deeper."""
-        if self._depth == DEEPEST:
+        if self._depth >= DEEPEST:
             raise ShellError(self.line, TOO_DEEP)
         self._depth += 1
         yield
         self._depth -= 1
-
-    def _read_commands(self, is_quoted: bool) -> Piece:
-        first, line = self.at, self.line
-        self.at += 2
-        opened: list[str] = []
-        begins = True
-        for token in self.tokens():
-            if isinstance(token, Mark):
-                if token.text == "(":
-                    opened.append("(")
-                elif token.text == ")" and not opened:
-                    return Piece("executed", self.text[first : self.at], is_quoted)
-                elif token.text == ")" and opened[-1] == "(":
-                    opened.pop()
-                begins = bool(_OPERATOR.fullmatch(token.text))
-            elif isinstance(token, Document):
-                continue
-            elif begins and token.raw == "case":
-                opened.append("case")
-                begins = False
-            elif begins and token.raw == "esac" and opened[-1:] == ["case"]:
-                opened.pop()
-            else:
-                begins = begins and token.raw in _BEFORE_COMMAND
-        raise ShellError(line, "the bracket ( has no end")
 
     def _bracketed(self, opening: str, closing: str, start: int, is_quoted: bool = False) -> Piece:
         """Read up to the bracket that closes the one at ``start``; brackets in quotes do not."""
@@ -361,8 +305,12 @@ class _Reader:
         raise ShellError(line, f"the bracket {opening} has no end")
 
 
-_DOCUMENT = ("<<", "<<-")
-_BEFORE_COMMAND = frozenset(
-    ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time")
-)
+def _begins_command(before: Token) -> bool:
+    """Whether a word after this mark or word is the name of a command."""
+    if isinstance(before, Mark):
+        return _OPERATOR.fullmatch(before.text) is not None
+    return before.text in ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time")
+
+
+_DOCUMENT = re.compile(r"\d*<<-?")
 _ENDS_PLAIN = _ENDS_WORD | frozenset("'\"\\$`")

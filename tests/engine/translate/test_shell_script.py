@@ -227,6 +227,8 @@ def test_any_text_is_followed_or_refused(script: str) -> None:
             "done\nshift $((OPTIND - 1))\nshow $B $C $1",
             ["3", "1", "x"],
         ),
+        ("f() { [ -e / ] || return 1; show $1; }\nf 7", ["7"]),
+        ("case 8 in 8) A=1;;& 9) A=2;; ?) B=$A;& x) C=3;; esac\nshow $A $B $C", ["1", "1", "3"]),
         ('A=()\nfor i in "$@"; do A+=($i); done\nshow ${A[@]}', ["8", "4"]),
         ("A=b\nIFS=,\nB=1,2\nshow $B $A", ["1", "2", "b"]),
     ],
