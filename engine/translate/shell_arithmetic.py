@@ -43,12 +43,10 @@ def _integer(node: ast.expr, find_value: Callable[[str], object]) -> int:
         return int(value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_integer(node.operand, find_value)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        sides = (_integer(side, find_value) for side in (node.left, node.comparators[0]))
-        return int(_COMPARISONS[type(node.ops[0])](*sides))
-    if isinstance(node, ast.BinOp) and (operation := _OPERATIONS.get(type(node.op))):
-        left, right = (_integer(side, find_value) for side in (node.left, node.right))
-        return operation(left, right)
+    match node:
+        case ast.Compare(left, [sign], [right]) | ast.BinOp(left, sign, right):
+            sides = (_integer(side, find_value) for side in (left, right))
+            return int(_OPERATIONS[type(sign)](*sides))
     raise ValueError("not an integer")
 
 
@@ -58,14 +56,12 @@ def _quotient(left: int, right: int) -> int:
     return quotient if (left < 0) == (right < 0) else -quotient
 
 
-_OPERATIONS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+_OPERATIONS: Mapping[type[ast.AST], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: _quotient,
     ast.Mod: lambda left, right: left - right * _quotient(left, right),
-}
-_COMPARISONS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,

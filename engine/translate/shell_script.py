@@ -85,7 +85,8 @@ _LONG_SECRET = 8
 _MOST_TURNS = 1000
 _MANY_STEPS = 20_000
 """Commands; from then on, loops stay undecided."""
-_MOST_STEPS = 200_000
+_MOST_STEPS = 50_000
+"""Those of a script that puts dozens of loops into each other are without end."""
 
 
 @dataclass(frozen=True)
@@ -182,14 +183,13 @@ class _Follower:
         own = [(name, text) for call in self.calls for _, name, text in call.exports]
         secrets |= {text for name, text in own if names_secret(name, text)}
         exports = (
-            Export(line, name, self._exported(values.get(name, "")), name in self.words.used)
+            Export(
+                line, name, self.holes.value(_joined(values.get(name, ""))), name in self.words.used
+            )
             for name, line in self.state.exported.items()
         )
         known = tuple(_without_secret(export, secrets) for export in exports)
         return Script(tuple(self._commands()), known, frozenset(secrets))
-
-    def _exported(self, value: Value) -> str | Unknown:
-        return self.holes.value(" ".join(item.text for item in listed(value)))
 
     def _commands(self) -> Iterator[Command]:
         """The commands; one that runs several times has what is the same each time."""
@@ -209,7 +209,7 @@ class _Follower:
         )
         lists = [call.arguments for call in calls]
         if len({len(each) for each in lists}) > 1:
-            return join_lists(lists, lambda text: text + hole)
+            return join_lists(lists, hole)
         return tuple(
             items[0] if len({item.text for item in items}) == 1 else _differing(items, hole)
             for items in zip(*lists, strict=True)

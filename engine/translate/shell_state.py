@@ -5,8 +5,9 @@ A part of a text that only a shell knows is a hole: one character of its own, wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from engine.translate.shell_syntax import Function
 from engine.translate.shell_words import ShellError
@@ -115,30 +116,23 @@ def _join(values: Sequence[Value | None], hole: str, reason: str, holes: Holes) 
     lists = [value for value in values if isinstance(value, tuple)]
     if lists and all(isinstance(value, tuple) or not value for value in values):
         others = [()] * (len(lists) < len(values))
-        return join_lists([*lists, *others], lambda text: text + holes.add(reason))
+        return join_lists([*lists, *others], holes.add(reason))
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) < len(values) or not any(" " in text.strip() for text in texts):
         return hole
     words = [tuple(Argument(0, word) for word in text.split()) for text in texts]
     if any(text.split() and "=" not in text.split()[0] for text in texts):
         return hole  # A sentence, and no list of options.
-    joined = join_lists(words, lambda text: text + holes.add(reason))
+    joined = join_lists(words, holes.add(reason))
     return " ".join(argument.text for argument in joined)
 
 
-def join_lists(
-    lists: Sequence[tuple[Argument, ...]], without_certainty: Callable[[str], str]
-) -> tuple[Argument, ...]:
-    """The common beginning, and the other elements, which may be there."""
-    count = 0
-    while all(len(each) > count for each in lists) and _is_one(each[count].text for each in lists):
-        count += 1
+def join_lists(lists: Sequence[tuple[Argument, ...]], hole: str) -> tuple[Argument, ...]:
+    """The common beginning, and the other elements, which may be there: ``hole`` is added."""
+    texts = zip(*([item.text for item in each] for each in lists), strict=False)
+    count = sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, texts))
     others = {item.text: item for each in lists for item in each[count:]}
     return (
         *lists[0][:count],
-        *(replace(item, text=without_certainty(text)) for text, item in others.items()),
+        *(replace(item, text=text + hole) for text, item in others.items()),
     )
-
-
-def _is_one(texts: Iterable[str]) -> bool:
-    return len(set(texts)) == 1
