@@ -2,7 +2,7 @@
 
 A package declares, in its own pyproject.toml:
 
-    [project.entry-points."grubrics.symptoms"]
+    [project.entry-points."grubrics.metric_rules"]
     my_rule = "my_package.rules:MY_RULE"
 
 The object has the type of its group, or is a list or tuple of such objects. A plugin that cannot be

@@ -70,14 +70,21 @@ def grade_by_records(text: Sequence[Finding], numbers: Sequence[Finding]) -> lis
 
 
 def _find_explanation(end: Finding, findings: Sequence[Finding]) -> int | None:
-    """Return the index of the finding for which a person stopped the run, or of NaN values that
-    ended it."""
+    """Return the index of the finding for which a person stopped the run, of NaN values that ended
+    it, or of a graver finding that the end follows from."""
+    if not findings:
+        return None
+    # Imports numpy, which the diagnosis of a log without numbers does not need.
+    from engine.doctor.metrics.root_cause import may_follow
+
     quote = end.evidence[0].text if end.evidence else ""
     is_by_hand = end.category == _CANCELLED and _BY_HAND.search(quote) is not None
     is_by_nan = end.category != _CANCELLED and _NOT_A_NUMBER.search(quote) is not None
     for index, finding in enumerate(findings):
         is_grave = finding.severity in (Severity.CRITICAL, Severity.ERROR)
-        if is_grave and (is_by_hand or (is_by_nan and finding.category == "loss_nan")):
+        is_nan = is_by_nan and finding.category == "loss_nan"
+        is_cause = finding.severity.rank < end.severity.rank and may_follow(end, finding)
+        if is_grave and (is_by_hand or is_nan or is_cause):
             return index
     return None
 

@@ -270,7 +270,7 @@ COLUMNS: tuple[Column, ...] = (
            to_json=lambda run: list(run.changed), cell=Cell(rank=5, least=14)),
     Column(name="recipe", about="name of the config", kind="text",
            value=lambda run: (run.recipe,), key="recipe", to_json=lambda run: run.recipe),
-    Column(name="kind", about="grpo, sft, command or adopted", kind="text",
+    Column(name="kind", about="grpo, sft, command, adopted or pipeline", kind="text",
            value=lambda run: (run.kind,), key="kind", to_json=lambda run: run.kind),
     Column(name="started", about="e.g. <2d: in the last two days", kind="time",
            value=lambda run: run.started, key="started"),

@@ -195,7 +195,7 @@ def _differences(comparison: Comparison) -> Iterable[str]:
     relevant = [row for row in comparison.environment if row.section != SHELL]
     for title, group in (("config", comparison.config), ("environment", relevant)):
         if not group:
-            unknown = ", ".join(comparison.without_config)
+            unknown = ", ".join(comparison.without_config) if title == "config" else ""
             yield f"\n{title}: " + (f"not known of {unknown}" if unknown else "no differences")
             continue
         yield f"\n{title}"

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from engine.formats.wandb_folders import WandbFolder
 
 _ACTIONS = ("ls", "sync", "clean")
+_NONE = (
+    "no offline runs in the folder of the runs, $WANDB_DIR and ./wandb. Upload others: sync FOLDER"
+)
 
 
 def wandb(
@@ -121,7 +124,7 @@ def _sync(folders: Sequence[WandbFolder], timeout: float, dry_run: bool, as_json
     left = [folder for folder in folders if not folder.is_synced]
     if dry_run or not left:
         text = "\n".join(f"would upload {folder.path}" for folder in left)
-        done = f"{len(folders)} offline runs, all of them synced" if folders else "no offline runs"
+        done = f"{len(folders)} offline runs, all of them synced" if folders else _NONE
         answer({"would_sync": [each.to_json() for each in left]}, text or done, as_json)
         return
     results = []

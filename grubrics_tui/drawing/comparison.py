@@ -97,7 +97,8 @@ def table_lines(
     for row in comparison.summary:
         cells = _deltas(row, comparison) if deltas else _values(row, comparison, star)
         rows.append(TableLine(row.name, tuple(cells), row))
-    rows += _differences("config", comparison.config, comparison.baseline)
+    if comparison.config or not comparison.without_config:
+        rows += _differences("config", comparison.config, comparison.baseline)
     if comparison.without_config:
         rows.append(TableLine(f"config not known of {', '.join(comparison.without_config)}"))
     variables = [item for item in comparison.environment if item.section == SHELL]

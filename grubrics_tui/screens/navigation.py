@@ -104,7 +104,7 @@ class OpenLeftovers(Message):
 
 
 class ShowNotice(Message):
-    """ShowNotice the user of a result on the screen that is open by then."""
+    """Tell the user of a result on the screen that is open by then."""
 
     def __init__(self, text: str, *, failed: bool = False) -> None:
         super().__init__()

@@ -14,8 +14,6 @@ from engine.runs.kinds import GRPO, KINDS, PIPELINE, find_kind
 
 UNKNOWN = "unknown"
 """The layout of a run whose kind is not known."""
-_TITLES = {"time": "step time", "optimiser": "optimizer"}
-"""Titles of panels whose name in the settings differs."""
 _OTHER_PANELS = {
     # A reward function scores, not a judge.
     "own": tuple(panel for panel in GRPO.panels if panel != "judge"),
@@ -36,7 +34,7 @@ _LOW = 26
 
 def panel_title(name: str) -> str:
     """The title of a built-in panel, known before the panels are imported."""
-    return _TITLES.get(name, name)
+    return "step time" if name == "time" else name
 
 
 @dataclass(frozen=True)

@@ -389,7 +389,7 @@ TOKENS = "train/global_tokens"
 class OptimizerPanel(ChartPanel):
     """Gradient norm and learning rate, in two charts because their scales differ."""
 
-    NAME = "optimiser"
+    NAME = "optimizer"
     DETAIL = "gradient norm and learning rate"
     NEEDS = ("train/grad_norm", "train/lr")
     CHARTS = 2

@@ -1,1 +1,1 @@
-"""The live view of a run: header, banner and panels."""
+"""The list of runs: the first screen."""

@@ -64,6 +64,12 @@ def test_alarms_stand_before_what_is_only_worth_knowing() -> None:
     assert ids(merge_findings([got_over], [finding("loss_nan")])) == ["loss_nan", "port_in_use"]
 
 
+def test_a_graver_cause_in_the_metrics_comes_before_what_the_console_shows_of_it() -> None:
+    rate = finding("kl_or_grad_blowup.rate", Severity.CRITICAL)
+    [one] = merge_findings([finding("loss_nan.updates_skipped", Severity.ERROR)], [rate])
+    assert (one.id, ids([*one.followed_by])) == (rate.id, ["loss_nan.updates_skipped"])
+
+
 def test_a_root_is_as_bad_as_what_is_told_below_it() -> None:
     [one] = merge_findings([finding("loss_nan.text", Severity.INFO)], [finding("loss_nan.series")])
     assert one.severity is Severity.ERROR
