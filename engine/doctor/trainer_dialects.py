@@ -123,7 +123,7 @@ _OF_PHASE: Mapping[str, Mapping[str, str | None]] = {
 _NAMES = """
 adam_beta1 adam_beta2 beta bf16 completion_only_loss dataloader_num_workers dataset_num_proc
 dataset_text_field deepspeed epsilon eval_steps eval_strategy fp16 fsdp fsdp_config
-generation_batch_size
+generation_batch_size eval_dataset peft_config processing_class reward_funcs train_dataset
 gradient_accumulation_steps gradient_checkpointing hub_model_id importance_sampling_level
 learning_rate log_completions logging_steps loss_type lr_scheduler_type mask_truncated_completions
 max_completion_length max_grad_norm max_length max_prompt_length max_steps min_p

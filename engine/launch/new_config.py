@@ -141,6 +141,11 @@ def write_config(
             f"{data} is not a file; give a .jsonl or .parquet file, or with {words.scoring} also "
             f"{', '.join(sorted({*SUFFIXES} - {'.jsonl', '.parquet'}))}{advice}"
         )
+    if columns and not is_scored:
+        raise UsageError(
+            f"--column {columns[0]}: goes with {words.scoring}; for SFT, rename the columns "
+            f"of {data} to prompt and response"
+        )
     name = _config_name(data, name, words)
     template, scoring, written, is_ready, notes = GRPO, "", None, True, []
     if is_scored:

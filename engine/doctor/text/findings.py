@@ -172,7 +172,9 @@ def _fill(text: str, event: Event) -> str:
     groups = {**_facts(event), **event.groups}
     if module := groups.get("module"):
         groups["package"] = package_of(module)
-    return PLACEHOLDER.sub(lambda name: groups.get(name[1]) or name[2] or "?", text)
+    return PLACEHOLDER.sub(
+        lambda name: groups.get(name[1]) or ("?" if name[2] is None else name[2]), text
+    )
 
 
 def _is_known(text: str, event: Event) -> bool:

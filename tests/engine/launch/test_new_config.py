@@ -277,6 +277,12 @@ def test_columns_are_refused_for_a_file_that_is_used_as_it_is() -> None:
         write_config(sums_file(), task="questions", columns=("question=Frage",))
 
 
+def test_columns_are_refused_for_sft_which_reads_its_own_names() -> None:
+    Path("pairs.csv").write_text("frage,antwort\na,b\n")
+    with pytest.raises(UsageError, match=r"--column prompt=frage.* rename .* prompt and response"):
+        write_config(Path("pairs.csv"), columns=("prompt=frage", "response=antwort"))
+
+
 def test_a_missing_file_of_records_is_named_with_the_formats() -> None:
     with pytest.raises(UsageError, match=r"none\.csv does not exist; give a file .*\.csv"):
         write_config(Path("none.csv"), task="questions")

@@ -257,6 +257,75 @@ def test_a_misspelled_argument_names_the_nearest_one() -> None:
     assert (finding.category, "max_completion_length" in fixes(finding)) == ("config_error", True)
 
 
+@pytest.mark.parametrize(
+    ("error", "frame", "fix"),
+    [
+        (
+            "ValueError: generation_batch_size (8) must be divisible by num_generations (5).",
+            "trainer/grpo_config.py:__post_init__",
+            "Or set num_generations to a number that divides 8.",
+        ),
+        (
+            "ValueError: The global train batch size (2 x 4) must be evenly divisible by the "
+            "number of generations per prompt (3).",
+            "trainer/grpo_trainer.py:__init__",
+            "Or set num_generations to a number that divides 2 x 4.",
+        ),
+        (
+            "ValueError: The global eval batch size (8 * 1) must be divisible by the number of "
+            "generations used for evaluation (3).",
+            "trainer/grpo_config.py:__post_init__",
+            "a multiple of 3, or set num_generations_eval",
+        ),
+        (
+            "ValueError: GRPO requires at least 2 generations per prompt to calculate the "
+            "advantages. You provided 1, which is less than the minimum required.",
+            "trainer/grpo_config.py:__post_init__",
+            "Set num_generations to 2 or more.",
+        ),
+        (
+            "ValueError: The reward function 'length' returned 1 rewards, but 8 were expected "
+            "(one per prompt-completion pair).",
+            "trainer/grpo_trainer.py:_calculate_rewards",
+            "one number for each response from length",
+        ),
+        (
+            "ValueError: too many dimensions 'str'",
+            "trainer/grpo_trainer.py:_calculate_rewards",
+            "no text",
+        ),
+        (
+            "TypeError: 'float' object is not iterable",
+            "trainer/grpo_trainer.py:_calculate_rewards",
+            "single number",
+        ),
+        (
+            "TypeError: GRPOTrainer.__init__() got an unexpected keyword argument 'reward_func'",
+            "",
+            "Rename the argument reward_func to reward_funcs",
+        ),
+        (
+            "ImportError: vLLM is not available and `use_vllm` is set to True. Please install "
+            "vLLM with `pip install trl[vllm]` to use it.",
+            "generation/vllm_generation.py:_init_vllm",
+            'pip install "trl[vllm]"',
+        ),
+    ],
+)
+def test_the_fix_of_what_trl_refuses_names_the_keys_and_values(
+    error: str, frame: str, fix: str
+) -> None:
+    places = [f"/s/site-packages/trl/{frame}"] if frame else []
+    finding = first(raised(error, "/w/train.py:<module>", *places))
+    assert fix in fixes(finding)
+    assert "?" not in finding.title + finding.cause + fixes(finding)
+
+
+def test_an_empty_default_of_a_text_leaves_no_hole() -> None:
+    finding = first(raised("KeyError: 'prompt'", "/s/trl/trainer/grpo_trainer.py:_generate"))
+    assert finding.cause.endswith("does not have it.")
+
+
 def test_the_field_that_pydantic_names_below_is_quoted(tmp_path: Path) -> None:
     log = tmp_path / "console.log"
     error = "pydantic_core._pydantic_core.ValidationError: 1 validation error for Settings"
