@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from engine.base.masking import mask_words
 from engine.translate.shell_script import Export
@@ -60,7 +61,8 @@ def read_launchers(arguments: Sequence[Argument], line: int) -> Launchers:
         exports += [*known, *(each for each in read if isinstance(each, Export))]
         rows += [each for each in read if isinstance(each, Row)]
         if name in _TORCHRUN:
-            options |= _options(words)
+            for option, value in _options(words).items():
+                options[_ALIASES.get(option, option)] = "" if value.problem else value.text
         if not _QUIET.fullmatch(name) and not (name == "env" and len(known) == len(words) - 1):
             note = _NOTES.get(name, "a program before the trainer, which import does not run")
             rows.append(left_out(_shown(name, words), line, note))
@@ -107,7 +109,7 @@ def _export(word: Argument) -> Export:
 
 def _of_srun(words: Sequence[Argument]) -> list[Export | Row]:
     """``--export=ALL,NAME=value``. A value that holds a comma cannot be written so."""
-    value = _option(words, "--export")
+    value = _options(words).get("export")
     if value is None:
         return []
     parts = [Argument(value.line, part, value.problem) for part in value.text.split(",")]
@@ -116,10 +118,11 @@ def _of_srun(words: Sequence[Argument]) -> list[Export | Row]:
 
 def _of_ray(words: Sequence[Argument], line: int) -> list[Export | Row]:
     """The variables of ``--runtime-env-json``; the rest of it is for the cluster."""
-    if _option(words, "--runtime-env") is not None:
+    options = _options(words)
+    if "runtime_env" in options:
         why = "the file is not read; variables that the run needs are for .env"
         return [left_out("ray job submit --runtime-env", line, why)]
-    given = _option(words, "--runtime-env-json")
+    given = options.get("runtime_env_json")
     if given is None:
         return []
     source = "ray job submit --runtime-env-json"
@@ -136,28 +139,14 @@ def _of_ray(words: Sequence[Argument], line: int) -> list[Export | Row]:
     return [*exports, *([left_out(source, line, why)] if others else [])]
 
 
-def _option(words: Sequence[Argument], name: str) -> Argument | None:
-    """The value of ``--name=value`` or ``--name value``."""
-    for index, word in enumerate(words):
-        if word.text.startswith(f"{name}="):
-            return Argument(word.line, word.text.removeprefix(f"{name}="), word.problem)
-        if word.text == name and index + 1 < len(words):
-            return words[index + 1]
-    return None
-
-
-def _options(words: Sequence[Argument]) -> dict[str, str]:
-    """The options ``--name=value`` or ``--name value`` of a program that starts processes."""
-    options: dict[str, str] = {}
-    for index, word in enumerate(words):
+def _options(words: Sequence[Argument]) -> dict[str, Argument]:
+    """The values of ``--name=value`` and ``--name value``; empty for an option without one."""
+    options: dict[str, Argument] = {}
+    for word, following in zip_longest(words, words[1:]):
         if not word.text.startswith("--") or word.text == "--":
             continue
-        name, equals, value = word.text[2:].partition("=")
-        following = words[index + 1] if index + 1 < len(words) else None
-        problem = word.problem
-        if not equals and following is not None:
-            value = "" if following.text.startswith("-") else following.text
-            problem = problem or following.problem
-        name = name.replace("-", "_")
-        options[_ALIASES.get(name, name)] = "" if problem else value
+        name, equals, text = word.text[2:].partition("=")
+        is_next = not equals and following is not None and not following.text.startswith("-")
+        value = following if is_next else Argument(word.line, text, word.problem)
+        options[name.replace("-", "_")] = value
     return options
