@@ -18,6 +18,7 @@ from pathlib import Path
 from engine.base import files
 from engine.doctor.text.facts import Phase
 from engine.findings.finding import Change, Finding, Remedy
+from engine.findings.remedy_builders import CLIPPING
 from engine.runs.kinds import COMMAND, GRPO
 from engine.runs.rundir import RunDir
 
@@ -39,26 +40,29 @@ _MARKS = {
         rb"|\"data\": ?\{\"(?:actor|critic|training)/"
     ),
     Framework.TRL: re.compile(
-        rb"\btrl[/.](?:trainer|scripts|core|extras)|\btrl (?:sft|dpo|grpo|vllm-serve)\b"
-        rb"|\b(?:GRPO|SFT|DPO|RLOO|KTO)(?:Trainer|Config)\b"
-        rb"|[\"'](?:reward_std|rewards/\w+|completions/\w+|mean_token_accuracy)[\"']"
+        rb"\btrl[/.](?:trainer[/.](?:grpo|rloo)|scripts|core|extras)|\btrl (?:grpo|vllm-serve)\b"
+        rb"|\b(?:GRPO|RLOO)(?:Trainer|Config)\b"
+        rb"|[\"'](?:reward_std|rewards/(?!chosen|rejected|margins|accurac)\w+|completions/\w+)[\"']"
     ),
     Framework.HF: re.compile(
-        rb"transformers[/.]trainer\b|\bTrainingArguments\b|['\"]train_runtime['\"]"
+        rb"\btrl[/.]trainer\b|\btrl (?:sft|dpo)\b|\b(?:SFT|DPO|KTO)(?:Trainer|Config)\b"
+        rb"|[\"'](?:rewards/\w+|mean_token_accuracy)[\"']"
+        rb"|transformers[/.]trainer\b|\bTrainingArguments\b|['\"]train_runtime['\"]"
         rb"|['\"]loss['\"]: ?['\"]?[\d.e-]+['\"]?, ?['\"](?:grad_norm|learning_rate)['\"]"
         rb"|['\"]log_history['\"]"
     ),
 }
-"""The first match counts: logs of verl and TRL also mention transformers."""
+"""The first match counts: logs of verl and TRL also mention transformers. ``TRL`` is what samples
+responses; its other trainers have the arguments of transformers."""
 
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 _HF_ARGUMENTS: Mapping[str, tuple[str, object]] = {
     f"{_ACTOR}.ppo_micro_batch_size_per_gpu": ("per_device_train_batch_size", None),
     f"{_ACTOR}.fsdp_config.model_dtype": ("bf16", True),
-    f"{_ACTOR}.optim.clip_grad": ("max_grad_norm", None),
     f"{_ACTOR}.optim.lr": ("learning_rate", None),
     "actor_rollout_ref.model.enable_gradient_checkpointing": ("gradient_checkpointing", None),
     "trainer.max_actor_ckpt_to_keep": ("save_total_limit", None),
+    "data.val_batch_size": ("per_device_eval_batch_size", None),
     "data.dataloader_num_workers": ("dataloader_num_workers", None),
 }
 """Our key -> the argument, and its value if it differs from ours."""
@@ -71,13 +75,13 @@ _TRL_ARGUMENTS: Mapping[str, tuple[str, object]] = {
     "data.max_response_length": ("max_completion_length", None),
 }
 _ARGUMENTS = {Framework.TRL: _TRL_ARGUMENTS, Framework.HF: _HF_ARGUMENTS}
-_RELATIVE = frozenset({f"{_ROLLOUT}.gpu_memory_utilization", f"{_ROLLOUT}.max_model_len"})
+_SHARE = f"{_ROLLOUT}.gpu_memory_utilization"
+_RELATIVE = frozenset({_SHARE, f"{_ROLLOUT}.max_model_len"})
 """Keys whose better value depends on the present one, which the log does not show."""
 _KEY_OF_TITLE: Mapping[str, str] = {
     "Lower the learning rate": f"{_ACTOR}.optim.lr",
     "Multiply the learning rate": f"{_ACTOR}.optim.lr",
     "Set the learning rate": f"{_ACTOR}.optim.lr",
-    "Clip gradients": f"{_ACTOR}.optim.clip_grad",
     "Add a KL loss": f"{_ACTOR}.kl_loss_coef",
     "Allow longer responses": "data.max_response_length",
     "Sample more rollouts": f"{_ROLLOUT}.n",
@@ -97,6 +101,11 @@ _REF = "actor_rollout_ref.ref"
 _NO_GRADIENTS = dict.fromkeys(
     (f"{_MODEL}.enable_gradient_checkpointing", "training.gradient_checkpointing"), None
 )
+_EVALUATED = "data.val_batch_size"
+_NO_BATCH = {
+    **_NO_GRADIENTS,
+    **dict.fromkeys((f"{_ACTOR}.use_dynamic_bsz", "training.per_device_train_batch_size"), None),
+}
 _OF_PHASE: Mapping[str, Mapping[str, str | None]] = {
     Phase.CRITIC: {
         f"{_ACTOR}.ppo_micro_batch_size_per_gpu": "critic.ppo_micro_batch_size_per_gpu",
@@ -118,8 +127,15 @@ _OF_PHASE: Mapping[str, Mapping[str, str | None]] = {
         f"{_ACTOR}.use_dynamic_bsz": f"{_ROLLOUT}.log_prob_use_dynamic_bsz",
         **_NO_GRADIENTS,
     },
+    Phase.REWARD_MODEL: {
+        f"{_ACTOR}.ppo_micro_batch_size_per_gpu": "reward_model.micro_batch_size_per_gpu",
+        f"{_ACTOR}.use_dynamic_bsz": "reward_model.use_dynamic_bsz",
+        **_NO_GRADIENTS,
+    },
+    Phase.SAVE: {f"{_ACTOR}.ppo_micro_batch_size_per_gpu": None, **_NO_BATCH},
+    Phase.VALIDATION: {f"{_ACTOR}.ppo_micro_batch_size_per_gpu": _EVALUATED, **_NO_BATCH},
 }
-"""The actor's key -> that of the role which ran; None if the role computes no gradients."""
+"""The actor's key -> that of the role which ran; None if the role does not read it."""
 _NAMES = """
 adam_beta1 adam_beta2 beta bf16 completion_only_loss dataloader_num_workers dataset_num_proc
 dataset_text_field deepspeed epsilon eval_steps eval_strategy fp16 fsdp fsdp_config
@@ -145,6 +161,7 @@ _VERL_KEYS = (
     "ray_kwargs.",
     "trainer.",
     "reward.",
+    "reward_model.",
 )
 _KEY_IN_TEXT = re.compile(
     r"\b(?:actor_rollout_ref|algorithm|critic|data|grubrics|guard|judge|model|ray_kwargs|reward"
@@ -223,13 +240,20 @@ def in_terms_of(framework: Framework, findings: Iterable[Finding]) -> list[Findi
 def _finding(framework: Framework, finding: Finding) -> Finding:
     remedies: dict[str, Remedy] = {}
     for remedy in finding.remedies:
-        if _names_foreign_key(framework, remedy):
+        if _names_foreign_key(framework, remedy) or _is_in_force(framework, remedy):
             continue
         if not _OUR_TOOLS.search(remedy.title) and not any(map(_is_our_command, remedy.changes)):
             # A fix for several kinds of runs appears once for each, under the same title.
             remedies.setdefault(remedy.title, _remedy(framework, remedy))
     consequences = tuple(_finding(framework, follower) for follower in finding.followed_by)
     return replace(finding, remedies=tuple(remedies.values()), followed_by=consequences)
+
+
+def _is_in_force(framework: Framework, remedy: Remedy) -> bool:
+    """Whether the framework does this by default, or has no such part."""
+    if framework is Framework.HF and any(old.key == _SHARE for old in remedy.changes):
+        return True
+    return framework is not Framework.OTHER and remedy.title == CLIPPING
 
 
 def _names_foreign_key(framework: Framework, remedy: Remedy) -> bool:

@@ -15,6 +15,8 @@ RESPONSE = "data.max_response_length"
 ROLLOUTS = "actor_rollout_ref.rollout.n"
 TEMPERATURE = "actor_rollout_ref.rollout.temperature"
 TEMPERATURE_SCHEDULE_STEPS = "grubrics.temperature_schedule.steps"
+CLIPPING = "Clip gradients at norm 1"
+"""What the trainers of transformers, TRL and verl do by default."""
 LENGTH_SCHEDULE_STEPS = "grubrics.response_length_schedule.steps"
 
 
@@ -86,8 +88,7 @@ def lower_rate(context: MetricContext, factor: float = 0.1) -> Remedy:
 def clip_gradients(context: MetricContext) -> Remedy:
     """Clip gradients at the usual norm."""
     key = context.kind.gradient_clip_key if context.kind else None
-    title = "Clip gradients at norm 1"
-    return setting(context, key, 1.0, title, "limits the effect of a single bad batch")
+    return setting(context, key, 1.0, CLIPPING, "limits the effect of a single bad batch")
 
 
 def add_kl_loss(context: MetricContext) -> Remedy:

@@ -27,7 +27,7 @@ _LARGEST = 1e100  # as in ``jsonl.number``
 _NUMBERS = frozenset({int, float})
 STEP_NAMES = (
     *("step", "global_step", "global_step/max_steps", "_step", "training_step"),
-    *("iteration", "iter", "epoch"),
+    *("trainer/global_step", "iteration", "iter", "epoch"),
 )
 """What tables and JSON objects of no known trainer call the step, the likeliest first."""
 _RANKS = {name: rank for rank, name in enumerate(metrics.ALIASES)}

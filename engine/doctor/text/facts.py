@@ -53,6 +53,7 @@ class Phase(StrEnum):
     ARGUMENTS = "arguments"
     ENGINE_START = "engine start"
     WEIGHT_SYNC = "weight sync"
+    REWARD_MODEL = "reward model"
     REWARD = "reward"
     VALUES = "values"
     """The critic's forward pass."""

@@ -201,6 +201,9 @@ _DOING: Mapping[str, str] = {
     Phase.VALUES: "the critic",
     Phase.LOG_PROBS: "the old log-probs",
     Phase.REFERENCE: "the reference model",
+    Phase.REWARD_MODEL: "the reward model",
+    Phase.SAVE: "the save of a checkpoint",
+    Phase.VALIDATION: "the evaluation",
 }
 
 

@@ -38,6 +38,8 @@ def oom_in(folder: Path, before: str, name: str = "night.log") -> Finding:
         (FRAME.format("trl/trainer/grpo_trainer.py"), Framework.TRL),
         ("{'loss': '0.1', 'reward': '0.5', 'reward_std': '0.1'}\n", Framework.TRL),
         (FRAME.format("transformers/trainer.py"), Framework.HF),
+        (FRAME.format("trl/trainer/dpo_trainer.py"), Framework.HF),
+        ("{'loss': '0.1', 'rewards/chosen': '0.5', 'rewards/margins': '0.1'}\n", Framework.HF),
         ("{'loss': 0.1, 'grad_norm': 0.5, 'learning_rate': 1e-05}\n", Framework.HF),
         (FRAME.format("openrlhf/trainer/ppo_trainer.py"), Framework.OTHER),
         ("all is well\n", Framework.OTHER),
@@ -53,7 +55,7 @@ def test_the_trainer_is_known_by_what_it_prints(
 
 def test_it_is_known_by_the_last_lines_of_a_long_log(tmp_path: Path) -> None:
     path = tmp_path / "night.log"
-    path.write_text("chatter\n" * 200_000 + FRAME.format("trl/trainer/sft_trainer.py"))
+    path.write_text("chatter\n" * 200_000 + FRAME.format("trl/trainer/grpo_trainer.py"))
     assert framework_of([path]) is Framework.TRL
 
 
@@ -114,7 +116,6 @@ def test_a_smaller_micro_batch_tells_what_keeps_the_batch(
             Framework.VERL,
             [
                 "optim.lr",
-                "optim.clip_grad",
                 "data.max_response_length",
                 "kl_loss_coef",
                 f"{ROLLOUT}.n",
@@ -122,9 +123,9 @@ def test_a_smaller_micro_batch_tells_what_keeps_the_batch(
         ),
         (
             Framework.TRL,
-            ["learning_rate", "max_grad_norm", "max_completion_length", "beta", "num_generations"],
+            ["learning_rate", "max_completion_length", "beta", "num_generations"],
         ),
-        (Framework.HF, ["learning_rate", "max_grad_norm"]),
+        (Framework.HF, ["learning_rate"]),
         (Framework.OTHER, []),
     ],
 )
@@ -132,7 +133,6 @@ def test_advice_without_a_value_names_the_argument(framework: Framework, told: l
     context = MetricContext()
     advice = (
         cures.lower_rate(context),
-        cures.clip_gradients(context),
         cures.longer_responses(context),
         cures.add_kl_loss(context),
         Remedy("Sample more rollouts per prompt"),
@@ -145,10 +145,36 @@ def test_advice_without_a_value_names_the_argument(framework: Framework, told: l
 
 
 def test_the_trainer_of_transformers_has_no_inference_engine(tmp_path: Path) -> None:
-    assert keys(oom_in(tmp_path, FRAME.format("transformers/trainer.py"))) == {
-        "per_device_train_batch_size",
-        "gradient_checkpointing",
-    }
+    result = oom_in(tmp_path, FRAME.format("transformers/trainer.py"))
+    assert keys(result) == {"per_device_train_batch_size", "gradient_checkpointing"}
+    assert not [remedy for remedy in result.remedies if "inference engine" in remedy.title]
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "expected"),
+    [
+        ("transformers/trainer.py", "evaluation_loop", {"per_device_eval_batch_size"}),
+        (
+            "verl/workers/fsdp_workers.py",
+            "compute_rm_score",
+            {"reward_model.micro_batch_size_per_gpu", "reward_model.use_dynamic_bsz"},
+        ),
+        ("verl/utils/checkpoint/manager.py", "save_checkpoint", set()),
+    ],
+)
+def test_memory_that_another_part_of_the_program_took_is_not_saved_by_the_training_batch(
+    tmp_path: Path, file: str, function: str, expected: set[str]
+) -> None:
+    frame = FRAME.format(file).replace("in step", f"in {function}")
+    said = f"Traceback (most recent call last):\n{frame}    x = y\n"
+    assert keys(oom_in(tmp_path, said)) == expected
+
+
+@pytest.mark.parametrize("framework", [Framework.VERL, Framework.TRL, Framework.HF])
+def test_clipping_that_a_trainer_does_by_default_is_no_advice(framework: Framework) -> None:
+    advice = (cures.clip_gradients(MetricContext()), Remedy("Look at three rollouts"))
+    [finding] = in_terms_of(framework, [Finding("a", Severity.ERROR, "t", "c", remedies=advice)])
+    assert [remedy.title for remedy in finding.remedies] == ["Look at three rollouts"]
 
 
 def test_an_unknown_trainer_is_advised_in_plain_words(tmp_path: Path) -> None:

@@ -51,8 +51,9 @@ def test_a_nan_is_a_gap_in_a_table_that_writes_gaps_so(tmp_path: Path) -> None:
     ]
 
 
-def test_a_chart_exported_from_wandb_holds_the_metric_of_its_run(tmp_path: Path) -> None:
-    header = '"Step","night - critic/score/mean","night - critic/score/mean__MIN"'
+@pytest.mark.parametrize("step", ["Step", "trainer/global_step", "train/global_step"])
+def test_a_chart_exported_from_wandb_holds_the_metric_of_its_run(tmp_path: Path, step: str) -> None:
+    header = f'"{step}","night - critic/score/mean","night - critic/score/mean__MIN"'
     path = write(tmp_path / "chart.csv", header, '"1","0.5","0.25"')
     assert steps(path) == [(1, {"critic/score/mean": 0.5, "reward/mean": 0.5})]
 

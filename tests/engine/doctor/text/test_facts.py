@@ -102,6 +102,11 @@ IN_USE = raised("DistNetworkError: address already in use", RENDEZVOUS, who="(En
             [f"{SLIME}ray/rollout.py:generate", HTTPX],
         ),
         (
+            "vllm_init_failure.reply",
+            "Exception: Request failed: 500, Internal Server Error",
+            [f"{SITE}/trl/extras/vllm_client.py:generate"],
+        ),
+        (
             "judge_timeout_or_connection",
             BUSY.format("/v1/chat/completions"),
             ["/w/reward.py:grade_reward", HTTPX],
