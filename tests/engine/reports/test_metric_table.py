@@ -121,7 +121,8 @@ def test_an_unknown_suffix_is_refused() -> None:
 
 
 NUMBERS = st.floats(-1e99, 1e99) | st.none()
-NAMES = st.text("abc,|\"' =\\", min_size=1, max_size=6)
+NAMES = st.from_regex(r"[abc,|\"' \\][abc,|\"' =\\]{0,5}", fullmatch=True)
+"""None that a spreadsheet would compute: these get an apostrophe."""
 
 
 @given(st.lists(st.dictionaries(NAMES, NUMBERS, min_size=1), min_size=1, max_size=6))
