@@ -170,6 +170,12 @@ def test_memory_that_another_part_of_the_program_took_is_not_saved_by_the_traini
     assert keys(oom_in(tmp_path, said)) == expected
 
 
+def test_a_function_of_a_library_in_the_advice_is_no_key_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "night.log"
+    path.write_text("ValueError: Target modules [] not found in the base model.\n")
+    assert diagnose_file(path)[0].remedies
+
+
 @pytest.mark.parametrize("framework", [Framework.VERL, Framework.TRL, Framework.HF])
 def test_clipping_that_a_trainer_does_by_default_is_no_advice(framework: Framework) -> None:
     advice = (cures.clip_gradients(MetricContext()), Remedy("Look at three rollouts"))
