@@ -142,11 +142,18 @@ def test_every_row_that_failed_is_reached(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    "override", ["data.custom_cls.path=own.py", "data.train_files=data/gone.parquet"]
+    "overrides",
+    [
+        ["data.custom_cls.path=own.py", "data.custom_cls.name=Rows"],
+        ["data.train_files=data/gone.parquet"],
+    ],
 )
-def test_failing_rows_that_cannot_be_used_are_named(project: Project, override: str) -> None:
-    (project.root / "own.py").write_text("")
-    run = launched(project, record(1, "q1"), record(2, "q2", "timeout"), values=[override])
+def test_failing_rows_that_cannot_be_used_are_named(project: Project, overrides: list[str]) -> None:
+    (project.root / "own.py").write_text(
+        "from torch.utils.data import Dataset\n\n\n"
+        "class Rows(Dataset):\n    def __init__(self, **_): ...\n    def __len__(self): return 8\n"
+    )
+    run = launched(project, record(1, "q1"), record(2, "q2", "timeout"), values=overrides)
     repro = plan_repro(run, {})
     assert repro.rows is None and "step 2" in repro.left_out
 

@@ -120,4 +120,4 @@ def test_the_extra_has_every_missing_package(
 ) -> None:
     monkeypatch.setattr(environment, "find_spec", lambda name: None if name in absent else object())
     result = check(project, "actor_rollout_ref.rollout.name=vllm")
-    assert result.fix is not None and f"grubrics-tui[{extra}]" in result.fix
+    assert result.fix is not None and f"[{extra}]" in result.fix

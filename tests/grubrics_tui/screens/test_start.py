@@ -98,7 +98,7 @@ async def test_the_demo_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(demo, "_TRAINER_PACKAGES", ("torch", "package_that_is_absent"))
     async with running(Path("runs"), SMALL, config="") as driver:
         await choose(driver, "Try it")
-        await driver.shows("package_that_is_absent is not installed", "grubrics-tui[train]")
+        await driver.shows("package_that_is_absent is not installed", "[train]")
         await driver.press("j", "enter")
         await driver.shows("Log file or folder")
 
