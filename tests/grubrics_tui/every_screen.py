@@ -207,15 +207,6 @@ async def notes(driver: Driver, world: World) -> None:
     await arrive(driver, NotesScreen, "Notes on")
 
 
-async def confirm(driver: Driver, world: World) -> None:
-    """The list is the first screen: escape leads out."""
-    await live(driver, world)
-    await driver.press("escape")
-    await arrive(driver, RunsScreen, "grpo-night")
-    await driver.press("escape")
-    await arrive(driver, Confirm, "Quit?")
-
-
 async def confirm_resume(driver: Driver, world: World) -> None:
     save_checkpoint(world.day, 6)
     await runs(driver, world)
@@ -467,7 +458,6 @@ WAYS: dict[str, Way] = {
     "columns": Way(ChooseColumns, columns),
     "filters": Way(ChooseFilter, filters),
     "notes": Way(NotesScreen, notes),
-    "confirm": Way(Confirm, confirm),
     "confirm-resume": Way(Confirm, confirm_resume),
     "confirm-resume-refused": Way(Confirm, confirm_resume_refused),
     "confirm-trust": Way(Confirm, confirm_trust),
