@@ -20,6 +20,7 @@ from grubrics_tui.screens.checklist.check_list import CheckList
 from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
 from grubrics_tui.screens.checklist.launch import LaunchScreen
 from grubrics_tui.screens.checklist.screen import ChecklistScreen
+from grubrics_tui.screens.live.screen import LiveScreen
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.sample_run import SampleRun
 
@@ -321,6 +322,7 @@ async def test_enter_while_the_plan_is_made_again_starts_it_once_it_is_made(
         launch._change(Order(name="trial"))
         launch.action_start()
         await driver.until(lambda: (runs / "trial").is_dir(), "the run")
+        await driver.message(LiveScreen.Updated)
 
 
 async def test_seeds_that_are_no_numbers_are_refused_in_the_dialog(
