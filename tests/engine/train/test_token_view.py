@@ -198,7 +198,7 @@ def test_without_verl_the_package_to_install_is_named(
 ) -> None:
     monkeypatch.setattr(sys, "path", [path for path in sys.path if "site-packages" not in path])
     monkeypatch.delitem(sys.modules, "verl", raising=False)
-    with pytest.raises(UsageError, match=r"pip install '.\[train\]'"):
+    with pytest.raises(UsageError, match=r"pip install .*\[train\]"):
         read_token_view(grpo(world))
 
 
