@@ -27,11 +27,11 @@ from engine.audit.answers import (
     writer_of,
     writer_of_task,
 )
-from engine.base.counts import count_of
-from engine.base.stats import percentile
+from engine.base.text import count_of
 from engine.own_reward.function import RewardFunction
 from engine.own_reward.processes import START_LIMIT_S, RewardProcesses, source_of
 from engine.reward.scorer import FunctionScorer
+from engine.statistics.intervals import percentile
 from engine.tasks.registry import find_task
 from engine.tasks.truths import answers_of
 

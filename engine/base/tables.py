@@ -1,4 +1,4 @@
-"""Rows of values as lines of CSV, Markdown or aligned text."""
+"""Rows of values as lines of CSV, Markdown or aligned text, and tables in the documentation."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import csv
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any, Literal
+
+from engine.base.errors import UsageError
 
 Form = Literal["csv", "markdown"]
 Row = Sequence[Any]
+_END = "<!-- end -->"
 
 
 def table_lines(form: Form, names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
@@ -80,3 +84,14 @@ _FORMS: Mapping[Form, Callable[[Sequence[str], Iterable[Sequence[str]]], Iterato
     "csv": _csv_lines,
     "markdown": _markdown_lines,
 }
+
+
+def write_between_marks(path: Path, title: str, text: str) -> None:
+    """Replace what is between ``<!-- TITLE: make generated -->`` and ``<!-- end -->`` in a page of
+    the documentation, as ``make generated`` does."""
+    begin = f"<!-- {title}: make generated -->\n"
+    before, begin_mark, rest = path.read_text(encoding="utf-8").partition(begin)
+    _, end_mark, after = rest.partition(_END)
+    if not begin_mark or not end_mark:
+        raise UsageError(f"{path} has no part between {begin.strip()} and {_END}")
+    path.write_text(f"{before}{begin}{text}\n{_END}{after}", encoding="utf-8")

@@ -18,9 +18,9 @@ from typing import Any
 from huggingface_hub import HfApi, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
 
-from engine.base.counts import count_of, size_text
 from engine.base.errors import UsageError, shorten, with_advice
 from engine.base.masking import mask_url
+from engine.base.text import count_of, size_text
 from engine.checkpoints.model_folder import missing_parts
 from engine.data.hub_library import AnswerError, NoBar, line, read_failure, remote
 from engine.recipe import hub

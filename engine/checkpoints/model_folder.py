@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.base.counts import size_text
 from engine.base.errors import UsageError
+from engine.base.text import size_text
 
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model")
 _READ = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt", ".py", ".pt", ".gguf")

@@ -11,9 +11,9 @@ from typing import Any, Self
 from ahocorasick_rs import AhoCorasick
 
 from engine.base import files
-from engine.base.counts import count_of
 from engine.base.errors import UsageError, shorten
 from engine.base.masking import mask_text
+from engine.base.text import count_of
 
 _MOST_NAMED = 5
 _LONGEST_NAME = 40

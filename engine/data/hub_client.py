@@ -15,9 +15,9 @@ from huggingface_hub.errors import (
     LocalEntryNotFoundError,
 )
 
-from engine.base.counts import count_of, size_text
 from engine.base.errors import UsageError, shorten, with_advice
 from engine.base.masking import mask_url
+from engine.base.text import count_of, size_text
 from engine.data.hub_library import AnswerError, NoBar, Remote, line, read_failure, remote
 from engine.data.hub_source import (
     PREFIX,

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import unquote
 
-from engine.base.counts import count_of
 from engine.base.errors import UsageError, shorten
 from engine.base.files import content_hash
 from engine.base.records import SUFFIXES
+from engine.base.text import count_of
 from engine.data.hub_splits import Found
 from engine.recipe.places import is_hub_name
 

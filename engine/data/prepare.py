@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.base.counts import count_of
 from engine.base.errors import UsageError, guarded
 from engine.base.files import fingerprints
+from engine.base.text import count_of
 from engine.data.adapters import Example, get_adapter
 from engine.data.blocklist import RecordFilter
 from engine.data.cache import read_cache

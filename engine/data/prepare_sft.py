@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.base import files
-from engine.base.counts import count_of
 from engine.base.errors import UsageError, guarded
+from engine.base.text import count_of
 from engine.data.adapters import Example, get_adapter
 from engine.data.adapters.rubric_graded import read_completions
 from engine.data.blocklist import RecordFilter

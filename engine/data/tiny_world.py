@@ -21,9 +21,9 @@ from typing import Any
 import yaml
 
 from engine.base import files, jsonl
-from engine.base.counts import count_of
 from engine.base.errors import guarded
 from engine.base.files import content_hash
+from engine.base.text import count_of
 from engine.data.adapters import get_adapter
 from engine.data.precompute import PrecomputePlan, precompute
 from engine.data.prepare import PrepareOptions, prepare_preset

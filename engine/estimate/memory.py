@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engine.base.counts import count_of
+from engine.base.text import count_of
 from engine.estimate import activations
 from engine.estimate.activations import LogitsUse
 from engine.estimate.breakdown import GIB, Breakdown, Part, breakdown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.base.counts import count_of
+from engine.base.text import count_of
 from engine.estimate.breakdown import GIB, Part
 from engine.estimate.model_shape import ModelShape
 from engine.estimate.training import Rollout, Training

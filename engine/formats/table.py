@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from engine.base.errors import guarded
-from engine.base.generated import write_between_marks
+from engine.base.tables import write_between_marks
 from engine.formats.detect import FORMATS
 
 

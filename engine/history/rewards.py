@@ -9,11 +9,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from engine.base import jsonl
-from engine.base.stats import percentile
 from engine.history import metrics
 from engine.history.reward_records import conversation_of, is_own, numbers_of_reward
 from engine.reward.conversation import OUTCOMES
-from engine.statistics.intervals import estimate_clustered_mean
+from engine.statistics.intervals import estimate_clustered_mean, percentile
 
 Record = dict[str, Any]
 

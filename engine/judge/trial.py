@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.base.stats import percentile
 from engine.judge.interface import Judge, JudgeResult
 from engine.judge.settings import JudgeSettings, make_judge
+from engine.statistics.intervals import percentile
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from engine.base import jsonl
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from engine.base.follow import last_lines
-from engine.base.values import format_config_value
+from engine.base.text import count_of, format_config_value
 from engine.doctor.console import Stopped, never
 from engine.doctor.live import RunFollower
 from engine.findings.categories import find_category

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base.addresses import is_loopback
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
+from engine.base.text import count_of
 from engine.host.programs import own_module
 from engine.judge.providers import find_provider
 from engine.recipe.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
+from engine.base.text import count_of
 from engine.estimate.judge import calls_of
 from engine.preflight.check import Check, Subject, fail, ok, skip, summary, warn
 from engine.preflight.own_data_set import count_own_rows

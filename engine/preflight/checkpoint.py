@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from engine.base import jsonl
-from engine.base.counts import count_of
 from engine.base.errors import UsageError, nearest
 from engine.base.masking import mask_url
+from engine.base.text import count_of
 from engine.checkpoints.model_folder import missing_parts
 from engine.checkpoints.ownership import (
     STAMP,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from engine.base.counts import count_of
 from engine.base.errors import nearest
+from engine.base.text import count_of
 from engine.judge.providers import asks_server
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.preflight.demands import check_defaults

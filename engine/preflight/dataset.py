@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine.base.counts import count_of
 from engine.base.errors import UsageError, nearest
 from engine.base.parquet import pa, pq
 from engine.base.records import SUFFIXES, require_file
+from engine.base.text import count_of
 from engine.data.adapters.adapter import id_text
 from engine.data.contract import Row, grpo_schema, read_facts, row_problem
 from engine.host.programs import typed_module

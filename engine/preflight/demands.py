@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.base.files import content_hash
-from engine.base.values import format_config_value
+from engine.base.text import format_config_value
 from engine.preflight.check import Check, fail
 from engine.recipe.places import data_files
 from engine.recipe.recipe import Recipe

@@ -17,8 +17,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from engine.base.counts import count_of
-from engine.base.values import format_config_value
+from engine.base.text import count_of, format_config_value
 from engine.host.environment import gpus, install_command, package_version
 from engine.judge.providers import find_provider
 from engine.preflight.check import Check, Subject, fail, summary, warn

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from engine.base.masking import mask, mask_url
-from engine.base.times import seconds
+from engine.base.text import count_of, seconds
 from engine.base.writers import untrusted_writer
 from engine.estimate.earlier_runs import judge_times
 from engine.estimate.judge import NO_EARLIER_RUN, SLOW_S, JudgeUse, judge_use

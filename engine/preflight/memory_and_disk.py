@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from engine.base.counts import count_of
+from engine.base.text import count_of
 from engine.checkpoints.model_folder import parameter_count
 from engine.estimate.breakdown import Breakdown
 from engine.estimate.breakdown import size as readable

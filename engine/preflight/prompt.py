@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jinja2 import TemplateError
 
-from engine.base.counts import count_of
+from engine.base.text import count_of
 from engine.estimate.model_shape import context_of
 from engine.preflight.chat_template import (
     ChatTemplate,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
+from engine.base.text import count_of
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.preflight.token_view import NoModelError, ToolUse
 from engine.recipe.places import model_name

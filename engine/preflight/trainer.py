@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.base.counts import count_of
 from engine.base.errors import nearest
-from engine.base.values import format_config_value
+from engine.base.text import count_of, format_config_value
 from engine.history.reward_records import OVERLONG, PARTS
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.recipe.compose import (

@@ -15,7 +15,7 @@ from itertools import accumulate
 from math import ceil
 from typing import Any
 
-from engine.base.counts import count_of
+from engine.base.text import count_of
 
 KEY = "grubrics.curriculum"
 STEPS = "trainer.total_training_steps"

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
+from engine.base.text import count_of
 from engine.recipe import curriculum
 from engine.recipe.compose import (
     ACTOR,

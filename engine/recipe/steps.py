@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.base.counts import count_of
 from engine.base.errors import PackageError, UsageError
 from engine.base.parquet import pq
 from engine.base.records import SUFFIXES, read_records
+from engine.base.text import count_of
 from engine.recipe.recipe import Recipe
 from engine.runs.kinds import GRPO, ByKind
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.base.stats import floor_percentile
 from engine.runs.rundir import RunDir
 from engine.statistics.bootstrap import script_bootstrap
 
@@ -71,8 +70,8 @@ def summarize_rows(
         rows=len(listed),
         infra_errors=failed,
         json_valid_rate=_mean(_numbers(answered, _VALID)),
-        latency_p95_ms=floor_percentile(latencies, 0.95),
-        latency_p99_ms=floor_percentile(latencies, 0.99),
+        latency_p95_ms=_floor_percentile(latencies, 0.95),
+        latency_p99_ms=_floor_percentile(latencies, 0.99),
         reward_ci_lower=low,
         reward_ci_upper=high,
         reward_mean=_mean(rewards),
@@ -127,3 +126,8 @@ def _number(row: Mapping[str, Any], names: Sequence[str]) -> float | None:
 
 def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
+
+
+def _floor_percentile(ordered: Sequence[float], share: float) -> float | None:
+    """The value at the index floor(share (n - 1)) of sorted values, as short scripts take it."""
+    return ordered[int(share * (len(ordered) - 1))] if ordered else None

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
+from engine.base.text import count_of
 from engine.doctor.health import Health
 from engine.doctor.metrics.ablation import ablation_findings
 from engine.findings.finding import Finding

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.base.counts import count_of
+from engine.base.text import count_of
 from engine.history.columns import Column, Floats
 from engine.recipe.frozen import decides_training
 from engine.reports.differences import Manifest, trained_values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.base.times import MISSING, duration, seconds
+from engine.base.text import MISSING, duration, seconds
 from engine.reports.measures import Value
 from engine.statistics.intervals import Estimate
 

@@ -10,10 +10,10 @@ from typing import Any
 from engine.ablations.plan import BASE, AblationPlan, Arm, find_kept
 from engine.ablations.report import AblationReport
 from engine.ablations.table import ArmRow
-from engine.base import jsonl, times
-from engine.base.counts import count_of
+from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.masking import mask_text
+from engine.base.text import count_of, duration
 from engine.history import metrics
 from engine.history.train_log import read_steps
 from engine.reports.experiment_log import experiment_log
@@ -97,7 +97,7 @@ def _cost(report: AblationReport, root: Path) -> Iterator[str]:
     runs = [run for row in report.rows for run in _kept(row, root)]
     elapsed = [observed_state(run).elapsed(time.time()) or 0.0 for run in runs]
     if elapsed:
-        yield f"{times.duration(sum(elapsed))} of training"
+        yield f"{duration(sum(elapsed))} of training"
     calls = sum(
         step.metrics.get(metrics.JUDGE_CALLS) or 0.0
         for run in runs

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.base.sparkline import sparkline
+from engine.base.text import sparkline
 from engine.runs.columns import RunInfo
 from engine.runs.figures import read_figures
 from engine.runs.index import Index, Row

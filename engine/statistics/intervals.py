@@ -1,4 +1,4 @@
-"""Means and rates with their confidence intervals."""
+"""Means and rates with their confidence intervals, and percentiles."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from statistics import NormalDist
 from engine.statistics.student import t_quantile
 
 LEVEL = 0.95
+
+
+def percentile(ordered: Sequence[float], share: float) -> float | None:
+    """Nearest-rank percentile of sorted values."""
+    if not ordered:
+        return None
+    return ordered[min(len(ordered) - 1, max(0, math.ceil(share * len(ordered)) - 1))]
 
 
 @dataclass(frozen=True)

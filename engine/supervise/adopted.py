@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
+from engine.base.text import count_of
 from engine.runs.processes import Identity, alive, end, tree
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state

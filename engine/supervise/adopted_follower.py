@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.base.follow import Tail
-from engine.base.times import clock
+from engine.base.text import clock
 from engine.formats.pulse import QUIET_S, Pulse
 from engine.formats.wandb_folders import EndWatch
 from engine.runs.events import pending_stop

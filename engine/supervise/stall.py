@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from engine.base.jsonl import number
-from engine.base.times import seconds
+from engine.base.text import seconds
 from engine.runs.kinds import COMMAND
 
 _REWARDS_AT_ONCE = 2.0

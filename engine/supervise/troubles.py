@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.base.times import clock
+from engine.base.text import clock
 
 _TOLD_AFTER_S = 1.0
 """What passes before is no news for the log."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError, unknown_name
-from engine.base.values import format_config_value
+from engine.base.text import format_config_value
 from engine.runs.kinds import find_kind
 from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from engine.base.shell import format_command
-from engine.base.times import seconds
+from engine.base.text import count_of, seconds
 from engine.launch.source import recipe_of_source
 from engine.runs.kinds import ByKind
 from engine.runs.rundir import RunDir, runs_root

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.base.counts import count_of
 from engine.base.shell import format_command
-from engine.base.values import format_config_value
+from engine.base.text import count_of, format_config_value
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import JsonOption
 from grubrics_tui.commands.shared.output import answer

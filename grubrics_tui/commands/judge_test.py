@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
-from engine.base.times import seconds
+from engine.base.text import count_of, seconds
 from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.finding_text import finding_lines

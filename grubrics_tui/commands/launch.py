@@ -13,7 +13,7 @@ import typer
 from engine.base.errors import UsageError
 from engine.base.masking import shown
 from engine.base.shell import format_command
-from engine.base.values import format_config_value
+from engine.base.text import format_config_value
 from engine.recipe.config_files import config_names
 from engine.runs.rundir import RunDir, find_run, run_ids, runs_root
 from engine.runs.state import observed_state

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.base.counts import count_of, size_text
 from engine.base.errors import UsageError, unknown_name
+from engine.base.text import count_of, size_text
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import JsonOption
 from grubrics_tui.commands.shared.output import answer, say

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
+from engine.base.text import count_of
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import JsonOption
 from grubrics_tui.commands.shared.output import answer

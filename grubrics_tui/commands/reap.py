@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from engine.base.counts import count_of
+from engine.base.text import count_of
 from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import JsonOption, RunsOption, TrustOption

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.base import jsonl
-from engine.base.counts import count_of
 from engine.base.shell import format_command
-from engine.base.values import format_config_value
+from engine.base.text import count_of, format_config_value
 from engine.runs.columns import format_step
 from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from engine.base.values import format_config_value
+from engine.base.text import format_config_value
 from engine.findings.finding import Change
 from engine.runs.state import describe, observed_state
 from grubrics_tui.text.terminal_text import clean_text

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from rich.cells import cell_len, set_cell_size
 
-from engine.base.counts import count_of
+from engine.base.text import count_of
 from engine.reports.run_config import ConfigValue, RunConfig
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.drawing.wrap import clipped

@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from engine.base import jsonl
-from engine.base.counts import count_of
+from engine.base.text import count_of
 from engine.runs.processes import alive
 from engine.supervise import private_ray
 from engine.supervise.reaper import Leftover, leftovers, reap

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.base.counts import count_of
-from engine.base.values import format_config_value
+from engine.base.text import count_of, format_config_value
 from grubrics_tui.text.formats import dollars, fixed, memory, thousands
 
 if TYPE_CHECKING:

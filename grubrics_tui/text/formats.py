@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from engine.base import times
-from engine.base.times import MISSING as MISSING
-from engine.base.times import age as age
-from engine.base.times import clock as clock
-from engine.base.times import duration as duration
+from engine.base import text
+from engine.base.text import MISSING as MISSING
+from engine.base.text import age as age
+from engine.base.text import clock as clock
+from engine.base.text import duration as duration
 
 
 def fixed(value: float | None, decimals: int = 3) -> str:
@@ -24,8 +24,8 @@ def significant(value: float) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """``27.2 µs``, ``0.42 s``, ``310 s``, as ``engine.base.times`` formats them."""
-    return MISSING if value is None else times.seconds(value)
+    """``27.2 µs``, ``0.42 s``, ``310 s``, as ``engine.base.text`` formats them."""
+    return MISSING if value is None else text.seconds(value)
 
 
 def scientific(value: float | None) -> str:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from engine.base import jsonl
-from engine.base.counts import count_of
 from engine.base.errors import shorten
+from engine.base.text import count_of
 from engine.reward.conversation import Call, Conversation, Turn
 from grubrics_tui.text.formats import seconds
 from grubrics_tui.text.terminal_text import clean_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.base.values import format_config_value
+from engine.base.text import format_config_value
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.drawing.wrap import clipped
 from grubrics_tui.text.fuzzy import ranked

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from engine.base.sparkline import sparkline as draw_sparkline
+from engine.base.text import sparkline as draw_sparkline
 from engine.base.ticks import Range
 from engine.history.columns import Column
 from grubrics_tui.drawing.chart_data import short

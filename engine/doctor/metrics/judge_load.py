@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.base.times import seconds
+from engine.base.text import seconds
 from engine.doctor.metrics.run import Run, Series, figure, percent
 from engine.doctor.metrics.series_stats import late_level
 from engine.estimate.judge import allowed, in_flight, pace

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from engine.base.times import MISSING
-from engine.base.values import format_config_value
+from engine.base.text import MISSING, format_config_value
 from engine.reports.compare import Comparison
 from engine.reports.differences import SHELL, Difference, short_text
 from engine.reports.measure_text import format_delta, format_half, format_value

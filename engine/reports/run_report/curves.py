@@ -6,8 +6,8 @@ from collections.abc import Container, Iterator, Sequence
 
 import numpy as np
 
-from engine.base.counts import count_of
 from engine.base.errors import unknown_name
+from engine.base.text import count_of
 from engine.history.columns import Column
 from engine.history.metrics import usual_metrics
 from engine.history.sweep import Sweep

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
+from engine.base.text import count_of
 from engine.evaluation.folder import TargetDir, read_target
 from engine.evaluation.measures import Metric, metrics_of
 from engine.evaluation.summary import (

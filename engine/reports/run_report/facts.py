@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 
 from engine.base import files, jsonl
-from engine.base.counts import count_of
 from engine.base.masking import mask_words
 from engine.base.shell import format_command
-from engine.base.times import MISSING, duration
-from engine.base.values import format_config_value
+from engine.base.text import MISSING, count_of, duration, format_config_value
 from engine.doctor.health import format_health
 from engine.formats.external_run import ExternalRun
 from engine.history import metrics

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from engine.base.counts import count_of
+from engine.base.text import count_of
 from engine.reports.run_report.report import Charts, Problem, Report, Sample, Section, Table
 
 MOST_CHARACTERS = 65_536

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from engine.base.values import format_config_value
+from engine.base.text import format_config_value
 from engine.doctor.diagnose import diagnose_file, diagnose_run
 from engine.findings.finding import Finding, Remedy, format_evidence
 from engine.formats.external_run import ExternalRun

@@ -10,7 +10,7 @@ from math import isclose
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.base.counts import count_of
+from engine.base.text import count_of
 from grubrics_tui.commands.shared.output import terminal_width
 from grubrics_tui.commands.shared.progress import ProgressLine
 

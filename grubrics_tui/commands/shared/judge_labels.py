@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
+from engine.base.text import count_of
 from grubrics_tui.commands.shared.evaluation_text import (
     FOLDER,
     count_reporter,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from engine.base.counts import count_of
+from engine.base.text import count_of
 from grubrics_tui.text.formats import duration
 from grubrics_tui.text.terminal_text import clean_text
 

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from engine.base.counts import count_of
-from engine.base.sparkline import sparkline
-from engine.base.values import format_config_value
+from engine.base.text import count_of, format_config_value, sparkline
 from grubrics_tui.text.formats import dollars, duration, memory, thousands
 from grubrics_tui.widgets.facts import Fact
 

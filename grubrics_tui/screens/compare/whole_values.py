@@ -9,7 +9,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 
-from engine.base.values import format_config_value
+from engine.base.text import format_config_value
 from engine.reports.compare import Comparison
 from engine.reports.differences import Cell, Difference
 from engine.reports.measure_text import format_value

@@ -16,8 +16,8 @@ from textual.message import Message
 from textual.suggester import SuggestFromList
 from textual.widgets import Input, Static
 
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
+from engine.base.text import count_of
 from grubrics_tui.screens.base import FIELD_BINDINGS, Dialog, post_from_thread
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import clean_text

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
+from engine.base.text import count_of
 from engine.runs.rundir import RunDir
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
 from grubrics_tui.screens.navigation import ShowNotice

@@ -9,11 +9,11 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.base.stats import percentile
 from engine.formats.series import names, read_columns, series, why_not_logged
 from engine.history.rewards import reward_metrics
 from engine.history.train_log import Step, StepJoiner, history
 from engine.runs.rundir import Attempt
+from engine.statistics.intervals import percentile
 
 
 def rollout(group: str, reward: float | None, **more: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.base.values import format_config_value
+from engine.base.text import format_config_value
 from engine.reports.differences import (
     SHELL,
     Cell,

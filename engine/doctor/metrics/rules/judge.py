@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.base.times import seconds
+from engine.base.text import seconds
 from engine.doctor.metrics.run import Run, percent
 from engine.doctor.metrics.series_stats import early_level, tail_start
 from engine.findings import remedy_builders as fixes

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.base.times import seconds
+from engine.base.text import seconds
 from engine.doctor.metrics.judge_load import (
     MORE_CALLS,
     NEWEST,

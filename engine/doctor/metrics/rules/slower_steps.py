@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.base.times import seconds
+from engine.base.text import seconds
 from engine.doctor.metrics.judge_load import MORE_CALLS, more_calls, waiting_for_rewards
 from engine.doctor.metrics.rules.slow_steps import (
     JUDGING,

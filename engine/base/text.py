@@ -1,9 +1,25 @@
-"""Format durations and moments the same way on screens, in commands, findings and log entries."""
+"""Numbers, sizes, times, values and curves as text, the same way on screens, in commands, findings
+and log entries."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
+from typing import Any
+
+from engine.base import jsonl
+
+
+def count_of(number: int, noun: str, *, plural: str = "") -> str:
+    """Return, for example, ``1 step`` or ``2 steps``."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def size_text(size: float) -> str:
+    """Bytes as ``16.06 GB`` or ``4.9 MB``, as the hub counts them."""
+    return f"{size / 1e9:,.2f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"
+
 
 MISSING = "–"
 _UNITS = ((3600.0, "h", 10_000.0), (1.0, "s", 0.1), (1e-3, "ms", 1e-4), (1e-6, "µs", 1e-7))
@@ -60,3 +76,40 @@ def day_and_time(moment: float | None) -> str:
 
 def _local(moment: float | None, form: str) -> str:
     return MISSING if moment is None else time.strftime(form, time.localtime(moment))
+
+
+def format_config_value(value: Any) -> str:
+    """Format a value as one line, as in a config file: ``null``, ``true``, ``[1, 2]``."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, list):
+        return f"[{', '.join(format_config_value(item) for item in value)}]"
+    if isinstance(value, dict):
+        items = (f"{key}: {format_config_value(item)}" for key, item in value.items())
+        return "{" + ", ".join(items) + "}"
+    return jsonl.line(str(value)) or "''"
+
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+_FLAT = 0.3
+"""Height of a curve whose values are all equal."""
+
+
+def sparkline(values: Sequence[float | None], levels: str = BLOCKS) -> str:
+    """One character of ``levels`` (lowest first) per value; a blank for None and for a NaN.
+
+    The lowest value is drawn at the bottom and the highest at the top.
+    """
+    present = [value for value in values if value is not None and value == value]
+    if not present:
+        return " " * len(values)
+    low, high = min(present), max(present)
+    is_flat = high - low <= 1e-9 * max(abs(high), abs(low))
+    top = len(levels) - 1
+
+    def draw(value: float | None) -> str:
+        if value is None or value != value:
+            return " "
+        return levels[round((_FLAT if is_flat else (value - low) / (high - low)) * top)]
+
+    return "".join(map(draw, values))

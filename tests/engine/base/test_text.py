@@ -1,4 +1,4 @@
-"""Seconds in three digits, from a stand-in's microseconds to days, in one way everywhere."""
+"""Counts, times and curves as text, in one way everywhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.base.times import duration, seconds
+from engine.base.text import count_of, duration, seconds, sparkline
 
 UNITS = {"h": 3600.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6}
 
@@ -82,3 +82,21 @@ def test_a_missing_time_is_a_dash(value: float) -> None:
 )
 def test_a_duration_of_two_days_and_more_is_shown_in_days(value: float, shown: str) -> None:
     assert duration(value) == shown
+
+
+def test_the_noun_is_singular_after_1_only() -> None:
+    assert [count_of(number, "step") for number in (0, 1, 2)] == ["0 steps", "1 step", "2 steps"]
+    assert count_of(1, "process", plural="processes") == "1 process"
+    assert count_of(3, "process", plural="processes") == "3 processes"
+
+
+def test_the_lowest_value_is_at_the_bottom_and_the_highest_at_the_top() -> None:
+    assert sparkline([0.0, 0.5, 1.0]) == "▁▅█"
+
+
+def test_a_missing_value_and_a_nan_are_blank() -> None:
+    assert sparkline([1.0, None, float("nan"), 2.0]) == "▁  █"
+
+
+def test_equal_values_are_a_flat_line() -> None:
+    assert len(set(sparkline([0.2, 0.2, 0.2]))) == 1
