@@ -67,6 +67,11 @@ def parse_yaml(where: str, text: str) -> Any:
         raise UsageError(f"{where}{line}: invalid YAML: {problem}") from error
 
 
+def parse_packaged(text: str) -> Any:
+    """The value of YAML that comes with the program: in C, and without limits."""
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
 def require_bounded(where: str, text: str) -> None:
     """Raise UsageError when YAML aliases expand ``text`` beyond ``MOST_VALUES``, or endlessly.
 

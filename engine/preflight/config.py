@@ -19,8 +19,7 @@ from engine.recipe.keys import verl_choices
 from engine.recipe.places import is_hub_name, lora_rank
 from engine.recipe.recipe import Recipe, mistyped_variables
 from engine.recipe.scoring import asks_judge
-from engine.recipe.unread import unread
-from engine.recipe.unread_rules import has_critic
+from engine.recipe.unread import has_critic, unread
 from engine.runs.kinds import GRPO
 
 ID = "config"

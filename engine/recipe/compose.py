@@ -25,17 +25,6 @@ FILTER = "algorithm.filter_groups"
 EXTERNAL_LIB = "actor_rollout_ref.model.external_lib"
 PHASED_ENGINE = "engine.train.phased_engine"
 OWN_SAMPLER = "pkg://engine.train.sampler"
-SAMPLER_KWARGS = (
-    "rollouts_per_prompt",
-    "max_failed_share",
-    "train_batch_size",
-    "filter_groups_metric",
-    "max_inflight_gen_batches",
-    "sync_refill_failed_groups",
-    "max_refill_batches",
-    "scheduled",
-    "phase_ends",
-)
 RECORDING_MANAGER = "RecordingRewardManager"
 VERL_MANAGERS = ("naive", "dapo")
 

@@ -2,18 +2,169 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from engine.recipe.compose import effective
+from engine.base.yaml_files import parse_packaged
+from engine.judge.providers import asks_server
+from engine.recipe.compose import (
+    ACTOR,
+    OWN_LOOPS,
+    REF,
+    ROLLOUT,
+    bounds_generations,
+    effective,
+    replaces_groups,
+)
+from engine.recipe.curriculum import KEY as CURRICULUM
 from engine.recipe.frozen import in_file
-from engine.recipe.key_rules import Rule
 from engine.recipe.keys import flatten
 from engine.recipe.recipe import Origin, Recipe, defaults_of
-from engine.recipe.unread_rules import GRPO_RULES, NEVER_READ, SFT_RULES
-from engine.runs.kinds import ByKind
+from engine.runs.kinds import GRPO, Kind
+
+_TABLE = Path(__file__).with_name("unread.yaml")
+_MODEL = "actor_rollout_ref.model"
+_SECTIONS = {"ACTOR": ACTOR, "REF": REF, "ROLLOUT": ROLLOUT, "MODEL": _MODEL}
+_TABLE_LOGGERS = {"wandb", "swanlab", "mlflow", "trackio", "clearml", "tensorboard", "vemlp_wandb"}
+"""The loggers to which verl sends generations of a validation."""
+
+
+def has_critic(recipe: Recipe) -> bool:
+    """verl's ``need_critic``."""
+    enabled = recipe.get("critic.enable")
+    return bool(enabled) if enabled is not None else recipe.get("algorithm.adv_estimator") == "gae"
+
+
+def _has_reference(recipe: Recipe) -> bool:
+    """verl's ``need_reference_policy``."""
+    in_loss = recipe.get(f"{ACTOR}.use_kl_loss")
+    return bool(in_loss or recipe.get("algorithm.use_kl_in_reward"))
+
+
+def _validates(recipe: Recipe) -> bool:
+    at_start = recipe.get("trainer.val_before_train") or recipe.get("trainer.val_only")
+    return bool(at_start) or _is_frequency(recipe.get("trainer.test_freq"))
+
+
+def _is_frequency(steps: object) -> bool:
+    return isinstance(steps, int) and steps > 0
+
+
+def _logs_tables(recipe: Recipe) -> bool:
+    loggers = recipe.get("trainer.logger")
+    return not _TABLE_LOGGERS.isdisjoint([loggers] if isinstance(loggers, str) else loggers)
+
+
+def _has_one_turn(recipe: Recipe) -> bool:
+    """Whether the agent loop is verl's plain one; a loop from the user's file may read any key."""
+    custom = recipe.is_chosen(OWN_LOOPS) and recipe.get(OWN_LOOPS)
+    return not custom and recipe.get(f"{ROLLOUT}.agent.default_agent_loop") == "single_turn_agent"
+
+
+def _has_any(recipe: Recipe, *keys: str) -> bool:
+    return any(recipe.get(key) for key in keys)
+
+
+_ADAPTERS = tuple(f"{_MODEL}.{name}" for name in ("lora_rank", "lora_adapter_path"))
+_GUARDS = ("guard.command", "guard.webhook_variable")
+_CONDITIONS: Mapping[str, Callable[[Recipe], bool]] = {
+    "no critic": lambda recipe: not has_critic(recipe),
+    "no reference model": lambda recipe: not _has_reference(recipe),
+    "no validation": lambda recipe: not _validates(recipe),
+    "no table logger": lambda recipe: not _logs_tables(recipe),
+    "no checkpoint": lambda recipe: not _is_frequency(recipe.get("trainer.save_freq")),
+    "no LoRA": lambda recipe: not _has_any(recipe, *_ADAPTERS),
+    "no guard": lambda recipe: not _has_any(recipe, "guard.stop_on", *_GUARDS),
+    "no notification": lambda recipe: not _has_any(recipe, *_GUARDS),
+    "offline judge": lambda recipe: not asks_server(recipe.get("judge.provider")),
+    "unshuffled": lambda recipe: (
+        not _has_any(recipe, "data.shuffle", "grubrics.shares", CURRICULUM)
+    ),
+    # verl reads ``clip_ratio`` only for a side whose limit is null.
+    "both clip limits": lambda recipe: all(
+        recipe.get(f"{ACTOR}.clip_ratio_{side}") is not None for side in ("low", "high")
+    ),
+    "warmup steps": lambda recipe: (recipe.get(f"{ACTOR}.optim.lr_warmup_steps") or -1) >= 0,
+    "own rollout seed": lambda recipe: recipe.is_chosen(f"{ROLLOUT}.seed"),
+    "no replacements": lambda recipe: not replaces_groups(recipe),
+    "bounded generations": bounds_generations,
+    "single turn": _has_one_turn,
+    "SFT steps": lambda recipe: recipe.get("training.max_steps") > 0,
+}
+"""The conditions ``when`` of rules."""
+
+
+_Test = Callable[[Any, Sequence[Any]], bool]
+_TESTS: Mapping[str, tuple[_Test, str, str | None]] = {
+    "disabled": (lambda value, _: not value, "{key} is off", "{key}=true"),
+    "unset": (lambda value, _: not value, "{key} is not set", None),
+    "set": (lambda value, _: bool(value), "", None),
+    "equals": (lambda value, values: value in values, "", None),
+    "differs": (lambda value, values: value not in values, "", None),
+    "only_with": (
+        lambda value, values: value not in values,
+        "it is read only with {key}={values}",
+        "{key}={first}",
+    ),
+}
+"""Conditions on the value of a key, with the reason and the alternative of rules without them."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An entry of ``unread.yaml``: the recipe does not read ``keys`` while ``holds``."""
+
+    keys: tuple[str, ...]
+    but: tuple[str, ...]
+    holds: Callable[[Recipe], bool]
+    reason: str
+    instead: str | None
+
+    @classmethod
+    def parse(cls, entry: Mapping[str, Any]) -> Rule:
+        keys, but = (tuple(entry.get(name, "").split()) for name in ("keys", "but"))
+        reason, instead = entry.get("reason", ""), entry.get("instead")
+        name = next((name for name in _TESTS if name in entry), None)
+        if name is None:
+            holds = _CONDITIONS[entry["when"]] if "when" in entry else lambda _: True
+            return cls(keys, but, holds, reason, instead)
+        test, said, meant = _TESTS[name]
+        about = entry[name]
+        key, values = (about, []) if isinstance(about, str) else next(iter(about.items()))
+        texts = {"key": key, "values": " or ".join(map(str, values)), "first": [*values, ""][0]}
+        return cls(
+            keys,
+            (*but, key),
+            lambda recipe: test(recipe.get(key), values),
+            reason or said.format(**texts),
+            instead or (meant and meant.format(**texts)),
+        )
+
+    def covers(self, key: str) -> bool:
+        if key in self.keys:
+            return True
+        return any(fnmatchcase(key, name) for name in self.keys) and not any(
+            fnmatchcase(key, name) for name in self.but
+        )
+
+
+@cache
+def _rules() -> Mapping[str, list[Rule]]:
+    """The rules by the sections of the table."""
+    text = _TABLE.read_text(encoding="utf-8")
+    text = re.sub(r"\b(ACTOR|REF|ROLLOUT|MODEL)\.", lambda name: f"{_SECTIONS[name[1]]}.", text)
+    sections = parse_packaged(text)
+    return {name: [Rule.parse(entry) for entry in entries] for name, entries in sections.items()}
+
+
+def _rules_of(kind: Kind) -> list[Rule]:
+    sections = ("never", "grpo", "guard") if kind == GRPO else ("sft", "guard")
+    return [rule for section in sections for rule in _rules()[section]]
 
 
 @dataclass(frozen=True)
@@ -28,9 +179,6 @@ class Unread:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
-
-
-_RULES = ByKind("unused values", grpo=GRPO_RULES, sft=SFT_RULES)
 
 
 def unread(recipe: Recipe) -> list[Unread]:
@@ -67,10 +215,10 @@ def switched_off(recipe: Recipe) -> list[Unread]:
 
 
 def _without_effect(recipe: Recipe) -> list[Unread]:
-    complete, rules = effective(recipe, Path()), _RULES[recipe.kind]
+    complete, rules = effective(recipe, Path()), _rules_of(recipe.kind)
     defaults = dict(flatten(defaults_of(recipe.kind)))
     return [
-        Unread(key, recipe.get(key), recipe.origins[key], *rule.explanation)
+        Unread(key, recipe.get(key), recipe.origins[key], rule.reason, rule.instead)
         for key in recipe.values
         if recipe.is_chosen(key)
         and recipe.origins[key] != "preset"
@@ -82,7 +230,7 @@ def _without_effect(recipe: Recipe) -> list[Unread]:
 
 def read_keys(recipe: Recipe) -> list[str]:
     """Return the keys that something reads in this recipe, including those with defaults."""
-    complete, rules = effective(recipe, Path()), _RULES[recipe.kind]
+    complete, rules = effective(recipe, Path()), _rules_of(recipe.kind)
     return [
         key
         for key in recipe.values
@@ -92,18 +240,18 @@ def read_keys(recipe: Recipe) -> list[str]:
 
 def unread_reasons(recipe: Recipe, keys: Iterable[str]) -> dict[str, str]:
     """Return why this recipe does not read a key, for those of ``keys`` that it does not read."""
-    complete, rules = effective(recipe, Path()), _RULES[recipe.kind]
+    complete, rules = effective(recipe, Path()), _rules_of(recipe.kind)
     unreferenced = [key for key in keys if key not in recipe.referenced]
     found = {key: _find_rule(rules, key, complete) for key in unreferenced}
-    return {key: rule.explanation[0] for key, rule in found.items() if rule is not None}
+    return {key: rule.reason for key, rule in found.items() if rule is not None}
 
 
 def is_never_read(key: str) -> bool:
-    """Whether a rule of ``NEVER_READ`` covers the key, with some value or with all."""
-    return any(rule.covers(key) for rule in NEVER_READ)
+    """Whether a rule for every GRPO config covers the key, with some value or with all."""
+    return any(rule.covers(key) for rule in _rules()["never"])
 
 
-def _find_rule(rules: tuple[Rule, ...], key: str, recipe: Recipe) -> Rule | None:
+def _find_rule(rules: Sequence[Rule], key: str, recipe: Recipe) -> Rule | None:
     """Return the first rule by which the ``recipe`` does not read ``key``."""
     covering = (rule for rule in rules if rule.covers(key))
-    return next((rule for rule in covering if rule.when.holds(recipe)), None)
+    return next((rule for rule in covering if rule.holds(recipe)), None)
