@@ -24,18 +24,18 @@ from scipy import stats
 from engine.statistics.comparison import (
     Comparison,
     adjust_for_many,
+    alpha_of_looks,
     compare_paired,
     compare_unpaired,
+    needed_n,
 )
-from engine.statistics.early_looks import alpha_of_looks
 from engine.statistics.intervals import (
     Estimate,
     estimate_clustered_mean,
     estimate_mean,
     estimate_rate,
+    pass_at_k,
 )
-from engine.statistics.pass_at_k import pass_at_k
-from engine.statistics.sample_size import needed_n
 
 LOOKS = tuple(look / 10 for look in range(1, 11))
 Z = stats.norm.ppf(0.975)

@@ -12,8 +12,7 @@ from engine.ablations.plan import BASE, AblationPlan, Job, current_run
 from engine.history import metrics
 from engine.history.train_log import Step, read_steps
 from engine.runs.state import RunState, observed_state
-from engine.statistics.comparison import Comparison, adjust_for_many, compare_paired
-from engine.statistics.early_looks import alpha_of_looks
+from engine.statistics.comparison import Comparison, adjust_for_many, alpha_of_looks, compare_paired
 from engine.statistics.intervals import Estimate, estimate_mean
 
 ALPHA = 0.05

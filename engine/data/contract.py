@@ -17,7 +17,7 @@ from typing import Any
 from engine.base import files
 from engine.base.errors import UsageError
 from engine.base.parquet import pa, pq
-from engine.rubrics.gold import gold_problem
+from engine.rubrics import gold_problem
 
 METADATA_KEY = b"grubrics"
 

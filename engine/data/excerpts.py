@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.base.errors import UsageError
 from engine.data.contract import Row, read_facts, read_rows, write_rows
-from engine.rubrics.prompts import contrastive_excerpts, rubric_messages
+from engine.rubrics import contrastive_excerpts, rubric_messages
 
 _CONTEXT = "CONTEXT:\n"
 

@@ -23,7 +23,7 @@ from engine.data.cache import GoldCache, only_writer, read_cache
 from engine.judge.interface import Judge, ScoringError
 from engine.judge.providers import AZURE, OFFLINE, plugin_problems, provider_names
 from engine.judge.settings import JudgeSettings, make_judge
-from engine.rubrics.gold import FEWEST_ANSWERS
+from engine.rubrics import FEWEST_ANSWERS
 
 _LEAST = {
     "num_evals": 1,

@@ -38,7 +38,7 @@ from engine.data.rows import (
     to_row,
     with_cached_gold,
 )
-from engine.rubrics.prompts import contrastive_enabled
+from engine.rubrics import contrastive_enabled
 
 DEFAULT_HOLDOUT = Path("data/sft/holdout_ids.json")
 

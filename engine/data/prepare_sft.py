@@ -22,8 +22,7 @@ from engine.data.adapters import Example, get_adapter
 from engine.data.adapters.rubric_graded import read_completions
 from engine.data.blocklist import RecordFilter
 from engine.data.holdout import repeated_ids, write_holdout
-from engine.rubrics.prompts import rubric_messages
-from engine.rubrics.rubric import has_wanted_sum, scaled_to_sum
+from engine.rubrics import has_wanted_sum, rubric_messages, scaled_to_sum
 
 _OSS_EVAL = Path("data/healthbench/oss_eval.jsonl")
 

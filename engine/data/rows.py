@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from engine.data.adapters import DomainType, Example
 from engine.data.cache import GoldCache
 from engine.data.contract import Row
-from engine.rubrics.gold import finite_scores, gold_problem
-from engine.rubrics.prompts import contrastive_excerpts, rubric_messages
+from engine.rubrics import contrastive_excerpts, finite_scores, gold_problem, rubric_messages
 
 
 @dataclass(frozen=True)

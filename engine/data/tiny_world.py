@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -29,15 +29,6 @@ from engine.data.precompute import PrecomputePlan, precompute
 from engine.data.prepare import PrepareOptions, prepare_preset
 from engine.data.prepare_sft import prepare_sft
 from engine.data.presets import load_presets
-from engine.data.tiny_text import (
-    ASKERS,
-    ASPECTS,
-    CHATTER,
-    CONDITIONS,
-    GENERIC_CRITERIA,
-    WEIGHTS,
-    Aspect,
-)
 from engine.host.programs import own_module
 from engine.judge.offline import OfflineKeywordJudge
 
@@ -52,44 +43,59 @@ SFT_CARE = (0.0, 0.0, 0.5, 1.0)
 _POINT_SETS = ((0, 1, 2, 3), (0, 1, 3), (0, 2), (1, 3), (2,), ())
 
 
+class TellingPoint(NamedTuple):
+    """What a gold rubric asks for, and the sentence of an answer that satisfies it."""
+
+    criterion: str
+    sentence: str
+
+
+class Aspect(NamedTuple):
+    """One kind of question about a condition, with its telling points by falling weight."""
+
+    name: str
+    questions: tuple[str, ...]
+    points: tuple[TellingPoint, ...]
+
+
+_TEXT = yaml.safe_load(Path(__file__).with_name("tiny_text.yaml").read_text(encoding="utf-8"))
+ASPECTS = tuple(
+    Aspect(name, tuple(questions), tuple(TellingPoint(*point) for point in points))
+    for name, questions, points in (aspect.values() for aspect in _TEXT["aspects"])
+)
+WEIGHTS, CONDITIONS, ASKERS = _TEXT["weights"], _TEXT["conditions"], _TEXT["askers"]
+CHATTER, GENERIC_CRITERIA = _TEXT["chatter"], _TEXT["generic_criteria"]
+
+
 @dataclass(frozen=True)
 class TinyPaths:
-    """The paths of the world's files."""
+    """The paths of the world's files; the gold scores are with the other caches."""
 
     root: Path
     cache: Path
+    questions: Path
+    answers: Path
+    sft: Path
+    holdout: Path
+    processed: Path
+    presets: Path
+    model: Path
+    stamp: Path
 
-    @property
-    def questions(self) -> Path:
-        return self.root / "questions.jsonl"
-
-    @property
-    def answers(self) -> Path:
-        return self.root / "meta_eval.jsonl"
-
-    @property
-    def sft(self) -> Path:
-        return self.root / "sft"
-
-    @property
-    def holdout(self) -> Path:
-        return self.sft / "holdout_ids.json"
-
-    @property
-    def processed(self) -> Path:
-        return self.root / "processed"
-
-    @property
-    def presets(self) -> Path:
-        return self.root / "presets.yaml"
-
-    @property
-    def model(self) -> Path:
-        return self.root / "model"
-
-    @property
-    def stamp(self) -> Path:
-        return self.root / "world.json"
+    @classmethod
+    def below(cls, out: Path) -> TinyPaths:
+        return cls(
+            root=out,
+            cache=out.parent / "cache" / f"{out.name}_precompute.jsonl",
+            questions=out / "questions.jsonl",
+            answers=out / "meta_eval.jsonl",
+            sft=out / "sft",
+            holdout=out / "sft" / "holdout_ids.json",
+            processed=out / "processed",
+            presets=out / "presets.yaml",
+            model=out / "model",
+            stamp=out / "world.json",
+        )
 
 
 @dataclass(frozen=True)
@@ -102,11 +108,6 @@ class TinyQuestion:
     condition: str
     criteria: tuple[str, ...]
     answers: tuple[str, ...]
-
-
-def tiny_paths(out: Path) -> TinyPaths:
-    """The layout below ``out``; the gold scores are with the other caches."""
-    return TinyPaths(out, out.parent / "cache" / f"{out.name}_precompute.jsonl")
 
 
 def make_questions(seed: int) -> list[TinyQuestion]:
@@ -135,7 +136,7 @@ def _question(
         aspect=aspect,
         condition=condition,
         criteria=_criteria(aspect, chooser.choice(SFT_CARE) if for_sft else 1.0, chooser),
-        answers=() if for_sft else _answers(condition, aspect, chooser),
+        answers=() if for_sft else tuple(_answers(condition, aspect, chooser)),
     )
 
 
@@ -148,10 +149,10 @@ def _criteria(aspect: Aspect, care: float, chooser: random.Random) -> tuple[str,
     )
 
 
-def _answers(condition: str, aspect: Aspect, chooser: random.Random) -> tuple[str, ...]:
+def _answers(condition: str, aspect: Aspect, chooser: random.Random) -> list[str]:
     texts = [_answer(condition, aspect, points, chooser) for points in _POINT_SETS]
     chooser.shuffle(texts)
-    return tuple(texts)
+    return texts
 
 
 def _answer(condition: str, aspect: Aspect, points: Sequence[int], chooser: random.Random) -> str:
@@ -190,7 +191,7 @@ def answer_records(question: TinyQuestion) -> Iterator[dict[str, Any]]:
 
 def build_tiny_world(out: Path, seed: int = 0) -> TinyPaths:
     """Make the world below ``out`` unless it is there already, made from ``seed``."""
-    paths = tiny_paths(out)
+    paths = TinyPaths.below(out)
     is_complete = all(path.is_file() for path in _products(paths))
     if is_complete and jsonl.read_json(paths.stamp) == _stamp(paths, seed):
         print(f"[tiny] up to date -> {paths.root}")

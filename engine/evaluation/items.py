@@ -13,7 +13,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.data.contract import Row, read_rows
 from engine.data.conversations import read_conversations
-from engine.rubrics.prompts import Message
+from engine.rubrics import Message
 
 
 @dataclass(frozen=True)

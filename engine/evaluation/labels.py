@@ -23,9 +23,8 @@ from engine.evaluation.items import digest
 from engine.judge.interface import Judge
 from engine.judge.settings import JudgeSettings, make_judge
 from engine.judge.wire import SYSTEM
-from engine.rubrics.rubric import RubricItem, format_rubric, parse_rubric
-from engine.statistics.agreement import estimate_kappa
-from engine.statistics.intervals import Estimate, estimate_rate
+from engine.rubrics import RubricItem, format_rubric, parse_rubric
+from engine.statistics.intervals import Estimate, estimate_kappa, estimate_rate
 
 PASS = 0.5
 """The lowest score that counts as a pass."""

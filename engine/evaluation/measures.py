@@ -11,7 +11,7 @@ from engine.evaluation.folder import LOSS, ScoreRow
 from engine.own_reward.function import TASK_LABEL
 from engine.reward.formula import RewardParts, RewardSettings, total_reward
 from engine.reward.scorer import ScoredRollout
-from engine.rubrics.rubric import parse_rubric
+from engine.rubrics import parse_rubric
 from engine.tasks.registry import tasks
 
 Scale = Literal["rate", "undeclared", "graded"]

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from engine.evaluation.items import Item, digest
 from engine.evaluation.targets import Target
-from engine.rubrics.rubric import WANTED_SUM, RubricItem, format_rubric
+from engine.rubrics import WANTED_SUM, RubricItem, format_rubric
 
 _GENERIC = (
     "States a clear answer to the question",

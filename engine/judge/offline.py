@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from engine.judge.interface import JudgeResult
 from engine.judge.settings import JudgeSettings
 from engine.judge.slots import LocalSlots, Slots
-from engine.rubrics.rubric import RubricItem, parse_rubric
+from engine.rubrics import RubricItem, parse_rubric
 
 # Words that say how an item is phrased, not what it asks for.
 _FRAMING = frozenset(

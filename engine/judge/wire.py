@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from engine.rubrics.thoughts import without_tags, without_thoughts
+from engine.rubrics import without_tags, without_thoughts
 
 SYSTEM = (
     "You grade answers with a rubric. For every answer, give each rubric item 0, 0.5 or 1 for how "

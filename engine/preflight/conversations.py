@@ -16,7 +16,7 @@ from engine.data.conversations import (
     parse_conversation,
     read_lines,
 )
-from engine.rubrics.rubric import parse_rubric
+from engine.rubrics import parse_rubric
 from engine.tasks.task import RecordError
 
 LINE_FORMAT = (

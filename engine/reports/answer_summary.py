@@ -12,10 +12,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir
-from engine.statistics.bootstrap import script_bootstrap
 
 SEED = 17
 RESAMPLES = 200
@@ -62,9 +63,7 @@ def summarize_rows(
     failed = len(listed) - len(answered)
     if not rewards and not failed:
         raise UsageError(f"{file}: no line is a JSON object with a number 'reward' or 'score'")
-    low, high = (
-        script_bootstrap(rewards, seed=seed, resamples=resamples) if rewards else (None, None)
-    )
+    low, high = _bootstrap(rewards, seed, resamples) if rewards else (None, None)
     return AnswerSummary(
         file=file,
         rows=len(listed),
@@ -104,6 +103,28 @@ def read_rollouts(run: RunDir, split: str = "train") -> list[dict[str, Any]]:
             parts = record.get("parts")
             steps[step].append({**parts, **record} if isinstance(parts, dict) else record)
     return [row for step in sorted(steps) for row in steps[step]]
+
+
+def _bootstrap(values: Sequence[float], seed: int, resamples: int) -> tuple[float, float]:
+    """The 95% percentile bootstrap interval of the mean, as short scripts compute it: drawn with
+    ``random.Random(seed).choice``, its ends the sorted means at the indices floor(q (resamples - 1)).
+
+    With 200 resamples the ends are coarse, and samples of one prompt count as independent; to
+    compare models, use `estimate_clustered_mean`.
+    """
+    array, means = np.asarray(values), []
+    draws = np.random.RandomState([seed])  # The stream of ``random.Random(seed)``.
+    shift = 32 - array.size.bit_length()
+    for _ in range(resamples):
+        chosen = np.empty(0, np.uint32)
+        # Python takes as many bits of each 32-bit word as the size has, until the number is below
+        # it. Never more words than are missing: the next resample begins with the next word.
+        while chosen.size < array.size:
+            words = np.frombuffer(draws.bytes(4 * (array.size - chosen.size)), "<u4") >> shift
+            chosen = np.concatenate([chosen, words[words < array.size]])
+        means.append(float(array[chosen].mean()))
+    means.sort()
+    return means[int(0.025 * (resamples - 1))], means[int(0.975 * (resamples - 1))]
 
 
 def _is_infra_error(row: Mapping[str, Any]) -> bool:

@@ -10,8 +10,7 @@ from typing import Any
 
 from engine.judge.interface import ErrorKind, Judge, JudgeResult, ScoringError, Tokens
 from engine.reward.formula import RewardParts, RewardSettings, reward_parts, total_reward
-from engine.rubrics.gold import gold_problem
-from engine.rubrics.thoughts import without_thoughts
+from engine.rubrics import gold_problem, without_thoughts
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,18 @@
-"""Is b better than a? Differences with intervals, p values and verdicts."""
+"""Is b better than a? Differences with intervals, p values and verdicts; how many values a verdict
+needs; and what a look at an unfinished comparison may spend."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import NormalDist
 from typing import Literal
 
+import numpy as np
+
 from engine.statistics.intervals import LEVEL, Estimate, estimate_clustered_mean, estimate_mean
-from engine.statistics.sample_size import needed_n
 from engine.statistics.student import t_quantile, t_test_p
 
 Verdict = Literal["better", "worse", "identical", "undecided"]
@@ -146,3 +150,77 @@ def _correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
     cross = math.fsum((x - mean_a) * (y - mean_b) for x, y in zip(a, b, strict=True))
     spread = math.fsum((x - mean_a) ** 2 for x in a) * math.fsum((y - mean_b) ** 2 for y in b)
     return None if spread == 0 else max(-1.0, min(1.0, cross / math.sqrt(spread)))
+
+
+POWER = 0.8
+MAX_N = 10_000_000
+
+
+def needed_n(difference: float, deviation: float, alpha: float = 0.05) -> int | None:
+    """How many paired values find ``difference`` with 80% power; None if more than 10 million.
+
+    Starts from the normal approximation ((z_{1 - alpha / 2} + z_0.8) deviation / difference)^2 and
+    counts up with the exact power of the t test.
+    """
+    if deviation == 0:
+        return 2
+    effect = abs(difference) / deviation
+    normal = NormalDist()
+    z = normal.inv_cdf(1 - alpha / 2) + normal.inv_cdf(POWER)
+    if effect * math.sqrt(MAX_N) < z:
+        return None
+    n = max(2, math.floor((z / effect) ** 2))
+    while t_test_power(effect, n, alpha) < POWER:
+        n += 1
+    return n
+
+
+def t_test_power(effect: float, n: int, alpha: float = 0.05) -> float:
+    """Power of the two-sided one-sample (or paired) t test.
+
+    ``effect``: true mean divided by the standard deviation of one value. The statistic of n values
+    has the noncentral t distribution with n - 1 degrees of freedom and noncentrality
+    effect * sqrt(n). It is integrated over s, the sample deviation divided by the true one:
+    P(T > c) = E[Phi(effect sqrt(n) - c s)], with (n - 1) s^2 chi-squared distributed.
+    """
+    df, normal = n - 1, NormalDist()
+    critical, shift = t_quantile(1 - alpha / 2, df), effect * math.sqrt(n)
+    scale, weights = _deviation_density(df)
+    reject = [normal.cdf(shift - critical * s) + normal.cdf(-shift - critical * s) for s in scale]
+    return float(np.dot(weights, reject))
+
+
+@lru_cache(maxsize=256)
+def _deviation_density(df: int) -> tuple[tuple[float, ...], np.ndarray]:
+    """Points and Simpson weights, summing to 1, of s = sqrt(chi-squared / df)."""
+    spread = 9 / math.sqrt(2 * df)
+    points = np.linspace(max(1e-9, 1 - spread), 1 + spread, 401)
+    log_density = (df - 1) * np.log(points) - df * points**2 / 2
+    weights = np.exp(log_density - log_density.max())
+    weights[1:-1:2] *= 4
+    weights[2:-1:2] *= 2
+    return tuple(points.tolist()), weights / weights.sum()
+
+
+def spent_alpha(fraction: float, alpha: float = 0.05) -> float:
+    """The error budget spent when ``fraction`` of the planned steps is done.
+
+    2 - 2 Phi(z_{1 - alpha / 2} / sqrt(fraction)): the O'Brien-Fleming-like spending function of Lan
+    and DeMets (1983). Almost nothing early, all of ``alpha`` at the end.
+    """
+    if fraction <= 0:
+        return 0.0
+    normal = NormalDist()
+    return 2 - 2 * normal.cdf(normal.inv_cdf(1 - alpha / 2) / math.sqrt(min(1.0, fraction)))
+
+
+def alpha_of_looks(fractions: Sequence[float], alpha: float = 0.05) -> list[float]:
+    """The level at which each of the looks, in order, can test.
+
+    A look spends what the spending function has gained since the look before. The sum is at most
+    ``alpha``, so the chance of a false stop at any look is too, whatever the looks' dependence and
+    however few the seeds. Exact group-sequential boundaries are less strict, but hold for normal
+    statistics only, and three seeds are not enough for those.
+    """
+    spent = [spent_alpha(fraction, alpha) for fraction in fractions]
+    return [max(0.0, now - before) for before, now in zip([0.0, *spent], spent, strict=False)]

@@ -1,11 +1,12 @@
-"""Means and rates with their confidence intervals, and percentiles."""
+"""Means, rates, agreement and pass@k, with their confidence intervals, and percentiles."""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from math import comb
 from statistics import NormalDist
 
 from engine.statistics.student import t_quantile
@@ -103,3 +104,77 @@ def estimate_rate(successes: int, n: int, level: float = LEVEL) -> Estimate:
     low = 0.0 if successes == 0 else center - half
     high = 1.0 if successes == n else center + half
     return Estimate(rate, low, high, math.sqrt(rate * (1 - rate) / n), n, n)
+
+
+def cohen_kappa(labels: Sequence[Hashable], decisions: Sequence[Hashable]) -> float | None:
+    """Agreement beyond chance: (observed - expected) / (1 - expected). Cohen (1960).
+
+    1 is perfect, 0 is chance. None when only one label occurs on both sides: chance agreement is
+    then 1. Compare kappas only at similar shares of labels: a rare label lowers kappa.
+    """
+    if not labels:
+        raise ValueError("kappa needs at least one label")
+    n = len(labels)
+    observed = sum(x == y for x, y in zip(labels, decisions, strict=True)) / n
+    left, right = Counter(labels), Counter(decisions)
+    expected = sum(left[label] * right[label] for label in left) / n**2
+    return None if expected == 1 else (observed - expected) / (1 - expected)
+
+
+def estimate_kappa(
+    labels: Sequence[Hashable], decisions: Sequence[Hashable], level: float = LEVEL
+) -> Estimate | None:
+    """Cohen's kappa with the large-sample interval of Fleiss, Cohen and Everitt (1969), eq. 13.
+
+    None as in `cohen_kappa`. Perfect agreement has no interval: without a single disagreement the
+    data do not say how rare disagreements are. Not below about 50 labels, or 5 of each kind: the
+    interval is then too narrow.
+    """
+    kappa, n = cohen_kappa(labels, decisions), len(labels)
+    if kappa is None:
+        return None
+    left, right = Counter(labels), Counter(decisions)
+    kinds = left.keys() | right.keys()
+    expected = sum(left[kind] * right[kind] for kind in kinds) / n**2
+    terms = []
+    for (label, decision), count in Counter(zip(labels, decisions, strict=True)).items():
+        if label == decision:
+            weight = 1 - (left[label] + right[label]) / n * (1 - kappa)
+        else:
+            weight = (1 - kappa) * (right[label] + left[decision]) / n
+        terms.append(count / n * weight**2)
+    variance = math.fsum(terms) - (kappa - expected * (1 - kappa)) ** 2
+    error = math.sqrt(max(0.0, variance) / n) / (1 - expected)
+    if kappa == 1:
+        return Estimate(kappa, None, None, None, n, n)
+    half = NormalDist().inv_cdf((1 + level) / 2) * error
+    return Estimate(kappa, max(-1.0, kappa - half), min(1.0, kappa + half), error, n, n)
+
+
+def pass_at_k(n: int, correct: int, k: int) -> float:
+    """Probability that at least one of k samples, drawn without replacement from n, is correct.
+
+    1 - C(n - c, k) / C(n, k): unbiased, Chen et al., "Evaluating large language models trained on
+    code" (2021). verl's `best@N` draws with replacement and is a different number.
+    """
+    _check_k(n, k)
+    if not 0 <= correct <= n:
+        raise ValueError(f"{correct} correct of {n} samples")
+    return 1 - comb(n - correct, k) / comb(n, k)
+
+
+def best_of_k(scores: Sequence[float], k: int) -> float:
+    """Expected maximum of k of the scores, drawn without replacement.
+
+    The i-th smallest of n scores is the maximum of C(i - 1, k - 1) of the C(n, k) subsets. For
+    scores of 0 and 1 it equals `pass_at_k`.
+    """
+    n = len(scores)
+    _check_k(n, k)
+    ordered = sorted(scores)
+    return sum(comb(i, k - 1) * ordered[i] for i in range(k - 1, n)) / comb(n, k)
+
+
+def _check_k(n: int, k: int) -> None:
+    if not 1 <= k <= n:
+        raise ValueError(f"k = {k} needs at least {max(k, 1)} samples; there are {n}")

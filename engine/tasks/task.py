@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.base.errors import UsageError, unknown_name
-from engine.rubrics.prompts import Message
+from engine.rubrics import Message
 
 Values = Mapping[str, Any]
 """The values of a record by the names of a task's ``columns``; None where the record has none."""

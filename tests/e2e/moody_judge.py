@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.judge.offline import answer_score
-from engine.rubrics.rubric import parse_rubric
+from engine.rubrics import parse_rubric
 from tests.engine.judge.server import JudgeServer, Reply
 from tests.loopback import serving
 

@@ -101,7 +101,7 @@ NO_RUBRIC = _cause_of_zero_std(
     "nine of ten responses contain no rubric item",
     lambda _: (
         Remedy("Start from an SFT checkpoint, or put an example into the prompt"),
-        Remedy("Compare a response with the parser's format in engine.rubrics.rubric"),
+        Remedy("Compare a response with the parser's format in engine.rubrics"),
     ),
     ruled_out="; other reward functions, which read other texts",
 )

@@ -10,7 +10,7 @@ from engine.base import jsonl
 from engine.findings.finding import Evidence
 from engine.formats.names import all_bounded
 from engine.history.reward_records import OVERLONG, PARTS, is_own, text_of
-from engine.rubrics.rubric import parse_rubric
+from engine.rubrics import parse_rubric
 
 _NOT_FINITE = re.compile(r"returned (?:nan|[-+]?inf)\b", re.IGNORECASE)
 _NO_SCORE = re.compile(r"^TypeError: returned ")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from engine.rubrics.thoughts import without_thoughts
+from engine.rubrics import without_thoughts
 from engine.tasks.puzzles.sets import score_answer
 
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from engine.rubrics.thoughts import without_thoughts
+from engine.rubrics import without_thoughts
 from engine.tasks.questions.answers import find_final_answer, strip_marks
 from engine.tasks.questions.latex import are_equal
 from engine.tasks.questions.values import are_close, find_last_number, parse_number

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from engine.rubrics.thoughts import without_thoughts
+from engine.rubrics import without_thoughts
 from engine.tasks.questions.answers import find_final_answer
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)

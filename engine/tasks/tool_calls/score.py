@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from engine.rubrics.thoughts import without_thoughts
+from engine.rubrics import without_thoughts
 from engine.tasks.tool_calls.calls import ToolCall, find_calls, read_calls
 from engine.tasks.tool_calls.compare import share_right
 from engine.tasks.tool_calls.json_text import find_json, parse_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.rubrics.thoughts import without_thoughts
+from engine.rubrics import without_thoughts
 from engine.tasks.code.score import find_program
 from engine.tasks.workflows.executor import (
     Calculator,

@@ -9,10 +9,16 @@ import pytest
 from engine.base import jsonl
 from engine.data.analyze import analyze_cache
 from engine.data.contract import read_facts, read_rows, row_problem
-from engine.data.tiny_text import ASPECTS, CHATTER, CONDITIONS, GENERIC_CRITERIA
-from engine.data.tiny_world import TinyPaths, build_tiny_world
+from engine.data.tiny_world import (
+    ASPECTS,
+    CHATTER,
+    CONDITIONS,
+    GENERIC_CRITERIA,
+    TinyPaths,
+    build_tiny_world,
+)
 from engine.judge.offline import content_words, satisfaction
-from engine.rubrics.rubric import format_rubric, parse_rubric
+from engine.rubrics import format_rubric, parse_rubric
 
 pytestmark = pytest.mark.long
 

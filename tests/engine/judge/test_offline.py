@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from engine.judge.offline import OfflineKeywordJudge, answer_score
-from engine.rubrics.rubric import parse_rubric
+from engine.rubrics import parse_rubric
 
 ANSWER = "Rest in a quiet room and call an ambulance when the fever lasts."
 

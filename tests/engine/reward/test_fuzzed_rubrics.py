@@ -12,7 +12,7 @@ import pytest
 from engine.judge.offline import OfflineKeywordJudge
 from engine.reward.formula import RewardSettings
 from engine.reward.scoring import RewardItem, RolloutScore, score_rollout
-from engine.rubrics.rubric import format_rubric, has_wanted_sum, parse_rubric, scaled_to_sum
+from engine.rubrics import format_rubric, has_wanted_sum, parse_rubric, scaled_to_sum
 from tests.hostile_text import HOSTILE, LONE_SURROGATE
 
 TEXTS = 10_000

@@ -12,7 +12,7 @@ from engine.judge.interface import JudgeResult, ScoringError
 from engine.judge.offline import OfflineKeywordJudge
 from engine.reward.formula import RewardSettings
 from engine.reward.scoring import RewardItem, RolloutScore, score_rollout
-from engine.rubrics.thoughts import without_thoughts
+from engine.rubrics import without_thoughts
 
 ITEM = RewardItem(
     "q1",

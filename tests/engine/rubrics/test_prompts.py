@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.rubrics.prompts import (
+from engine.rubrics import (
     HIGH_LABEL,
     LOW_LABEL,
     Excerpts,

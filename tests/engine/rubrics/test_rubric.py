@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.judge.offline import answer_score
-from engine.rubrics.rubric import (
+from engine.rubrics import (
     RubricItem,
     format_rubric,
     has_wanted_sum,

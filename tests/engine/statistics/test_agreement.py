@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from engine.statistics.agreement import cohen_kappa, estimate_kappa
+from engine.statistics.intervals import cohen_kappa, estimate_kappa
 
 
 def test_the_published_example() -> None:

@@ -16,8 +16,8 @@ from engine.statistics.comparison import (
     compare_paired,
     compare_unpaired,
     holm,
+    needed_n,
 )
-from engine.statistics.sample_size import needed_n
 
 EXPERIMENTS = 1000
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.statistics.early_looks import alpha_of_looks, spent_alpha
+from engine.statistics.comparison import alpha_of_looks, spent_alpha
 
 EXPERIMENTS = 2000
 LOOKS = [look / 10 for look in range(1, 11)]

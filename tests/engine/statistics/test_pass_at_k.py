@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.statistics.pass_at_k import best_of_k, pass_at_k
+from engine.statistics.intervals import best_of_k, pass_at_k
 
 
 @pytest.mark.parametrize(("k", "expected"), [(8, 1.0), (4, 0.5), (1, 0.125)])

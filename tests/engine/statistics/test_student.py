@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from engine.statistics.sample_size import t_test_power
+from engine.statistics.comparison import t_test_power
 from engine.statistics.student import t_cdf, t_quantile, t_test_p
 
 DF = st.floats(min_value=1, max_value=1e5)
