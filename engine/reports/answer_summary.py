@@ -107,7 +107,7 @@ def read_rollouts(run: RunDir, split: str = "train") -> list[dict[str, Any]]:
 
 def _bootstrap(values: Sequence[float], seed: int, resamples: int) -> tuple[float, float]:
     """The 95% percentile bootstrap interval of the mean, as short scripts compute it: drawn with
-    ``random.Random(seed).choice``, its ends the sorted means at the indices floor(q (resamples - 1)).
+    ``random.Random(seed).choice``; the ends are the sorted means at floor(q (resamples - 1)).
 
     With 200 resamples the ends are coarse, and samples of one prompt count as independent; to
     compare models, use `estimate_clustered_mean`.

@@ -17,6 +17,13 @@ class RecordError(ValueError):
     """Why a record is no example of the task, in a few words."""
 
 
+def text_of(value: Any, name: str) -> str:
+    """A text that is not blank. RecordError for any other value, which it calls ``name``."""
+    if not isinstance(value, str) or not value.strip():
+        raise RecordError(f"the {name} is {'empty' if value in (None, '') else 'not text'}")
+    return value
+
+
 @dataclass(frozen=True)
 class Example:
     """One prompt and the truth that its answer is scored against.

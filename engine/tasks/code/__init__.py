@@ -8,14 +8,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.tasks.code.sandbox import find_gaps, format_walls
-from engine.tasks.task import Column, Example, RecordError, Task, Values
+from engine.tasks.task import Column, Example, RecordError, Task, Values, text_of
 
 _MOST_TESTS = 50
 _INSTRUCTION = "Answer with a Python program in a ```python block."
 
 
 def _read(values: Values) -> Example:
-    question, solution = _text(values, "question"), _text(values, "solution")
+    question, solution = (
+        text_of(values.get(name), name).rstrip() for name in ("question", "solution")
+    )
     entry, setup = values.get("entry_point"), values.get("setup")
     lines = setup if isinstance(setup, list) else [setup or ""]
     before = "".join(f"{line}\n" for line in lines if line)
@@ -74,13 +76,6 @@ def _tests_of_code(code: str, entry: Any, before: str) -> list[dict[str, str]]:
 
 def _last_line(test: Mapping[str, str]) -> str:
     return test["code"].rstrip().splitlines()[-1]
-
-
-def _text(values: Values, name: str) -> str:
-    value = values.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise RecordError(f"the {name} is {'empty' if value in (None, '') else 'not text'}")
-    return value.rstrip()
 
 
 def _find_limit(_: Mapping[str, str]) -> str | None:

@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from engine.tasks.task import Column, Example, RecordError, Task, Values
-from engine.tasks.tool_calls.calls import ToolCall, read_calls
-from engine.tasks.tool_calls.json_text import parse_json
+from engine.tasks.task import Column, Example, RecordError, Task, Values, text_of
+from engine.tasks.tool_calls.calls import ToolCall, parse_json, read_calls
 from engine.tasks.tool_calls.schemas import find_problem, require_schema, schema_of_parameters
 from engine.tasks.tool_calls.score import are_valid
 
@@ -27,14 +26,14 @@ def _read_tool_calls(values: Values) -> Example:
     for call in calls:
         if not are_valid([call], schemas):
             raise RecordError(f"a call of {call.name[:40]!r} does not fit the tools")
-    content = f"You can call these tools:\n{listed}\n\n{_text(values, 'question')}\n\n{_CALL}"
+    content = f"You can call these tools:\n{listed}\n\n{_question(values)}\n\n{_CALL}"
     truth = _dump([call.as_json() for call in calls])
     return Example(({"role": "user", "content": content},), truth, {"tools": schemas})
 
 
 def _read_json_answer(values: Values) -> Example:
     truth = _parse(values, "answer")
-    lines = [_text(values, "question"), ""]
+    lines = [_question(values), ""]
     schema = "" if values.get("schema") is None else _dump(_parse(values, "schema"))
     if schema:
         try:
@@ -78,11 +77,8 @@ def _calls(value: Any) -> list[ToolCall]:
         raise RecordError(f"calls: {error}") from error
 
 
-def _text(values: Values, name: str) -> str:
-    value = values.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise RecordError(f"the {name} is {'empty' if value in (None, '') else 'not text'}")
-    return value.strip()
+def _question(values: Values) -> str:
+    return text_of(values.get("question"), "question").strip()
 
 
 def _parse(values: Values, name: str) -> Any:

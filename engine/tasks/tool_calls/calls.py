@@ -1,17 +1,19 @@
-"""Tool calls in the shapes that models and data sets write them."""
+"""Tool calls in the shapes that models and data sets write them, and strict JSON in the text of a
+response, in bounded time."""
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from engine.tasks.tool_calls.json_text import find_json, parse_json
 
 _TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
 _LONGEST = 20_000
+"""Characters at the end of a response in which calls and JSON are looked for."""
 _MOST_CALLS = 50
 
 
@@ -33,11 +35,11 @@ def find_calls(response: str) -> list[ToolCall] | None:
     """
     end = response[-_LONGEST:]
     tagged = _TAGGED.findall(end)
-    if not tagged:
-        found = find_json(end)
-        return None if found is None else _try_calls(found.value)
+    found = None if tagged else find_json(end)
+    if not tagged and found is None:
+        return None
     try:
-        return read_calls([parse_json(text) for text in tagged])
+        return read_calls([parse_json(text) for text in tagged] if found is None else found.value)
     except ValueError:
         return None
 
@@ -52,13 +54,6 @@ def read_calls(value: Any) -> list[ToolCall]:
     return [_read_call(call) for call in calls]
 
 
-def _try_calls(value: Any) -> list[ToolCall] | None:
-    try:
-        return read_calls(value)
-    except ValueError:
-        return None
-
-
 def _read_call(value: Any) -> ToolCall:
     """A call as ``{"name", "arguments"}``, also inside OpenAI's ``{"function": ...}``."""
     if isinstance(value, Mapping) and isinstance(value.get("function"), Mapping):
@@ -71,3 +66,104 @@ def _read_call(value: Any) -> ToolCall:
     if not isinstance(arguments, Mapping):
         raise ValueError(f"the arguments of {value['name'][:40]!r} are no object")
     return ToolCall(value["name"], arguments)
+
+
+_DEEPEST = 50
+_MOST_WORK = 100 * _LONGEST
+"""Characters that are read again after an opening bracket turned out to open no JSON."""
+
+_FENCED = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
+_OPENING = re.compile(r"[{\[]")
+
+
+@dataclass(frozen=True)
+class Json:
+    """A value that was found; it may be null."""
+
+    value: Any
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text.
+
+    ValueError for anything else, and for what JSON leaves open: NaN, numbers that are no finite
+    float, a key that occurs twice, more than 50 levels.
+    """
+    value, end = _decode(text := text.strip(), 0)
+    if end != len(text):
+        raise ValueError("text after the JSON")
+    return value
+
+
+def find_json(response: str) -> Json | None:
+    """The whole response if it is JSON; otherwise the last fenced block that is, or the last object
+    or array."""
+    end = response[-_LONGEST:]
+    for text in (end, *reversed(_FENCED.findall(end))):
+        try:
+            return Json(parse_json(text))
+        except ValueError:
+            continue
+    return _find_last(end)
+
+
+def _find_last(text: str) -> Json | None:
+    found, position, work = None, 0, 0
+    while work < _MOST_WORK and (opening := _OPENING.search(text, position)):
+        start = opening.start()
+        try:
+            value, position = _decode(text, start)
+            found = Json(value)
+        except ValueError as error:
+            work += getattr(error, "pos", len(text)) - start
+            position = start + 1
+    return found
+
+
+def _decode(text: str, start: int) -> tuple[Any, int]:
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except RecursionError:
+        raise ValueError("too many levels") from None
+    if _is_deep(value):
+        raise ValueError("too many levels")
+    return value, end
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            item
+            for parent in level
+            if isinstance(parent, dict | list)
+            for item in (parent.values() if isinstance(parent, dict) else parent)
+        ]
+    return any(isinstance(item, dict | list) for item in level)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is no finite number")
+    return value
+
+
+def _integer(text: str) -> int:
+    _finite(text)
+    return int(text)
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return named
+
+
+_DECODER = json.JSONDecoder(
+    parse_float=_finite,
+    parse_int=_integer,
+    parse_constant=_finite,
+    object_pairs_hook=_unique,
+)

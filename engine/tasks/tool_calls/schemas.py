@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from engine.tasks.tool_calls.json_text import parse_json
+from engine.tasks.tool_calls.calls import parse_json
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator

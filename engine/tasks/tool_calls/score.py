@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from engine.rubrics import without_thoughts
-from engine.tasks.tool_calls.calls import ToolCall, find_calls, read_calls
-from engine.tasks.tool_calls.compare import share_right
-from engine.tasks.tool_calls.json_text import find_json, parse_json
+from engine.tasks.tool_calls.calls import ToolCall, find_calls, find_json, parse_json, read_calls
 from engine.tasks.tool_calls.schemas import find_problem
 
 TOLERANCE = 1e-6
@@ -116,3 +115,51 @@ def _parse_truth(text: str) -> Any:
     """Every response of a group is compared with the same truth, and most rows list the same
     tools."""
     return parse_json(text)
+
+
+Path = tuple[str | int, ...]
+"""Keys and indices from the outermost value inwards."""
+
+
+def share_right(value: Any, truth: Any, tolerance: float) -> float:
+    """The share of fields that are equal, of those of the value that has more: 1 only for equal
+    values. Keys have no order, items of lists do."""
+    fields, wanted = dict(_fields(value)), dict(_fields(truth))
+    right = sum(
+        path in fields and are_equal(fields[path], field, tolerance)
+        for path, field in wanted.items()
+    )
+    return right / max(len(fields), len(wanted))
+
+
+def are_equal(field: Any, truth: Any, tolerance: float) -> bool:
+    """Whether numbers, texts, booleans, nulls or empty values are equal.
+
+    Numbers may differ by ``tolerance``, relative to those above 1; 3 and 3.0 are equal, 1 and true
+    are not. Texts may differ in how Unicode composes them and in white space around them.
+    """
+    if isinstance(field, str) and isinstance(truth, str):
+        return _normalize(field) == _normalize(truth)
+    if _is_number(field) and _is_number(truth):
+        return bool(abs(field - truth) <= tolerance * max(1, abs(truth)))
+    return type(field) is type(truth) and bool(field == truth)
+
+
+def _fields(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Every number, text, boolean, null and empty value by its path."""
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from _fields(item, (*path, key))
+    elif isinstance(value, list) and value:
+        for index, item in enumerate(value):
+            yield from _fields(item, (*path, index))
+    else:
+        yield path, value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _normalize(text: str) -> str:
+    return unicodedata.normalize("NFC", text).strip()

@@ -8,8 +8,7 @@ from typing import Any
 from engine.tasks.code import CODE
 from engine.tasks.questions import QUESTIONS
 from engine.tasks.task import Column, Example, RecordError, Task, Values
-from engine.tasks.workflows.operators import OPERATORS
-from engine.tasks.workflows.tiers import DOMAINS
+from engine.tasks.workflows.program import DOMAINS, OPERATORS
 
 _NAMES = {"math": "math", "qa": "qa", "code": "code", "numeric": "math", "text": "qa"}
 _HINTS = {

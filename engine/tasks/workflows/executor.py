@@ -17,8 +17,7 @@ from typing import Any, Protocol
 
 from engine.tasks.code.sandbox import Limits, run_tests
 from engine.tasks.code.score import find_program
-from engine.tasks.workflows.operators import Operator
-from engine.tasks.workflows.program import WorkflowError
+from engine.tasks.workflows.program import Operator, WorkflowError
 
 _EXPRESSION = re.compile(r"\(*-?\d[\d\s.+*/()-]{0,198}")
 _SIGNS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
@@ -60,7 +59,7 @@ class ModelExecutor:
 
     async def run(self, operator: Operator, arguments: dict[str, str]) -> str:
         text = "\n\n".join(f"{name}:\n{value}" for name, value in arguments.items())
-        answer = await self._client().chat.completions.create(
+        answer = await _make_client(self.base_url, self.call_s).chat.completions.create(
             model=self.model,
             temperature=0,
             max_tokens=1024,
@@ -70,9 +69,6 @@ class ModelExecutor:
             ],
         )
         return answer.choices[0].message.content or ""
-
-    def _client(self) -> Any:
-        return _make_client(self.base_url, self.call_s)
 
 
 @cache

@@ -10,10 +10,63 @@ from __future__ import annotations
 import ast
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from engine.tasks.workflows.operators import OPERATORS, Operator
-from engine.tasks.workflows.tiers import Domain
+Domain = Literal["math", "qa", "code"]
+DOMAINS: tuple[Domain, ...] = ("math", "qa", "code")
+
+
+@dataclass(frozen=True)
+class Operator:
+    """``instruction`` is what the executor is told. Without one, no model is asked."""
+
+    name: str
+    parameters: tuple[str, ...]
+    summary: str
+    instruction: str | None = None
+    domains: tuple[Domain, ...] = DOMAINS
+
+
+OPERATORS = {
+    operator.name: operator
+    for operator in (
+        Operator(
+            "custom",
+            ("input", "instruction"),
+            "follow an instruction",
+            "Follow the instruction for the input.",
+        ),
+        Operator(
+            "answer_generate",
+            ("input",),
+            "answer step by step",
+            "Think step by step. End with the answer alone in the last line.",
+            ("math", "qa"),
+        ),
+        Operator(
+            "programmer",
+            ("problem", "instruction"),
+            "write a Python program",
+            "Write a Python program that solves the problem. Answer with its code only.",
+            ("code",),
+        ),
+        Operator(
+            "review",
+            ("problem", "solution"),
+            "say what is wrong with a solution, or ok",
+            "Review the solution. Answer ok if it is right; otherwise say what is wrong.",
+        ),
+        Operator(
+            "revise",
+            ("problem", "solution", "feedback"),
+            "correct a solution",
+            "Correct the solution by the feedback. Answer with the new solution only.",
+        ),
+        Operator("sc_ensemble", ("solutions",), "the most frequent of a list of solutions"),
+        Operator("test", ("solution",), "run the tests: passed or failed", domains=("code",)),
+    )
+}
+
 
 Ask = Callable[[Operator, dict[str, Any]], Awaitable[str]]
 """Calls an operator with its arguments by name."""
@@ -49,13 +102,8 @@ def parse_workflow(code: str) -> Workflow:
         tree = ast.parse(code) if len(code) <= _LONGEST else None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise WorkflowError(f"not Python: {error}") from error
-    functions = (
-        []
-        if tree is None
-        else [
-            node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        ]
-    )
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    functions = [node for node in (tree.body if tree else ()) if isinstance(node, kinds)]
     if len(functions) != 1 or functions[0].name != "workflow" or len(functions[0].args.args) != 1:
         raise WorkflowError("no function workflow(problem)")
     [function] = functions

@@ -77,7 +77,7 @@ def test_a_task_of_a_package_prepares_and_scores(
 
 def test_a_package_cannot_replace_a_built_in_task(install_plugin: InstallPlugin) -> None:
     install_plugin("reversed_words", CODE.replace('name="reversed"', 'name="questions"'), ENTRY)
-    assert find_task("questions").module == "engine.tasks.questions.score"
+    assert find_task("questions").module == "engine.tasks.questions"
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,14 @@ from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
 from engine.data.prepare_task import PrepareOptions, prepare_task
-from engine.tasks.puzzles import PUZZLES
-from engine.tasks.puzzles.score import compute_score
-from engine.tasks.puzzles.sets import REFUSED, PuzzleSet, make_puzzles, parse_set
+from engine.tasks.puzzles import (
+    PUZZLES,
+    REFUSED,
+    PuzzleSet,
+    compute_score,
+    make_puzzles,
+    parse_set,
+)
 from engine.tasks.task import Example
 from tests.paths import ROOT
 
@@ -97,7 +102,7 @@ def test_the_documentation_names_every_refused_set() -> None:
 
 PRINT = """
 import json
-from engine.tasks.puzzles.sets import make_puzzles, parse_set
+from engine.tasks.puzzles import make_puzzles, parse_set
 print(json.dumps([p for name in ("chain_sum", "sokoban:2", "letter_counting")
                   for p in list(make_puzzles(parse_set(name), 3))[:2]]))
 """

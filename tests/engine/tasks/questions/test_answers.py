@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.tasks.questions.answers import FinalAnswer, find_final_answer
+from engine.tasks.questions import FinalAnswer, find_final_answer
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.tasks.questions import QUESTIONS
-from engine.tasks.questions.score import compute_score
+from engine.tasks.questions import QUESTIONS, compute_score
 
 CAPITALS = ["Paris", "Rome"]
 

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from engine.tasks.questions import latex
-from engine.tasks.questions.latex import are_equal, normalize_latex
+from engine.tasks import questions
+from engine.tasks.questions import are_equal, normalize_latex
 
 SAME_VALUE = [
     ("1+x", "x+1"),
@@ -40,7 +40,7 @@ def test_expressions_of_one_value_are_equal(answer: str, truth: str) -> None:
 def test_without_math_verify_only_spellings_and_numbers_are(
     answer: str, truth: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(latex, "has_math_verify", lambda: False)
+    monkeypatch.setattr(questions, "has_math_verify", lambda: False)
     assert not are_equal(answer, truth, 1e-6)
     assert are_equal(r"\dfrac{1}{2}", "0.5", 1e-6)
 

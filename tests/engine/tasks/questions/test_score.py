@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.tasks.questions.score import compute_score, find_kind, is_right
+from engine.tasks.questions import compute_score, find_kind, is_right
 
 HOSTILE = [
     "",

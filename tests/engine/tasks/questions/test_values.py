@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.tasks.questions.values import are_close, find_last_number, parse_number
+from engine.tasks.questions import are_close, find_last_number, parse_number
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.tasks.reading import READING, UNANSWERABLE
-from engine.tasks.reading.score import compute_score
+from engine.tasks.reading import READING, UNANSWERABLE, compute_score
 from engine.tasks.task import Example, RecordError
 
 

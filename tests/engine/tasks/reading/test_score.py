@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.tasks.reading.score import compute_score, exact_match, normalize, token_f1
+from engine.tasks.reading import compute_score, exact_match, normalize, token_f1
 
 WORDS = st.sampled_from(
     ["river", "Marn", "the", "A", "an", "1612", "river.", "théâtre", "(x)", "-"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.tasks.tool_calls.compare import share_right
+from engine.tasks.tool_calls.score import share_right
 
 SCALARS = (
     st.none()

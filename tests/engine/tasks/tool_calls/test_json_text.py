@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.tasks.tool_calls.json_text import Json, find_json, parse_json
+from engine.tasks.tool_calls.calls import Json, find_json, parse_json
 
 
 @pytest.mark.parametrize(

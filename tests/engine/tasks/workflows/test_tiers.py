@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.tasks.workflows.tiers import (
+from engine.tasks.workflows.score import (
     ADJUSTED,
     QUARTERS,
     adjust,
