@@ -79,7 +79,7 @@ def symptoms_in(module: ModuleType) -> Iterator[Symptom]:
     for value in vars(module).values():
         if isinstance(value, Symptom):
             yield value
-        elif isinstance(value, dict):
+        elif isinstance(value, Mapping):
             yield from (item for item in value.values() if isinstance(item, Symptom))
 
 

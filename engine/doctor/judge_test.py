@@ -189,7 +189,7 @@ def _finding(kind: str, message: str, share: float, context: MetricContext) -> F
     # The advice to run this test does not help here.
     remedies = [
         remedy
-        for remedy in remedies_of(kind, context, share)
+        for remedy in remedies_of(kind, Case(context), share)
         if not any("judge-test" in str(change.after) for change in remedy.changes)
     ]
     return symptom.finding(

@@ -61,10 +61,10 @@ def usual_value(
     return setting(context, key, usual, title.format(usual), effect)
 
 
-def sample_at_1(context: MetricContext, effect: str) -> Remedy:
+def sample_at_1(case: Case, effect: str) -> Remedy:
     """Sample at temperature 1 in every step, also where a schedule sets the temperature."""
-    fix = setting(context, TEMPERATURE, 1.0, "Sample at temperature 1.0", effect)
-    return _without_schedule(context, fix, TEMPERATURE_SCHEDULE_STEPS)
+    fix = setting(case.context, TEMPERATURE, 1.0, "Sample at temperature 1.0", effect)
+    return _without_schedule(case.context, fix, TEMPERATURE_SCHEDULE_STEPS)
 
 
 def _without_schedule(context: MetricContext, fix: Remedy, key: str) -> Remedy:
@@ -74,35 +74,46 @@ def _without_schedule(context: MetricContext, fix: Remedy, key: str) -> Remedy:
     return replace(fix, changes=(*fix.changes, Change("config", key, None, steps)))
 
 
-def lower_rate(context: MetricContext, factor: float = 0.1) -> Remedy:
+def lower_rate(case: Case, factor: float = 0.1) -> Remedy:
     """Lower the learning rate, the first fix if updates are too large."""
-    key = context.kind.learning_rate_key if context.kind else None
-    now, written = context.get(key), context.in_file.get(key or "")
+    key = case.context.kind.learning_rate_key if case.context.kind else None
+    now, written = case.context.get(key), case.context.in_file.get(key or "")
     if isinstance(now, int | float) and isinstance(written, int | float) and 0 < written < now:
         effect = "the value in the config file (drops the override)"
-        return setting(context, key, written, f"Lower the learning rate to {written:g}", effect)
+        return setting(
+            case.context, key, written, f"Lower the learning rate to {written:g}", effect
+        )
     title = f"Multiply the learning rate by {factor:g}"
-    return scaled(context, key, factor, title, "smaller updates")
+    return scaled(case.context, key, factor, title, "smaller updates")
 
 
-def clip_gradients(context: MetricContext) -> Remedy:
+def usual_rate(case: Case) -> Remedy:
+    """Set the learning rate that is usual for the kind of run."""
+    kind = case.context.kind
+    key, usual = (kind.learning_rate_key, kind.usual_learning_rate) if kind else (None, 1e-6)
+    return setting(
+        case.context, key, usual, f"Set the learning rate, e.g. {usual:g}", "steps train"
+    )
+
+
+def clip_gradients(case: Case) -> Remedy:
     """Clip gradients at the usual norm."""
-    key = context.kind.gradient_clip_key if context.kind else None
-    return setting(context, key, 1.0, CLIPPING, "limits the effect of a single bad batch")
+    key = case.context.kind.gradient_clip_key if case.context.kind else None
+    return setting(case.context, key, 1.0, CLIPPING, "limits the effect of a single bad batch")
 
 
-def add_kl_loss(context: MetricContext) -> Remedy:
+def add_kl_loss(case: Case) -> Remedy:
     """Add a KL loss to the starting model, or raise its weight."""
     title = "Add a KL loss to the starting model"
     effect = "keeps the policy near its starting model; costs a reference pass"
     use, weight = f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef"
-    if use not in context.recipe and context.logs_kl:
+    if use not in case.context.recipe and case.context.logs_kl:
         return Remedy("Raise the weight of the KL loss", (), "keeps the policy nearer")
-    if use not in context.recipe:
+    if use not in case.context.recipe:
         return Remedy(f"{title}, or raise its weight", (), effect)
-    before = context.get(weight)
+    before = case.context.get(weight)
     stronger = 0.01 if not isinstance(before, int | float) else max(0.01, 10 * before)
-    if not context.get(use):
+    if not case.context.get(use):
         changes = (Change("config", use, True, False), Change("config", weight, 0.01, before))
         return Remedy(title, changes, effect)
     return Remedy(
@@ -112,16 +123,32 @@ def add_kl_loss(context: MetricContext) -> Remedy:
     )
 
 
-def longer_responses(context: MetricContext) -> Remedy:
+def entropy_bonus(case: Case) -> Remedy:
+    """Set an entropy bonus, or triple it."""
+    key, effect = f"{ACTOR}.entropy_coeff", "keeps the policy from becoming certain"
+    before = case.context.get(key)
+    wanted = 3 * before if isinstance(before, float) and before > 0 else 0.003
+    return setting(case.context, key, wanted, "Raise the entropy bonus", effect)
+
+
+def no_entropy_bonus(case: Case) -> tuple[Remedy, ...]:
+    """Turn the entropy bonus off, unless the config does."""
+    key, effect = f"{ACTOR}.entropy_coeff", "only the reward drives the policy"
+    if case.context.get(key) == 0:
+        return ()
+    return (setting(case.context, key, 0, "Turn the entropy bonus off", effect),)
+
+
+def longer_responses(case: Case) -> Remedy:
     """Double the length limit of responses."""
     title = "Allow longer responses"
-    fix = scaled(context, RESPONSE, 2, title, "responses can end; generation takes longer")
-    return _without_schedule(context, fix, LENGTH_SCHEDULE_STEPS)
+    fix = scaled(case.context, RESPONSE, 2, title, "responses can end; generation takes longer")
+    return _without_schedule(case.context, fix, LENGTH_SCHEDULE_STEPS)
 
 
-def no_thinking(context: MetricContext) -> tuple[Remedy, ...]:
+def no_thinking(case: Case) -> tuple[Remedy, ...]:
     """Turn thinking off, unless the config does."""
-    if context.get("data.apply_chat_template_kwargs.enable_thinking") is False:
+    if case.context.get("data.apply_chat_template_kwargs.enable_thinking") is False:
         return ()
     return (Remedy("Turn thinking off in the chat template"),)
 
@@ -140,32 +167,48 @@ def earlier_checkpoint(case: Case) -> tuple[Remedy, ...]:
     return (Remedy(title, (), "keeps what was learned before that step"),)
 
 
-def judge_test(context: MetricContext) -> tuple[Remedy, ...]:
+def judge_test(case: Case) -> tuple[Remedy, ...]:
     """Test the judge alone, unless the config is known to score without one."""
-    if context.get("reward.custom_reward_function.path") or (
-        context.kind is not None and not context.kind.has_rollouts
+    if case.context.get("reward.custom_reward_function.path") or (
+        case.context.kind is not None and not case.context.kind.has_rollouts
     ):
         return ()
     effect = "a judge that fails, or that scores everything 0, looks the same"
-    if not context.recipe:
+    if not case.context.recipe:
         title = "Test the judge (if one scores responses) with one call by hand"
         return (Remedy(title, (), effect),)
     return (Remedy("Test the judge: grubrics-tui judge-test RUN", (), effect),)
 
 
-def without_judge(context: MetricContext) -> tuple[Remedy, ...]:
+def more_calls(_: Case) -> Remedy:
+    """Raise the limit of concurrent judge calls; a rule that measured them names the number."""
+    effect = "shorter waits, as far as the server's rate limit allows"
+    return Remedy("Raise judge.max_concurrent", effect=effect)
+
+
+def default_temperature(case: Case) -> tuple[Remedy, ...]:
+    """Let the judge sample at its default temperature, unless it does."""
+    key, title = "judge.temperature", "Leave judge.temperature at 1.0"
+    if case.context.get(key) == 1.0:
+        return ()
+    return (setting(case.context, key, 1.0, title, "some models refuse other values"),)
+
+
+def without_judge(case: Case) -> tuple[Remedy, ...]:
     """Use the offline judge, which shows whether only the judge fails."""
-    if not asks_server(context.get("judge.provider") or OFFLINE.name):
+    if not asks_server(case.context.get("judge.provider") or OFFLINE.name):
         return ()
     title = "Test the loop with the offline judge"
     effect = "shows whether the rest works; its scores say nothing about quality"
-    return (setting(context, "judge.provider", "offline", title, effect),)
+    return (setting(case.context, "judge.provider", "offline", title, effect),)
 
 
-def rubric_reward(context: MetricContext) -> tuple[Remedy, ...]:
+def rubric_reward(case: Case) -> tuple[Remedy, ...]:
     """Use the rubric reward instead of the config's own function, which fails."""
     key = "reward.custom_reward_function.path"
-    if not context.get(key):
+    if not case.context.get(key):
         return ()
     title = "Score with the rubric reward instead of the custom function"
-    return (setting(context, key, None, title, "shows whether the custom function is at fault"),)
+    return (
+        setting(case.context, key, None, title, "shows whether the custom function is at fault"),
+    )

@@ -1,5 +1,7 @@
 """A symptom: what a rule looks for and what it reports, declared once, beside the rule.
 
+Most symptoms are entries of YAML files (``engine.findings.symptom_file``).
+
 docs/symptoms.md and finding_ids.txt are generated from these declarations (``make generated``).
 """
 
@@ -66,8 +68,9 @@ class Symptom:
         detail: str = "",
         **values: object,
     ) -> Finding:
-        """Return the finding. ``values`` fill the templates; ``detail`` is added to the cause."""
-        mapping = _Values(values)
+        """Return the finding. ``values`` and the ``{onset}`` of the case fill the templates;
+        ``detail`` is added to the cause."""
+        mapping = _Values(values if case.onset is None else {"onset": case.onset, **values})
         cause = self.cause.format_map(mapping)
         return Finding(
             self.id,

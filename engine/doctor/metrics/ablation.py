@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.findings.finding import Evidence, Finding, Remedy, Severity
-from engine.findings.symptom import Case, Symptom
+from engine.findings.finding import Evidence, Finding
+from engine.findings.symptom import Case
+from engine.findings.symptom_file import Symptoms
 from engine.history import metrics
 from engine.history.columns import Columns
 
@@ -41,40 +42,7 @@ _WITHOUT_EFFECT = (
 )  # fmt: skip
 """Prefixes of keys that leave common steps equal: duration, intervals, output paths and memory."""
 
-SAME_NUMBERS = Symptom(
-    id="ablation_no_effect.same_numbers",
-    title="Both runs logged identical metrics",
-    cause="{metrics} are equal to the last digit in all {steps} common steps, although the configs "
-    "differ in {changed}: the change never reached the training.",
-    shape="every reward and loss that both runs logged is the same number in every common step, at "
-    "least 3 of them",
-    ruled_out="runs without common steps; metrics that are constant in both; runs that differ only "
-    "in their length, in what is saved and logged, or in what costs memory and changes no number "
-    "(recomputed activations)",
-    remedies=lambda _: (
-        Remedy("Compare the effective values in both manifests, with their origin"),
-        Remedy(
-            "If the change concerns the data, prepare it again (reward_config.use_contrastive is "
-            "decided there)"
-        ),
-    ),
-    source="grubrics history: a weight set in the environment that the config file overwrote; a "
-    "data flag that only the preparation reads",
-)
-SAME_RECIPE = Symptom(
-    id="ablation_no_effect.same_recipe",
-    severity=Severity.WARNING,
-    title="Both runs had the same effective config",
-    cause="No effective value differs between the two runs except names: they are repetitions, and "
-    "differences between their curves are chance.",
-    shape="configs without an effective difference",
-    ruled_out="runs whose config is unknown",
-    remedies=lambda _: (
-        Remedy("Check that the override has the right key, and whether something overrides it"),
-    ),
-    confidence=0.9,
-    source="grubrics history: an ablation equal to its baseline",
-)
+SYMPTOMS = Symptoms(__file__)
 
 
 def ablation_findings(
@@ -94,11 +62,15 @@ def ablation_findings(
     )
     same, steps = _find_identical(first, second)
     if first_recipe and second_recipe and not changed:
-        return [SAME_RECIPE.finding(Case(), Evidence("no effective value differs"))]
+        return [
+            SYMPTOMS["ablation_no_effect.same_recipe"].finding(
+                Case(), Evidence("no effective value differs")
+            )
+        ]
     effective = [key for key in changed if not key.startswith(_WITHOUT_EFFECT)]
     if same and (effective or not changed):
         return [
-            SAME_NUMBERS.finding(
+            SYMPTOMS["ablation_no_effect.same_numbers"].finding(
                 Case(),
                 Evidence("equal series", values={"metrics": len(same), "steps": steps}),
                 metrics=", ".join(same),

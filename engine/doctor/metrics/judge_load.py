@@ -15,13 +15,12 @@ from engine.base.text import seconds
 from engine.doctor.metrics.run import Run, Series, figure, percent
 from engine.doctor.metrics.series_stats import late_level
 from engine.estimate.judge import allowed, in_flight, pace
+from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Change, Remedy
-from engine.findings.remedy_builders import ROLLOUTS
+from engine.findings.symptom import Case, Symptom
 from engine.history import metrics
 
-MORE_CALLS = Remedy(
-    "Raise judge.max_concurrent", effect="shorter waits, as far as the server's rate limit allows"
-)
+_MORE_CALLS = fixes.more_calls(Case())
 NEWEST = 10
 """Current values are medians of this many steps."""
 _LIMIT = "judge.max_concurrent"
@@ -51,11 +50,17 @@ def newest(run: Run, name: str) -> float | None:
     return late_level(values, NEWEST) if values.size else None
 
 
-def more_calls(run: Run) -> Remedy:
+def measured_fixes(run: Run, symptom: Symptom) -> tuple[Remedy, ...]:
+    """Return a symptom's fixes; that of the judge's concurrency says what the run needs."""
+    remedies = symptom.remedies(run.case())
+    return tuple(_more_calls(run) if remedy == _MORE_CALLS else remedy for remedy in remedies)
+
+
+def _more_calls(run: Run) -> Remedy:
     """Propose the concurrency that the run needs; advice if its metrics or limit are unknown."""
     load, limit = _read_load(run), run.context.get(_LIMIT)
     if load is None or not isinstance(limit, int) or limit < 1:
-        return MORE_CALLS
+        return _MORE_CALLS
     served = allowed(limit, load.refused) if load.refused else None
     wanted = in_flight(load.calls, load.latency, load.seconds, served)
     need = (
@@ -89,7 +94,7 @@ class _Load:
 
 
 def _read_load(run: Run) -> _Load | None:
-    sizes = run.context.get("data.train_batch_size"), run.context.get(ROLLOUTS)
+    sizes = run.context.get("data.train_batch_size"), run.context.get(fixes.ROLLOUTS)
     planned = sizes[0] * sizes[1] if all(isinstance(size, int) for size in sizes) else None
     calls, latency = newest(run, metrics.JUDGE_CALLS) or planned, newest(run, metrics.JUDGE_LATENCY)
     if not calls or not latency:

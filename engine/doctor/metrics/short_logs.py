@@ -15,15 +15,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from engine.doctor.metrics.rules import nan
 from engine.doctor.metrics.rules.divergence import sums_kl
-from engine.doctor.metrics.rules.flat_reward import (
-    CHECK_BY_HAND,
-    COMPARE_ROLLOUTS,
-    GRPO,
-    equal_steps,
-    is_distilled,
-)
-from engine.doctor.metrics.rules.nan import LOSSES, NO_LABELS, label_remedies, overflow_remedies
+from engine.doctor.metrics.rules.flat_reward import equal_steps, is_distilled
 from engine.doctor.metrics.run import (
     LENGTH,
     Run,
@@ -35,9 +29,8 @@ from engine.doctor.metrics.run import (
     prints_small_numbers,
 )
 from engine.doctor.metrics.series_stats import Floats
-from engine.findings import remedy_builders as fixes
-from engine.findings.finding import Evidence, Finding, Remedy, Severity
-from engine.findings.symptom import Symptom
+from engine.findings.finding import Evidence, Finding, Severity
+from engine.findings.symptom_file import Symptoms
 from engine.history import metrics
 
 FEW = 6
@@ -62,141 +55,8 @@ _SHORT, _SURE = 0.1, 0.05
 """Shares of the first length and of the first entropy."""
 _CAP = 0.9
 _OF_PAIRS = ("rewards/chosen", "rewards/margins")
-_IN_SHORT_LOGS = "in a log of fewer than 6 records: "
 
-NAN_REWARD = Symptom(
-    id="reward_function_error.nan",
-    severity=Severity.WARNING,
-    title="Reward is NaN",
-    cause="In step {onset} the mean reward is not a number: the reward function divides by zero, "
-    "or takes the mean of nothing or the logarithm of zero.",
-    shape=f"{_IN_SHORT_LOGS}a last mean reward of NaN",
-    remedies=lambda _: (
-        Remedy("Make the reward function return a finite number for every response"),
-    ),
-    source="verl 0.9.1: a run with a NaN reward ends with exit code 0",
-)
-NAN_LOSS = Symptom(
-    id="loss_nan",
-    severity=Severity.WARNING,
-    title="The {metric} is NaN or infinite",
-    cause="In step {onset} {bad}: {why}.",
-    shape=f"{_IN_SHORT_LOGS}a last loss of NaN; a gradient norm of NaN with a loss of exactly 0, "
-    "or without a healthy loss",
-    ruled_out="a gradient norm that overflows beside a healthy loss (AMP searches for its scale); "
-    "a validation loss alone, which may be that of no rows",
-    remedies=overflow_remedies,
-    source="failure classes: NaN or infinity in loss, gradients or log-probabilities",
-)
-TOO_LARGE = {
-    kind: Symptom(
-        id=f"kl_or_grad_blowup.{kind}",
-        severity=Severity.WARNING,
-        title="{metric} of {last} is far too large",
-        cause="{metric} is {span}, and {beside}: updates are too large, a sum was not averaged, or "
-        "the weights were already broken.",
-        shape=f"{_IN_SHORT_LOGS}{shape}",
-        ruled_out=ruled_out,
-        remedies=lambda case: (fixes.lower_rate(case.context), fixes.clip_gradients(case.context)),
-        source="failure classes: kl above 1 and growing; grad_norm in the hundreds",
-    )
-    for kind, shape, ruled_out in (
-        (
-            "kl",
-            "a KL above 20 nats per token, or 1 for a single update",
-            "sums over a response",
-        ),
-        (
-            "huge",
-            "gradient norms of at least 1000 with losses of at least 100, or a last one of a "
-            "million",
-            "",
-        ),
-    )
-}
-COLLAPSED = {
-    kind: Symptom(
-        id=f"collapse_entropy_or_length.{kind}",
-        severity=Severity.WARNING,
-        title="Policy has collapsed: {sign}",
-        cause="{metric} is {span}: such responses all get the same reward, so runs seldom recover.",
-        shape=f"{_IN_SHORT_LOGS}{shape}",
-        remedies=lambda case: (
-            *fixes.earlier_checkpoint(case),
-            fixes.lower_rate(case.context),
-            fixes.add_kl_loss(case.context),
-        ),
-        source="failure classes: entropy to 0 or far up; length to 1 within a few steps",
-    )
-    for kind, shape in (
-        ("length", "two responses of at most a tenth of the first length"),
-        ("entropy", "an entropy down to a twentieth, or near 0 nats after step 100"),
-        (
-            "entropy_explosion",
-            "an entropy of at least 4 nats in responses that hit the length limit and earn no "
-            "reward, or with a KL of at least 1",
-        ),
-    )
-}
-NO_SPREAD = {
-    kind: Symptom(
-        id=f"reward_zero_or_flat.{kind}",
-        severity=Severity.WARNING,
-        title=title,
-        cause="The rollouts of a group get the same reward{level}: every advantage is 0 and "
-        "nothing is learned.",
-        shape=f"{_IN_SHORT_LOGS}{shape}",
-        ruled_out="runs with a critic, or that learn from a teacher model",
-        remedies=lambda case: (
-            CHECK_BY_HAND,
-            fixes.longer_responses(case.context),
-            COMPARE_ROLLOUTS,
-        ),
-        not_checked=("why the rewards are equal: metrics do not show it, rollouts do",),
-        source=GRPO,
-    )
-    for kind, title, shape in (
-        ("zero", "Every reward is 0", "a reward of 0 in all records"),
-        ("equal", "All groups are zero-std", "no variance of rewards in any record"),
-    )
-}
-NO_GRADIENT = {
-    kind: Symptom(
-        id=f"loss_flat_no_learning.{kind}",
-        severity=Severity.WARNING,
-        title="Gradient norm is exactly 0",
-        cause="The gradient norm is exactly 0 although {reason}. No trainable parameter "
-        "contributes to the loss.",
-        shape=f"{_IN_SHORT_LOGS}a gradient norm of exactly 0 in all records with {shape}",
-        ruled_out="a learning rate of 0; logs with three decimals; the first step of DPO, which "
-        "has a gradient",
-        remedies=lambda _: (
-            Remedy("Check which parameters can train: adapter attached, nothing frozen"),
-            Remedy("Check that the versions of the trainer and of the sharding library match"),
-        ),
-        source="failure classes: loss constant with gradient 0",
-    )
-    for kind, shape in (
-        ("no_gradient", "rewards of a group that differ"),
-        ("still", "a constant loss, or a loss of ln 2 with margins of 0"),
-    )
-}
-NOT_BEGUN = Symptom(
-    id="loss_flat_no_learning.not_begun",
-    severity=Severity.INFO,
-    title="No update has been made yet",
-    cause="Learning rate and gradient norm are exactly 0 in all {count} logged steps. In fp16 the "
-    "loss scaler skips the first steps until it has found its scale, and a schedule begins at 0. "
-    "If this continues, nothing is trained.",
-    shape=f"{_IN_SHORT_LOGS}a learning rate and a gradient norm of 0 in at least 3",
-    ruled_out="one or two records: healthy runs start like this",
-    remedies=lambda _: (
-        Remedy(
-            "If this continues: train in bf16; check the learning rate and the trainable parameters"
-        ),
-    ),
-    source="DeepSpeed: a skipped step has a gradient norm of 0 and does not advance the schedule",
-)
+SYMPTOMS = Symptoms(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -233,7 +93,7 @@ def grade_by_length(run: Run, findings: list[Finding]) -> list[Finding]:
 
 def _is_all_nan(run: Run) -> bool:
     """Return whether no record of several has a finite loss: that is no accident."""
-    loss = run.raw(next((name for name in LOSSES if len(run.raw(name))), metrics.TRAIN_LOSS))
+    loss = run.raw(next((name for name in nan.LOSSES if len(run.raw(name))), metrics.TRAIN_LOSS))
     return len(loss) >= _SEVERAL and bool(np.isnan(loss.values).all())
 
 
@@ -255,14 +115,17 @@ def _no_reward(run: Run) -> Iterator[Finding]:
     if len(reward) and np.isnan(reward.values[-1]):
         onset = reward.step(-1)
         evidence = run.evidence(f"{reward.name} is not a number", onset)
-        yield NAN_REWARD.finding(run.case(onset), evidence, onset=onset)
+        yield SYMPTOMS["reward_function_error.nan"].finding(
+            run.case(onset),
+            evidence,
+        )
 
 
 def _no_number(run: Run) -> Iterator[Finding]:
-    names = [*LOSSES, metrics.VALIDATION_LOSS, "actor/kl_loss", "actor/grad_norm", *_OF_PAIRS]
+    names = [*nan.LOSSES, metrics.VALIDATION_LOSS, "actor/kl_loss", "actor/grad_norm", *_OF_PAIRS]
     last = {series.name: series for series in map(run.raw, names) if len(series)}
     nan_names = [name for name, series in last.items() if np.isnan(series.values[-1])]
-    losses = {name: series.values[-1] for name, series in last.items() if name in LOSSES}
+    losses = {name: series.values[-1] for name, series in last.items() if name in nan.LOSSES}
     # A validation loss alone may be that of no rows.
     validated = {metrics.VALIDATION_LOSS, run.raw("actor/grad_norm").name}
     # AMP overflows beside a healthy loss; without one, it is no explanation.
@@ -280,14 +143,13 @@ def _no_number(run: Run) -> Iterator[Finding]:
         "numbers overflowed, or something was divided by zero. An update computed from them ruins "
         "the weights"
     )
-    yield NAN_LOSS.finding(
+    yield SYMPTOMS["loss_nan"].finding(
         case,
         run.evidence(f"not a number: {metric_names}", onset),
-        remedies=None if is_nan else label_remedies(case),
+        remedies=None if is_nan else nan.SYMPTOMS["loss_nan.no_labels"].remedies(case),
         metric="loss" if is_loss else "gradient",
-        onset=onset,
         bad=f"{metric_names} {'is' if len(nan_names) == 1 else 'are'} not a number",
-        why=overflow if is_nan else f"the loss reads 0, {NO_LABELS}",
+        why=overflow if is_nan else f"the loss reads 0, {nan.NO_LABELS}",
     )
 
 
@@ -322,7 +184,7 @@ def _kls(run: Run) -> Iterator[Series]:
 
 def _large(run: Run, series: Series, kind: str, beside: str) -> Finding:
     onset, last, span = series.step(0), _last(series), _span(series)
-    return TOO_LARGE[kind].finding(
+    return SYMPTOMS[f"kl_or_grad_blowup.{kind}"].finding(
         run.case(onset),
         run.evidence(f"{series.name} is {span}", onset, last=last),
         metric=series.name,
@@ -360,7 +222,7 @@ def _fell(series: Series, least: float, share: float, records: int) -> bool:
 def _fallen(run: Run, kind: str, series: Series, sign: str) -> Finding:
     onset = series.step(0 if len(series) < 3 or kind != "length" else 1)
     span = _span(series)
-    return COLLAPSED[kind].finding(
+    return SYMPTOMS[f"collapse_entropy_or_length.{kind}"].finding(
         run.case(onset),
         run.evidence(f"{series.name} is {span}", onset, last=_last(series)),
         *_context(run),
@@ -383,7 +245,7 @@ def _no_spread(run: Run) -> Iterator[Finding]:
         return
     names = metrics.ZERO_STD_SHARE, metrics.REWARD_STD, metrics.REWARD_MEAN, metrics.REWARD_MAX
     onset = run.first(*names).step(0)
-    yield NO_SPREAD["zero" if all_zero else "equal"].finding(
+    yield SYMPTOMS[f"reward_zero_or_flat.{'zero' if all_zero else 'equal'}"].finding(
         run.case(onset),
         run.evidence("rewards have no variance", onset),
         *_context(run),
@@ -409,13 +271,17 @@ def _no_gradient(run: Run) -> Iterator[Finding]:
     if _all(rate, lambda values: values == 0):
         if count >= _SEVERAL and prints_small_numbers(run):
             evidence = run.evidence("learning rate and gradient norm are 0", onset, steps=count)
-            yield NOT_BEGUN.finding(run.case(onset), evidence, count=count)
+            yield SYMPTOMS["loss_flat_no_learning.not_begun"].finding(
+                run.case(onset), evidence, count=count
+            )
         return
     case = _without_gradient(run)
     if case is not None and prints_small_numbers(run):
         kind, reason = case
         evidence = run.evidence("gradient norm is exactly 0", onset, steps=count)
-        yield NO_GRADIENT[kind].finding(run.case(onset), evidence, reason=reason)
+        yield SYMPTOMS[f"loss_flat_no_learning.{kind}"].finding(
+            run.case(onset), evidence, reason=reason
+        )
 
 
 def _without_gradient(run: Run) -> tuple[str, str] | None:

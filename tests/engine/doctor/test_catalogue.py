@@ -10,19 +10,20 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 from engine.doctor.catalogue import declared_symptoms, entries, id_list, main, markdown, symptoms_in
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.live import RunFollower
 from engine.doctor.metrics import MetricContext, metric_findings, rules, short_logs
 from engine.doctor.metrics.apply_rules import own_rules
-from engine.doctor.rewards.failures import FAILURES, RETRIES
+from engine.doctor.rewards import flat
+from engine.doctor.rewards.failures import FAILURES
 from engine.doctor.text.rules import Role, Rule, load_rules
 from engine.findings.categories import CATEGORIES, IDS
 from engine.findings.finding import Finding
 from engine.findings.symptom import HOLE, Case, Symptom
 from engine.judge.api import RETRYABLE
-from engine.preflight import values
 from tests.engine.doctor.metrics.curves import columns, everything, healthy
 from tests.engine.doctor.metrics.test_onset import FAULTS, STEPS
 from tests.engine.reports.runs import make_run
@@ -81,18 +82,33 @@ def test_every_module_of_metric_rules_has_a_rule_and_finds_what_it_declares(
 
 def test_every_declared_symptom_is_found_by_some_code() -> None:
     """A symptom that no rule uses finds nothing, whatever the reference promises."""
-    for module in (*METRIC_MODULES, values):
+    for module in (*METRIC_MODULES, short_logs, flat):
         assert module.__file__ is not None
         code = Path(module.__file__).read_text(encoding="utf-8")
-        for name, value in vars(module).items():
-            declared = [value] if isinstance(value, Symptom) else []
-            if declared and declared[0] in list(symptoms_in(module)):
-                uses = len(re.findall(rf"\b{name}\b", code))
-                assert uses > 1, f"{module.__name__} declares {name} and never finds it"
+        for key in getattr(module, "SYMPTOMS", ()):
+            is_chosen = f'[f"{key.split(".")[0]}.{{' in code
+            assert is_chosen or f'"{key}"' in code, f"{module.__name__} never finds {key}"
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "engine").rglob("*.yaml")), ids=lambda path: path.stem
+)
+def test_a_fix_of_a_symptom_has_no_key_that_nothing_reads(path: Path) -> None:
+    if not path.with_suffix(".py").exists():
+        return
+    known = {"title", "effect", "config", "scale", "command"}
+    trees = [yaml.safe_load(path.read_text(encoding="utf-8"))]
+    while trees:
+        tree = trees.pop()
+        children = list(tree.values()) if isinstance(tree, dict) else tree
+        for fix in tree.get("remedies", ()) if isinstance(tree, dict) else ():
+            assert not isinstance(fix, dict) or "fix" in fix or fix.keys() <= known, fix
+        trees += [child for child in children if isinstance(child, dict | list)]
 
 
 def test_retries_are_told_for_every_error_that_is_repeated() -> None:
-    assert RETRIES.keys() == RETRYABLE
+    retries = {key.removeprefix("retries_") for key in FAILURES if key.startswith("retries_")}
+    assert retries == {*RETRYABLE, "other"}
 
 
 def test_a_name_that_a_rule_forgets_reads_as_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:

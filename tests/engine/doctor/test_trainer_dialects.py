@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from engine.doctor.diagnose import diagnose_file
-from engine.doctor.metrics import MetricContext
 from engine.doctor.text.rules import load_rules
 from engine.doctor.trainer_dialects import Framework, framework_of, in_terms_of
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Change, Finding, Remedy, Severity
+from engine.findings.symptom import Case
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 ROLLOUT = "actor_rollout_ref.rollout"
@@ -130,11 +130,11 @@ def test_a_smaller_micro_batch_tells_what_keeps_the_batch(
     ],
 )
 def test_advice_without_a_value_names_the_argument(framework: Framework, told: list[str]) -> None:
-    context = MetricContext()
+    case = Case()
     advice = (
-        cures.lower_rate(context),
-        cures.longer_responses(context),
-        cures.add_kl_loss(context),
+        cures.lower_rate(case),
+        cures.longer_responses(case),
+        cures.add_kl_loss(case),
         Remedy("Sample more rollouts per prompt"),
         Remedy("Look at three rollouts"),
     )
@@ -178,7 +178,7 @@ def test_a_function_of_a_library_in_the_advice_is_no_key_of_ours(tmp_path: Path)
 
 @pytest.mark.parametrize("framework", [Framework.VERL, Framework.TRL, Framework.HF])
 def test_clipping_that_a_trainer_does_by_default_is_no_advice(framework: Framework) -> None:
-    advice = (cures.clip_gradients(MetricContext()), Remedy("Look at three rollouts"))
+    advice = (cures.clip_gradients(Case()), Remedy("Look at three rollouts"))
     [finding] = in_terms_of(framework, [Finding("a", Severity.ERROR, "t", "c", remedies=advice)])
     assert [remedy.title for remedy in finding.remedies] == ["Look at three rollouts"]
 

@@ -16,9 +16,9 @@ from engine.doctor.metrics.series_stats import (
     tail_start,
 )
 from engine.findings import remedy_builders as fixes
-from engine.findings.finding import Evidence, Finding, Remedy, Severity
-from engine.findings.run_context import MetricContext
-from engine.findings.symptom import Rule, Symptom
+from engine.findings.finding import Evidence, Finding, Severity
+from engine.findings.symptom import Rule
+from engine.findings.symptom_file import Symptoms
 from engine.history import metrics
 
 _STEPS = 2
@@ -34,114 +34,7 @@ _SUDDEN_STEPS = 30
 _WHOLE_RUN = 20
 
 
-def _entropy_bonus(context: MetricContext) -> Remedy:
-    key, effect = f"{fixes.ACTOR}.entropy_coeff", "keeps the policy from becoming certain"
-    before = context.get(key)
-    wanted = 3 * before if isinstance(before, float) and before > 0 else 0.003
-    return fixes.setting(context, key, wanted, "Raise the entropy bonus", effect)
-
-
-def _no_entropy_bonus(context: MetricContext) -> Iterator[Remedy]:
-    key, effect = f"{fixes.ACTOR}.entropy_coeff", "only the reward drives the policy"
-    if context.get(key) != 0:
-        yield fixes.setting(context, key, 0, "Turn the entropy bonus off", effect)
-
-
-LENGTH_COLLAPSE = Symptom(
-    id="collapse_entropy_or_length.length",
-    severity=Severity.CRITICAL,
-    also=(Severity.WARNING,),
-    title="Responses collapsed to {length}",
-    cause="Responses had {first} tokens at first and have {now} (median of the last 3 steps) since "
-    "about step {onset}: the shortest response gets the best reward, or training broke the model. "
-    "Texts this short hardly differ, so runs seldom recover.",
-    shape="the mean response falls below a tenth of its early length (at most 2.5 tokens if it was "
-    "short already) and stays there to the last step; a warning if rewards rose with it",
-    ruled_out="slow shortening by less",
-    remedies=lambda case: (
-        *fixes.earlier_checkpoint(case),
-        fixes.lower_rate(case.context),
-        fixes.add_kl_loss(case.context),
-        Remedy("Check the reward of a one-token response: a penalty may outweigh the score"),
-    ),
-    source="failure classes: length to 1 within a few steps",
-)
-LENGTH_LIMIT = Symptom(
-    id="collapse_entropy_or_length.length_cap",
-    title="{now} of responses hit the length limit",
-    cause="At first {first} of responses reached the limit{limit}, and {now} (median of the last "
-    "3 steps) since about step {onset}. The model no longer emits an end token; rewards score "
-    "truncated text.",
-    shape="the share of truncated responses rises from below a half to nine tenths, to the last "
-    "step; if no share is logged, that of steps whose mean length is the longest of all",
-    ruled_out="a clip ratio of batches whose longest response is shorter than the limit (verl "
-    "compares with the batch's own longest); a limit that is hit from the first steps on",
-    remedies=lambda case: (
-        *fixes.earlier_checkpoint(case),
-        fixes.lower_rate(case.context),
-        fixes.longer_responses(case.context),
-        Remedy("Penalize overlong responses softly below the limit (DAPO's overlong shaping)"),
-    ),
-    source="failure classes: clip ratio to 1",
-)
-LIMIT_FROM_START = Symptom(
-    id="collapse_entropy_or_length.cap_from_start",
-    severity=Severity.INFO,
-    also=(Severity.WARNING,),
-    title="{share} of responses hit the length limit from the start",
-    cause="From the first steps on, {share} of responses reach the length limit, so the model "
-    "rarely ends a response. A thinking mode that uses up the token budget looks like this.",
-    shape="at least half of the responses are truncated from the first steps on; a warning if all "
-    "responses are, over at least 20 steps",
-    remedies=lambda case: (
-        fixes.longer_responses(case.context),
-        *fixes.no_thinking(case.context),
-    ),
-    confidence=0.8,
-    source="hardening guide's logs: 64 of 64 tokens in 500 of 500 steps",
-)
-ENTROPY_COLLAPSE = Symptom(
-    id="collapse_entropy_or_length.entropy",
-    also=(Severity.WARNING,),
-    title="Entropy collapsed to {now}",
-    cause="Entropy was {first} at first and is {now} (median of the last 3 steps) since about step "
-    "{onset}: the policy is certain of every token, the rollouts of a group become identical, "
-    "and exploration ends.",
-    shape="entropy falls below a tenth of its early level within 30 steps, or below a twentieth at "
-    "any pace (a warning), and below 0.05 nats, to the last step",
-    ruled_out="entropy that was low from the start, and steps in which a schedule changes the "
-    "temperature",
-    remedies=lambda case: (
-        *fixes.earlier_checkpoint(case),
-        _entropy_bonus(case.context),
-        fixes.setting(
-            case.context,
-            f"{fixes.ACTOR}.clip_ratio_high",
-            0.28,
-            "Raise the upper clip ratio (DAPO's clip-higher)",
-            "unlikely tokens can still gain probability",
-        ),
-        fixes.lower_rate(case.context, 0.3),
-    ),
-    source='Cui et al., "The Entropy Mechanism of RL for Reasoning LMs" (arXiv 2505.22617)',
-)
-ENTROPY_EXPLOSION = Symptom(
-    id="collapse_entropy_or_length.entropy_explosion",
-    also=(Severity.WARNING,),
-    title="Entropy {verb} to {now}",
-    cause="Entropy was {first} at first and is {now} (median of the last 3 steps) since about step "
-    "{onset}: the policy {policy}. Updates are too large, or the entropy bonus outweighs the "
-    "reward.",
-    shape="entropy is three times its early level and 1 nat more, or four times and 0.5 nats more, "
-    "to the last step; a warning at four times if the reward dropped before",
-    remedies=lambda case: (
-        *fixes.earlier_checkpoint(case),
-        fixes.lower_rate(case.context),
-        *_no_entropy_bonus(case.context),
-        fixes.add_kl_loss(case.context),
-    ),
-    source="failure classes: entropy far up",
-)
+SYMPTOMS = Symptoms(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -166,7 +59,7 @@ def _short_responses(run: Run) -> Iterator[Finding]:
         float(np.median(after[-10:])) > float(before.mean() + 2 * before.std())
     )
     now = figure(float(values[-1]))
-    yield LENGTH_COLLAPSE.finding(
+    yield SYMPTOMS["collapse_entropy_or_length.length"].finding(
         run.case(onset),
         run.change(length, onset, "fell"),
         *_other_changes(run, onset),
@@ -174,7 +67,6 @@ def _short_responses(run: Run) -> Iterator[Finding]:
         first=figure(first),
         now=now,
         length="1 token" if now == "1" else f"{now} tokens",
-        onset=onset,
     )
 
 
@@ -200,7 +92,7 @@ def _length_limit(run: Run) -> Iterator[Finding]:
         # A small model may hit the limit often, but not always.
         is_always = len(share) >= _WHOLE_RUN and float(share.values.min()) > 0.99
         onset, text = share.step(0), percent(first)
-        yield LIMIT_FROM_START.finding(
+        yield SYMPTOMS["collapse_entropy_or_length.cap_from_start"].finding(
             run.case(onset),
             run.evidence(f"{text} of responses at the limit", onset, share=first),
             severity=Severity.WARNING if is_always else None,
@@ -212,7 +104,7 @@ def _length_limit(run: Run) -> Iterator[Finding]:
         return
     before, length = share.until(start).values[-20:], run.series(LENGTH)
     limit = run.context.get(fixes.RESPONSE)
-    yield LENGTH_LIMIT.finding(
+    yield SYMPTOMS["collapse_entropy_or_length.length_cap"].finding(
         run.case(start),
         run.change(share, start, "rose"),
         *([run.change(length, start, "went")] if _has_moved(length, start) else []),
@@ -220,7 +112,6 @@ def _length_limit(run: Run) -> Iterator[Finding]:
         first=percent(float(np.median(before)) if before.size else first),
         now=percent(float(values[-1])),
         limit=f" of {limit} tokens" if isinstance(limit, int) else "",
-        onset=start,
     )
 
 
@@ -243,14 +134,13 @@ def _entropy(run: Run) -> Iterator[Finding]:
     first, values = early_level(entropy.values), smooth(entropy.values)
     fall = _find_fall(entropy, values, first)
     if fall is not None:
-        yield ENTROPY_COLLAPSE.finding(
+        yield SYMPTOMS["collapse_entropy_or_length.entropy"].finding(
             run.case(fall[0]),
             run.change(entropy, fall[0], "fell"),
             *_other_changes(run, fall[0], entropy.name),
             severity=fall[1],
             first=figure(first),
             now=figure(late_level(entropy.values)),
-            onset=fall[0],
         )
     healthy = entropy.values < 1.5 * first
     high = (values > max(3 * first, first + 1.0)) | (values > max(4 * first, first + 0.5))
@@ -284,7 +174,7 @@ def _find_fall(entropy: Series, values: Floats, first: float) -> tuple[int, Seve
 
 def _exploded(run: Run, entropy: Series, first: float, onset: int, severity: Severity) -> Finding:
     now = late_level(entropy.values)
-    return ENTROPY_EXPLOSION.finding(
+    return SYMPTOMS["collapse_entropy_or_length.entropy_explosion"].finding(
         run.case(onset),
         run.change(entropy, onset, "rose"),
         *_other_changes(run, onset, entropy.name),
@@ -293,7 +183,6 @@ def _exploded(run: Run, entropy: Series, first: float, onset: int, severity: Sev
         policy="writes nearly random text" if now > 1 else "is far less certain of its responses",
         first=figure(first),
         now=figure(now),
-        onset=onset,
     )
 
 

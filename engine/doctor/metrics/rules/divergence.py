@@ -19,7 +19,8 @@ from engine.doctor.metrics.series_stats import (
 from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
 from engine.findings.run_context import MetricContext
-from engine.findings.symptom import Case, Rule, Symptom
+from engine.findings.symptom import Rule, Symptom
+from engine.findings.symptom_file import Symptoms
 from engine.history import metrics
 
 KLS = {"actor/kl_loss": 1.0, "actor/ppo_kl": 0.5, "objective/kl": 100.0}
@@ -41,127 +42,7 @@ _OF_HIGH_RATES = ("loss_nan", "kl_or_grad_blowup", "collapse_entropy_or_length",
 """Beginnings of the findings that a learning rate may explain."""
 
 
-def _smaller_updates(case: Case) -> tuple[Remedy, ...]:
-    return (
-        fixes.lower_rate(case.context),
-        fixes.clip_gradients(case.context),
-        *fixes.earlier_checkpoint(case),
-    )
-
-
-KL_GREW = Symptom(
-    id="kl_or_grad_blowup.kl",
-    title="KL grew to {now}",
-    cause="The KL distance to the {other} was {first} at first and is {now} (median of the last 3 "
-    "steps) since about step {onset}: the policy moves away from it too fast, usually because "
-    "updates are too large.",
-    shape="a KL above 1 nat per token (0.5 for a single update) and five times its early level, to "
-    "the last step",
-    ruled_out="a KL that was as high from the start (a distance to another model, as in "
-    "distillation); sums over tokens (`actor/reward_kl_penalty`, the `kl` of KTO), which are "
-    "high above 100",
-    remedies=lambda case: (
-        fixes.lower_rate(case.context),
-        fixes.add_kl_loss(case.context),
-        fixes.clip_gradients(case.context),
-        *fixes.earlier_checkpoint(case),
-    ),
-    source="failure classes: kl above 1 and growing",
-)
-HUGE_GRADIENT = Symptom(
-    id="kl_or_grad_blowup.huge",
-    severity=Severity.WARNING,
-    title="Gradient norm is {now}",
-    cause="The gradient norm is at least {now} ({when}). Clipping at 1 keeps only its direction; "
-    "without clipping, one update ruins the weights. Losses that are summed instead of averaged, "
-    "or weights that are already broken, look like this.",
-    shape="a gradient norm in the thousands at the end, or in the hundreds in a quarter of the "
-    "steps of each half with one in the thousands",
-    ruled_out="a gradient norm that falls: it is often large in the first steps",
-    remedies=lambda case: (fixes.clip_gradients(case.context), fixes.lower_rate(case.context)),
-    confidence=0.7,
-    source="failure classes: grad_norm in the hundreds",
-)
-GRADIENT_GREW = Symptom(
-    id="kl_or_grad_blowup.gradient",
-    also=(Severity.WARNING,),
-    title="Gradients grew to {now}",
-    cause="The gradient norm was {level} {when} and is {now} (median of the last 3 steps) since "
-    "about step {onset}: training diverges. Clipping protects the weights only for a while.",
-    shape="a gradient norm of ten times its early level for 3 steps to the end, and above 10 (an "
-    "error) or 3 (a warning); compared with the first three values and the lowest lasting level "
-    "as well, since a run that diverges at once has a high early level",
-    ruled_out="one spike; jitter of that size; rewards that become less sparse, which also raise "
-    "gradients",
-    remedies=_smaller_updates,
-    source="failure classes: grad_norm in the hundreds",
-)
-SPIKES = Symptom(
-    id="kl_or_grad_blowup.spikes",
-    severity=Severity.WARNING,
-    title="{count} gradient spikes",
-    cause="{count} steps have a gradient norm above {factor} times the median {middle}, up to "
-    "{highest} (steps {steps}): single batches move the weights far.",
-    shape="at least three gradient norms of more than 30 times the median; in a long run, one in a "
-    "thousand steps",
-    ruled_out="a single spike",
-    remedies=lambda case: (
-        fixes.clip_gradients(case.context),
-        fixes.lower_rate(case.context, 0.3),
-        Remedy("Inspect the rows of those batches: overlong, empty or duplicated texts?"),
-    ),
-    confidence=0.8,
-    source="own baseline: 30 medians",
-)
-LOSS_GREW = Symptom(
-    id="kl_or_grad_blowup.loss",
-    title="Loss exploded to {now}",
-    cause="The loss was {level} {when} and is {now} (median of the last 3 steps) since about step "
-    "{onset}: the updates are too large for this model.",
-    shape="a training loss of three times its early level, and at least 1 above it, to the end",
-    ruled_out="policy losses, which have no meaningful level",
-    remedies=_smaller_updates,
-    source="own baseline: three times the early loss",
-)
-LOSS_RISES = Symptom(
-    id="kl_or_grad_blowup.loss_rises",
-    title="Loss rises steadily, to {now}",
-    cause="The loss was {before} at first and is {now} at the end (medians of {width} steps): "
-    "training makes the model worse with every step.{uphill}",
-    shape="a cross-entropy that climbs steadily, by a tenth and by five times its jitter",
-    ruled_out="policy and preference losses; runs with a reward or a KL",
-    remedies=lambda case: (
-        fixes.lower_rate(case.context),
-        Remedy("Restart from the initial model: every later checkpoint is worse"),
-    ),
-    confidence=0.8,
-    source="a cross-entropy falls if it is minimized",
-)
-POLICY_LOSS_GREW = Symptom(
-    id="kl_or_grad_blowup.policy_loss",
-    severity=Severity.WARNING,
-    title="Policy loss grew to {now}",
-    cause="The size of the policy loss grew from {before} to {now} in {count} steps from step "
-    "{onset} on. Rewards may still look good: this appears a few steps before a collapse.",
-    shape="a policy loss that grows by more than half three times in a row, to ten times its size "
-    "and above 20",
-    remedies=lambda case: (fixes.lower_rate(case.context), fixes.clip_gradients(case.context)),
-    confidence=0.8,
-    source="hardening guide's logs: 6.8, 11, 19, 57, 215, then collapse",
-)
-
-RATE_LOGGED = Symptom(
-    id="kl_or_grad_blowup.rate_logged",
-    severity=Severity.WARNING,
-    title="Learning rate {rate} is too high",
-    cause="The log has a learning rate of {rate}. Language models are trained with 1e-6 to 1e-4, "
-    "small ones and adapters with up to 3e-3: at this rate the first updates destroy the weights.",
-    shape="a logged learning rate above 1e-2 in a run that diverges, collapses or earns nothing",
-    ruled_out="a run that is well at that rate",
-    remedies=lambda case: (Remedy("Set the learning rate to 1e-5 or less", (), "smaller updates"),),
-    confidence=0.9,
-    source="common practice",
-)
+SYMPTOMS = Symptoms(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -185,14 +66,13 @@ def _kl(run: Run) -> Iterator[Finding]:
         onset = find_onset(kl, values > limit, values < max(0.5 * limit, 2 * first))
         if onset is None:
             continue
-        yield KL_GREW.finding(
+        yield SYMPTOMS["kl_or_grad_blowup.kl"].finding(
             run.case(onset),
             run.change(kl, onset, "rose"),
             *_largest_gradient(run),
             other="policy before an update" if kl.name == "actor/ppo_kl" else "reference model",
             first=figure(first),
             now=figure(late_level(kl.values)),
-            onset=onset,
         )
         return
 
@@ -220,14 +100,14 @@ def _gradients(run: Run) -> Iterator[Finding]:
         # If hardly anything earned a reward in the first steps, there was hardly any gradient.
         is_grave = late_level(norm.values) > _GRAVE_NORM and rise.when == _WHEN[0]
         severity = Severity.ERROR if is_grave else Severity.WARNING
-        yield _risen(GRADIENT_GREW, run, norm, rise, severity)
+        yield _risen(SYMPTOMS["kl_or_grad_blowup.gradient"], run, norm, rise, severity)
         return
     median = float(np.median(norm.values))
     spikes = np.flatnonzero(norm.values > max(_SPIKE * median, 10.0))
     if spikes.size >= max(_SPIKES, _SPIKE_SHARE * len(norm)):
         steps, highest = norm.steps[spikes[:5]].astype(int), float(norm.values[spikes].max())
         onset, count = int(steps[0]), int(spikes.size)
-        yield SPIKES.finding(
+        yield SYMPTOMS["kl_or_grad_blowup.spikes"].finding(
             run.case(onset),
             run.evidence("gradient spikes", onset, count=count, highest=highest),
             count=count,
@@ -280,7 +160,6 @@ def _risen(
         level=figure(rise.level),
         when=rise.when,
         now=figure(late_level(series.values)),
-        onset=rise.onset,
     )
 
 
@@ -297,7 +176,9 @@ def _huge_gradients(run: Run, norm: Series) -> Iterator[Finding]:
     now, when = max((newest, "median of the last 3 steps"), (often, "in a quarter of the steps"))
     onset = norm.step(int(np.argmax(norm.values > _HIGH)))
     evidence = run.evidence("gradient norm", onset, norm=now)
-    yield HUGE_GRADIENT.finding(run.case(onset), evidence, now=figure(now), when=when)
+    yield SYMPTOMS["kl_or_grad_blowup.huge"].finding(
+        run.case(onset), evidence, now=figure(now), when=when
+    )
 
 
 def _exploded_loss(run: Run) -> Iterator[Finding]:
@@ -309,7 +190,7 @@ def _exploded_loss(run: Run) -> Iterator[Finding]:
         loss, lambda level: max(3 * level, level + 1.0), lambda level: 1.5 * level + 0.2
     )
     if rise is not None:
-        yield _risen(LOSS_GREW, run, loss, rise)
+        yield _risen(SYMPTOMS["kl_or_grad_blowup.loss"], run, loss, rise)
 
 
 def _rising_loss(run: Run) -> Iterator[Finding]:
@@ -333,10 +214,13 @@ def _rising_loss(run: Run) -> Iterator[Finding]:
     }
     settings = " and ".join(f"{key}={value:g}" for key, value in negative.items())
     evidence = {"before": before, "after": now, **negative}
-    yield LOSS_RISES.finding(
+    yield SYMPTOMS["kl_or_grad_blowup.loss_rises"].finding(
         case,
         run.evidence(f"{loss.name} rose steadily", case.onset, **evidence),
-        remedies=(*_make_positive(run.context, negative), *LOSS_RISES.remedies(case)),
+        remedies=(
+            *_make_positive(run.context, negative),
+            *SYMPTOMS["kl_or_grad_blowup.loss_rises"].remedies(case),
+        ),
         before=figure(before),
         now=figure(now),
         width=width,
@@ -361,13 +245,12 @@ def _policy_loss(run: Run) -> Iterator[Finding]:
     if end - start < _RISES or size[end] < max(_GRADIENT * size[start], _LARGE_LOSS):
         return
     onset, before, now = loss.step(start + 1), float(size[start]), float(size[end])
-    yield POLICY_LOSS_GREW.finding(
+    yield SYMPTOMS["kl_or_grad_blowup.policy_loss"].finding(
         run.case(onset),
         run.evidence("policy loss", onset, before=before, after=now),
         before=figure(before),
         now=figure(now),
         count=end - start,
-        onset=onset,
     )
 
 
@@ -379,7 +262,9 @@ def explain_by_rate(run: Run, findings: Iterable[Finding]) -> Iterator[Finding]:
         onset = rate.step(int(np.argmax(rate.values > _HIGHEST_RATE)))
         text = f"{rate.values.max():g}"
         evidence = run.evidence(f"{rate.name} is {text}", onset, rate=float(rate.values.max()))
-        yield RATE_LOGGED.finding(run.case(onset), evidence, rate=text)
+        yield SYMPTOMS["kl_or_grad_blowup.rate_logged"].finding(
+            run.case(onset), evidence, rate=text
+        )
 
 
 RULE = Rule(check)

@@ -17,9 +17,9 @@ from engine.doctor.metrics.series_stats import (
     noise,
     trend,
 )
-from engine.findings import remedy_builders as fixes
-from engine.findings.finding import Evidence, Finding, Remedy, Severity
-from engine.findings.symptom import Rule, Symptom
+from engine.findings.finding import Evidence, Finding
+from engine.findings.symptom import Rule
+from engine.findings.symptom_file import Symptoms
 from engine.history import metrics
 
 _CONTRAST = 12.0
@@ -38,81 +38,7 @@ _SCORE = re.compile(
 )
 """Names of what a validation scores, of any trainer."""
 
-REWARD_LOST = Symptom(
-    id="collapse_entropy_or_length.reward",
-    title="Reward dropped and did not recover",
-    cause="The mean reward was about {before} (best at step {peak}) and is about {after} since "
-    "step {onset}: the policy has degraded. {boundary}",
-    shape="one of three. A drop: within a few steps the reward falls by at least 12 times its "
-    "noise and never comes back (a random walk hardly reaches 9). A slide: a fall from the peak "
-    "that is 3 times as deep as the average fall of a random walk with the same steps, and loses "
-    "60% of the gain. For series of a few distinct values (one response a step): block means that "
-    "fall by 30% of the range and by more than chance",
-    ruled_out="noise and drift (the thresholds are relative to them); a fall of less than a "
-    "quarter of the possible rewards; single dips that recover",
-    remedies=lambda case: (
-        *fixes.earlier_checkpoint(case),
-        fixes.lower_rate(case.context, 0.3),
-        fixes.add_kl_loss(case.context),
-        Remedy("Keep the checkpoint with the best validation reward instead of the last one"),
-    ),
-    confidence=0.9,
-    source="level shift and drawdown against a random walk; hardening guide's logs (a policy that "
-    "collapses at step 4)",
-)
-OVERFITTING = Symptom(
-    id="overfitting",
-    severity=Severity.WARNING,
-    title="Validation loss rises while training loss falls",
-    cause="Validation loss was lowest at step {onset} ({lowest}) and is {last} at the end, while "
-    "training loss fell from about {before} to {after} (medians of up to 10 steps): since then "
-    "the model memorizes the training rows.",
-    shape="at least 5 validations, of which the last 3 are all 15% above the best and rising, "
-    "while the training loss kept falling",
-    ruled_out="a validation loss that fluctuates around its best; both losses rising together, "
-    "which is divergence",
-    remedies=lambda case: (
-        Remedy(
-            f"Use the checkpoint of step {'…' if case.onset is None else case.onset}",
-            (),
-            "the best validation loss",
-        ),
-        fixes.scaled(
-            case.context,
-            "training.num_train_epochs",
-            0.5,
-            "Train fewer epochs",
-            "memorizes less",
-        ),
-        fixes.lower_rate(case.context, 0.5),
-    ),
-    source='early stopping with patience 3 (Prechelt, "Early Stopping - But When?", 1998)',
-)
-
-VALIDATION_FALLS = Symptom(
-    id="overfitting.validation_reward",
-    severity=Severity.WARNING,
-    title="Validation falls while the training reward rises",
-    cause="{metric} was best at step {onset} ({best}) and is {last} at the end, "
-    "while the training reward rose from {before} to {after}: the model learns what the reward "
-    "pays for the training prompts, not the task. The reward is exploited, or the prompts are "
-    "memorized.",
-    shape="at least 5 validations that fall steadily from the best one, by a quarter and by 4 "
-    "times their noise, while the mean training reward rises",
-    ruled_out="a validation that fluctuates; a training reward that falls too",
-    remedies=lambda case: (
-        Remedy(
-            f"Use the checkpoint of step {'…' if case.onset is None else case.onset}",
-            (),
-            "the best validation",
-        ),
-        Remedy("Read the best-paid rollouts of the newest steps: what does the reward pay for?"),
-        fixes.add_kl_loss(case.context),
-    ),
-    confidence=0.8,
-    source="early stopping on a held-out score; Gao et al., reward model overoptimization "
-    "(arXiv 2210.10760)",
-)
+SYMPTOMS = Symptoms(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -130,14 +56,13 @@ def _lost_reward(run: Run) -> Iterator[Finding]:
         return
     onset, before, after = loss
     best = reward.until(onset)
-    yield REWARD_LOST.finding(
+    yield SYMPTOMS["collapse_entropy_or_length.reward"].finding(
         run.case(onset),
         run.evidence("mean reward fell", onset, before=before, after=after),
         *_validation(run, onset),
         before=figure(before),
         after=figure(after),
         peak=best.step(int(np.argmax(best.values))) if len(best) else onset,
-        onset=onset,
         boundary=_boundary(run, onset),
     )
 
@@ -220,10 +145,9 @@ def _overfitting(run: Run) -> Iterator[Finding]:
     if not before.size or not after.size or np.median(after) >= np.median(before):
         return
     text = f"{validation.name} rose from {figure(lowest)} to {figure(newest)}"
-    yield OVERFITTING.finding(
+    yield SYMPTOMS["overfitting"].finding(
         run.case(onset),
         run.evidence(text, onset, before=lowest, after=newest),
-        onset=onset,
         lowest=figure(lowest),
         last=figure(newest),
         before=figure(float(np.median(before))),
@@ -255,7 +179,7 @@ def _validation_falls(run: Run) -> Iterator[Finding]:
     last = float(score.values[-1])
     top = float(score.values[best])
     length = run.series(LENGTH)
-    yield VALIDATION_FALLS.finding(
+    yield SYMPTOMS["overfitting.validation_reward"].finding(
         run.case(onset),
         run.evidence(f"{score.name} fell from {figure(top)} to {figure(last)}", onset, last=last),
         run.evidence(
@@ -267,7 +191,6 @@ def _validation_falls(run: Run) -> Iterator[Finding]:
             if len(series.until(onset)) and len(series.since(onset)) >= _PATIENCE
         ),
         metric=score.name,
-        onset=onset,
         best=figure(top),
         last=figure(last),
         before=figure(before),

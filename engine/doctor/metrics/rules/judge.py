@@ -9,10 +9,9 @@ import numpy as np
 from engine.base.text import seconds
 from engine.doctor.metrics.run import Run, percent
 from engine.doctor.metrics.series_stats import early_level, tail_start
-from engine.findings import remedy_builders as fixes
-from engine.findings.finding import Finding, Remedy, Severity
-from engine.findings.run_context import MetricContext
-from engine.findings.symptom import Rule, Symptom
+from engine.findings.finding import Finding, Severity
+from engine.findings.symptom import Rule
+from engine.findings.symptom_file import Symptoms
 from engine.history import metrics
 
 _STEPS = 5
@@ -25,72 +24,7 @@ _TIMEOUTS = 0.2
 _UNREADABLE = 0.01
 
 
-def _longer_timeout(context: MetricContext) -> Remedy:
-    effect = "slow replies count instead of being requested again"
-    return fixes.scaled(context, "judge.timeout_s", 3, "Raise judge.timeout_s", effect)
-
-
-SLOWER = Symptom(
-    id="judge_timeout_or_connection.slower",
-    severity=Severity.WARNING,
-    title="Judge latency rose {factor}x",
-    cause="A judge call took {first} at first and takes {now} (median of the last 5 steps) since "
-    "step {onset}; the time limit of a call is {limit}.",
-    shape="three times its early median, and at least 2 s, in each of the last 5 steps",
-    ruled_out="latencies that are too small to matter",
-    remedies=lambda case: (
-        Remedy("Test the judge alone; try another deployment or time of day"),
-        _longer_timeout(case.context),
-    ),
-    source="own baseline: three times the early latency",
-)
-SAMPLES_FAILED = Symptom(
-    id="judge_timeout_or_connection.samples_failed",
-    also=(Severity.WARNING,),
-    title="{last} of rollouts have no reward",
-    cause="In the last {steps} steps {mean} of the rollouts could not be scored, in the newest "
-    "step {last}. They are dropped, so batches are smaller and groups incomplete.",
-    shape="more than 5% of the rollouts of the last 5 steps have no reward",
-    remedies=lambda _: (Remedy("Test the judge: grubrics-tui judge-test names the kind of error"),),
-    confidence=0.7,
-    not_checked=("why they failed: see the reward records",),
-    source="seed guide: the judge does not answer",
-)
-TIMEOUTS = Symptom(
-    id="judge_timeout_or_connection.timeouts",
-    severity=Severity.WARNING,
-    title="{share} of judge calls time out",
-    cause="Since step {onset}, {share} of the judge calls hit the time limit ({limit}). Each may "
-    "be billed, and is repeated.",
-    shape="more than 20% of the calls of the last 5 steps time out",
-    ruled_out="occasional retries: fewer than 3 calls, or all in one step",
-    remedies=lambda case: (
-        _longer_timeout(case.context),
-        Remedy("Lower judge.max_concurrent if the server slows down under load"),
-    ),
-    source="grubrics history: a limit of 60 s where 300 were needed",
-)
-UNPARSED = Symptom(
-    id="judge_parse_failure.share",
-    also=(Severity.WARNING,),
-    title="{share} of judge replies cannot be parsed",
-    cause="Since step {onset}, {share} of the judge's replies contain no scores that can be "
-    "parsed. The usual reason is a reply that was cut at its length limit; the "
-    "thinking of a reasoning model counts toward this limit.",
-    shape="more than 1% of the replies of the last 5 steps cannot be parsed",
-    ruled_out="fewer than 3 replies, or all in one step",
-    remedies=lambda case: (
-        fixes.scaled(
-            case.context,
-            "judge.max_tokens",
-            4,
-            "Raise judge.max_tokens",
-            "the JSON of a reply is no longer cut",
-        ),
-        Remedy("Use JSON mode if the server has it"),
-    ),
-    source="grubrics history: 7% with 2000 tokens, 69% with a reasoning judge",
-)
+SYMPTOMS = Symptoms(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -109,13 +43,12 @@ def _latency(run: Run) -> Iterator[Finding]:
     if not index:
         return
     onset, now = latency.step(index), float(np.median(latency.values[-_STEPS:]))
-    yield SLOWER.finding(
+    yield SYMPTOMS["judge_timeout_or_connection.slower"].finding(
         run.case(onset),
         run.change(latency, onset, "rose"),
         factor=f"{now / max(first, _SHORTEST_S):.1f}",
         first=seconds(first),
         now=seconds(now),
-        onset=onset,
         limit=_time_limit(run),
     )
 
@@ -131,7 +64,7 @@ def _failed(run: Run) -> Iterator[Finding]:
     if mean < _FAILED or (last < _HALF and len(share) - index < _STEPS):
         return
     onset = share.step(index)
-    yield SAMPLES_FAILED.finding(
+    yield SYMPTOMS["judge_timeout_or_connection.samples_failed"].finding(
         run.case(onset),
         run.evidence("share of rollouts without a reward", onset, share=last),
         severity=None if mean >= _HALF or last >= _HALF else Severity.WARNING,
@@ -148,8 +81,8 @@ def _timeouts(run: Run) -> Iterator[Finding]:
     onset, share = failing
     evidence = run.evidence("calls that timed out", onset, share=share)
     limit = _time_limit(run)
-    yield TIMEOUTS.finding(
-        run.case(onset), evidence, share=percent(share), onset=onset, limit=limit
+    yield SYMPTOMS["judge_timeout_or_connection.timeouts"].finding(
+        run.case(onset), evidence, share=percent(share), limit=limit
     )
 
 
@@ -158,12 +91,11 @@ def _unparsed(run: Run) -> Iterator[Finding]:
     if failing is None:
         return
     onset, share = failing
-    yield UNPARSED.finding(
+    yield SYMPTOMS["judge_parse_failure.share"].finding(
         run.case(onset),
         run.evidence("replies that could not be parsed", onset, share=share),
         severity=None if share > 0.2 else Severity.WARNING,
         share=percent(share),
-        onset=onset,
     )
 
 

@@ -12,7 +12,8 @@ from engine.doctor.metrics.series_stats import tail_start
 from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Finding, Remedy, Severity
 from engine.findings.run_context import MetricContext
-from engine.findings.symptom import Case, Rule, Symptom
+from engine.findings.symptom import Rule
+from engine.findings.symptom_file import Symptoms
 from engine.history import metrics
 
 _STEPS = 5
@@ -21,99 +22,7 @@ _EXACT_STEPS = 10
 _LR_STEPS = 10
 _EVALUATIONS = 4
 _CHANCE_TOLERANCE = 1e-3
-_TRAINABLE = Remedy(
-    "Check which parameters can train: adapter attached, nothing frozen, input gradients on",
-    (),
-    "the gradient is no longer 0",
-)
-_LABELS = Remedy("Check that the labels are not all -100")
-_REFERENCE = Remedy("Check the setup of the reference model (ZeRO-3, adapters)")
-
-
-def _set_rate(case: Case) -> tuple[Remedy, ...]:
-    kind = case.context.kind
-    key = kind.learning_rate_key if kind else None
-    usual = kind.usual_learning_rate if kind else 1e-6
-    title = f"Set the learning rate, e.g. {usual:g}"
-    return (fixes.setting(case.context, key, usual, title, "steps train"),)
-
-
-CONSTANT_LOSS = Symptom(
-    id="loss_flat_no_learning",
-    also=(Severity.WARNING,),
-    title="Loss is constant at {loss}",
-    cause="The loss has been {exact} in all of the last {count} steps, since step {onset}: {why}.",
-    shape="the same loss in all of the last 5 steps (3 for a loss of 0) with a gradient norm of 0, "
-    "or with DPO margins of 0 at ln 2 = 0.693; a warning if no gradient is logged and the loss is "
-    "one number of at least four digits in all of at least 10 steps",
-    ruled_out="a policy loss of 0 (on-policy GRPO's loss is 0 by construction); zero-std "
-    "groups, which have their own rules; a warm-up, and progress bars that repeat the newest loss",
-    remedies=lambda _: (_TRAINABLE, _LABELS),
-    source="failure classes: loss constant with gradient 0",
-)
-LOSS_AT_CHANCE = Symptom(
-    id="loss_flat_no_learning.chance",
-    severity=Severity.WARNING,
-    title="Loss is constant at ln 2",
-    cause="The loss has been 0.693 in the last {count} records, since step {onset}: the loss of a "
-    "random choice between two answers. Nothing is learned.",
-    shape="a loss within 0.001 of ln 2 in the last 5 records after the warm-up",
-    remedies=lambda _: (
-        _TRAINABLE,
-        Remedy("Check that the two sides of each pair differ, and try a larger learning rate"),
-    ),
-    confidence=0.7,
-    source="DPO, binary cross-entropy: -log(1/2) = 0.693",
-)
-NO_GRADIENT = Symptom(
-    id="loss_flat_no_learning.no_gradient",
-    title="Rewards differ, but the gradient is 0",
-    cause="The rewards of a group differ (median std {spread}), but the gradient norm is exactly 0 "
-    "in the last {count} steps, since step {onset}. No trainable parameter contributes to the "
-    "loss.",
-    shape="groups with an in-group std of rewards and a gradient norm of exactly 0 in the last 5 "
-    "steps",
-    ruled_out="steps in which most groups are zero-std",
-    remedies=lambda _: (_TRAINABLE,),
-    source="GRPO: a non-zero advantage has a gradient",
-)
-NO_RATE = Symptom(
-    id="loss_flat_no_learning.rate_zero",
-    title="Learning rate is 0",
-    cause="The learning rate is 0 in all {count} steps: the weights never change.",
-    shape="a learning rate of exactly 0 in all of at least 10 steps",
-    ruled_out="logs with three decimals, in which 2e-6 reads 0.000",
-    remedies=_set_rate,
-    source="the schedule's own values",
-)
-SAME_VALIDATION = Symptom(
-    id="loss_flat_no_learning.validation",
-    severity=Severity.WARNING,
-    title="Every validation gives the same loss",
-    cause="The validation loss is {loss} in all {count} evaluations, while the training loss "
-    "changes: the evaluated model is not the trained one.",
-    shape="a validation loss that is one number of at least four digits in all of at least 4 "
-    "evaluations, while the training loss changes",
-    ruled_out="progress bars that repeat the last validation with three digits; rounded tables",
-    remedies=lambda _: (
-        Remedy("Check that the evaluated model is the one that the optimizer updates"),
-        _TRAINABLE,
-    ),
-    confidence=0.7,
-    source="the same weights give the same loss",
-)
-NEVER_WARM = Symptom(
-    id="loss_flat_no_learning.never_warm",
-    severity=Severity.WARNING,
-    title="Learning rate never reaches its configured value",
-    cause="The warm-up takes {steps} steps and the run has {total}: the learning rate ends at "
-    "{reached} instead of {peak}.",
-    shape="a configured warm-up at least as long as the run, and a learning rate that still rises "
-    "at the end",
-    ruled_out="runs whose config is unknown: their schedule may intend the ramp",
-    remedies=lambda case: (_shorter_warmup(case.context, 0),),
-    source="warm-up steps >= total steps",
-)
+SYMPTOMS = Symptoms(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -151,16 +60,15 @@ def _constant_loss(run: Run) -> Iterator[Finding]:
         )
     elif not len(gradients):
         why = "other weights and other data give another loss, if only in the last digit"
-    yield CONSTANT_LOSS.finding(
+    yield SYMPTOMS["loss_flat_no_learning"].finding(
         run.case(onset),
         run.evidence("the loss does not change", onset, loss=last, steps=count),
         severity=None if is_certain else Severity.WARNING,
         confidence=None if is_certain else 0.6,
-        remedies=(_TRAINABLE, _REFERENCE) if is_pair_loss else None,
+        remedies=SYMPTOMS.fixes("pairs", run.case(onset)) if is_pair_loss else None,
         loss=figure(last),
         exact=f"{last:.4g}",
         count=count,
-        onset=onset,
         why=why,
     )
 
@@ -190,7 +98,11 @@ def _at_chance(run: Run) -> Iterator[Finding]:
         return
     onset, count = warm.step(index), len(warm) - index
     evidence = run.evidence("loss at ln 2", onset, loss=float(loss.values[-1]), records=count)
-    yield LOSS_AT_CHANCE.finding(run.case(onset), evidence, count=count, onset=onset)
+    yield SYMPTOMS["loss_flat_no_learning.chance"].finding(
+        run.case(onset),
+        evidence,
+        count=count,
+    )
 
 
 def _no_gradient(run: Run) -> Iterator[Finding]:
@@ -204,12 +116,11 @@ def _no_gradient(run: Run) -> Iterator[Finding]:
     share = run.series(metrics.ZERO_STD_SHARE).since(onset).values
     if not stds.size or stds.min() < 1e-3 or (share.size and share.max() > 0.5):
         return
-    yield NO_GRADIENT.finding(
+    yield SYMPTOMS["loss_flat_no_learning.no_gradient"].finding(
         run.case(onset),
         run.evidence("gradient norm is exactly 0", onset, steps=count),
         spread=figure(float(np.median(stds))),
         count=count,
-        onset=onset,
     )
 
 
@@ -220,7 +131,7 @@ def _no_rate(run: Run) -> Iterator[Finding]:
     if not prints_small_numbers(run, "actor/grad_norm", metrics.TRAIN_LOSS):
         return
     onset, count = rate.step(0), len(rate)
-    yield NO_RATE.finding(
+    yield SYMPTOMS["loss_flat_no_learning.rate_zero"].finding(
         run.case(onset), run.evidence(f"{rate.name} is 0", onset, steps=count), count=count
     )
 
@@ -234,7 +145,7 @@ def _same_validation(run: Run) -> Iterator[Finding]:
     # Progress bars repeat the last validation with three digits, and tables round.
     if float(f"{value:.3g}") == value or np.ptp(loss.values) < 0.1 * level:
         return
-    yield SAME_VALIDATION.finding(
+    yield SYMPTOMS["loss_flat_no_learning.validation"].finding(
         run.case(held_out.step(1)),
         run.evidence("the validation loss does not change", held_out.step(-1), loss=value),
         loss=f"{value:.6g}",
@@ -252,7 +163,7 @@ def _never_warm(run: Run) -> Iterator[Finding]:
     is_rising = bool(np.all(np.diff(rate.values) >= 0)) and rate.values[-1] < peak
     if steps is None or steps < total or not is_rising:
         return
-    yield NEVER_WARM.finding(
+    yield SYMPTOMS["loss_flat_no_learning.never_warm"].finding(
         run.case(rate.step(0)),
         run.evidence(f"{rate.name} still rises", rate.step(-1), rate=float(rate.values[-1])),
         remedies=(_shorter_warmup(run.context, total),),

@@ -7,19 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.base.text import seconds
-from engine.doctor.metrics.judge_load import (
-    MORE_CALLS,
-    NEWEST,
-    more_calls,
-    newest,
-    waiting_for_rewards,
-)
+from engine.doctor.metrics.judge_load import NEWEST, measured_fixes, newest, waiting_for_rewards
 from engine.doctor.metrics.run import Run, Series, percent
 from engine.doctor.metrics.series_stats import late_level, tail_start
-from engine.findings import remedy_builders as fixes
-from engine.findings.finding import Evidence, Finding, Remedy, Severity
-from engine.findings.run_context import MetricContext
-from engine.findings.symptom import Rule, Symptom
+from engine.findings.finding import Evidence, Finding
+from engine.findings.symptom import Rule
+from engine.findings.symptom_file import Symptoms
 from engine.history import metrics
 
 _SLOW_S = 300.0
@@ -29,7 +22,6 @@ _JUDGE_STEPS = 3
 _QUEUE_SHARE, _JUDGE_SHARE = 0.5, 0.8
 _NOTICEABLE_S = 1.0
 _SAVE_SHARE, _SAVE_S = 0.2, 5.0
-_ROLLOUT = "actor_rollout_ref.rollout"
 _SOMETIMES = ("timing_s/save_checkpoint", "timing_s/testing")
 JUDGING = (metrics.REWARD_DURATION, "timing_s/reward")
 
@@ -58,115 +50,7 @@ _TIMES = (
 )
 """By these four times the debug guide tells which phase is slow."""
 
-TEST_JUDGE = Remedy("Test the judge alone: its server may be slow")
-_FASTER_JUDGE = Remedy(
-    "Test the judge alone; a smaller model or fewer answers per question are faster"
-)
-_IDLE_GPU = Remedy(
-    "Check GPU utilization: offloading, a lower clock rate or another process slows it down"
-)
-_FASTER_DATA = Remedy(
-    "Look for a slow disk and for very long rows: a row is tokenized when its step begins"
-)
-_FULLER_PASSES = Remedy(
-    "Raise per_device_train_batch_size and lower gradient_accumulation_steps by the same factor",
-    (),
-    "fewer, fuller passes",
-)
-_GUIDE = "debug guide of GRubrics: more than 5 min a step"
-
-
-def shorten_responses(context: MetricContext) -> Remedy:
-    title, effect = "Shorten responses", "fewer tokens to generate"
-    return fixes.scaled(context, fixes.RESPONSE, 0.5, title, effect)
-
-
-def _save_less_often(context: MetricContext) -> Remedy:
-    effect = "less time spent saving"
-    return fixes.scaled(context, "trainer.save_freq", 5, "Save less often", effect)
-
-
-SLOW_FIRST_STEP = Symptom(
-    id="slow_step.warm_up",
-    severity=Severity.INFO,
-    title="The first step was slow",
-    cause="The first step took {first} and the others take {usual} (median): workers start and "
-    "kernels are compiled. The baseline excludes it.",
-    shape="a first step of three times the median of the others, and at least 1 s longer",
-    source="own baseline",
-)
-SAVING = Symptom(
-    id="slow_step.saving",
-    severity=Severity.WARNING,
-    title="Checkpointing takes {share} of the time",
-    cause="A checkpoint takes {cost} every {every} steps of {usual} (medians).",
-    shape="saving takes a fifth of the time between two checkpoints, and at least 5 s",
-    remedies=lambda case: (_save_less_often(case.context),),
-    source="production history: a save that took as long as 3.7 steps",
-)
-SLOW = {
-    kind: Symptom(
-        id=f"slow_step.{kind}",
-        severity=Severity.WARNING,
-        title="A step takes {step}",
-        cause="The median step takes {step}, from the start; more than 5 minutes is slow for a run "
-        "that somebody watches. {cost} of it ({share}) is {phase}.{calls}",
-        shape=f"a median step of more than five minutes, more than half of it in one phase{shape}",
-        ruled_out="phases that only a few steps have (a checkpoint every 50), the first step, and "
-        "steps for which a rule on the judge's share has a finding. If a log has no step time, a "
-        "step is its GPU phase and its reward phase together (`STEP_TIMING` lines)",
-        remedies=remedies,
-        confidence=0.6,
-        source=_GUIDE,
-    )
-    for kind, shape, remedies in (
-        ("judge", ", rewards", lambda _: (TEST_JUDGE, MORE_CALLS)),
-        (
-            "judge_queue",
-            ", rewards, whose calls wait longer than they take",
-            lambda _: (MORE_CALLS, TEST_JUDGE),
-        ),
-        ("long", "", lambda _: (_IDLE_GPU,)),
-    )
-}
-SLOW_OVERALL = Symptom(
-    id="slow_step.long",
-    severity=Severity.INFO,
-    title="A step takes {step}",
-    cause="The median step takes {step}, from the start; more than 5 minutes is slow for a run "
-    "that somebody watches. No phase takes half of it: {largest}.",
-    shape="a median step of more than five minutes, of which no phase takes half",
-    remedies=lambda _: (
-        Remedy("Use fewer prompts or rollouts per step, if the step size is larger than needed"),
-        _IDLE_GPU,
-    ),
-    confidence=0.6,
-    source=_GUIDE,
-)
-JUDGE_QUEUE = Symptom(
-    id="slow_step.judge_queue",
-    severity=Severity.WARNING,
-    title="Judge queue wait dominates the step time",
-    cause="A call waits {wait} for {slot} and then takes {call}; rewards take {share} of a step "
-    "({medians}).",
-    shape="in at least the last 3 steps, rewards take more than half of a step, and a call waits "
-    "at least 1 s and longer than it then takes",
-    ruled_out="a slow judge beside even slower generation; rewards that arrive while other "
-    "rollouts are generated",
-    remedies=lambda _: (MORE_CALLS,),
-    source="seed guide: a high `semaphore_wait` means that the concurrency is the bottleneck",
-)
-JUDGE_TIME = Symptom(
-    id="slow_step.judge",
-    severity=Severity.WARNING,
-    title="{share} of step time is judge time",
-    cause="A judge call takes {call}, and rewards take {share} of a step ({medians}): the GPU is "
-    "idle meanwhile.",
-    shape="rewards take four fifths of a step, with calls of at least 1 s",
-    ruled_out="rewards that arrive while other rollouts are generated",
-    remedies=lambda _: (MORE_CALLS, _FASTER_JUDGE),
-    source="seed guide: which phase",
-)
+SYMPTOMS = Symptoms(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -188,11 +72,11 @@ def _judge_share(run: Run) -> Iterator[Finding]:
     call_s, wait_s = late_level(call.values, NEWEST), newest(run, metrics.SEMAPHORE_WAIT) or 0.0
     if share > _QUEUE_SHARE and wait_s >= max(_NOTICEABLE_S, call_s):
         limit = run.context.get("judge.max_concurrent")
-        yield JUDGE_QUEUE.finding(
+        yield SYMPTOMS["judge_queue"].finding(
             run.case(_share_onset(judging, step, _QUEUE_SHARE)),
             run.evidence("wait for a judge slot", queue.step(-1), wait=wait_s, call=call_s),
             *_times(run),
-            remedies=(more_calls(run),),
+            remedies=measured_fixes(run, SYMPTOMS["judge_queue"]),
             wait=seconds(wait_s),
             slot=f"one of {limit} slots" if limit is not None else "a free slot",
             call=seconds(call_s),
@@ -200,11 +84,11 @@ def _judge_share(run: Run) -> Iterator[Finding]:
             medians=f"medians of the last {min(NEWEST, len(queue))} steps",
         )
     elif share > _JUDGE_SHARE and call_s >= _NOTICEABLE_S:
-        yield JUDGE_TIME.finding(
+        yield SYMPTOMS["judge_time"].finding(
             run.case(_share_onset(judging, step, _JUDGE_SHARE)),
             run.evidence("share of rewards in a step", call.step(-1), share=share, call=call_s),
             *_times(run),
-            remedies=(more_calls(run), _FASTER_JUDGE),
+            remedies=measured_fixes(run, SYMPTOMS["judge_time"]),
             call=seconds(call_s),
             share=percent(share),
             medians=f"medians of the last {min(NEWEST, len(call))} steps",
@@ -228,7 +112,7 @@ def _slow_first_step(run: Run) -> Iterator[Finding]:
     onset = step.step(0)
     evidence = run.evidence("first step", onset, first=first, usual=usual)
     case, usual_s = run.case(onset), seconds(usual)
-    yield SLOW_FIRST_STEP.finding(case, evidence, first=seconds(first), usual=usual_s)
+    yield SYMPTOMS["slow_step.warm_up"].finding(case, evidence, first=seconds(first), usual=usual_s)
 
 
 def plain_steps(run: Run) -> Series:
@@ -253,7 +137,7 @@ def _slow_saving(run: Run) -> Iterator[Finding]:
     if cost < _SAVE_S or (share := cost / (every * usual + cost)) < _SAVE_SHARE:
         return
     onset = saves.step(0)
-    yield SAVING.finding(
+    yield SYMPTOMS["slow_step.saving"].finding(
         run.case(onset),
         run.evidence("saving", onset, seconds=cost, every=every),
         share=percent(share),
@@ -270,7 +154,7 @@ def _slow_from_start(run: Run) -> Iterator[Finding]:
     phase, cost = _largest_phase(run)
     if cost <= _LARGEST_SHARE * step:
         largest = f"the largest phase is {PHASES[phase]} with {percent(cost / step)}"
-        yield SLOW_OVERALL.finding(
+        yield SYMPTOMS["slow_overall"].finding(
             run.case(),
             Evidence(f"the median step is {seconds(step)}", values={"seconds": step}),
             *_times(run),
@@ -282,12 +166,11 @@ def _slow_from_start(run: Run) -> Iterator[Finding]:
         phase in JUDGING and len(run.series(metrics.SEMAPHORE_WAIT)) > 0
     )
     kind, calls = _judge_calls(run) if is_judged else ("long", "")
-    remedies = _phase_fixes(run.context, phase)
     if phase in JUDGING:
-        raise_limit = more_calls(run)
-        is_queue = kind == "judge_queue"
-        remedies = (raise_limit, TEST_JUDGE) if is_queue else (TEST_JUDGE, raise_limit)
-    yield SLOW[kind].finding(
+        remedies = measured_fixes(run, SYMPTOMS[f"slow_step.{'judge' if kind == 'long' else kind}"])
+    else:
+        remedies = SYMPTOMS.fixes(phase, run.case())
+    yield SYMPTOMS[f"slow_step.{kind}"].finding(
         run.case(),
         run.evidence(f"{phase} is {seconds(cost)} of {seconds(step)}", seconds=cost, of=step),
         *_times(run),
@@ -350,31 +233,6 @@ def _judge_calls(run: Run) -> tuple[str, str]:
         return "judge", f" A call takes {seconds(call)}."
     text = f" A call waits {seconds(wait)} for a free slot and then takes {seconds(call)}."
     return "judge_queue" if wait >= call else "judge", text
-
-
-def _phase_fixes(context: MetricContext, phase: str) -> tuple[Remedy, ...]:
-    if phase == "timing_s/gen":
-        key, title = f"{_ROLLOUT}.gpu_memory_utilization", "Give the rollout engine more GPU memory"
-        memory = fixes.setting(context, key, 0.8, title, "more sequences at once")
-        return shorten_responses(context), memory
-    if phase == "timing_s/save_checkpoint":
-        return (_save_less_often(context),)
-    if phase == "timing_s/testing":
-        title, effect = "Validate less often", "less time spent on validation"
-        return (fixes.scaled(context, "trainer.test_freq", 5, title, effect),)
-    if phase == metrics.DATA_TIME:
-        return (_FASTER_DATA,)
-    if phase == metrics.UPDATE_TIME:
-        return (_FULLER_PASSES, _IDLE_GPU)
-    key = f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu"
-    if phase in ("timing_s/update_actor", "timing_s/update_critic"):
-        key = f"{fixes.ACTOR}.ppo_micro_batch_size_per_gpu"
-    use, title = f"{fixes.ACTOR}.use_dynamic_bsz", "Pack micro batches by tokens"
-    return (
-        fixes.scaled(context, key, 2, "Use larger micro batches", "fewer, fuller passes"),
-        fixes.setting(context, use, True, title, "no pass is mostly padding"),
-        _IDLE_GPU,
-    )
 
 
 RULE = Rule(check)

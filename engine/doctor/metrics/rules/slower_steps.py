@@ -8,18 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.base.text import seconds
-from engine.doctor.metrics.judge_load import MORE_CALLS, more_calls, waiting_for_rewards
-from engine.doctor.metrics.rules.slow_steps import (
-    JUDGING,
-    PHASES,
-    TEST_JUDGE,
-    plain_steps,
-    shorten_responses,
-)
+from engine.doctor.metrics.judge_load import measured_fixes, waiting_for_rewards
+from engine.doctor.metrics.rules.slow_steps import JUDGING, PHASES, plain_steps
 from engine.doctor.metrics.run import LENGTH, Run, Series, figure, percent
 from engine.doctor.metrics.series_stats import late_level
-from engine.findings.finding import Finding, Remedy, Severity
-from engine.findings.symptom import Rule, Symptom
+from engine.findings.finding import Finding, Severity
+from engine.findings.symptom import Rule
+from engine.findings.symptom_file import Symptoms
 from engine.history import metrics
 
 _STEPS = 12
@@ -29,58 +24,8 @@ _UNEVEN = 3.0
 _AS_LONG = 1.2
 """Up to this factor, steps grew no more than their responses did."""
 _LONGER = 1.5
-_CHECK_HOST = Remedy("Check the host for other processes, swapping and a full disk")
-_CHECK_GPU = Remedy("Check the GPU for other processes and for a lower clock rate")
 
-GOT_SLOWER = {
-    kind: Symptom(
-        id=f"slow_step.{kind}",
-        severity=Severity.WARNING,
-        also=(Severity.INFO,),
-        title="Steps are {factor}x slower than at the start",
-        cause="A step took {before} at first and takes {now} (median of the last {width} steps) "
-        "since step {onset}.{phase}{responses}",
-        shape=f"{shape}: the median of the last 5 steps (or of the last tenth) is 2.5 times the "
-        "median of steps 2 to 21, and each of these steps takes more than 1.5 times as long",
-        ruled_out="the first step of an attempt (compilation, workers); the time for validation "
-        "and saving; a host that was as busy at the start; responses that grew as much (info: the "
-        "time per token is the same)",
-        remedies=remedies,
-        confidence=0.8,
-        source="own baseline; seed guide: which phase",
-    )
-    for kind, shape, remedies in (
-        (
-            "judge",
-            "the reward phase grew most, and calls take longer than they wait",
-            lambda _: (TEST_JUDGE, MORE_CALLS),
-        ),
-        (
-            "judge_queue",
-            "the reward phase grew most, and calls wait longer than they take",
-            lambda _: (TEST_JUDGE, MORE_CALLS),
-        ),
-        (
-            "generation",
-            "generation grew most",
-            lambda case: (shorten_responses(case.context), _CHECK_GPU),
-        ),
-        ("training", "a phase of training grew most", lambda _: (_CHECK_HOST,)),
-        ("unknown", "no phase is logged", lambda _: (_CHECK_HOST,)),
-    )
-}
-THROUGHPUT = Symptom(
-    id="slow_step.throughput",
-    severity=Severity.WARNING,
-    title="Throughput fell to {share} of its initial value",
-    cause="{before} tokens/s at first, {now} (median of the last {width} steps) since step "
-    "{onset}.",
-    shape="in a log without step times, the tokens per second fall as much as step times would "
-    "rise",
-    remedies=lambda _: (_CHECK_HOST,),
-    confidence=0.6,
-    source="own baseline",
-)
+SYMPTOMS = Symptoms(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -130,17 +75,17 @@ def _slower(run: Run, steps: Series, slowdown: _Slowdown) -> Finding:
     step_before, step_now = _levels(steps, onset)
     growth = _AS_LONG * long / max(short, 1e-9)
     is_by_length = phase not in JUDGING and step_now / max(step_before, 1e-9) <= growth
-    return GOT_SLOWER[_kind_of_growth(run, phase, onset)].finding(
+    symptom = SYMPTOMS[f"slow_step.{_kind_of_growth(run, phase, onset)}"]
+    return symptom.finding(
         run.case(onset),
         *evidence,
         severity=Severity.INFO if is_by_length else None,
         confidence=None if phase else 0.6,
-        remedies=(TEST_JUDGE, more_calls(run)) if phase in JUDGING else None,
+        remedies=measured_fixes(run, symptom),
         factor=f"{slowdown.now / slowdown.before:.1f}",
         before=seconds(slowdown.before),
         now=seconds(slowdown.now),
         width=slowdown.width,
-        onset=onset,
         phase=phase_text,
         responses=length_text,
     )
@@ -187,14 +132,13 @@ def _throughput(run: Run) -> Iterator[Finding]:
     if slowdown is None:
         return
     onset, before, now, width = slowdown
-    yield THROUGHPUT.finding(
+    yield SYMPTOMS["slow_step.throughput"].finding(
         run.case(onset),
         run.change(speed, onset, "fell"),
         share=percent(before / now),
         before=figure(1 / before),
         now=figure(1 / now),
         width=width,
-        onset=onset,
     )
 
 

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 
 from engine.doctor.metrics.run import Run, Series, figure
 from engine.doctor.metrics.series_stats import tail_start
-from engine.findings.finding import Finding, Remedy, Severity
-from engine.findings.symptom import Rule, Symptom
+from engine.findings.finding import Finding
+from engine.findings.symptom import Rule
+from engine.findings.symptom_file import Symptoms
 
 DIFFERENCE = "training/rollout_probs_diff_mean"
 
@@ -25,29 +26,7 @@ _EXACT_GROWTH, _EXACT_FLOOR, _EXACT_START = 20.0, 1e-5, 1e-3
 _GROWTH, _FLOOR, _STEPS = 4.0, 0.02, 3
 _USUAL_TOP_P = 0.95
 
-NOT_SYNCED = Symptom(
-    id="training_setup_error.weights_not_synced",
-    severity=Severity.CRITICAL,
-    title="The rollout engine does not sample from the trained weights",
-    cause="The probabilities that engine and trainer gave the sampled tokens differed by {first} "
-    "in step {step} and differ by {now} now (means). Rounding does not grow like this: the engine "
-    "samples from older weights, and the reward curve does not show the trained policy.",
-    shape="from the second step on, the mean difference is many times that of the first step and "
-    "above what the engine's number type explains: 20 times and 1e-5 in float32, for one step; 4 "
-    "times and 0.02 otherwise, for three. With `top_p`, 1 - top_p is added. In float32 without a "
-    "cut also a first step above 1e-3: the engine started from other weights than the trainer, as "
-    "after a resume",
-    ruled_out="asynchronous modes (stale by design); a difference that is as large from the start "
-    "(quantized engines) or falls again; `bypass_mode`, which computes no old probabilities; "
-    "`top_k`, which has no such bound",
-    remedies=lambda _: (
-        Remedy("Stop the run: sampled rollouts teach the current policy nothing"),
-        Remedy("Check that vLLM fits verl (grubrics-tui check, check environment)"),
-        Remedy("With LoRA, actor_rollout_ref.model.lora.merge=true sends merged weights"),
-    ),
-    source="verl's `calculate_debug_metrics`; adapters that never reached vLLM (verl#7495); limits "
-    'of rounding: docs/measurements.md, "Is the engine in sync?"',
-)
+SYMPTOMS = Symptoms(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -59,7 +38,7 @@ def check(run: Run) -> Iterator[Finding]:
     if onset is None:
         return
     first, now = float(difference.values[0]), float(difference.values[-1])
-    yield NOT_SYNCED.finding(
+    yield SYMPTOMS["training_setup_error.weights_not_synced"].finding(
         run.case(onset),
         run.evidence("mean difference of the probabilities", onset, first=first, now=now),
         first=figure(first),

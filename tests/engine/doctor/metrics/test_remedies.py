@@ -9,6 +9,7 @@ import pytest
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.findings import remedy_builders as cures
 from engine.findings.finding import Change
+from engine.findings.symptom import Case
 from engine.recipe.recipe import load_recipe
 from engine.runs.kinds import GRPO, SFT
 from tests.engine.doctor.metrics.curves import columns, everything, healthy
@@ -42,33 +43,33 @@ def test_a_foreign_run_gets_advice_only(id: str) -> None:
 
 def test_the_learning_rate_of_either_kind_of_recipe() -> None:
     sft = MetricContext({"training.learning_rate": 2e-5}, SFT)
-    (change,) = cures.lower_rate(sft).changes
+    (change,) = cures.lower_rate(Case(sft)).changes
     assert (change.key, change.after) == ("training.learning_rate", pytest.approx(2e-6))
 
 
 def test_a_fix_of_the_length_switches_a_schedule_off() -> None:
     steps = "grubrics.response_length_schedule.steps"
     scheduled = MetricContext({cures.RESPONSE: 64, steps: 150}, GRPO)
-    changed = cures.longer_responses(scheduled).changes
+    changed = cures.longer_responses(Case(scheduled)).changes
     assert {change.key: change.after for change in changed} == {cures.RESPONSE: 128, steps: None}
 
 
 def test_a_fix_of_the_temperature_switches_a_schedule_off() -> None:
     steps = "grubrics.temperature_schedule.steps"
     scheduled = MetricContext({cures.TEMPERATURE: 0.7, steps: 150}, GRPO)
-    changed = cures.sample_at_1(scheduled, "texts differ").changes
+    changed = cures.sample_at_1(Case(scheduled), "texts differ").changes
     assert {change.key: change.after for change in changed} == {cures.TEMPERATURE: 1.0, steps: None}
 
 
 def test_a_rate_that_an_override_raised_goes_back_to_the_files() -> None:
     sft = MetricContext({"training.learning_rate": 1e-3}, SFT)
     raised = replace(sft, in_file={"training.learning_rate": 2e-5})
-    assert [cures.lower_rate(one).changes[0].after for one in (sft, raised)] == [1e-4, 2e-5]
+    assert [cures.lower_rate(Case(one)).changes[0].after for one in (sft, raised)] == [1e-4, 2e-5]
 
 
 def test_other_numbers_have_three_figures_as_a_person_writes_them() -> None:
     sft = MetricContext({"training.learning_rate": 2e-5}, SFT)
-    (change,) = cures.lower_rate(sft).changes
+    (change,) = cures.lower_rate(Case(sft)).changes
     assert str(change.after) == "2e-06"  # 2e-05 x 0.1 is 2.0000000000000003e-06
 
 
@@ -81,7 +82,7 @@ def test_whole_numbers_stay_whole_and_positive() -> None:
 
 def test_advice_that_is_in_force_already_is_left_out() -> None:
     """The weight of a KL loss that a log shows can be raised; an entropy bonus of 0 is off."""
-    assert "Raise" in cures.add_kl_loss(MetricContext(logs_kl=True)).title
+    assert "Raise" in cures.add_kl_loss(Case(MetricContext(logs_kl=True))).title
     entropy = [0.5] * 20 + [4.0] * 20
     off = MetricContext({f"{cures.ACTOR}.entropy_coeff": 0}, GRPO, checkpoints=(30,))
     one, *_ = metric_findings(columns({"actor/entropy": entropy}), off)
