@@ -21,11 +21,12 @@ _OURS = (
     *(FILE_VARIABLE, course.VARIABLE, course.VENDOR_VARIABLE),
     *(skipped_updates.VARIABLE, DETERMINISTIC_VARIABLE),
 )
-_CHECK_S = 120.0
+_CHECK_S = 600.0
+"""On a busy node, Ray needs minutes to start a worker."""
 
 
 class NotSharedError(Exception):
-    """Nodes of the cluster do not see the run directory."""
+    """Nodes of the cluster do not see the run directory, or do not say whether they do."""
 
 
 def should_attach(env: Mapping[str, str], device: str) -> bool:
@@ -72,7 +73,7 @@ def enter_project() -> None:
 
 
 def require_shared(attempt: Path) -> None:
-    """Raise NotSharedError when a node of the cluster does not see the attempt's directory."""
+    """Raise NotSharedError unless every node of the cluster sees the attempt's directory."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -87,9 +88,20 @@ def require_shared(attempt: Path) -> None:
         ).remote(str(attempt))
         for node in nodes
     }
-    blind = {nodes[node] for node, answer in answers.items() if _wait(answer) != job.submission_id}
+    blind: set[str] = set()
+    silent: set[str] = set()
+    for node, answer in answers.items():
+        try:
+            if ray.get(answer, timeout=_CHECK_S) != job.submission_id:
+                blind.add(nodes[node])
+        except ray.exceptions.RayError as error:
+            silent.add(f"{nodes[node]} ({_format_reason(error)})")
     if blind:
         raise NotSharedError(not_shared_message(sorted(blind), attempt))
+    if silent:
+        raise NotSharedError(
+            f"RayJobError: no answer whether {', '.join(sorted(silent))} sees {attempt}"
+        )
 
 
 def _read_job_id(attempt: str) -> str | None:
@@ -97,13 +109,10 @@ def _read_job_id(attempt: str) -> str | None:
     return job.submission_id if job else None
 
 
-def _wait(reference: Any) -> str | None:
-    """Return a node's answer; None also from a node that cannot import the engine."""
-    import ray
-    from ray.exceptions import RayError
+def _format_reason(error: Exception) -> str:
+    """Ray's errors end with the exception of the worker, after its traceback."""
+    from ray.exceptions import GetTimeoutError
 
-    try:
-        job_id: str | None = ray.get(reference, timeout=_CHECK_S)
-    except RayError:
-        return None
-    return job_id
+    if isinstance(error, GetTimeoutError):
+        return f"Ray started no worker there within {_CHECK_S:.0f} s"
+    return str(error).strip().rpartition("\n")[2]

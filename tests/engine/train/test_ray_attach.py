@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
+import ray
+from ray.exceptions import GetTimeoutError, RaySystemError
 
+from engine.supervise.ray_jobs import RayJob, write_job
 from engine.train import ray_attach
 
 
@@ -71,3 +75,38 @@ def test_a_node_without_the_project_folder_is_left_to_the_check(
     monkeypatch.setenv("GRUBRICS_PROJECT", str(tmp_path / "not-mounted"))
     ray_attach.enter_project()
     assert Path.cwd() == tmp_path
+
+
+@pytest.mark.trainer
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("another job", "node-1 does not see"),
+        (GetTimeoutError("timed out"), "whether node-1 (Ray started no worker there"),
+        (RaySystemError("Traceback ...\nModuleNotFoundError: engine"), "whether node-1 (Modul"),
+    ],
+)
+def test_a_busy_node_is_not_taken_for_one_without_the_folder(
+    answer: object, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray's answers are given: the real ones take ten minutes, or a second host."""
+
+    def get(_reference: object, timeout: float) -> object:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    class Task:
+        def options(self, **_options: object) -> Task:
+            return self
+
+        def remote(self, *_arguments: object) -> None:
+            return None
+
+    node = {"NodeID": "ab" * 28, "NodeManagerHostname": "node-1", "Alive": True}
+    write_job(tmp_path, RayJob("http://127.0.0.1:1", "this job", "/", ("x",), {}))
+    monkeypatch.setattr(ray, "nodes", lambda: [node])
+    monkeypatch.setattr(ray, "remote", lambda **_options: lambda _task: Task())
+    monkeypatch.setattr(ray, "get", get)
+    with pytest.raises(ray_attach.NotSharedError, match=re.escape(reason)):
+        ray_attach.require_shared(tmp_path)
