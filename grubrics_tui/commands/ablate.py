@@ -12,14 +12,8 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import (
-    JsonOption,
-    OverridesArgument,
-    RunsOption,
-    TrustOption,
-)
-from grubrics_tui.commands.shared.output import answer, say, wait_for_more
+from grubrics_tui.commands.shared import Command, Task, answer, options, say
+from grubrics_tui.commands.shared.output import wait_for_more
 from grubrics_tui.commands.shared.trust import require_code_trust, trusted_source
 
 if TYPE_CHECKING:
@@ -48,7 +42,7 @@ def ablate(
         str,
         typer.Argument(metavar="BASE", help="Config or run to vary, or an ablation to continue"),
     ],
-    overrides: OverridesArgument = None,
+    overrides: options.OverridesArgument = None,
     knob: Annotated[
         list[str] | None,
         typer.Option(
@@ -100,9 +94,9 @@ def ablate(
     file: Annotated[
         Path, typer.Option(metavar="FILE", help="Experiment log, a Markdown file")
     ] = Path("docs/experiment-log.md"),
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Train and compare variants of a config with several seeds.
 

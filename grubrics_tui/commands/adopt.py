@@ -9,9 +9,7 @@ import typer
 
 from engine.base.shell import format_command
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import DryRunOption, JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import answer, warn
+from grubrics_tui.commands.shared import Command, Task, answer, options, warn
 
 
 def adopt(
@@ -46,9 +44,9 @@ def adopt(
             "--as", metavar="FORMAT", help="Format of its metrics (default: detected from content)"
         ),
     ] = None,
-    dry_run: DryRunOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    dry_run: options.DryRunOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """List and follow a run that was launched elsewhere.
 

@@ -9,10 +9,8 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, archive_root, find_run, run_ids, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.commands.shared.completions import complete_run
-from grubrics_tui.commands.shared.options import JsonOption, RunsOption, TrustOption
-from grubrics_tui.commands.shared.output import answer
 from grubrics_tui.commands.shared.trust import require_trust
 
 
@@ -26,9 +24,9 @@ def archive(
         ),
     ],
     undo: Annotated[bool, typer.Option("--undo", help="Restore archived runs to the list")] = False,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Archive ended runs, or restore them with --undo.
 

@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import (
-    ConfigArgument,
-    JsonOption,
-    OverridesArgument,
-    RunsOption,
-    TrustOption,
-)
-from grubrics_tui.commands.shared.output import print_json, say, terminal_width
+from grubrics_tui.commands.shared import Command, Task, options, print_json, say
+from grubrics_tui.commands.shared.output import terminal_width
 from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
 from grubrics_tui.text.terminal_text import clean_text
 
@@ -29,12 +22,12 @@ _NARROWEST = 20
 
 
 def check(
-    config: ConfigArgument,
-    overrides: OverridesArgument = None,
+    config: options.ConfigArgument,
+    overrides: options.OverridesArgument = None,
     tests: Annotated[bool, typer.Option(help="Also run the project's quick tests")] = False,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Run the preflight checks for a config.
 

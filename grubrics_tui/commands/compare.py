@@ -9,10 +9,9 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, on_terminal, options, print_json, say
 from grubrics_tui.commands.shared.completions import complete_run
-from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import on_terminal, print_json, say, terminal_width
+from grubrics_tui.commands.shared.output import terminal_width
 from grubrics_tui.commands.shared.sources import open_comparison, open_sources
 from grubrics_tui.commands.shared.standard_input import standard_input_read
 
@@ -60,9 +59,9 @@ def compare(
     screen: Annotated[
         bool, typer.Option("--screen", help="Open the charts and tables on the screen")
     ] = False,
-    as_format: FormatOption = None,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    as_format: options.FormatOption = None,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Compare runs: results, config and environment differences.
 

@@ -9,10 +9,8 @@ from typing import Annotated
 import typer
 
 from engine.base.errors import unknown_name
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.commands.shared.completions import SHELLS, answer_shell, complete_shell
-from grubrics_tui.commands.shared.options import JsonOption
-from grubrics_tui.commands.shared.output import answer
 
 _WITHOUT_SPACE = """
 _grubrics_tui_words() {
@@ -30,7 +28,7 @@ def completion(
         str,
         typer.Argument(metavar="bash|zsh|fish", help="The shell", autocompletion=complete_shell),
     ],
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Print the completion script of a shell.
 

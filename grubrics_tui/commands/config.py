@@ -12,14 +12,7 @@ from engine.base.errors import UsageError, unknown_name
 from engine.base.text import format_config_value
 from engine.runs.kinds import find_kind
 from engine.runs.rundir import RunDir, find_run, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import (
-    JsonOption,
-    OverridesArgument,
-    RunsOption,
-    SourceArgument,
-)
-from grubrics_tui.commands.shared.output import print_json, say
+from grubrics_tui.commands.shared import Command, Task, options, print_json, say
 
 if TYPE_CHECKING:
     from engine.recipe.recipe import Recipe
@@ -33,8 +26,8 @@ ORIGINS = ("default", "preset", "file", "cli", "environment", "implied")
 
 
 def config(
-    name: SourceArgument,
-    overrides: OverridesArgument = None,
+    name: options.SourceArgument,
+    overrides: options.OverridesArgument = None,
     changed: Annotated[
         bool,
         typer.Option("--changed", help="Print only values that differ from those of the file"),
@@ -57,8 +50,8 @@ def config(
             "the values that the key takes",
         ),
     ] = None,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Print the values of a config, run or log with their origins.
 

@@ -10,20 +10,13 @@ import typer
 
 from engine.base.errors import UsageError, unknown_name
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import (
-    ConfigArgument,
-    JsonOption,
-    OverridesArgument,
-    RunsOption,
-)
-from grubrics_tui.commands.shared.output import answer, warn
+from grubrics_tui.commands.shared import Command, Task, answer, options, warn
 from grubrics_tui.commands.shared.trust import require_config_trust
 
 
 def container(
-    config: ConfigArgument,
-    overrides: OverridesArgument = None,
+    config: options.ConfigArgument,
+    overrides: options.OverridesArgument = None,
     engine: Annotated[str, typer.Option(metavar="NAME", help="docker or apptainer")] = "docker",
     image: Annotated[
         str | None,
@@ -35,8 +28,8 @@ def container(
     only_print: Annotated[
         bool, typer.Option("--print", help="Only print the commands, as without this option")
     ] = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Print the commands that launch a config in a container.
 

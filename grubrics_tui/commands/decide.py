@@ -9,9 +9,7 @@ from typing import Annotated
 
 import typer
 
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption
-from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared import Command, Task, answer, options
 
 
 def decide(
@@ -28,7 +26,7 @@ def decide(
     file: Annotated[
         Path, typer.Option(metavar="FILE", help="Log of decisions, a Markdown file")
     ] = Path("docs/decisions.md"),
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Append a decision with its reason to the log of decisions."""
     from engine.reports.decisions import Decision, append_decision, render_decision

@@ -7,10 +7,8 @@ from typing import Annotated
 import typer
 
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, answer, options, say
 from grubrics_tui.commands.shared.follow import followed
-from grubrics_tui.commands.shared.options import JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import answer, say
 from grubrics_tui.commands.shared.run_text import outcome
 
 
@@ -18,8 +16,8 @@ def demo(
     wait: Annotated[
         bool, typer.Option("--wait", help="Print progress until the last run ends")
     ] = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Train the tiny demo in this folder: data, SFT, GRPO.
 

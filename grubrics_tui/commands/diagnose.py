@@ -12,11 +12,9 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, find_run_not_file, runs_root
-from grubrics_tui.commands.shared import read_report
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, options, print_json, read_report, say
 from grubrics_tui.commands.shared.finding_text import finding_lines
-from grubrics_tui.commands.shared.options import JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import print_json, say, warn_of_unread_parquet
+from grubrics_tui.commands.shared.output import warn_of_unread_parquet
 from grubrics_tui.commands.shared.standard_input import standard_input_read
 
 if TYPE_CHECKING:
@@ -34,8 +32,8 @@ def diagnose(
             help="Run IDs, unique prefixes, directories, or log files; - for stdin",
         ),
     ],
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Diagnose runs or log files: root cause, evidence, fixes.
 

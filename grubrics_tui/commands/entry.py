@@ -8,14 +8,12 @@ from typing import Annotated
 import typer
 
 from engine.runs.rundir import find_run, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
-from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.commands.shared.trust import require_trust
 
 
 def entry(
-    run: RunArgument,
+    run: options.RunArgument,
     append: Annotated[bool, typer.Option("--append", help="Append the entry to the file")] = False,
     title: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Title (default: drafted from the run)")
@@ -33,22 +31,22 @@ def entry(
     file: Annotated[
         Path, typer.Option(metavar="FILE", help="Experiment log, a Markdown file")
     ] = Path("docs/experiment-log.md"),
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Draft a run's experiment-log entry; --append saves it."""
     import dataclasses
 
     from engine.reports.experiment_log import append_entry, draft_entry, render
 
-    options = {
+    given = {
         "title": title,
         "question": question,
         "observations": observations,
         "decision": decision,
     }
-    changes = {key: value for key, value in options.items() if value is not None}
+    changes = {key: value for key, value in given.items() if value is not None}
     chosen = find_run(runs_root(runs), run)
     if append:
         require_trust(chosen, trust)

@@ -14,14 +14,8 @@ from engine.base.text import count_of, seconds
 from engine.launch.source import recipe_of_source
 from engine.runs.kinds import ByKind
 from engine.runs.rundir import RunDir, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import (
-    JsonOption,
-    OverridesArgument,
-    RunsOption,
-    SourceArgument,
-)
-from grubrics_tui.commands.shared.output import answer, warn_of_unread_parquet
+from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared.output import warn_of_unread_parquet
 
 if TYPE_CHECKING:
     from engine.estimate.breakdown import Breakdown
@@ -31,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def estimate(
-    source: SourceArgument,
-    overrides: OverridesArgument = None,
+    source: options.SourceArgument,
+    overrides: options.OverridesArgument = None,
     gpu_memory: Annotated[
         str | None,
         typer.Option(
@@ -45,8 +39,8 @@ def estimate(
         int | None,
         typer.Option(metavar="N", help="Estimate for this many GPUs (default: as in the config)"),
     ] = None,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Estimate memory, disk, judge calls and duration of a run.
 

@@ -12,7 +12,7 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.runs.rundir import find_run, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.commands.shared.evaluation_text import (
     FOLDER,
     evaluation_json,
@@ -20,8 +20,7 @@ from grubrics_tui.commands.shared.evaluation_text import (
     overview_lines,
     progress_reporter,
 )
-from grubrics_tui.commands.shared.options import JsonOption, RunsOption, TrustOption
-from grubrics_tui.commands.shared.output import answer, judge_log_hidden
+from grubrics_tui.commands.shared.output import judge_log_hidden
 from grubrics_tui.commands.shared.trust import trusted_source
 
 if TYPE_CHECKING:
@@ -66,9 +65,9 @@ def evaluate(
             help="Scores the answers (default: the first TARGET that is a run)",
         ),
     ] = None,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Measure checkpoints on held-out items, with intervals.
 

@@ -11,9 +11,7 @@ import typer
 
 from engine.base.text import count_of
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.text.formats import thousands
 
 
@@ -33,8 +31,8 @@ def export(
             help="float32, bfloat16 or float16 (default: that of the checkpoint's weights)",
         ),
     ] = None,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Write a checkpoint as a Hugging Face model folder.
 

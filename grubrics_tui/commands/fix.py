@@ -9,11 +9,9 @@ import typer
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, answer, options, say
 from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
-from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
-from grubrics_tui.commands.shared.output import answer, say
 from grubrics_tui.commands.shared.trust import require_run_code_trust
 from grubrics_tui.drawing.changes import format_rerun
 
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def fix(
-    run: RunArgument,
+    run: options.RunArgument,
     number: Annotated[
         int, typer.Option(metavar="N", help="Number of the fix, as printed by diagnose")
     ] = 1,
@@ -30,9 +28,9 @@ def fix(
         bool, typer.Option("--dry-run", help="Print the changes; launch nothing")
     ] = False,
     wait: Annotated[bool, typer.Option(help="Print progress until the new run ends")] = False,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Relaunch a run with a suggested fix applied.
 

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.shell import format_command
-from engine.base.text import count_of, format_config_value
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption
-from grubrics_tui.commands.shared.output import answer
+from engine.base.values import format_config_value
+from grubrics_tui.commands.shared import Command, Task, answer, options
 
 if TYPE_CHECKING:
     from engine.translate.import_config import ImportedConfig
@@ -52,7 +50,7 @@ def import_config(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the keys and the config; write nothing")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Translate a script of verl or a config of AFlow into a config.
 

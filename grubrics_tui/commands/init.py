@@ -9,9 +9,7 @@ from typing import Annotated
 import typer
 
 from grubrics_tui.commands.prepare import format_prepared
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption
-from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.commands.shared.progress import record_progress
 
 
@@ -55,7 +53,7 @@ def init(
         list[str] | None,
         typer.Option(metavar="NAME=COLUMN", help="A column by another name: question=Frage"),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Write a first config for a data file to configs/.
 

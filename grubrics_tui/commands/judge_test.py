@@ -12,17 +12,10 @@ import typer
 from engine.base.errors import UsageError
 from engine.base.text import count_of, seconds
 from engine.runs.rundir import RunDir, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.commands.shared.finding_text import finding_lines
 from grubrics_tui.commands.shared.judge_labels import print_agreement
-from grubrics_tui.commands.shared.options import (
-    JsonOption,
-    OverridesArgument,
-    RunsOption,
-    SourceArgument,
-    TrustOption,
-)
-from grubrics_tui.commands.shared.output import answer, judge_log_hidden
+from grubrics_tui.commands.shared.output import judge_log_hidden
 from grubrics_tui.commands.shared.trust import trusted_source
 
 if TYPE_CHECKING:
@@ -34,8 +27,8 @@ _MOST_CALLS = 1000
 
 
 def judge_test(
-    source: SourceArgument,
-    overrides: OverridesArgument = None,
+    source: options.SourceArgument,
+    overrides: options.OverridesArgument = None,
     calls: Annotated[
         int, typer.Option(metavar="N", help="Calls of the latency test, at the run's concurrency")
     ] = 8,
@@ -62,9 +55,9 @@ def judge_test(
             metavar="FILE", help="Score the labeled answers of a JSONL file: accuracy and kappa"
         ),
     ] = None,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Test the judge: one call, then a latency test.
 
@@ -96,9 +89,9 @@ def _own_probe(question: str, answers: list[str], rubric: str) -> Probe | None:
     """Return the user's own question, None without one. UsageError for half of one."""
     from engine.judge.trial import Probe
 
-    options = {"--question": question, "--answer": answers, "--rubric": rubric}
-    missing = [name for name, value in options.items() if not value]
-    if len(missing) == len(options):
+    given = {"--question": question, "--answer": answers, "--rubric": rubric}
+    missing = [name for name, value in given.items() if not value]
+    if len(missing) == len(given):
         return None
     if missing:
         raise UsageError(f"{', '.join(missing)} missing: your own question needs all three")

@@ -15,8 +15,7 @@ import typer
 from engine.base.errors import UsageError, nearest, unknown_name
 from engine.base.masking import is_secret_name, mask
 from engine.recipe.env_file import load_env_file, set_variable, unset_variable
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption
+from grubrics_tui.commands.shared import Command, Task, options
 from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, say, warn
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def keys(
     yes: Annotated[
         bool, typer.Option("--yes", help="Store without asking; reads the value from stdin")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """List the project's credentials, or store one in .env.
 

@@ -17,20 +17,9 @@ from engine.base.text import format_config_value
 from engine.recipe.config_files import config_names
 from engine.runs.rundir import RunDir, find_run, run_ids, runs_root
 from engine.runs.state import observed_state
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, answer, options, say, warn
 from grubrics_tui.commands.shared.completions import complete_launched, complete_run
 from grubrics_tui.commands.shared.follow import answer_launched, state_json
-from grubrics_tui.commands.shared.options import (
-    CONFIG_HELP,
-    AfterOption,
-    DryRunOption,
-    JsonOption,
-    OverridesArgument,
-    QueueOption,
-    RunsOption,
-    TrustOption,
-)
-from grubrics_tui.commands.shared.output import answer, say, warn
 from grubrics_tui.commands.shared.run_text import outcome
 from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
 
@@ -46,13 +35,13 @@ def launch(
     config: Annotated[
         str | None,
         typer.Argument(
-            help=CONFIG_HELP,
+            help=options.CONFIG_HELP,
             metavar="[CONFIG]",
             show_default=False,
             autocompletion=complete_launched,
         ),
     ] = None,
-    overrides: OverridesArgument = None,
+    overrides: options.OverridesArgument = None,
     source: Annotated[
         str | None,
         typer.Option(
@@ -94,9 +83,9 @@ def launch(
             "'curriculum' and rows with gold scores",
         ),
     ] = False,
-    dry_run: DryRunOption = False,
-    after: AfterOption = None,
-    queue: QueueOption = False,
+    dry_run: options.DryRunOption = False,
+    after: options.AfterOption = None,
+    queue: options.QueueOption = False,
     no_silent_defaults: Annotated[
         bool,
         typer.Option(
@@ -123,9 +112,9 @@ def launch(
             metavar="ADDRESS", help="Submit as a job to this Ray cluster, e.g. http://head:8265"
         ),
     ] = None,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Launch a run in the background.
 

@@ -12,14 +12,7 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import (
-    FormatOption,
-    JsonOption,
-    RunOrLogArgument,
-    RunsOption,
-)
-from grubrics_tui.commands.shared.output import print_json, say
+from grubrics_tui.commands.shared import Command, Task, options, print_json, say
 from grubrics_tui.commands.shared.standard_input import STANDARD_INPUT, standard_input_read
 from grubrics_tui.text.formats import significant
 from grubrics_tui.text.terminal_text import clean_text
@@ -29,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def metrics(
-    run: RunOrLogArgument,
+    run: options.RunOrLogArgument,
     names: Annotated[
         list[str] | None,
         typer.Argument(
@@ -37,9 +30,9 @@ def metrics(
             help="More logs, then metric names; omit the names to list the available ones",
         ),
     ] = None,
-    as_format: FormatOption = None,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    as_format: options.FormatOption = None,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Print metric values per step, of runs or external logs.
 

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError, unknown_name
-from engine.base.text import count_of, size_text
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption
-from grubrics_tui.commands.shared.output import answer, say
+from grubrics_tui.commands.shared import Command, Task, answer, options, say
 from grubrics_tui.commands.shared.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -36,7 +33,7 @@ def model(
         str | None,
         typer.Option(metavar="R", help="Branch, tag or commit (default: the main branch)"),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Download a model of the Hugging Face hub, with progress.
 

@@ -8,21 +8,19 @@ import typer
 
 from engine.runs.notes import read_notes, write_note
 from engine.runs.rundir import find_run, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
-from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.commands.shared.trust import require_trust
 
 
 def note(
-    run: RunArgument,
+    run: options.RunArgument,
     text: Annotated[
         str | None,
         typer.Argument(metavar="[TEXT]", help='Note text; omit to print it, "" to delete it'),
     ] = None,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Write, delete or print the note of a run."""
     chosen = find_run(runs_root(runs), run)

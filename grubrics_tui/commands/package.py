@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.runs.rundir import find_run, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption
-from grubrics_tui.commands.shared.output import answer, say
+from grubrics_tui.commands.shared import Command, Task, answer, options, say
 from grubrics_tui.text.formats import memory
 
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def package(
-    run: RunArgument,
+    run: options.RunArgument,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE.zip", help="Zip file (default: RUN.zip)"),
@@ -31,8 +29,8 @@ def package(
         typer.Option("--checkpoints", help="Also pack complete checkpoints and the final model"),
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists")] = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Pack a run into a zip file with SHA-256 digests.
 

@@ -12,15 +12,9 @@ from engine.base.errors import UsageError
 from engine.base.shell import format_command
 from engine.recipe.config_files import PIPELINE, find_config
 from engine.runs.rundir import RUNS_VARIABLE, RunDir, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, answer, options, say
 from grubrics_tui.commands.shared.follow import parting
-from grubrics_tui.commands.shared.options import (
-    AfterOption,
-    JsonOption,
-    RunsOption,
-    TrustOption,
-)
-from grubrics_tui.commands.shared.output import answer, say, wait_for_more
+from grubrics_tui.commands.shared.output import wait_for_more
 from grubrics_tui.commands.shared.trust import require_pipeline_trust
 
 if TYPE_CHECKING:
@@ -51,13 +45,13 @@ def pipeline(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the command of each stage; start nothing")
     ] = False,
-    after: AfterOption = None,
+    after: options.AfterOption = None,
     queue: Annotated[
         bool, typer.Option("--queue", help="Queue the pipeline until no other run is active")
     ] = False,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Run the stages of a file in order, each as a run.
 

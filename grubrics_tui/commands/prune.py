@@ -11,10 +11,8 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, answer, confirmed, on_terminal, options, say
 from grubrics_tui.commands.shared.completions import complete_run
-from grubrics_tui.commands.shared.options import JsonOption, RunsOption, TrustOption
-from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, say
 from grubrics_tui.commands.shared.trust import require_trust
 from grubrics_tui.text.formats import memory
 from grubrics_tui.text.pruning import format_pruning
@@ -47,9 +45,9 @@ def prune(
         bool, typer.Option("--dry-run", help="Print what would be freed; delete nothing")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation")] = False,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Free checkpoints of ended runs, and keep the runs.
 

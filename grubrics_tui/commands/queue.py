@@ -7,9 +7,7 @@ from typing import Annotated
 import typer
 
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared import Command, Task, answer, options
 
 
 def queue(
@@ -17,8 +15,8 @@ def queue(
         bool,
         typer.Option("--release", help="Release a queue that is held after two early failures"),
     ] = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """List queued runs and what each one is waiting for."""
     from engine.supervise.queue import line_up

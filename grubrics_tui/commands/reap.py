@@ -8,9 +8,7 @@ import typer
 
 from engine.base.text import count_of
 from engine.runs.rundir import RunDir, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption, RunsOption, TrustOption
-from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.commands.shared.trust import require_trust
 
 
@@ -21,9 +19,9 @@ def reap(
             "--yes", help="Kill the listed processes and delete the listed Ray directories"
         ),
     ] = False,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """List orphaned processes of ended runs; --yes kills them.
 

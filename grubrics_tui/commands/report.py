@@ -11,11 +11,9 @@ import typer
 from engine.base import files
 from engine.base.errors import UsageError
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.evaluation_text import FOLDER
-from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import answer
 from grubrics_tui.commands.shared.sources import open_sources
 
 if TYPE_CHECKING:
@@ -68,9 +66,9 @@ def report(
         str | None,
         typer.Option(metavar="DATE", help="Date below the title, e.g. 2026-01-31 (default: none)"),
     ] = None,
-    as_format: FormatOption = None,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    as_format: options.FormatOption = None,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Write a report of runs: HTML, Markdown, SVG.
 

@@ -11,17 +11,10 @@ import typer
 from engine.base.text import count_of
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, answer, options, say
 from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
-from grubrics_tui.commands.shared.options import (
-    DryRunOption,
-    JsonOption,
-    RunArgument,
-    RunsOption,
-    TrustOption,
-)
-from grubrics_tui.commands.shared.output import answer, judge_log_hidden, say
+from grubrics_tui.commands.shared.output import judge_log_hidden
 from grubrics_tui.commands.shared.trust import require_run_code_trust
 from grubrics_tui.text.formats import fixed
 from grubrics_tui.text.terminal_text import clean_text
@@ -34,8 +27,8 @@ _MOST_LINES = 12
 
 
 def reproduce(
-    run: RunArgument,
-    dry_run: DryRunOption = False,
+    run: options.RunArgument,
+    dry_run: options.DryRunOption = False,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait for the small run and print the verdict")
     ] = True,
@@ -49,9 +42,9 @@ def reproduce(
             help="Use the rows or rollouts of this step (default: the first failed one)",
         ),
     ] = None,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Relaunch a run at small scale to see if it fails again.
 

@@ -9,11 +9,9 @@ import typer
 from engine.base.shell import format_command
 from engine.runs.rundir import runs_root
 from engine.runs.state import observed_state
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, answer, options, warn
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.follow import followed
-from grubrics_tui.commands.shared.options import JsonOption, RunsOption, TrustOption
-from grubrics_tui.commands.shared.output import answer, warn
 from grubrics_tui.commands.shared.run_text import outcome
 from grubrics_tui.commands.shared.trust import require_run_code_trust
 
@@ -37,9 +35,9 @@ def resume(
     ] = None,
     wait: Annotated[bool, typer.Option(help="Print progress until the run ends")] = False,
     dry_run: Annotated[bool, typer.Option(help="Print the command; resume nothing")] = False,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Resume a run from its last complete checkpoint.
 

@@ -14,9 +14,7 @@ import typer
 from engine.base.errors import UsageError
 from engine.base.text import count_of
 from engine.runs.rundir import find_run, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import answer, print_json, say
+from grubrics_tui.commands.shared import Command, Task, answer, options, print_json, say
 from grubrics_tui.text.formats import fixed
 from grubrics_tui.text.terminal_text import clean_text
 
@@ -77,8 +75,8 @@ def rollouts(
             help="Follow the prompt of --group through all steps, or search all steps for --search",
         ),
     ] = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Print the rollouts of a step with scores and advantages.
 

@@ -11,18 +11,9 @@ import typer
 from engine.base.errors import UsageError
 from engine.base.shell import format_command
 from engine.runs.rundir import find_run, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, answer, options, say
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.follow import answer_launched
-from grubrics_tui.commands.shared.options import (
-    AfterOption,
-    DryRunOption,
-    JsonOption,
-    QueueOption,
-    RunsOption,
-    TrustOption,
-)
-from grubrics_tui.commands.shared.output import answer, say
 from grubrics_tui.commands.shared.trust import require_trust
 
 
@@ -92,12 +83,12 @@ def run(
         ),
     ] = None,
     wait: Annotated[bool, typer.Option(help="Print progress until the run ends")] = False,
-    dry_run: DryRunOption = False,
-    after: AfterOption = None,
-    queue: QueueOption = False,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    dry_run: options.DryRunOption = False,
+    after: options.AfterOption = None,
+    queue: options.QueueOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Run any command in the background.
 

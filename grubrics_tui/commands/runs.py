@@ -14,9 +14,8 @@ from engine.base.errors import UsageError
 from engine.runs import columns
 from engine.runs.columns import RunInfo
 from engine.runs.rundir import archive_root, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import cut_lines, print_json, say, terminal_width
+from grubrics_tui.commands.shared import Command, Task, options, print_json, say
+from grubrics_tui.commands.shared.output import cut_lines, terminal_width
 from grubrics_tui.commands.shared.run_table import format_runs
 from grubrics_tui.commands.shared.run_text import health_json
 from grubrics_tui.settings.list_view import ListViewFile
@@ -58,8 +57,8 @@ def list_runs(
             "(default: the newest first)",
         ),
     ] = None,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """List the runs, newest first."""
     # Ten thousand rows live until they are printed: collecting garbage would only cost time.

@@ -9,12 +9,10 @@ from typing import Any
 
 import typer
 
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption
-from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared import Command, Task, answer, options
 
 
-def settings(as_json: JsonOption = False) -> None:
+def settings(as_json: options.JsonOption = False) -> None:
     """Show all settings with value, origin and description.
 
     Exits with 1 if the settings file has an error.

@@ -10,14 +10,14 @@ from engine.base.shell import format_command
 from engine.base.text import count_of, format_config_value
 from engine.runs.columns import format_step
 from engine.runs.rundir import find_run, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption
-from grubrics_tui.commands.shared.output import print_json, say
+from grubrics_tui.commands.shared import Command, Task, options, print_json, say
 from grubrics_tui.commands.shared.run_text import health_json, with_health
 from grubrics_tui.text.formats import clock, duration, memory
 
 
-def show(run: RunArgument, runs: RunsOption = None, as_json: JsonOption = False) -> None:
+def show(
+    run: options.RunArgument, runs: options.RunsOption = None, as_json: options.JsonOption = False
+) -> None:
     """Show one run: state, time, overrides, processes and files.
 
     --json prints all stored values.

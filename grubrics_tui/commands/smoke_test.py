@@ -8,11 +8,9 @@ from typing import Annotated
 import typer
 
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, answer, options, say
 from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
-from grubrics_tui.commands.shared.options import DryRunOption, JsonOption, RunsOption, TrustOption
-from grubrics_tui.commands.shared.output import answer, say
 from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
 
 
@@ -24,10 +22,10 @@ def smoke_test(
             help="GRPO config (default: verl_grpo_debug; without a GPU: grpo_tiny)",
         ),
     ] = None,
-    dry_run: DryRunOption = False,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    dry_run: options.DryRunOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Test a config end to end: ten short steps, four checks.
 

@@ -8,14 +8,12 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, find_run, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
-from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, say
+from grubrics_tui.commands.shared import Command, Task, answer, confirmed, on_terminal, options, say
 from grubrics_tui.commands.shared.trust import require_trust
 
 
 def stop(
-    run: RunArgument,
+    run: options.RunArgument,
     after_checkpoint: Annotated[
         bool, typer.Option("--after-checkpoint", help="Stop after the next checkpoint is saved")
     ] = False,
@@ -25,9 +23,9 @@ def stop(
     yes: Annotated[
         bool, typer.Option("--yes", help="Adopted run: end its program without a question")
     ] = False,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Stop a run and wait until its processes have exited.
 

@@ -11,10 +11,8 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, find_run_not_file, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, options, print_json, say
 from grubrics_tui.commands.shared.completions import complete_run
-from grubrics_tui.commands.shared.options import JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import print_json, say
 from grubrics_tui.commands.shared.sources import find_all
 from grubrics_tui.commands.shared.standard_input import standard_input_read
 
@@ -38,8 +36,8 @@ def summarize(
     resamples: Annotated[int, typer.Option(metavar="N", help="Resamples of the bootstrap")] = 200,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table")] = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Summarize scored answers: reward, valid JSON, latency.
 

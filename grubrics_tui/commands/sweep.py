@@ -14,7 +14,7 @@ import typer
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, answer, options, say
 from grubrics_tui.commands.shared.evaluation_text import (
     FOLDER,
     evaluation_json,
@@ -22,8 +22,7 @@ from grubrics_tui.commands.shared.evaluation_text import (
     progress_reporter,
     wrapped,
 )
-from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
-from grubrics_tui.commands.shared.output import answer, judge_log_hidden, say, wait_for_more
+from grubrics_tui.commands.shared.output import judge_log_hidden, wait_for_more
 from grubrics_tui.commands.shared.trust import trusted_source
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ _NICENESS = 19
 
 
 def sweep(
-    run: RunArgument,
+    run: options.RunArgument,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -58,9 +57,9 @@ def sweep(
         str,
         typer.Option(metavar="WHEN", help="now, or idle: only when the run is not active"),
     ] = "now",
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Evaluate all checkpoints of a run, each once.
 

@@ -11,10 +11,8 @@ import typer
 from engine.base.errors import UsageError
 from engine.base.masking import distinct_masked
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, answer, options, print_json, warn
 from grubrics_tui.commands.shared.completions import complete_run
-from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import answer, print_json, warn
 from grubrics_tui.commands.shared.sources import open_sources
 from grubrics_tui.commands.shared.standard_input import standard_input_read
 
@@ -48,9 +46,9 @@ def table(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists")] = False,
-    as_format: FormatOption = None,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    as_format: options.FormatOption = None,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Write metrics of runs as CSV, parquet or Markdown.
 

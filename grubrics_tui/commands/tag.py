@@ -9,22 +9,20 @@ import typer
 from engine.base.errors import UsageError
 from engine.runs.notes import add_tags, read_notes, remove_tags
 from engine.runs.rundir import find_run, runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption, RunArgument, RunsOption, TrustOption
-from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.commands.shared.trust import require_trust
 
 
 def tag(
-    run: RunArgument,
+    run: options.RunArgument,
     tags: Annotated[
         list[str] | None,
         typer.Argument(metavar="[TAG...]", help="Tags to add; omit to print the current tags"),
     ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Remove these tags")] = False,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Add, remove or print the tags of a run.
 

@@ -10,15 +10,7 @@ import typer
 from engine.base.errors import UsageError
 from engine.base.text import count_of
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import (
-    JsonOption,
-    OverridesArgument,
-    RunsOption,
-    SourceArgument,
-    TrustOption,
-)
-from grubrics_tui.commands.shared.output import answer
+from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.commands.shared.trust import trusted_source
 from grubrics_tui.text.turns import MARKS, marked_lines
 
@@ -30,16 +22,16 @@ _LONGEST_ID = 6
 
 
 def tokens(
-    source: SourceArgument,
-    overrides: OverridesArgument = None,
+    source: options.SourceArgument,
+    overrides: options.OverridesArgument = None,
     row: Annotated[int, typer.Option(metavar="N", help="Row of the file, from 0")] = 0,
     validation: Annotated[
         bool, typer.Option("--validation", help="Read the validation file")
     ] = False,
     each: Annotated[bool, typer.Option("--each", help="Print every token with its ID")] = False,
-    trust: TrustOption = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    trust: options.TrustOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Print a row as the trainer renders it.
 

@@ -11,8 +11,7 @@ import typer
 
 from engine.base.errors import UsageError, unknown_name
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared.command import Command, Task
-from grubrics_tui.commands.shared.options import JsonOption, RunsOption
+from grubrics_tui.commands.shared import Command, Task, options
 from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, print_json, say
 from grubrics_tui.text.formats import memory
 
@@ -45,8 +44,8 @@ def wandb(
         bool, typer.Option("--dry-run", help="Print what sync or clean would do; change nothing")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="clean: skip the confirmation")] = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """List, upload or delete local files of Weights & Biases.
 

@@ -15,10 +15,9 @@ from engine.base.errors import UsageError, with_advice
 from engine.history.live import RunWatch
 from engine.runs.rundir import RunDir, find_run_not_file, runs_root
 from engine.runs.state import observed_state
-from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared import Command, Task, on_terminal, options, print_json, say
 from grubrics_tui.commands.shared.completions import complete_run
-from grubrics_tui.commands.shared.options import FormatOption, JsonOption, RunsOption
-from grubrics_tui.commands.shared.output import on_terminal, print_json, say, wait_for_more
+from grubrics_tui.commands.shared.output import wait_for_more
 from grubrics_tui.commands.shared.standard_input import STANDARD_INPUT, StandardInput
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def watch(
             "- for stdin",
         ),
     ],
-    as_format: FormatOption = None,
+    as_format: options.FormatOption = None,
     log: Annotated[
         bool, typer.Option("--log", help="Open the log view instead of the charts")
     ] = False,
@@ -45,8 +44,8 @@ def watch(
         bool,
         typer.Option("--follow", help="Without a terminal: keep printing as an external log grows"),
     ] = False,
-    runs: RunsOption = None,
-    as_json: JsonOption = False,
+    runs: options.RunsOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Open the live view of a run or an external log.
 

@@ -1,1 +1,13 @@
-"""What several commands share: options, output, trust, following a run."""
+"""What every command needs: its declaration, its output, and in `options` what several take."""
+
+from grubrics_tui.commands.shared.command import Command, Task
+from grubrics_tui.commands.shared.output import (
+    answer,
+    confirmed,
+    on_terminal,
+    print_json,
+    say,
+    warn,
+)
+
+__all__ = ["Command", "Task", "answer", "confirmed", "on_terminal", "print_json", "say", "warn"]
