@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,14 +13,23 @@ from engine.base.errors import UsageError
 from engine.base.text import count_of, seconds
 from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared.evaluation_text import (
+    FOLDER,
+    count_reporter,
+    format_estimate,
+    wrapped,
+)
 from grubrics_tui.commands.shared.finding_text import finding_lines
-from grubrics_tui.commands.shared.judge_labels import print_agreement
 from grubrics_tui.commands.shared.output import judge_log_hidden
 from grubrics_tui.commands.shared.trust import trusted_source
 
 if TYPE_CHECKING:
     from engine.doctor.judge_test import Advice, JudgeTest
+    from engine.evaluation.labels import Agreement
+    from engine.judge.settings import JudgeSettings
     from engine.judge.trial import Probe, Trial
+    from engine.recipe.recipe import Recipe
+    from engine.statistics.intervals import Estimate
 
 
 _MOST_CALLS = 1000
@@ -71,7 +80,7 @@ def judge_test(
         if question or answers or rubric:
             raise UsageError("--labels replaces --question, --answer and --rubric")
         recipe, _ = trusted_source(source, overrides or [], runs_root(runs), trust)
-        raise typer.Exit(print_agreement(recipe, labels, as_json))
+        raise typer.Exit(_print_agreement(recipe, labels, as_json))
     if not 0 <= calls <= _MOST_CALLS:
         raise UsageError(f"--calls {calls}: must be 0 to {_MOST_CALLS}")
     probe = _own_probe(question, answers or [], rubric)
@@ -162,6 +171,83 @@ def _format_advice(advice: Advice) -> str:
     if advice.recommended == advice.limit:
         return f"{step}; {override} is sufficient"
     return f"{step}; raise {override} (now {advice.limit}) if the server allows it (try --calls)"
+
+
+_LABELS = {True: "pass", False: "fail"}
+
+
+def _print_agreement(recipe: Recipe, labels: Path, as_json: bool) -> int:
+    """Score the labeled answers, print how often the judge agrees, and return the exit code.
+
+    UsageError for a bad file, without credentials, and for a config without a judge.
+    """
+    from engine.evaluation.labels import judge_labels, labels_folder, read_labels
+    from engine.judge.settings import JudgeSettings
+    from engine.recipe.scoring import asks_judge
+
+    if not asks_judge(recipe):
+        raise UsageError(f"{recipe.path}: does not use a judge")
+    rows, settings = read_labels(labels), JudgeSettings(**recipe.section("judge"))
+    folder, report = labels_folder(FOLDER, labels, settings), count_reporter(as_json)
+    with judge_log_hidden():
+        agreement = judge_labels(
+            rows, folder, settings, os.environ, lambda done: report(done, len(rows))
+        )
+    value = {"recipe": recipe.name, "labels": str(labels), "n": len(rows), "dir": str(folder)}
+    lines = _agreement_lines(
+        agreement, settings, f"{labels}: {count_of(len(rows), 'answer')}", folder
+    )
+    answer({**value, **_agreement_json(agreement)}, "\n".join(lines), as_json)
+    return 0 if agreement.accuracy is not None else 1
+
+
+def _agreement_lines(
+    agreement: Agreement, settings: JudgeSettings, head: str, folder: Path
+) -> Iterator[str]:
+    from engine.evaluation.labels import PASS
+    from engine.judge.providers import asks_server
+
+    model = f" {settings.model}" if asks_server(settings.provider) else ""
+    yield from wrapped(f"{head}, judged by {settings.provider}{model}")
+    yield ""
+    for name, estimate in (("accuracy", agreement.accuracy), ("kappa", agreement.kappa)):
+        yield f"{name:8}  {'-' if estimate is None else format_estimate(estimate)}"
+    if agreement.table:
+        yield ""
+        yield "              judge: pass  judge: fail"
+        for label, name in _LABELS.items():
+            passed, failed = (agreement.table.get((label, decision), 0) for decision in _LABELS)
+            yield f"label: {name}  {passed:11,}  {failed:11,}"
+    yield ""
+    if agreement.unscored:
+        why = f": {agreement.why_unscored}" if agreement.why_unscored else ""
+        yield from wrapped(f"unscored, left out: {agreement.unscored}{why}")
+    yield from wrapped(
+        f"pass: a score of at least {PASS:g}; 95% intervals; "
+        f"{count_of(agreement.calls, 'call')} of the judge; scores: {folder}"
+    )
+
+
+def _agreement_json(agreement: Agreement) -> dict[str, Any]:
+    return {
+        "accuracy": _estimate_json(agreement.accuracy),
+        "kappa": _estimate_json(agreement.kappa),
+        "table": [
+            {"label": label, "judge": decision, "count": agreement.table.get((label, decision), 0)}
+            for label in _LABELS
+            for decision in _LABELS
+        ],
+        "unscored": agreement.unscored,
+        "why_unscored": agreement.why_unscored,
+        "calls": agreement.calls,
+    }
+
+
+def _estimate_json(estimate: Estimate | None) -> dict[str, Any] | None:
+    if estimate is None:
+        return None
+    interval = None if estimate.low is None else [estimate.low, estimate.high]
+    return {"value": estimate.mean, "ci": interval, "n": estimate.n}
 
 
 COMMAND = Command(judge_test, Task.PREPARE)

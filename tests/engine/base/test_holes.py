@@ -18,7 +18,7 @@ from engine.formats.external_run import read_steps
 from engine.history.reward_records import RewardRecords
 from engine.history.rollout_dump import read_rows
 from engine.history.train_log import newest_names, newest_value
-from grubrics_tui.commands.shared.read_report import of_path
+from grubrics_tui.commands.diagnose import read_of_path
 
 SIZE = 2 << 40
 MOST_READ = 256 << 20
@@ -90,7 +90,7 @@ def test_the_doctor_and_readers_of_external_logs_finish(sparse: Path) -> None:
     assert looked(sparse) == 2
     read_log(sparse)
     assert {step.step for step in read_steps(sparse, "own")} <= {1, 2}
-    assert of_path(sparse)
+    assert read_of_path(sparse)
 
 
 def test_a_record_is_read_again_from_its_offset(sparse: Path) -> None:
