@@ -13,6 +13,7 @@ import typer
 from engine.base.errors import UsageError
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options, say
+from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.commands.shared.output import wait_for_more
 from grubrics_tui.commands.shared.trust import require_code_trust, trusted_source
 
@@ -38,62 +39,48 @@ class PlanRequest:
 
 
 def ablate(
-    base: Annotated[
-        str,
-        typer.Argument(metavar="BASE", help="Config or run to vary, or an ablation to continue"),
-    ],
+    base: Annotated[str, argument("BASE", "Config or run to vary, or an ablation to continue")],
     overrides: options.OverridesArgument = None,
     knob: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY=V1,V2",
-            help="Values to try; repeat it for every combination, e.g. --knob optim.lr=1e-4,2e-4",
+        option(
+            "KEY=V1,V2",
+            "Values to try; repeat it for every combination, e.g. --knob optim.lr=1e-4,2e-4",
         ),
     ] = None,
     arm: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="'NAME KEY=VALUE ...'",
-            help="One more arm with its overrides, or a known one: no-excerpts, no-information, "
+        option(
+            "'NAME KEY=VALUE ...'",
+            "One more arm with its overrides, or a known one: no-excerpts, no-information, "
             "no-defense, alignment-only; can be repeated",
         ),
     ] = None,
-    seeds: Annotated[
-        int | None, typer.Option(metavar="N", help="Seeds of each arm (default: 3)")
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option(metavar="S", help="Steps of each run (default: the config's)")
-    ] = None,
+    seeds: Annotated[int | None, option("N", "Seeds of each arm (default: 3)")] = None,
+    steps: Annotated[int | None, option("S", "Steps of each run (default: the config's)")] = None,
     allow_equal: Annotated[
-        bool, typer.Option("--allow-equal", help="Accept arms that train alike, to measure noise")
+        bool, flag("Accept arms that train alike, to measure noise", "--allow-equal")
     ] = False,
     keep_failing: Annotated[
-        bool,
-        typer.Option(
-            "--keep-failing", help="Start an arm although its first two seeds failed alike"
-        ),
+        bool, flag("Start an arm although its first two seeds failed alike", "--keep-failing")
     ] = False,
     stop_worse: Annotated[
-        bool,
-        typer.Option("--stop-worse", help="Give up an arm once it is worse than the base"),
+        bool, flag("Give up an arm once it is worse than the base", "--stop-worse")
     ] = False,
     metric: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Metric of the training log to compare by (default: validation reward or loss)",
+        option(
+            "NAME", "Metric of the training log to compare by (default: validation reward or loss)"
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan or the table; start nothing")
+        bool, flag("Print the plan or the table; start nothing", "--dry-run")
     ] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until all runs have ended")] = False,
-    append: Annotated[
-        bool, typer.Option("--append", help="Append the table to the experiment log")
-    ] = False,
-    file: Annotated[
-        Path, typer.Option(metavar="FILE", help="Experiment log, a Markdown file")
-    ] = Path("docs/experiment-log.md"),
+    wait: Annotated[bool, flag("Wait until all runs have ended", "--wait")] = False,
+    append: Annotated[bool, flag("Append the table to the experiment log", "--append")] = False,
+    file: Annotated[Path, option("FILE", "Experiment log, a Markdown file")] = Path(
+        "docs/experiment-log.md"
+    ),
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

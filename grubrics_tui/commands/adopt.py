@@ -5,44 +5,35 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from engine.base.shell import format_command
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options, warn
+from grubrics_tui.commands.shared.options import argument, option
 
 
 def adopt(
     target: Annotated[
-        str,
-        typer.Argument(
-            metavar="PID|PATH", help="A process of yours, or a log or the folder of a run"
-        ),
+        str, argument("PID|PATH", "A process of yours, or a log or the folder of a run")
     ],
-    name: Annotated[
-        str | None, typer.Option(metavar="ID", help="Run ID (default: PROGRAM-TIMESTAMP)")
-    ] = None,
+    name: Annotated[str | None, option("ID", "Run ID (default: PROGRAM-TIMESTAMP)")] = None,
     log: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="File that the process prints to (default: its stdout and stderr); may be "
-            "repeated",
+        option(
+            "FILE",
+            "File that the process prints to (default: its stdout and stderr); may be repeated",
         ),
     ] = None,
     metrics: Annotated[
         str | None,
-        typer.Option(
-            metavar="PATH|PATTERN",
-            help="File or folder of metrics that the process writes, or a pattern of lines, e.g. "
+        option(
+            "PATH|PATTERN",
+            "File or folder of metrics that the process writes, or a pattern of lines, e.g. "
             r"'iter (?P<step>\d+): loss (?P<loss>\S+)' (default: known formats)",
         ),
     ] = None,
     as_format: Annotated[
         str | None,
-        typer.Option(
-            "--as", metavar="FORMAT", help="Format of its metrics (default: detected from content)"
-        ),
+        option("FORMAT", "Format of its metrics (default: detected from content)", "--as"),
     ] = None,
     dry_run: options.DryRunOption = False,
     runs: options.RunsOption = None,

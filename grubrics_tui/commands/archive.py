@@ -5,25 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, archive_root, find_run, run_ids, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.commands.shared.completions import complete_run
+from grubrics_tui.commands.shared.options import argument, flag
 from grubrics_tui.commands.shared.trust import require_trust
 
 
 def archive(
     run: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN...",
-            help="Run IDs, unique prefixes, directories",
-            autocompletion=complete_run,
-        ),
+        argument("RUN...", "Run IDs, unique prefixes, directories", autocompletion=complete_run),
     ],
-    undo: Annotated[bool, typer.Option("--undo", help="Restore archived runs to the list")] = False,
+    undo: Annotated[bool, flag("Restore archived runs to the list", "--undo")] = False,
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

@@ -9,6 +9,7 @@ import typer
 
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, options, print_json, say
+from grubrics_tui.commands.shared.options import flag
 from grubrics_tui.commands.shared.output import terminal_width
 from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
 from grubrics_tui.text.terminal_text import clean_text
@@ -24,7 +25,7 @@ _NARROWEST = 20
 def check(
     config: options.ConfigArgument,
     overrides: options.OverridesArgument = None,
-    tests: Annotated[bool, typer.Option(help="Also run the project's quick tests")] = False,
+    tests: Annotated[bool, flag("Also run the project's quick tests")] = False,
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from engine.base.errors import UsageError
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, on_terminal, options, print_json, say
 from grubrics_tui.commands.shared.completions import complete_run
+from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.commands.shared.output import terminal_width
 from grubrics_tui.commands.shared.sources import open_comparison, open_sources
 from grubrics_tui.commands.shared.standard_input import standard_input_read
@@ -28,37 +27,30 @@ _WIDEST = 44
 def compare(
     run: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="RUN RUN...",
-            autocompletion=complete_run,
-            help="Run IDs, unique prefixes or directories, or files or folders of other trainers; "
+        argument(
+            "RUN RUN...",
+            "Run IDs, unique prefixes or directories, or files or folders of other trainers; "
             "- for stdin",
+            autocompletion=complete_run,
         ),
     ] = None,
     group: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=RUN,RUN", help="Runs that form one column; for several, repeat it"
-        ),
+        option("NAME=RUN,RUN", "Runs that form one column; for several, repeat it"),
     ] = None,
     each: Annotated[
-        bool,
-        typer.Option("--each", help="One column for each run, also if only their seeds differ"),
+        bool, flag("One column for each run, also if only their seeds differ", "--each")
     ] = False,
     equal_steps: Annotated[
-        bool, typer.Option("--equal-steps", help="Compare at the last step all runs have reached")
+        bool, flag("Compare at the last step all runs have reached", "--equal-steps")
     ] = False,
     baseline: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", help="Run or group that deltas are to (default: the first)"),
+        str | None, option("RUN", "Run or group that deltas are to (default: the first)")
     ] = None,
     metric: Annotated[
-        list[str] | None,
-        typer.Option(metavar="METRIC", help="Also print this metric per step; may be repeated"),
+        list[str] | None, option("METRIC", "Also print this metric per step; may be repeated")
     ] = None,
-    screen: Annotated[
-        bool, typer.Option("--screen", help="Open the charts and tables on the screen")
-    ] = False,
+    screen: Annotated[bool, flag("Open the charts and tables on the screen", "--screen")] = False,
     as_format: options.FormatOption = None,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

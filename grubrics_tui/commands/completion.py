@@ -11,6 +11,7 @@ import typer
 from engine.base.errors import unknown_name
 from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.commands.shared.completions import SHELLS, answer_shell, complete_shell
+from grubrics_tui.commands.shared.options import argument
 
 _WITHOUT_SPACE = """
 _grubrics_tui_words() {
@@ -24,10 +25,7 @@ complete -o default -F _grubrics_tui_words grubrics-tui"""
 
 def completion(
     context: typer.Context,
-    shell: Annotated[
-        str,
-        typer.Argument(metavar="bash|zsh|fish", help="The shell", autocompletion=complete_shell),
-    ],
+    shell: Annotated[str, argument("bash|zsh|fish", "The shell", autocompletion=complete_shell)],
     as_json: options.JsonOption = False,
 ) -> None:
     """Print the completion script of a shell.

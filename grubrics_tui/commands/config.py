@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from engine.base.errors import UsageError, unknown_name
 from engine.base.text import format_config_value
 from engine.runs.kinds import find_kind
 from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, options, print_json, say
+from grubrics_tui.commands.shared.options import flag, option
 
 if TYPE_CHECKING:
     from engine.recipe.recipe import Recipe
@@ -29,24 +28,22 @@ def config(
     name: options.SourceArgument,
     overrides: options.OverridesArgument = None,
     changed: Annotated[
-        bool,
-        typer.Option("--changed", help="Print only values that differ from those of the file"),
+        bool, flag("Print only values that differ from those of the file", "--changed")
     ] = False,
     unused: Annotated[
-        bool, typer.Option("--unused", help="Print only values that are set but have no effect")
+        bool, flag("Print only values that are set but have no effect", "--unused")
     ] = False,
     origin: Annotated[
         str | None,
-        typer.Option(
-            metavar="ORIGIN",
-            help="Print only values of this origin: default, file, cli, environment or implied",
+        option(
+            "ORIGIN", "Print only values of this origin: default, file, cli, environment or implied"
         ),
     ] = None,
     explain: Annotated[
         str | None,
-        typer.Option(
-            metavar="WORDS",
-            help="Print only values whose key or value contains the words, with their meaning and "
+        option(
+            "WORDS",
+            "Print only values whose key or value contains the words, with their meaning and "
             "the values that the key takes",
         ),
     ] = None,

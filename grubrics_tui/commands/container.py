@@ -6,27 +6,23 @@ import os
 import shutil
 from typing import Annotated
 
-import typer
-
 from engine.base.errors import UsageError, unknown_name
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options, warn
+from grubrics_tui.commands.shared.options import flag, option
 from grubrics_tui.commands.shared.trust import require_config_trust
 
 
 def container(
     config: options.ConfigArgument,
     overrides: options.OverridesArgument = None,
-    engine: Annotated[str, typer.Option(metavar="NAME", help="docker or apptainer")] = "docker",
+    engine: Annotated[str, option("NAME", "docker or apptainer")] = "docker",
     image: Annotated[
-        str | None,
-        typer.Option(metavar="IMAGE", help="Your image (default: built from the exact pins)"),
+        str | None, option("IMAGE", "Your image (default: built from the exact pins)")
     ] = None,
-    shm: Annotated[
-        str, typer.Option(metavar="SIZE", help="Shared memory for Ray and NCCL; docker only")
-    ] = "16g",
+    shm: Annotated[str, option("SIZE", "Shared memory for Ray and NCCL; docker only")] = "16g",
     only_print: Annotated[
-        bool, typer.Option("--print", help="Only print the commands, as without this option")
+        bool, flag("Only print the commands, as without this option", "--print")
     ] = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

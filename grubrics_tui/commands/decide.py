@@ -7,25 +7,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared.options import argument, option
 
 
 def decide(
-    title: Annotated[str, typer.Argument(metavar="TITLE", help="What was decided, in a few words")],
-    decision: Annotated[str, typer.Option(metavar="TEXT", help="The decision")] = "",
-    reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Why, e.g. EXP-007 with its verdict")
-    ] = "",
-    context: Annotated[str, typer.Option(metavar="TEXT", help="What made it necessary")] = "",
-    alternatives: Annotated[
-        str, typer.Option(metavar="TEXT", help="What else was considered")
-    ] = "",
-    revisit: Annotated[str, typer.Option(metavar="TEXT", help="When to think again")] = "",
-    file: Annotated[
-        Path, typer.Option(metavar="FILE", help="Log of decisions, a Markdown file")
-    ] = Path("docs/decisions.md"),
+    title: Annotated[str, argument("TITLE", "What was decided, in a few words")],
+    decision: Annotated[str, option("TEXT", "The decision")] = "",
+    reason: Annotated[str, option("TEXT", "Why, e.g. EXP-007 with its verdict")] = "",
+    context: Annotated[str, option("TEXT", "What made it necessary")] = "",
+    alternatives: Annotated[str, option("TEXT", "What else was considered")] = "",
+    revisit: Annotated[str, option("TEXT", "When to think again")] = "",
+    file: Annotated[Path, option("FILE", "Log of decisions, a Markdown file")] = Path(
+        "docs/decisions.md"
+    ),
     as_json: options.JsonOption = False,
 ) -> None:
     """Append a decision with its reason to the log of decisions."""

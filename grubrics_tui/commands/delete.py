@@ -10,6 +10,7 @@ from engine.base.errors import UsageError
 from engine.runs.rundir import archive_root, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, confirmed, on_terminal, options, say
 from grubrics_tui.commands.shared.completions import complete_run
+from grubrics_tui.commands.shared.options import argument, flag
 from grubrics_tui.commands.shared.trust import require_trust
 from grubrics_tui.text.formats import memory
 
@@ -19,16 +20,13 @@ if TYPE_CHECKING:
 
 def delete(
     run: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN...", help="Full run IDs, no prefixes", autocompletion=complete_run
-        ),
+        list[str], argument("RUN...", "Full run IDs, no prefixes", autocompletion=complete_run)
     ],
     checkpoints: Annotated[
-        bool, typer.Option("--checkpoints", help="Also delete checkpoints that no other run uses")
+        bool, flag("Also delete checkpoints that no other run uses", "--checkpoints")
     ] = False,
-    archived: Annotated[bool, typer.Option("--archived", help="Delete archived runs")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation")] = False,
+    archived: Annotated[bool, flag("Delete archived runs", "--archived")] = False,
+    yes: Annotated[bool, flag("Skip the confirmation", "--yes")] = False,
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

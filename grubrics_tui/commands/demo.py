@@ -9,13 +9,12 @@ import typer
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options, say
 from grubrics_tui.commands.shared.follow import followed
+from grubrics_tui.commands.shared.options import flag
 from grubrics_tui.commands.shared.run_text import outcome
 
 
 def demo(
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Print progress until the last run ends")
-    ] = False,
+    wait: Annotated[bool, flag("Print progress until the last run ends", "--wait")] = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,
 ) -> None:

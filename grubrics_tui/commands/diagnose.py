@@ -18,6 +18,7 @@ from engine.base.holes import chunks
 from engine.runs.rundir import RunDir, find_run_not_file, runs_root
 from grubrics_tui.commands.shared import Command, Task, options, print_json, say
 from grubrics_tui.commands.shared.finding_text import finding_lines
+from grubrics_tui.commands.shared.options import argument
 from grubrics_tui.commands.shared.output import warn_of_unread_parquet
 from grubrics_tui.commands.shared.standard_input import standard_input_read
 
@@ -31,10 +32,7 @@ _NO_FINDINGS = "No known problems found"
 def diagnose(
     source: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN|FILE...",
-            help="Run IDs, unique prefixes, directories, or log files; - for stdin",
-        ),
+        argument("RUN|FILE...", "Run IDs, unique prefixes, directories, or log files; - for stdin"),
     ],
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

@@ -5,32 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared.options import flag, option
 from grubrics_tui.commands.shared.trust import require_trust
 
 
 def entry(
     run: options.RunArgument,
-    append: Annotated[bool, typer.Option("--append", help="Append the entry to the file")] = False,
-    title: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Title (default: drafted from the run)")
-    ] = None,
+    append: Annotated[bool, flag("Append the entry to the file", "--append")] = False,
+    title: Annotated[str | None, option("TEXT", "Title (default: drafted from the run)")] = None,
     question: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Research question that the run addresses")
+        str | None, option("TEXT", "Research question that the run addresses")
     ] = None,
     observations: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Observations (default: drafted from the run)"),
+        str | None, option("TEXT", "Observations (default: drafted from the run)")
     ] = None,
-    decision: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Decision for the next run")
-    ] = None,
-    file: Annotated[
-        Path, typer.Option(metavar="FILE", help="Experiment log, a Markdown file")
-    ] = Path("docs/experiment-log.md"),
+    decision: Annotated[str | None, option("TEXT", "Decision for the next run")] = None,
+    file: Annotated[Path, option("FILE", "Experiment log, a Markdown file")] = Path(
+        "docs/experiment-log.md"
+    ),
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

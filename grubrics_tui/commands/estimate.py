@@ -15,6 +15,7 @@ from engine.launch.source import recipe_of_source
 from engine.runs.kinds import ByKind
 from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared.options import option
 from grubrics_tui.commands.shared.output import warn_of_unread_parquet
 
 if TYPE_CHECKING:
@@ -29,15 +30,14 @@ def estimate(
     overrides: options.OverridesArgument = None,
     gpu_memory: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "GIB",
+            "Memory of one GPU in GiB (default: the smallest GPU of this host)",
             "--gpu-memory",
-            metavar="GIB",
-            help="Memory of one GPU in GiB (default: the smallest GPU of this host)",
         ),
     ] = None,
     gpus: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Estimate for this many GPUs (default: as in the config)"),
+        int | None, option("N", "Estimate for this many GPUs (default: as in the config)")
     ] = None,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

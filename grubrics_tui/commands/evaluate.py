@@ -20,6 +20,7 @@ from grubrics_tui.commands.shared.evaluation_text import (
     overview_lines,
     progress_reporter,
 )
+from grubrics_tui.commands.shared.options import argument, option
 from grubrics_tui.commands.shared.output import judge_log_hidden
 from grubrics_tui.commands.shared.trust import trusted_source
 
@@ -32,38 +33,32 @@ if TYPE_CHECKING:
 def evaluate(
     targets: Annotated[
         list[str],
-        typer.Argument(
-            metavar="TARGET...",
-            help="Run (its last checkpoint), RUN:STEP, checkpoint or model folder, or hub name",
+        argument(
+            "TARGET...",
+            "Run (its last checkpoint), RUN:STEP, checkpoint or model folder, or hub name",
         ),
     ],
     data: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Items; may be given several times (default: data.val_files; for SFT, "
-            "data.val_file)",
+        option(
+            "FILE",
+            "Items; may be given several times (default: data.val_files; for SFT, data.val_file)",
         ),
     ] = None,
     baseline: Annotated[
         str,
-        typer.Option(
-            metavar="NAMES",
-            help="Compare with: base, sft, golden, random, judge, any TARGET, or "
+        option(
+            "NAMES",
+            "Compare with: base, sft, golden, random, judge, any TARGET, or "
             "EVALUATION:TARGET; e.g. base,sft",
         ),
     ] = "",
-    samples: Annotated[int, typer.Option(metavar="K", help="Answers per item; 1 is greedy")] = 1,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sampling")] = 1,
-    limit: Annotated[
-        int | None, typer.Option(metavar="N", help="Evaluate only the first N items")
-    ] = None,
+    samples: Annotated[int, option("K", "Answers per item; 1 is greedy")] = 1,
+    seed: Annotated[int, option("N", "Seed of the sampling")] = 1,
+    limit: Annotated[int | None, option("N", "Evaluate only the first N items")] = None,
     config: Annotated[
         str | None,
-        typer.Option(
-            metavar="CONFIG|RUN",
-            help="Scores the answers (default: the first TARGET that is a run)",
-        ),
+        option("CONFIG|RUN", "Scores the answers (default: the first TARGET that is a run)"),
     ] = None,
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,

@@ -7,29 +7,24 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from engine.base.text import count_of
+from engine.base.counts import count_of
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared.options import argument, option
 from grubrics_tui.text.formats import thousands
 
 
 def export(
     source: Annotated[
         str,
-        typer.Argument(
-            metavar="RUN[:STEP]",
-            help="Run (its last checkpoint), RUN:STEP, or a checkpoint or model folder",
+        argument(
+            "RUN[:STEP]", "Run (its last checkpoint), RUN:STEP, or a checkpoint or model folder"
         ),
     ],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="New folder of the model")],
+    folder: Annotated[Path, argument("FOLDER", "New folder of the model")],
     dtype: Annotated[
         str | None,
-        typer.Option(
-            metavar="TYPE",
-            help="float32, bfloat16 or float16 (default: that of the checkpoint's weights)",
-        ),
+        option("TYPE", "float32, bfloat16 or float16 (default: that of the checkpoint's weights)"),
     ] = None,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

@@ -12,6 +12,7 @@ from engine.runs.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, answer, options, say
 from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
+from grubrics_tui.commands.shared.options import flag, option
 from grubrics_tui.commands.shared.trust import require_run_code_trust
 from grubrics_tui.drawing.changes import format_rerun
 
@@ -21,13 +22,9 @@ if TYPE_CHECKING:
 
 def fix(
     run: options.RunArgument,
-    number: Annotated[
-        int, typer.Option(metavar="N", help="Number of the fix, as printed by diagnose")
-    ] = 1,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the changes; launch nothing")
-    ] = False,
-    wait: Annotated[bool, typer.Option(help="Print progress until the new run ends")] = False,
+    number: Annotated[int, option("N", "Number of the fix, as printed by diagnose")] = 1,
+    dry_run: Annotated[bool, flag("Print the changes; launch nothing", "--dry-run")] = False,
+    wait: Annotated[bool, flag("Print progress until the new run ends")] = False,
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

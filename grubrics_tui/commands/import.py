@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from engine.base.counts import count_of
 from engine.base.shell import format_command
 from engine.base.values import format_config_value
 from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared.options import argument, flag, option
 
 if TYPE_CHECKING:
     from engine.translate.import_config import ImportedConfig
@@ -18,37 +18,28 @@ if TYPE_CHECKING:
 
 
 def import_config(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="Shell script that starts verl, or YAML of AFlow"),
-    ],
+    file: Annotated[Path, argument("FILE", "Shell script that starts verl, or YAML of AFlow")],
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[ARGUMENT...]",
-            help="Arguments of the script, for its $1 and $@",
-            show_default=False,
-        ),
+        argument("[ARGUMENT...]", "Arguments of the script, for its $1 and $@", show_default=False),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Config to write (default: FILE's stem in configs/)"),
+        Path | None, option("FILE", "Config to write (default: FILE's stem in configs/)")
     ] = None,
     device: Annotated[
         str | None,
-        typer.Option(
-            metavar="cpu|cuda",
+        option(
+            "cpu|cuda",
+            "cpu: leave out what needs a GPU (default: as in FILE)",
             autocompletion=lambda: ["cpu", "cuda"],
-            help="cpu: leave out what needs a GPU (default: as in FILE)",
         ),
     ] = None,
     line: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Line of the trainer, in a script with several"),
+        int | None, option("N", "Line of the trainer, in a script with several")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the config if it exists")] = False,
+    force: Annotated[bool, flag("Replace the config if it exists", "--force")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the keys and the config; write nothing")
+        bool, flag("Print the keys and the config; write nothing", "--dry-run")
     ] = False,
     as_json: options.JsonOption = False,
 ) -> None:

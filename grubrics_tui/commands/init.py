@@ -6,52 +6,41 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from grubrics_tui.commands.prepare import format_prepared
 from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared.options import argument, option
 from grubrics_tui.commands.shared.progress import record_progress
 
 
 def init(
     data: Annotated[
         Path,
-        typer.Argument(
-            metavar="DATA",
-            help="Conversations or pairs of a prompt and a response (SFT), rows in verl's format "
+        argument(
+            "DATA",
+            "Conversations or pairs of a prompt and a response (SFT), rows in verl's format "
             "(GRPO); with --task or --reward whatever grubrics-tui prepare reads",
         ),
     ],
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the config (default: DATA's stem)")
-    ] = None,
+    name: Annotated[str | None, option("NAME", "Name of the config (default: DATA's stem)")] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Folder or hub name of the model (default: Qwen/Qwen2.5-0.5B-Instruct)",
-        ),
+        option("MODEL", "Folder or hub name of the model (default: Qwen/Qwen2.5-0.5B-Instruct)"),
     ] = None,
     task: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TASK", help="Task that scores the answers and prepares DATA if necessary"
-        ),
+        str | None, option("TASK", "Task that scores the answers and prepares DATA if necessary")
     ] = None,
     reward: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE[:FUNCTION]",
-            help="Your reward function, which scores the answers (default function: compute_score)",
+        option(
+            "FILE[:FUNCTION]",
+            "Your reward function, which scores the answers (default function: compute_score)",
         ),
     ] = None,
     tools: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Python file of tools that the model may call"),
+        Path | None, option("FILE", "Python file of tools that the model may call")
     ] = None,
     column: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=COLUMN", help="A column by another name: question=Frage"),
+        list[str] | None, option("NAME=COLUMN", "A column by another name: question=Frage")
     ] = None,
     as_json: options.JsonOption = False,
 ) -> None:

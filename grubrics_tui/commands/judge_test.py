@@ -20,6 +20,7 @@ from grubrics_tui.commands.shared.evaluation_text import (
     wrapped,
 )
 from grubrics_tui.commands.shared.finding_text import finding_lines
+from grubrics_tui.commands.shared.options import option
 from grubrics_tui.commands.shared.output import judge_log_hidden
 from grubrics_tui.commands.shared.trust import trusted_source
 
@@ -38,31 +39,23 @@ _MOST_CALLS = 1000
 def judge_test(
     source: options.SourceArgument,
     overrides: options.OverridesArgument = None,
-    calls: Annotated[
-        int, typer.Option(metavar="N", help="Calls of the latency test, at the run's concurrency")
-    ] = 8,
+    calls: Annotated[int, option("N", "Calls of the latency test, at the run's concurrency")] = 8,
     question: Annotated[
-        str,
-        typer.Option(metavar="TEXT", help="Your question (default: a built-in one on diabetes)"),
+        str, option("TEXT", "Your question (default: a built-in one on diabetes)")
     ] = "",
     answers: Annotated[
         list[str] | None,
-        typer.Option(
-            "--answer", metavar="TEXT", help="Answer to your question; repeat it from best to worst"
-        ),
+        option("TEXT", "Answer to your question; repeat it from best to worst", "--answer"),
     ] = None,
     rubric: Annotated[
         str,
-        typer.Option(
-            metavar="TEXT",
-            help="Rubric for your question, one item per line: 'Points: 2, Item: Mentions glucose'",
+        option(
+            "TEXT",
+            "Rubric for your question, one item per line: 'Points: 2, Item: Mentions glucose'",
         ),
     ] = "",
     labels: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Score the labeled answers of a JSONL file: accuracy and kappa"
-        ),
+        Path | None, option("FILE", "Score the labeled answers of a JSONL file: accuracy and kappa")
     ] = None,
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,

@@ -16,6 +16,7 @@ from engine.base.errors import UsageError, nearest, unknown_name
 from engine.base.masking import is_secret_name, mask
 from engine.recipe.env_file import load_env_file, set_variable, unset_variable
 from grubrics_tui.commands.shared import Command, Task, options
+from grubrics_tui.commands.shared.options import argument, flag
 from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, say, warn
 
 if TYPE_CHECKING:
@@ -27,15 +28,12 @@ _LONGEST = 8192
 
 
 def keys(
-    action: Annotated[str, typer.Argument(metavar="[list|set|unset]", help="What to do")] = "list",
+    action: Annotated[str, argument("[list|set|unset]", "What to do")] = "list",
     name: Annotated[
-        str | None,
-        typer.Argument(metavar="[NAME]", help="Variable to set or unset, e.g. HF_TOKEN"),
+        str | None, argument("[NAME]", "Variable to set or unset, e.g. HF_TOKEN")
     ] = None,
     words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Store without asking; reads the value from stdin")
-    ] = False,
+    yes: Annotated[bool, flag("Store without asking; reads the value from stdin", "--yes")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """List the project's credentials, or store one in .env.

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from engine.base.errors import UsageError
 from engine.base.masking import shown
 from engine.base.shell import format_command
@@ -20,6 +18,7 @@ from engine.runs.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, answer, options, say, warn
 from grubrics_tui.commands.shared.completions import complete_launched, complete_run
 from grubrics_tui.commands.shared.follow import answer_launched, state_json
+from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.commands.shared.run_text import outcome
 from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
 
@@ -34,53 +33,47 @@ if TYPE_CHECKING:
 def launch(
     config: Annotated[
         str | None,
-        typer.Argument(
-            help=options.CONFIG_HELP,
-            metavar="[CONFIG]",
-            show_default=False,
-            autocompletion=complete_launched,
+        argument(
+            "[CONFIG]", options.CONFIG_HELP, show_default=False, autocompletion=complete_launched
         ),
     ] = None,
     overrides: options.OverridesArgument = None,
     source: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "RUN",
+            "Launch the config of this run again, instead of CONFIG",
             "--from",
-            metavar="RUN",
-            help="Launch the config of this run again, instead of CONFIG",
             autocompletion=complete_run,
         ),
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="ID", help="Run ID (default: CONFIG-TIMESTAMP)")
-    ] = None,
-    wait: Annotated[bool, typer.Option(help="Print progress until the run ends")] = False,
+    name: Annotated[str | None, option("ID", "Run ID (default: CONFIG-TIMESTAMP)")] = None,
+    wait: Annotated[bool, flag("Print progress until the run ends")] = False,
     seeds: Annotated[
-        str | None,
-        typer.Option(metavar="N,N,...", help="Seeds, e.g. 1,2,3: one queued run each"),
+        str | None, option("N,N,...", "Seeds, e.g. 1,2,3: one queued run each")
     ] = None,
     device: Annotated[
         str | None,
-        typer.Option(
-            metavar="DEVICE",
-            help="Device instead of the config's: cpu, cuda, or GPUs as nvidia-smi numbers them, "
+        option(
+            "DEVICE",
+            "Device instead of the config's: cpu, cuda, or GPUs as nvidia-smi numbers them, "
             "e.g. cuda:1 or cuda:0,1",
         ),
     ] = None,
     curriculum: Annotated[
         str | None,
-        typer.Option(
-            metavar="PHASES",
-            help="Phases of GRPO, each VERIFIABLE:OPEN:STEPS or with a factor of the learning rate "
+        option(
+            "PHASES",
+            "Phases of GRPO, each VERIFIABLE:OPEN:STEPS or with a factor of the learning rate "
             "as a fourth number, e.g. '0.8:0.2:0.5 0.2:0.8:0.5:0.1'; sets grubrics.curriculum",
         ),
     ] = None,
     generate_data: Annotated[
         bool,
-        typer.Option(
-            "--generate-data",
-            help="Prepare the curriculum's two training files if they are missing, from the preset "
+        flag(
+            "Prepare the curriculum's two training files if they are missing, from the preset "
             "'curriculum' and rows with gold scores",
+            "--generate-data",
         ),
     ] = False,
     dry_run: options.DryRunOption = False,
@@ -88,29 +81,24 @@ def launch(
     queue: options.QueueOption = False,
     no_silent_defaults: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Refuse a config that leaves what is learned to defaults, such as the learning rate",
             "--no-silent-defaults",
-            help="Refuse a config that leaves what is learned to defaults, such as the "
-            "learning rate",
         ),
     ] = False,
     expect_data: Annotated[
-        str | None,
-        typer.Option(metavar="SHA256,...", help="Refuse data files with other hashes"),
+        str | None, option("SHA256,...", "Refuse data files with other hashes")
     ] = None,
     deterministic: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Repeat a run bit by bit where the hardware can; sets grubrics.deterministic",
             "--deterministic",
             "--repro",
-            help="Repeat a run bit by bit where the hardware can; sets grubrics.deterministic",
         ),
     ] = False,
     ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Submit as a job to this Ray cluster, e.g. http://head:8265"
-        ),
+        str | None, option("ADDRESS", "Submit as a job to this Ray cluster, e.g. http://head:8265")
     ] = None,
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,

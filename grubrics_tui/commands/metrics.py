@@ -8,11 +8,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from engine.base.errors import UsageError
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, options, print_json, say
+from grubrics_tui.commands.shared.options import argument
 from grubrics_tui.commands.shared.standard_input import STANDARD_INPUT, standard_input_read
 from grubrics_tui.text.formats import significant
 from grubrics_tui.text.terminal_text import clean_text
@@ -25,9 +24,9 @@ def metrics(
     run: options.RunOrLogArgument,
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[PATH...] [METRIC...]",
-            help="More logs, then metric names; omit the names to list the available ones",
+        argument(
+            "[PATH...] [METRIC...]",
+            "More logs, then metric names; omit the names to list the available ones",
         ),
     ] = None,
     as_format: options.FormatOption = None,

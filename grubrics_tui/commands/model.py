@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from engine.base.counts import count_of, size_text
 from engine.base.errors import UsageError, unknown_name
 from grubrics_tui.commands.shared import Command, Task, answer, options, say
+from grubrics_tui.commands.shared.options import argument, option
 from grubrics_tui.commands.shared.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -20,18 +20,13 @@ _INSTALL = "models of the hub need huggingface_hub: pip install 'grubrics-tui[hu
 
 
 def model(
-    action: Annotated[str, typer.Argument(metavar="fetch", help="The word fetch")],
-    name: Annotated[
-        str,
-        typer.Argument(metavar="OWNER/NAME", help="Model on the hub: Qwen/Qwen2.5-0.5B-Instruct"),
-    ],
+    action: Annotated[str, argument("fetch", "The word fetch")],
+    name: Annotated[str, argument("OWNER/NAME", "Model on the hub: Qwen/Qwen2.5-0.5B-Instruct")],
     to: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Folder of the model (default: the hub's cache)"),
+        Path | None, option("FOLDER", "Folder of the model (default: the hub's cache)")
     ] = None,
     revision: Annotated[
-        str | None,
-        typer.Option(metavar="R", help="Branch, tag or commit (default: the main branch)"),
+        str | None, option("R", "Branch, tag or commit (default: the main branch)")
     ] = None,
     as_json: options.JsonOption = False,
 ) -> None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from engine.runs.notes import read_notes, write_note
 from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared.options import argument
 from grubrics_tui.commands.shared.trust import require_trust
 
 
 def note(
     run: options.RunArgument,
     text: Annotated[
-        str | None,
-        typer.Argument(metavar="[TEXT]", help='Note text; omit to print it, "" to delete it'),
+        str | None, argument("[TEXT]", 'Note text; omit to print it, "" to delete it')
     ] = None,
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,

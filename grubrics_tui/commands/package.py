@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options, say
+from grubrics_tui.commands.shared.options import flag, option
 from grubrics_tui.text.formats import memory
 
 if TYPE_CHECKING:
@@ -21,14 +20,12 @@ if TYPE_CHECKING:
 def package(
     run: options.RunArgument,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE.zip", help="Zip file (default: RUN.zip)"),
+        Path | None, option("FILE.zip", "Zip file (default: RUN.zip)", "--out", "-o")
     ] = None,
     checkpoints: Annotated[
-        bool,
-        typer.Option("--checkpoints", help="Also pack complete checkpoints and the final model"),
+        bool, flag("Also pack complete checkpoints and the final model", "--checkpoints")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists")] = False,
+    force: Annotated[bool, flag("Replace the file if it exists", "--force")] = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,
 ) -> None:

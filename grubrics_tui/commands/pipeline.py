@@ -19,6 +19,7 @@ from engine.recipe.config_files import PIPELINE, find_config
 from engine.runs.rundir import RUNS_VARIABLE, RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options, say
 from grubrics_tui.commands.shared.follow import parting
+from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.commands.shared.output import wait_for_more
 from grubrics_tui.commands.shared.trust import (
     require_code_trust,
@@ -35,29 +36,22 @@ if TYPE_CHECKING:
 def pipeline(
     context: typer.Context,
     file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="YAML file of the pipeline: a path, or a name in configs/"
-        ),
+        str, argument("FILE", "YAML file of the pipeline: a path, or a name in configs/")
     ],
-    skip: Annotated[
-        list[str] | None,
-        typer.Option(metavar="STAGE", help="Skip this stage; may be repeated"),
-    ] = None,
+    skip: Annotated[list[str] | None, option("STAGE", "Skip this stage; may be repeated")] = None,
     start: Annotated[
-        str | None,
-        typer.Option("--from", metavar="STAGE", help="Skip the stages before this one"),
+        str | None, option("STAGE", "Skip the stages before this one", "--from")
     ] = None,
     status: Annotated[
-        bool, typer.Option("--status", help="Print the state of each stage; start nothing")
+        bool, flag("Print the state of each stage; start nothing", "--status")
     ] = False,
-    wait: Annotated[bool, typer.Option(help="Print each stage as it ends, until all have")] = False,
+    wait: Annotated[bool, flag("Print each stage as it ends, until all have")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the command of each stage; start nothing")
+        bool, flag("Print the command of each stage; start nothing", "--dry-run")
     ] = False,
     after: options.AfterOption = None,
     queue: Annotated[
-        bool, typer.Option("--queue", help="Queue the pipeline until no other run is active")
+        bool, flag("Queue the pipeline until no other run is active", "--queue")
     ] = False,
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,

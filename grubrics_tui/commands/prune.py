@@ -13,6 +13,7 @@ from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, confirmed, on_terminal, options, say
 from grubrics_tui.commands.shared.completions import complete_run
+from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.commands.shared.trust import require_trust
 from grubrics_tui.text.formats import memory
 from grubrics_tui.text.pruning import format_pruning
@@ -24,27 +25,22 @@ if TYPE_CHECKING:
 def prune(
     run: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[RUN...]",
+        argument(
+            "[RUN...]",
+            "Full run IDs, no prefixes (default: all ended runs)",
             autocompletion=complete_run,
-            help="Full run IDs, no prefixes (default: all ended runs)",
         ),
     ] = None,
     keep: Annotated[
-        str,
-        typer.Option(
-            metavar="WHAT",
-            help="Checkpoints to keep: best (by validation), last, every=N",
-        ),
+        str, option("WHAT", "Checkpoints to keep: best (by validation), last, every=N")
     ] = "best,last",
     older: Annotated[
-        str | None,
-        typer.Option(metavar="AGE", help="Only runs that ended longer ago, e.g. 7d or 12h"),
+        str | None, option("AGE", "Only runs that ended longer ago, e.g. 7d or 12h")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be freed; delete nothing")
+        bool, flag("Print what would be freed; delete nothing", "--dry-run")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation")] = False,
+    yes: Annotated[bool, flag("Skip the confirmation", "--yes")] = False,
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared.options import flag
 
 
 def queue(
     releases: Annotated[
-        bool,
-        typer.Option("--release", help="Release a queue that is held after two early failures"),
+        bool, flag("Release a queue that is held after two early failures", "--release")
     ] = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

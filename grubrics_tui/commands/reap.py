@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from engine.base.text import count_of
+from engine.base.counts import count_of
 from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared.options import flag
 from grubrics_tui.commands.shared.trust import require_trust
 
 
 def reap(
     yes: Annotated[
-        bool,
-        typer.Option(
-            "--yes", help="Kill the listed processes and delete the listed Ray directories"
-        ),
+        bool, flag("Kill the listed processes and delete the listed Ray directories", "--yes")
     ] = False,
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,

@@ -6,14 +6,13 @@ import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from engine.base import files
 from engine.base.errors import UsageError
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.evaluation_text import FOLDER
+from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.commands.shared.sources import open_sources
 
 if TYPE_CHECKING:
@@ -25,46 +24,33 @@ _PRINT = Path("-")
 def report(
     run: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN...",
+        argument(
+            "RUN...",
+            "Run IDs, unique prefixes or directories, or files or folders of other trainers",
             autocompletion=complete_run,
-            help="Run IDs, unique prefixes or directories, or files or folders of other trainers",
         ),
     ],
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write an HTML page: one file"),
+        Path | None, option("FILE", "Write an HTML page: one file", "--output", "-o")
     ] = None,
     markdown: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write Markdown of at most 65,536 characters; - prints"),
+        Path | None, option("FILE", "Write Markdown of at most 65,536 characters; - prints")
     ] = None,
     pr: Annotated[
-        bool, typer.Option("--pr", help="Keep the Markdown within 60 lines, for a pull request")
+        bool, flag("Keep the Markdown within 60 lines, for a pull request", "--pr")
     ] = False,
-    svg: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write an SVG file per chart")
-    ] = None,
+    svg: Annotated[Path | None, option("DIR", "Write an SVG file per chart")] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="METRIC",
-            help="Draw this metric; may be repeated (default: the usual metrics)",
-        ),
+        option("METRIC", "Draw this metric; may be repeated (default: the usual metrics)"),
     ] = None,
     log: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="METRIC", help="Draw this metric on a logarithmic axis; may be repeated"
-        ),
+        option("METRIC", "Draw this metric on a logarithmic axis; may be repeated"),
     ] = None,
-    samples: Annotated[
-        int,
-        typer.Option(metavar="N", help="Rollouts per run, from the best to the worst"),
-    ] = 3,
+    samples: Annotated[int, option("N", "Rollouts per run, from the best to the worst")] = 3,
     date: Annotated[
-        str | None,
-        typer.Option(metavar="DATE", help="Date below the title, e.g. 2026-01-31 (default: none)"),
+        str | None, option("DATE", "Date below the title, e.g. 2026-01-31 (default: none)")
     ] = None,
     as_format: options.FormatOption = None,
     runs: options.RunsOption = None,

@@ -14,6 +14,7 @@ from engine.runs.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, answer, options, say
 from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
+from grubrics_tui.commands.shared.options import flag, option
 from grubrics_tui.commands.shared.output import judge_log_hidden
 from grubrics_tui.commands.shared.trust import require_run_code_trust
 from grubrics_tui.text.formats import fixed
@@ -30,17 +31,14 @@ def reproduce(
     run: options.RunArgument,
     dry_run: options.DryRunOption = False,
     wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Wait for the small run and print the verdict")
+        bool, flag("Wait for the small run and print the verdict", "--wait/--no-wait")
     ] = True,
     rescore: Annotated[
-        bool, typer.Option("--rescore", help="Rescore a step's recorded rollouts; do not train")
+        bool, flag("Rescore a step's recorded rollouts; do not train", "--rescore")
     ] = False,
     step: Annotated[
         int | None,
-        typer.Option(
-            metavar="STEP",
-            help="Use the rows or rollouts of this step (default: the first failed one)",
-        ),
+        option("STEP", "Use the rows or rollouts of this step (default: the first failed one)"),
     ] = None,
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,

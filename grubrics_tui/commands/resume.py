@@ -12,6 +12,7 @@ from engine.runs.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, answer, options, warn
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.follow import followed
+from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.commands.shared.run_text import outcome
 from grubrics_tui.commands.shared.trust import require_run_code_trust
 
@@ -19,22 +20,20 @@ from grubrics_tui.commands.shared.trust import require_run_code_trust
 def resume(
     run: Annotated[
         str,
-        typer.Argument(
-            metavar="RUN|CHECKPOINT",
-            help="Run ID, unique prefix, or directory; or a checkpoint, FOLDER/global_step_N",
+        argument(
+            "RUN|CHECKPOINT",
+            "Run ID, unique prefix, or directory; or a checkpoint, FOLDER/global_step_N",
             autocompletion=complete_run,
         ),
     ],
     from_step: Annotated[
         int | None,
-        typer.Option(
-            "--from",
-            metavar="STEP",
-            help="Checkpoint step to resume from (default: the latest complete one)",
+        option(
+            "STEP", "Checkpoint step to resume from (default: the latest complete one)", "--from"
         ),
     ] = None,
-    wait: Annotated[bool, typer.Option(help="Print progress until the run ends")] = False,
-    dry_run: Annotated[bool, typer.Option(help="Print the command; resume nothing")] = False,
+    wait: Annotated[bool, flag("Print progress until the run ends")] = False,
+    dry_run: Annotated[bool, flag("Print the command; resume nothing")] = False,
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

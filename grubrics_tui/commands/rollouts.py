@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from engine.base.text import count_of
 from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options, print_json, say
+from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.text.formats import fixed
 from grubrics_tui.text.terminal_text import clean_text
 
@@ -32,47 +32,39 @@ _PROGRESS_S = 2.0
 def rollouts(
     run: Annotated[
         str,
-        typer.Argument(
-            metavar="RUN|DIR",
-            help="Run ID or unique prefix, a run's directory, or a folder of verl's dump or TRL's "
+        argument(
+            "RUN|DIR",
+            "Run ID or unique prefix, a run's directory, or a folder of verl's dump or TRL's "
             "completions",
         ),
     ],
-    step: Annotated[
-        int | None, typer.Option(metavar="STEP", help="Training step (default: latest)")
-    ] = None,
+    step: Annotated[int | None, option("STEP", "Training step (default: latest)")] = None,
     group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="GROUP",
-            help="Group number or ID prefix; also prints prompt and responses",
-        ),
+        str | None, option("GROUP", "Group number or ID prefix; also prints prompt and responses")
     ] = None,
     sort: Annotated[
-        str, typer.Option(metavar="KEY", help="Order: rollout, score, advantage, length or error")
+        str, option("KEY", "Order: rollout, score, advantage, length or error")
     ] = "score",
     only: Annotated[
         str,
-        typer.Option(
-            "--filter",
-            metavar="EXPR",
-            help="Filter, e.g. 'score<0.5 length>1000'; a number of the reward function or of tool "
+        option(
+            "EXPR",
+            "Filter, e.g. 'score<0.5 length>1000'; a number of the reward function or of tool "
             "calls, e.g. 'calls_failed>0'; or a word: error, flat, best, untrained",
+            "--filter",
         ),
     ] = "",
     search: Annotated[
-        str,
-        typer.Option(metavar="TEXT", help="Print only rollouts whose response contains this text"),
+        str, option("TEXT", "Print only rollouts whose response contains this text")
     ] = "",
     validation: Annotated[
-        bool,
-        typer.Option("--validation", help="Print validation rollouts instead of training rollouts"),
+        bool, flag("Print validation rollouts instead of training rollouts", "--validation")
     ] = False,
     across_steps: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Follow the prompt of --group through all steps, or search all steps for --search",
             "--across-steps",
-            help="Follow the prompt of --group through all steps, or search all steps for --search",
         ),
     ] = False,
     runs: options.RunsOption = None,

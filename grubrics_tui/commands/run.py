@@ -6,83 +6,71 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from engine.base.errors import UsageError
 from engine.base.shell import format_command
 from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options, say
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.follow import answer_launched
+from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.commands.shared.trust import require_trust
 
 
 def run(
     command: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="-- COMMAND...",
-            help="The command, e.g. -- torchrun train.py; with --from, words to add to it",
+        argument(
+            "-- COMMAND...",
+            "The command, e.g. -- torchrun train.py; with --from, words to add to it",
             show_default=False,
         ),
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(
-            "--from",
-            metavar="RUN",
-            help="Run the command of this run again, with the variables before it; secrets and all "
+        option(
+            "RUN",
+            "Run the command of this run again, with the variables before it; secrets and all "
             "else of the environment are today's",
+            "--from",
             autocompletion=complete_run,
         ),
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="ID", help="Run ID (default: PROGRAM-TIMESTAMP)")
-    ] = None,
-    cwd: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the command (default: this one)")
-    ] = None,
+    name: Annotated[str | None, option("ID", "Run ID (default: PROGRAM-TIMESTAMP)")] = None,
+    cwd: Annotated[Path | None, option("DIR", "Folder of the command (default: this one)")] = None,
     metrics: Annotated[
         str | None,
-        typer.Option(
-            metavar="PATH|PATTERN",
-            help="File or folder of metrics, or a pattern of the lines that it prints, e.g. "
+        option(
+            "PATH|PATTERN",
+            "File or folder of metrics, or a pattern of the lines that it prints, e.g. "
             r"'iter (?P<step>\d+): loss (?P<loss>\S+)' (default: known formats)",
         ),
     ] = None,
     gpus: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="K", help="Number of GPUs (default: all that can be seen)"),
+        int | None, option("K", "Number of GPUs (default: all that can be seen)", min=0)
     ] = None,
     as_format: Annotated[
         str | None,
-        typer.Option(
-            "--as", metavar="FORMAT", help="Format of its metrics (default: detected from content)"
-        ),
+        option("FORMAT", "Format of its metrics (default: detected from content)", "--as"),
     ] = None,
     guard: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,NAME", help="Stop the run on these findings, e.g. critical,loss_nan"
-        ),
+        str | None, option("NAME,NAME", "Stop the run on these findings, e.g. critical,loss_nan")
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "KEY=VALUE",
+            "Setting of guard or supervision, e.g. supervision.stall_floor_s=600; may be repeated",
             "--set",
-            metavar="KEY=VALUE",
-            help="Setting of guard or supervision, e.g. supervision.stall_floor_s=600; may be "
-            "repeated",
         ),
     ] = None,
     slurm: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="Submit it with sbatch and this option, e.g. partition=gpu; may be repeated",
+        option(
+            "KEY=VALUE",
+            "Submit it with sbatch and this option, e.g. partition=gpu; may be repeated",
         ),
     ] = None,
-    wait: Annotated[bool, typer.Option(help="Print progress until the run ends")] = False,
+    wait: Annotated[bool, flag("Print progress until the run ends")] = False,
     dry_run: options.DryRunOption = False,
     after: options.AfterOption = None,
     queue: options.QueueOption = False,
@@ -140,9 +128,9 @@ def run(
 
 def _refuse_with_source(given: Mapping[str, object]) -> None:
     """Raise UsageError if one of these options was given."""
-    for option, value in given.items():
+    for name, value in given.items():
         if value is not None:
-            raise UsageError(f"{option} cannot be changed with --from. Give the whole command")
+            raise UsageError(f"{name} cannot be changed with --from. Give the whole command")
 
 
 COMMAND = Command(run, Task.RUN, ends_with_words=True)

@@ -8,13 +8,12 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from engine.base.errors import UsageError
 from engine.runs import columns
 from engine.runs.columns import Column, RunInfo
 from engine.runs.rundir import archive_root, runs_root
 from grubrics_tui.commands.shared import Command, Task, options, print_json, say
+from grubrics_tui.commands.shared.options import flag, option
 from grubrics_tui.commands.shared.output import cut_lines, terminal_width
 from grubrics_tui.commands.shared.run_text import health_json
 from grubrics_tui.settings.list_view import ListViewFile
@@ -32,30 +31,25 @@ The first list of many runs takes that long without the doctor."""
 
 
 def list_runs(
-    archived: Annotated[
-        bool, typer.Option("--archived", help="List archived runs instead")
-    ] = False,
+    archived: Annotated[bool, flag("List archived runs instead", "--archived")] = False,
     chosen: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "EXPR",
+            "Filter, e.g. 'state:failed tag:x reward/mean>0.5', or the name of a saved one",
             "--filter",
-            metavar="EXPR",
-            help="Filter, e.g. 'state:failed tag:x reward/mean>0.5', or the name of a saved one",
         ),
     ] = None,
     shown: Annotated[
-        str | None,
-        typer.Option(
-            "--columns", metavar="NAMES", help="Columns to print, e.g. id,state,reward,note"
-        ),
+        str | None, option("NAMES", "Columns to print, e.g. id,state,reward,note", "--columns")
     ] = None,
     order: Annotated[
         str | None,
-        typer.Option(
-            "--sort",
-            metavar="NAME",
-            help="Sort by a column, e.g. reward: highest first. -reward reverses "
+        option(
+            "NAME",
+            "Sort by a column, e.g. reward: highest first. -reward reverses "
             "(default: the newest first)",
+            "--sort",
         ),
     ] = None,
     runs: options.RunsOption = None,

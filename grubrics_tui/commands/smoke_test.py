@@ -11,16 +11,14 @@ from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options, say
 from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
+from grubrics_tui.commands.shared.options import argument
 from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
 
 
 def smoke_test(
     config: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[CONFIG]",
-            help="GRPO config (default: verl_grpo_debug; without a GPU: grpo_tiny)",
-        ),
+        argument("[CONFIG]", "GRPO config (default: verl_grpo_debug; without a GPU: grpo_tiny)"),
     ] = None,
     dry_run: options.DryRunOption = False,
     trust: options.TrustOption = False,

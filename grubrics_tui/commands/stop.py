@@ -9,20 +9,17 @@ import typer
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, confirmed, on_terminal, options, say
+from grubrics_tui.commands.shared.options import flag
 from grubrics_tui.commands.shared.trust import require_trust
 
 
 def stop(
     run: options.RunArgument,
     after_checkpoint: Annotated[
-        bool, typer.Option("--after-checkpoint", help="Stop after the next checkpoint is saved")
+        bool, flag("Stop after the next checkpoint is saved", "--after-checkpoint")
     ] = False,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Adopted run: leave its program running")
-    ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Adopted run: end its program without a question")
-    ] = False,
+    detach: Annotated[bool, flag("Adopted run: leave its program running", "--detach")] = False,
+    yes: Annotated[bool, flag("Adopted run: end its program without a question", "--yes")] = False,
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

@@ -7,12 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, find_run_not_file, runs_root
 from grubrics_tui.commands.shared import Command, Task, options, print_json, say
 from grubrics_tui.commands.shared.completions import complete_run
+from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.commands.shared.sources import find_all
 from grubrics_tui.commands.shared.standard_input import standard_input_read
 
@@ -23,19 +22,19 @@ if TYPE_CHECKING:
 def summarize(
     source: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE|RUN...",
+        argument(
+            "FILE|RUN...",
+            "JSONL files with a scored answer per line, or runs; - for stdin",
             autocompletion=complete_run,
-            help="JSONL files with a scored answer per line, or runs; - for stdin",
         ),
     ],
     validation: Annotated[
-        bool, typer.Option("--validation", help="Of runs: validation instead of training rollouts")
+        bool, flag("Of runs: validation instead of training rollouts", "--validation")
     ] = False,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the bootstrap")] = 17,
-    resamples: Annotated[int, typer.Option(metavar="N", help="Resamples of the bootstrap")] = 200,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table")] = False,
+    seed: Annotated[int, option("N", "Seed of the bootstrap")] = 17,
+    resamples: Annotated[int, option("N", "Resamples of the bootstrap")] = 200,
+    csv: Annotated[bool, flag("Print CSV", "--csv")] = False,
+    markdown: Annotated[bool, flag("Print a Markdown table", "--markdown")] = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,
 ) -> None:

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
@@ -22,6 +20,7 @@ from grubrics_tui.commands.shared.evaluation_text import (
     progress_reporter,
     wrapped,
 )
+from grubrics_tui.commands.shared.options import flag, option
 from grubrics_tui.commands.shared.output import judge_log_hidden, wait_for_more
 from grubrics_tui.commands.shared.trust import trusted_source
 
@@ -40,23 +39,15 @@ _NICENESS = 19
 def sweep(
     run: options.RunArgument,
     data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Items (default: data.val_files; for SFT, data.val_file)"
-        ),
+        Path | None, option("FILE", "Items (default: data.val_files; for SFT, data.val_file)")
     ] = None,
-    samples: Annotated[int, typer.Option(metavar="K", help="Answers per item; 1 is greedy")] = 1,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sampling")] = 1,
-    limit: Annotated[
-        int | None, typer.Option(metavar="N", help="Evaluate only the first N items")
-    ] = None,
+    samples: Annotated[int, option("K", "Answers per item; 1 is greedy")] = 1,
+    seed: Annotated[int, option("N", "Seed of the sampling")] = 1,
+    limit: Annotated[int | None, option("N", "Evaluate only the first N items")] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Evaluate new checkpoints until the run ends")
+        bool, flag("Evaluate new checkpoints until the run ends", "--follow")
     ] = False,
-    when: Annotated[
-        str,
-        typer.Option(metavar="WHEN", help="now, or idle: only when the run is not active"),
-    ] = "now",
+    when: Annotated[str, option("WHEN", "now, or idle: only when the run is not active")] = "now",
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

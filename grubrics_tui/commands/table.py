@@ -6,13 +6,12 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from engine.base.errors import UsageError
 from engine.base.masking import distinct_masked
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options, print_json, warn
 from grubrics_tui.commands.shared.completions import complete_run
+from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.commands.shared.sources import open_sources
 from grubrics_tui.commands.shared.standard_input import standard_input_read
 
@@ -20,32 +19,24 @@ from grubrics_tui.commands.shared.standard_input import standard_input_read
 def table(
     run: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN|PATH...",
+        argument(
+            "RUN|PATH...",
+            "Run IDs, unique prefixes or directories, or external logs; - for stdin",
             autocompletion=complete_run,
-            help="Run IDs, unique prefixes or directories, or external logs; - for stdin",
         ),
     ],
     metric: Annotated[
-        list[str] | None,
-        typer.Option(metavar="METRIC", help="Only this metric; may be repeated (default: all)"),
+        list[str] | None, option("METRIC", "Only this metric; may be repeated (default: all)")
     ] = None,
-    long: Annotated[
-        bool, typer.Option("--long", help="A row per value: run, step, metric, value")
-    ] = False,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print Markdown instead of CSV")
-    ] = False,
+    long: Annotated[bool, flag("A row per value: run, step, metric, value", "--long")] = False,
+    markdown: Annotated[bool, flag("Print Markdown instead of CSV", "--markdown")] = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Write to FILE.csv, FILE.parquet or FILE.md instead of stdout",
+        option(
+            "FILE", "Write to FILE.csv, FILE.parquet or FILE.md instead of stdout", "--out", "-o"
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists")] = False,
+    force: Annotated[bool, flag("Replace the file if it exists", "--force")] = False,
     as_format: options.FormatOption = None,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,
@@ -57,13 +48,7 @@ def table(
     on stderr with the reason, and in "left_out" of --json.
     """
     from engine.formats.series import explain_no_steps, names, read_columns
-    from engine.reports.metric_table import (
-        find_form,
-        long_table,
-        text_of,
-        wide_table,
-        write_table,
-    )
+    from engine.reports.metric_table import find_form, long_table, text_of, wide_table, write_table
     from engine.reports.run_record import distinct_ids
 
     if out is not None:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from engine.base.errors import UsageError
 from engine.runs.notes import add_tags, read_notes, remove_tags
 from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared.options import argument, flag
 from grubrics_tui.commands.shared.trust import require_trust
 
 
 def tag(
     run: options.RunArgument,
     tags: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TAG...]", help="Tags to add; omit to print the current tags"),
+        list[str] | None, argument("[TAG...]", "Tags to add; omit to print the current tags")
     ] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove these tags")] = False,
+    remove: Annotated[bool, flag("Remove these tags", "--remove")] = False,
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

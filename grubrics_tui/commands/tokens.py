@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from engine.base.text import count_of
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared.options import flag, option
 from grubrics_tui.commands.shared.trust import trusted_source
 from grubrics_tui.text.turns import MARKS, marked_lines
 
@@ -24,11 +24,9 @@ _LONGEST_ID = 6
 def tokens(
     source: options.SourceArgument,
     overrides: options.OverridesArgument = None,
-    row: Annotated[int, typer.Option(metavar="N", help="Row of the file, from 0")] = 0,
-    validation: Annotated[
-        bool, typer.Option("--validation", help="Read the validation file")
-    ] = False,
-    each: Annotated[bool, typer.Option("--each", help="Print every token with its ID")] = False,
+    row: Annotated[int, option("N", "Row of the file, from 0")] = 0,
+    validation: Annotated[bool, flag("Read the validation file", "--validation")] = False,
+    each: Annotated[bool, flag("Print every token with its ID", "--each")] = False,
     trust: options.TrustOption = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

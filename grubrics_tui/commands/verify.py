@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared.options import argument
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,10 +17,7 @@ if TYPE_CHECKING:
 
 
 def verify(
-    path: Annotated[
-        Path,
-        typer.Argument(metavar="FILE.zip|FOLDER", help="Package, or the folder it was unpacked to"),
-    ],
+    path: Annotated[Path, argument("FILE.zip|FOLDER", "Package, or the folder it was unpacked to")],
     as_json: options.JsonOption = False,
 ) -> None:
     """Check a package against its SHA-256 digests.

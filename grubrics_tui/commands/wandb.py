@@ -12,6 +12,7 @@ import typer
 from engine.base.errors import UsageError, unknown_name
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, options
+from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, print_json, say
 from grubrics_tui.text.formats import memory
 
@@ -25,25 +26,23 @@ _NONE = (
 
 
 def wandb(
-    action: Annotated[str, typer.Argument(metavar="ls|sync|clean", help="What to do")],
+    action: Annotated[str, argument("ls|sync|clean", "What to do")],
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[RUN|DIR...]",
-            help="ls: folders to search; sync, clean: run IDs or folders of W&B "
+        argument(
+            "[RUN|DIR...]",
+            "ls: folders to search; sync, clean: run IDs or folders of W&B "
             "(default: all runs, $WANDB_DIR and ./wandb)",
         ),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="sync: upload every offline run that is not uploaded")
+        bool, flag("sync: upload every offline run that is not uploaded", "--all")
     ] = False,
-    timeout: Annotated[
-        int, typer.Option(metavar="SECONDS", help="sync: the longest upload of one run")
-    ] = 300,
+    timeout: Annotated[int, option("SECONDS", "sync: the longest upload of one run")] = 300,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what sync or clean would do; change nothing")
+        bool, flag("Print what sync or clean would do; change nothing", "--dry-run")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="clean: skip the confirmation")] = False,
+    yes: Annotated[bool, flag("clean: skip the confirmation", "--yes")] = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,
 ) -> None:

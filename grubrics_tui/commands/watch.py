@@ -17,6 +17,7 @@ from engine.runs.rundir import RunDir, find_run_not_file, runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, on_terminal, options, print_json, say
 from grubrics_tui.commands.shared.completions import complete_run
+from grubrics_tui.commands.shared.options import argument, flag
 from grubrics_tui.commands.shared.output import wait_for_more
 from grubrics_tui.commands.shared.standard_input import STANDARD_INPUT, StandardInput
 
@@ -29,20 +30,17 @@ if TYPE_CHECKING:
 def watch(
     run: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN|PATH...",
-            autocompletion=complete_run,
-            help="Run IDs, unique prefixes or directories, or external logs or their folders; "
+        argument(
+            "RUN|PATH...",
+            "Run IDs, unique prefixes or directories, or external logs or their folders; "
             "- for stdin",
+            autocompletion=complete_run,
         ),
     ],
     as_format: options.FormatOption = None,
-    log: Annotated[
-        bool, typer.Option("--log", help="Open the log view instead of the charts")
-    ] = False,
+    log: Annotated[bool, flag("Open the log view instead of the charts", "--log")] = False,
     follow: Annotated[
-        bool,
-        typer.Option("--follow", help="Without a terminal: keep printing as an external log grows"),
+        bool, flag("Without a terminal: keep printing as an external log grows", "--follow")
     ] = False,
     runs: options.RunsOption = None,
     as_json: options.JsonOption = False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,6 +12,22 @@ from grubrics_tui.commands.shared.completions import (
     complete_run,
     complete_source,
 )
+
+
+def argument(metavar: str, help: str, **more: Any) -> Any:
+    """What a command takes by its place, for ``Annotated``."""
+    return typer.Argument(metavar=metavar, help=help, **more)
+
+
+def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
+    """An option with a value, for ``Annotated``. ``names``: if not that of the parameter."""
+    return typer.Option(*names, metavar=metavar, help=help, **more)
+
+
+def flag(help: str, *names: str) -> Any:
+    """An option without a value; without ``names``, with a ``--no-NAME`` beside it."""
+    return typer.Option(*names, help=help)
+
 
 RunArgument = Annotated[
     str,
