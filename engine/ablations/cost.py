@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.ablations.plan import AblationPlan, arm_recipes
-from engine.estimate.report import Estimate, estimate
+from engine.estimate.report import estimate
 from engine.recipe.recipe import Recipe
 
 
@@ -39,21 +39,21 @@ def plan_cost(plan: AblationPlan, base: Recipe, root: Path, env: Mapping[str, st
     calls = _sum(each.judge.calls.total if each.judge else None for each in estimates)
     dollars = _sum(each.judge.cost if each.judge else None for each in estimates)
     peaks = [each.sizes.memory.peak.total for each in estimates if each.sizes is not None]
+    disks = [
+        None if each.sizes is None else each.sizes.kept * each.sizes.checkpoint.total
+        for each in estimates
+    ]
     known = {each.fits for each in estimates}
     return Cost(
         seeds * len(plan.arms),
         None if hours is None else hours * seeds,
         next((duration.basis for duration in durations if duration.basis), None),
-        None if (disk := _sum(map(_disk, estimates))) is None else round(disk * seeds),
+        None if (disk := _sum(disks)) is None else round(disk * seeds),
         None if calls is None else round(calls * seeds),
         None if dollars is None else dollars * seeds,
         max(peaks, default=None),
         False if False in known else None if None in known else True,
     )
-
-
-def _disk(each: Estimate) -> int | None:
-    return None if each.sizes is None else each.sizes.kept * each.sizes.checkpoint.total
 
 
 def _sum(numbers: Iterable[float | None]) -> float | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from engine.ablations.plan import AblationPlan, Arm, current_run
+from engine.ablations.plan import AblationPlan, current_run
 from engine.base.errors import unknown_name
 from engine.base.files import version_of
 from engine.evaluation.setup import scoring_of
@@ -65,7 +65,10 @@ def find_measure(plan: AblationPlan, metric: str | None = None) -> Measure:
         return Measure(f"{metric} ({'lower' if lower else 'higher'} is better)", metric, lower)
     if not base.kind.has_rollouts:
         return Measure("validation loss", metrics.VALIDATION_LOSS, lower_is_better=True)
-    if asks_judge(base) and any(_changes_weights(arm) for arm in plan.arms):
+    changed = {key for arm in plan.arms for key in arm.differences} - {
+        "reward_config.use_contrastive"
+    }
+    if asks_judge(base) and changed & set(_WEIGHTS):
         settings = RewardSettings(**base.section("reward_config"))
         return Measure(
             "validation reward with the base's weights",
@@ -98,11 +101,6 @@ def why_incomparable(plan: AblationPlan) -> dict[str, str]:
                 "--metric, or its checkpoints with grubrics-tui evaluate"
             )
     return reasons
-
-
-def _changes_weights(arm: Arm) -> bool:
-    own = [key for key in arm.differences if key != "reward_config.use_contrastive"]
-    return any(key in _WEIGHTS for key in own)
 
 
 def _scorer_of(recipe: Recipe) -> dict[str, Any]:

@@ -157,44 +157,22 @@ def read_plan(folder: Path) -> AblationPlan:
     raw = jsonl.read_json(path)
     if raw is None and not path.is_file():
         raise UsageError(f"{folder}: not an ablation, it has no plan.json")
-    try:
-        raw = raw or {}
-        arms = tuple(
-            Arm(
-                str(arm["name"]),
-                tuple(map(str, arm["overrides"])),
-                {key: (values[0], values[1]) for key, values in arm["differences"].items()},
-            )
-            for arm in raw["arms"]
-        )
-        seeds, steps = tuple(map(int, raw["seeds"])), int(raw["steps"])
-        if raw["id"] != folder.name or not _is_plan(arms, seeds, steps):
-            raise ValueError
-        return AblationPlan(
-            check_id(folder.name),
-            str(raw["name"]),
-            KINDS[raw["kind"]].name,
-            arms,
-            seeds,
-            steps,
-            raw.get("stop_worse") is True,
-            tuple(
-                Rewrite(str(file["source"]), str(file["target"]), bool(file["use_contrastive"]))
-                for file in raw.get("rewrites", ())
-            ),
-        )
-    except (LookupError, TypeError, ArithmeticError, ValueError, AttributeError) as error:
+    plan = jsonl.convert(raw, AblationPlan)
+    if plan is None or plan.id != check_id(folder.name) or not _is_plan(plan):
         raise UsageError(
             f"{path}: damaged or edited. Delete it and give the command that planned it again: "
             "runs that have ended are kept"
-        ) from error
+        )
+    return plan
 
 
-def _is_plan(arms: Sequence[Arm], seeds: Sequence[int], steps: int) -> bool:
+def _is_plan(plan: AblationPlan) -> bool:
     """Whether the base comes first, each arm and each seed is there once, and names are paths."""
-    names, slugs = [arm.name for arm in arms], {arm.slug for arm in arms}
+    names, slugs = [arm.name for arm in plan.arms], {arm.slug for arm in plan.arms}
+    seeds, steps = plan.seeds, plan.steps
     return (
-        names[:1] == [BASE]
+        plan.kind in KINDS
+        and names[:1] == [BASE]
         and all(_NAME.fullmatch(name) for name in names)
         and len(slugs) == len(names)
         and len(set(seeds)) == len(seeds) >= 1
@@ -467,3 +445,27 @@ def _data_overrides(recipe: Recipe, rewrites: Sequence[Rewrite]) -> Iterator[str
             yield f"{key}=[{','.join(targets.get(str(Path(name)), str(name)) for name in value)}]"
         elif value:
             yield f"{key}={targets.get(str(Path(value)), value)}"
+
+
+PRESETS: Mapping[str, tuple[str, ...]] = {
+    "no-excerpts": ("reward_config.use_contrastive=false",),
+    "no-information": ("reward_config.lambda_info=0",),
+    "no-defense": ("reward_config.lambda_defense=0",),
+    "alignment-only": ("reward_config.lambda_info=0", "reward_config.lambda_defense=0"),
+}
+"""Overrides by name: without answer excerpts in the prompt, without the bonus for information,
+without the penalty for equal scores, and without both terms."""
+
+SHORT = {
+    "A1": "no-excerpts",
+    "A2": "no-information",
+    "A3": "no-defense",
+    "A4": "alignment-only",
+}
+"""The names of the same arms in launch guides."""
+
+
+def preset_arm(name: str) -> tuple[str, tuple[str, ...]] | None:
+    """The name and the overrides of a preset; None where there is none of that name."""
+    full = SHORT.get(name, name)
+    return (name, PRESETS[full]) if full in PRESETS else None

@@ -79,20 +79,18 @@ class ArmRow:
         return {
             "name": self.name,
             "runs": [run.run for run in self.runs if not run.is_planned],
-            "mean": self.mean.mean if self.mean else None,
-            "difference": difference.mean if difference else None,
-            "ci": _interval(difference),
-            "difference_at_equal_hours": self.at_equal_hours.mean if self.at_equal_hours else None,
-            "difference_at_equal_tokens": (
-                self.at_equal_tokens.mean if self.at_equal_tokens else None
-            ),
-            "correlation": self.comparison.correlation if self.comparison else None,
+            "mean": self.mean and self.mean.mean,
+            "difference": difference and difference.mean,
+            "ci": difference and difference.interval,
+            "difference_at_equal_hours": self.at_equal_hours and self.at_equal_hours.mean,
+            "difference_at_equal_tokens": self.at_equal_tokens and self.at_equal_tokens.mean,
+            "correlation": self.comparison and self.comparison.correlation,
             "seeds": len(self.steps) if self.comparison else len(_measured(self.runs)),
             "steps": list(self.steps),
             "states": {run.run: run.state.word for run in self.runs if run.state},
             "verdict": self.verdict,
             "preliminary": self.is_preliminary,
-            "needed_seeds": self.comparison.needed if self.comparison else None,
+            "needed_seeds": self.comparison and self.comparison.needed,
             "stopped": self.stopped,
             "incomparable": self.incomparable,
             "remark": self.remark,
@@ -141,23 +139,15 @@ def make_table(
     rows = [_row(plan, arm.name, runs, reasons, baseline) for arm in plan.arms]
     rows = [replace(row, stopped=(stopped or {}).get(row.name)) for row in rows]
     compared = [row.comparison for row in rows if row.comparison is not None]
-    if lower_is_better:
-        compared = [_flipped(comparison) for comparison in compared]
     awaited = sum(_is_awaited(row) for row in rows if row.name != baseline)
-    adjusted = iter(adjust_for_many(compared, more=awaited))
-    if not lower_is_better:
-        return [replace(r, comparison=next(adjusted)) if r.comparison else r for r in rows]
-    return [replace(r, comparison=_flipped(next(adjusted))) if r.comparison else r for r in rows]
+    adjusted = iter(adjust_for_many(compared, more=awaited, lower_is_better=lower_is_better))
+    return [replace(r, comparison=next(adjusted)) if r.comparison else r for r in rows]
 
 
 def _is_awaited(row: ArmRow) -> bool:
     """Whether the arm has no p value yet, and runs that may give it one."""
-    is_over = row.stopped or row.incomparable or all(_has_ended(run) for run in row.runs)
+    is_over = row.stopped or row.incomparable or not row.is_preliminary
     return not is_over and (row.comparison is None or row.comparison.p is None)
-
-
-def _has_ended(run: SeedRun) -> bool:
-    return run.state is not None and run.state.has_ended
 
 
 def find_worse(
@@ -282,19 +272,3 @@ def _tokens(steps: Sequence[Step]) -> Iterator[tuple[int, float]]:
         elif step.step > 0:
             return
         yield step.step, passed
-
-
-def _flipped(comparison: Comparison) -> Comparison:
-    """The comparison of the negated values."""
-    estimate = comparison.difference
-    low = None if estimate.high is None else -estimate.high
-    high = None if estimate.low is None else -estimate.low
-    return replace(
-        comparison, difference=replace(estimate, mean=-estimate.mean, low=low, high=high)
-    )
-
-
-def _interval(estimate: Estimate | None) -> list[float] | None:
-    if estimate is None or estimate.low is None or estimate.high is None:
-        return None
-    return [estimate.low, estimate.high]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +63,7 @@ class SavedCheckpoint:
     rotated: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "path": str(self.path),
-            "step": self.step,
-            "bytes": self.bytes,
-            "complete": self.complete,
-            "rotated": self.rotated,
-        }
+        return {**asdict(self), "path": str(self.path)}
 
 
 def list_checkpoints(run: RunDir) -> list[SavedCheckpoint]:

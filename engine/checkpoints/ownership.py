@@ -138,9 +138,11 @@ def claim(run: RunDir) -> str | None:
             step = _base_step(folder, manifest, attempt, stamp)
             moved = _set_aside(folder, step, f"{_REPLACED}{run.id}-{attempt['number']}")
             inherited = _inherited(folder, step, stamp)
-            origin = _origin(folder, run, step)
-            stamped = {"v": 1, **asdict(stamp), "inherited": inherited, **origin}
-            jsonl.write_json(folder / STAMP, stamped)
+            stamped = {"v": 1, **asdict(stamp), "inherited": inherited}
+            # The last step in the folder whose author is unknown, signed.
+            unknown = _unknown_steps(folder, run, step)
+            signed = {"unknown": unknown, "signature": sign(_claim(folder, unknown))}
+            jsonl.write_json(folder / STAMP, stamped | signed)
     except OSError as error:
         raise UsageError(f"{error.filename or folder}: {error.strerror}") from error
     return moved
@@ -166,12 +168,6 @@ def is_known(checkpoint: Path, run: RunDir) -> bool:
     """
     step = step_of(checkpoint) or 0
     return step > _unknown_steps(checkpoint.parent, run, step) and is_own_folder(checkpoint)
-
-
-def _origin(folder: Path, run: RunDir, step: int) -> dict[str, Any]:
-    """The last step in the folder whose author is unknown, signed."""
-    unknown = _unknown_steps(folder, run, step)
-    return {"unknown": unknown, "signature": sign(_claim(folder, unknown))}
 
 
 def _unknown_steps(folder: Path, run: RunDir, step: int) -> int:
@@ -211,7 +207,9 @@ def asked_step(folder: Path, values: Mapping[str, Any], cwd: Path) -> int | None
 def _base_step(folder: Path, manifest: Manifest, attempt: Manifest, stamp: Stamp) -> int:
     """The step of ``folder`` that the attempt resumes from; 0 when it starts from a model."""
     if attempt.get("from"):
-        _require_own(folder, stamp)
+        found = read_stamp(folder)
+        if found is not None and not found.same_run(stamp):
+            raise UsageError(taken(folder, stamp, found))
         return int(attempt["from_step"])
     values = values_of(manifest)
     asked = asked_step(folder, values, Path(str(manifest.get("cwd") or ".")))
@@ -221,12 +219,6 @@ def _base_step(folder: Path, manifest: Manifest, attempt: Manifest, stamp: Stamp
     if values.get("trainer.resume_mode") == "auto":
         return max(complete_steps(folder, wanted=WantedFiles.by_config(values)), default=0)
     return asked or 0
-
-
-def _require_own(folder: Path, stamp: Stamp) -> None:
-    found = read_stamp(folder)
-    if found is not None and not found.same_run(stamp):
-        raise UsageError(taken(folder, stamp, found))
 
 
 def _inherited(folder: Path, step: int, stamp: Stamp) -> int:

@@ -18,22 +18,22 @@ from omegaconf import OmegaConf
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.follow import Tail, last_lines
+from engine.evaluation.baselines import baseline_text, require_same_setup, write_answers
 from engine.evaluation.folder import (
     LOSS,
     AnswerRow,
     EvaluationDir,
+    JudgeUse,
     Key,
     ScoreRow,
     TargetDir,
+    find_grading,
+    find_writing,
     locked,
     read_target,
 )
 from engine.evaluation.items import Item
-from engine.evaluation.judge_texts import write_answers
-from engine.evaluation.judge_use import JudgeUse, find_grading, find_writing
-from engine.evaluation.lease import leased
 from engine.evaluation.measures import measure, metrics_of
-from engine.evaluation.other import require_same_setup
 from engine.evaluation.setup import SamplingSettings, Setup
 from engine.evaluation.summary import (
     Result,
@@ -43,8 +43,7 @@ from engine.evaluation.summary import (
     find_results,
     settle_scale,
 )
-from engine.evaluation.targets import TEXTS, Target
-from engine.evaluation.texts import baseline_text
+from engine.evaluation.targets import TEXTS, Target, leased
 from engine.host.programs import own_module
 from engine.recipe.compose import verl_config
 from engine.recipe.recipe import Recipe
@@ -324,7 +323,7 @@ class _Unscored:
 
     def _new(self, name: str, tail: Tail) -> list[AnswerRow]:
         lines = (jsonl.parse_line(line) for line in tail.lines())
-        answers = [answer for line in lines if line and (answer := AnswerRow.from_json(line))]
+        answers = [answer for line in lines if line and (answer := jsonl.convert(line, AnswerRow))]
         self._seen[name].update(answer.key for answer in answers)
         return answers
 

@@ -1,22 +1,23 @@
 """The files of an evaluation: setup.json, and per target target.json, answers.jsonl, scores.jsonl.
 
 Answers and scores are appended one line at a time and never rewritten. A process that was killed
-leaves everything it finished; starting again adds what is missing.
+leaves everything it finished; starting again adds what is missing. The lines also tell what they
+took of the judge.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from engine.base import files, jsonl, locks
 from engine.base.errors import UsageError
 from engine.evaluation.setup import Setup
-from engine.evaluation.targets import FORMS, Target
+from engine.evaluation.targets import Target
 
 LOSS = "loss"
 
@@ -45,20 +46,6 @@ class AnswerRow:
     backend: str | None = None
     """What generated it; None where no model did."""
 
-    @classmethod
-    def from_json(cls, line: dict[str, Any]) -> AnswerRow | None:
-        """The row of a line; None for a line that is none."""
-        uid, sample = jsonl.line(line.get("uid")), jsonl.integer(line.get("sample"))
-        answer = line.get("answer")
-        if uid is None or sample is None or not isinstance(answer, str | None):
-            return None
-        digests = str(line.get("item_sha256") or ""), str(line.get("prompt_sha256") or "")
-        calls, prompt_tokens, tokens = _counts(line)
-        stopped, error = line.get("stopped") is True, _text(line.get("error"))
-        loss = jsonl.number(line.get("loss"))
-        counts, backend = (calls, prompt_tokens), jsonl.line(line.get("backend"))
-        return cls(uid, sample, *digests, answer, tokens, stopped, error, *counts, loss, backend)
-
     @property
     def key(self) -> Key:
         return self.uid, self.sample
@@ -68,30 +55,18 @@ class AnswerRow:
 class ScoreRow:
     """The score of an answer. ``reward`` is None where it could not be scored: ``error`` says why.
 
-    ``parts`` are the numbers beside it, such as the terms of the rubric reward.
+    ``parts`` are the numbers beside it, such as the terms of the rubric reward; None for a NaN.
     """
 
     uid: str
     sample: int
     reward: float | None
-    parts: dict[str, float]
+    parts: Mapping[str, float | None]
     error: str | None = None
     calls: int = 0
     """Calls of the judge that it took; ``prompt_tokens`` and ``tokens`` are theirs."""
     prompt_tokens: int = 0
     tokens: int = 0
-
-    @classmethod
-    def from_json(cls, line: dict[str, Any]) -> ScoreRow | None:
-        """The row of a line; None for a line that is none."""
-        uid, sample = jsonl.line(line.get("uid")), jsonl.integer(line.get("sample"))
-        if uid is None or sample is None:
-            return None
-        parts = line.get("parts") if isinstance(line.get("parts"), dict) else {}
-        numbers = {str(name): jsonl.number(value) for name, value in (parts or {}).items()}
-        known = {name: value for name, value in numbers.items() if value is not None}
-        reward, error = jsonl.number(line.get("reward")), _text(line.get("error"))
-        return cls(uid, sample, reward, known, error, *_counts(line))
 
     @property
     def key(self) -> Key:
@@ -119,7 +94,9 @@ class TargetDir:
     def read_answers(self) -> dict[Key, AnswerRow]:
         """The answers by item and sample; the last line wins, because failed calls are repeated."""
         return {
-            row.key: row for line in jsonl.read(self.answers) if (row := AnswerRow.from_json(line))
+            row.key: row
+            for line in jsonl.read(self.answers)
+            if (row := jsonl.convert(line, AnswerRow))
         }
 
     def read_scores(self) -> dict[Key, ScoreRow]:
@@ -128,7 +105,11 @@ class TargetDir:
         A loss needs no scoring: it is a score as soon as it is an answer.
         """
         scores = {
-            row.key: row for line in jsonl.read(self.scores) if (row := ScoreRow.from_json(line))
+            row.key: row
+            for line in jsonl.read(self.scores)
+            if (row := jsonl.convert(line, ScoreRow))
+            for line in jsonl.read(self.scores)
+            if (row := jsonl.convert(line, ScoreRow))
         }
         for key, answer in self.read_answers().items():
             if answer.loss is not None:
@@ -172,12 +153,7 @@ class EvaluationDir:
 
 def read_target(file: Path) -> Target | None:
     """The target that a ``target.json`` describes; None for a file that does not."""
-    raw = jsonl.read_json(file) or {}
-    fields = [jsonl.line(raw.get(name)) for name in ("name", "form", "source", "sha256")]
-    name, form, source, sha256 = fields
-    if name is None or form not in FORMS or source is None or sha256 is None:
-        return None
-    return Target(name, form, source, sha256)
+    return jsonl.convert(jsonl.read_json(file), Target)
 
 
 def evaluations_of(run_id: str, root: Path) -> list[Path]:
@@ -200,13 +176,47 @@ def locked(folder: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _counts(line: dict[str, Any]) -> tuple[int, int, int]:
-    """Calls of an API, their input tokens and their output tokens."""
-    calls, prompt_tokens, tokens = (
-        jsonl.integer(line.get(name)) or 0 for name in ("calls", "prompt_tokens", "tokens")
-    )
-    return calls, prompt_tokens, tokens
+@dataclass(frozen=True)
+class JudgeUse:
+    """Calls for ``answers`` answers, failed calls included. ``tokens_*``: None where the server
+    does not report them; ``usd``: None where it is not known."""
+
+    answers: int
+    calls: int
+    tokens_in: int | None
+    tokens_out: int | None
+    usd: float | None
+    without_call: int = 0
+    """Answers with a score that took no call: an empty rubric is not sent to the judge."""
 
 
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
+def find_writing(folder: TargetDir, prices: Mapping[str, Any]) -> JudgeUse:
+    """What the answers of the baseline ``judge`` took, with those that were asked for again.
+
+    ``prices``: the ``judge`` section of the config.
+    """
+    rows = [row for line in jsonl.read(folder.answers) if (row := jsonl.convert(line, AnswerRow))]
+    return _sum(rows, sum(row.answer is not None for row in rows), prices)
+
+
+def find_grading(folders: Iterable[TargetDir], prices: Mapping[str, Any]) -> JudgeUse:
+    """What the scores of all targets took, with those that were tried again."""
+    lines = (line for folder in folders for line in jsonl.read(folder.scores))
+    rows = [row for line in lines if (row := jsonl.convert(line, ScoreRow))]
+    scored = [row for row in rows if row.is_scored]
+    use = _sum(rows, len(scored), prices)
+    return replace(use, without_call=sum(not row.calls for row in scored) if use.calls else 0)
+
+
+def _sum(
+    rows: Sequence[AnswerRow] | Sequence[ScoreRow], answers: int, prices: Mapping[str, Any]
+) -> JudgeUse:
+    calls = sum(row.calls for row in rows)
+    sent, received = sum(row.prompt_tokens for row in rows), sum(row.tokens for row in rows)
+    if not sent:
+        return JudgeUse(answers, calls, None, None, None)
+    price_in, price_out = (prices.get(f"usd_per_million_{way}") for way in ("in", "out"))
+    if price_in is None or price_out is None:
+        return JudgeUse(answers, calls, sent, received, None)
+    usd = (sent * float(price_in) + received * float(price_out)) / 1e6
+    return JudgeUse(answers, calls, sent, received, usd)

@@ -10,14 +10,9 @@ from typing import Any
 from engine.base.errors import UsageError
 from engine.evaluation.folder import LOSS, AnswerRow, Key, ScoreRow, TargetDir
 from engine.evaluation.measures import Metric
-from engine.statistics.comparison import Comparison, Verdict, adjust_for_many, compare_paired
-from engine.statistics.intervals import (
-    Estimate,
-    best_of_k,
-    estimate_clustered_mean,
-    estimate_rate,
-    pass_at_k,
-)
+from engine.statistics.comparison import Comparison, adjust_for_many, compare_paired
+from engine.statistics.intervals import Estimate, estimate_clustered_mean, estimate_rate
+from engine.statistics.pass_at_k import best_of_k, pass_at_k
 
 
 @dataclass(frozen=True)
@@ -80,12 +75,12 @@ class Result:
             "target": self.target,
             "metric": self.metric,
             "mean": estimate.mean if estimate else None,
-            "ci": _interval(estimate),
+            "ci": estimate and estimate.interval,
             "n": estimate.n if estimate else 0,
             "items": estimate.units if estimate else 0,
             "unscored": self.unscored,
             "mean_if_unscored_wrong": self.if_wrong.mean if self.if_wrong else None,
-            "ci_if_unscored_wrong": _interval(self.if_wrong),
+            "ci_if_unscored_wrong": self.if_wrong and self.if_wrong.interval,
             "why_unscored": self.why_unscored,
             "left_out": self.left_out,
         }
@@ -108,7 +103,7 @@ class TargetComparison:
             "b": self.b,
             "metric": self.metric,
             "difference": comparison.difference.mean,
-            "ci": _interval(comparison.difference),
+            "ci": comparison.difference.interval,
             "paired": comparison.paired,
             "n": comparison.difference.n,
             "left_out": self.left_out,
@@ -154,11 +149,11 @@ def compare_targets(
         for metric in metrics:
             pairs = [_compare(baseline, target, metric) for target in others]
             known = [pair for pair in pairs if pair is not None]
-            adjusted = adjust_for_many([pair.comparison for pair in known])
-            if metric.lower_is_better:
-                adjusted = [_mirrored(comparison) for comparison in adjusted]
+            adjusted = adjust_for_many(
+                [pair.comparison for pair in known], lower_is_better=metric.lower_is_better
+            )
             comparisons += [
-                TargetComparison(pair.a, pair.b, pair.metric, comparison, pair.left_out)
+                replace(pair, comparison=comparison)
                 for pair, comparison in zip(known, adjusted, strict=True)
             ]
     return comparisons
@@ -224,12 +219,6 @@ def _token_mean(target: TargetRows, metric: Metric) -> Result:
     return Result(target.name, f"{LOSS}_per_token", estimate, len(target.unscored), None)
 
 
-def _mirrored(comparison: Comparison) -> Comparison:
-    """The verdict of a metric whose lower values are better."""
-    opposite: dict[Verdict, Verdict] = {"better": "worse", "worse": "better"}
-    return replace(comparison, verdict=opposite.get(comparison.verdict, comparison.verdict))
-
-
 def _require_same_tokens(a: TargetRows, b: TargetRows, uids: Iterable[str]) -> None:
     for uid in uids:
         counts = [target.answers[uid, 0].tokens for target in (a, b)]
@@ -291,9 +280,3 @@ def _by_item(values: Mapping[Key, float]) -> dict[str, list[float]]:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
-
-
-def _interval(estimate: Estimate | None) -> list[float] | None:
-    if estimate is None or estimate.low is None or estimate.high is None:
-        return None
-    return [estimate.low, estimate.high]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from engine.base.errors import UsageError, nearest
 from engine.checkpoints.find import check_checkpoint, complete_checkpoints
@@ -24,7 +27,6 @@ from engine.runs.rundir import RunDir, find_run
 
 Form = Literal["checkpoint", "model", "hub", "golden", "random", "judge", "evaluation"]
 
-FORMS: tuple[Form, ...] = get_args(Form)
 TEXTS: tuple[Form, ...] = ("golden", "random")
 """Texts that no model wrote."""
 BASELINES = ("base", "sft", *TEXTS, "judge")
@@ -194,3 +196,39 @@ def _weights_digest(folder: Path) -> str:
         files += model_files(folder / "huggingface")
     prints = {str(file.relative_to(folder)): model_fingerprint(file) for file in sorted(files)}
     return digest(prints)
+
+
+_WEIGHTS = ("model_world_size_*.pt", "lora_train_meta.json", "fsdp_config.json", "huggingface/*")
+
+
+@contextmanager
+def leased(target: Target, folder: Path) -> Iterator[str]:
+    """Yield a path with the target's weights that stays until the end.
+
+    verl deletes old checkpoints when it saves new ones. Hard links below ``folder`` keep the files
+    without a second copy. Where the file system has no hard links, the checkpoint itself is used.
+    """
+    if target.form != "checkpoint":
+        yield target.source
+        return
+    lease = folder / "weights"
+    shutil.rmtree(lease, ignore_errors=True)
+    try:
+        try:
+            _link(Path(target.source), lease)
+            source = str(lease.absolute())
+        except OSError:
+            source = target.source
+        yield source
+    finally:
+        shutil.rmtree(lease, ignore_errors=True)
+
+
+def _link(checkpoint: Path, lease: Path) -> None:
+    shards = checkpoint / "actor" if (checkpoint / "actor").is_dir() else checkpoint
+    for pattern in _WEIGHTS:
+        for file in shards.glob(pattern):
+            if file.is_file():
+                link = lease / file.relative_to(shards)
+                link.parent.mkdir(parents=True, exist_ok=True)
+                os.link(file, link)

@@ -8,7 +8,7 @@ step holds numbers and the lines of its texts.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -92,12 +92,9 @@ class Rollout:
             "parts": dict(self.parts) if self.parts else None,
             "judge_scores": list(self.judge), "gold_scores": list(self.gold),
             "error": vars(self.error) if self.error else None, "text": self.text(),
-            "ground_truth": self.ground_truth() or None, **self._turns(),
+            "ground_truth": self.ground_truth() or None, 
+            **({FIELD: turns.to_json()} if (turns := self.conversation()) is not None else {}),
         }  # fmt: skip
-
-    def _turns(self) -> dict[str, Any]:
-        conversation = self.conversation()
-        return {FIELD: conversation.to_json()} if conversation is not None else {}
 
 
 @dataclass(frozen=True)
@@ -175,12 +172,8 @@ class StepRollouts:
 
     def to_json(self) -> dict[str, Any]:
         """Return what identifies the step; the caller adds the groups that it selected."""
-        return {
-            "split": self.split,
-            "step": self.step,
-            "attempt": self.attempt,
-            "dumped": self.dumped,
-        }
+        names = ("split", "step", "attempt", "dumped")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -200,13 +193,7 @@ class Visit:
         return max(self.scores, default=None)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "step": self.step,
-            "group": self.group,
-            "mean": self.mean,
-            "best": self.best,
-            "scores": list(self.scores),
-        }
+        return {**vars(self), "mean": self.mean, "best": self.best}
 
 
 @dataclass(frozen=True)
@@ -485,3 +472,24 @@ def require_step(steps: tuple[int, ...], step: int | None, path: Path) -> int:
         nearest = min(steps, key=lambda other: abs(other - step))
         raise UsageError(f"{path}: step {step} has no rollouts; the nearest is {nearest}")
     return step
+
+
+class StepSearch:
+    """Tests the texts of steps; each step is read once."""
+
+    def __init__(self, store: RolloutStore, split: Split, test: Callable[[str], bool]) -> None:
+        """``test`` returns whether a response, as it is in the files, may be a hit."""
+        self._store, self._split, self._test = store, split, test
+        self._passed: dict[int, bool] = {}
+
+    def may_match(self, step: int, cancelled: Cancelled = bool) -> bool:
+        """Whether a rollout of the step may be a hit: it may have been recorded some steps
+        before."""
+        earlier = range(step - STEPS_BACK, step + 1)
+        for each in earlier:
+            if each not in self._passed:
+                texts = self._store.texts(self._split, each, cancelled)
+                self._passed[each] = any(map(self._test, texts))
+            if self._passed[each]:
+                return True
+        return False

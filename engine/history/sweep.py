@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from engine.base import jsonl
 from engine.runs.rundir import RunDir
@@ -52,21 +50,4 @@ def write_sweep(run: RunDir, sweep: Sweep) -> None:
 
 def read_sweep(run: RunDir) -> Sweep | None:
     """The last sweep of the run; None without one, or for a file that is not one."""
-    raw = jsonl.read_json(sweep_path(run)) or {}
-    evaluation, metric = jsonl.line(raw.get("evaluation")), jsonl.line(raw.get("metric"))
-    points = raw.get("points")
-    if evaluation is None or metric is None or not isinstance(points, list):
-        return None
-    return Sweep(evaluation, metric, _read_points(points), raw.get("lower_is_better") is True)
-
-
-def _read_points(raw: Sequence[Any]) -> tuple[SweepPoint, ...]:
-    points = []
-    for entry in raw:
-        fields = entry if isinstance(entry, dict) else {}
-        step, mean = jsonl.integer(fields.get("step")), jsonl.number(fields.get("mean"))
-        if step is not None and mean is not None:
-            low, high = jsonl.number(fields.get("low")), jsonl.number(fields.get("high"))
-            counts = (jsonl.integer(fields.get(name)) or 0 for name in ("n", "unscored"))
-            points.append(SweepPoint(step, mean, low, high, *counts))
-    return tuple(sorted(points, key=lambda point: point.step))
+    return jsonl.convert(jsonl.read_json(sweep_path(run)), Sweep)

@@ -21,13 +21,15 @@ from engine.reports.differences import (
     Manifest,
     config_differences,
     differences_of_groups,
+    different_kinds,
     environment_differences,
+    reward_differences,
+    shared_metrics,
     trained_values,
 )
 from engine.reports.groups import Group, Grouping, find_groups
 from engine.reports.measures import Cell, Measure, measure_run, measures
 from engine.reports.run_record import RunRecord, common_step
-from engine.reports.same_rewards import different_kinds, reward_differences, shared_metrics
 from engine.runs.manifest import command_of
 
 MOST_GROUPS = 8

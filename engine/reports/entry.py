@@ -1,4 +1,7 @@
-"""Draft an experiment-log entry from a run's files. Numbers that the files lack are left out."""
+"""The experiment log: one Markdown entry per experiment, newest last, IDs never reused.
+
+An entry is drafted from the files of a run. Numbers that the files lack are left out.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,13 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
+from engine.base.errors import UsageError
 from engine.base.masking import mask_text
 from engine.base.shell import format_command
 from engine.base.text import clock, format_config_value, seconds, sparkline
@@ -21,7 +25,7 @@ from engine.history import metrics
 from engine.history.train_log import Step, history, read_steps
 from engine.recipe.config_files import packaged_configs
 from engine.reports.groups import seed_of
-from engine.reports.numbered_log import format_field, one_line
+from engine.reports.numbered_log import NumberedLog, format_field, one_line
 from engine.runs.kinds import find_kind
 from engine.runs.manifest import changed_values, command_of, parent_phrase, values_of
 from engine.runs.notes import read_notes
@@ -50,6 +54,9 @@ def drafted(run: RunDir, health: Health | None) -> LogEntry:
     notes = read_notes(run)
     tags = f"tags: {', '.join(notes.tags)}" if notes.tags else ""
     project = jsonl.line(manifest.get("cwd")) or str(Path.cwd())
+    # A command says nothing of its checkpoints.
+    checkpoint = "" if run.is_command else jsonl.line(check_checkpoint(run).message) or ""
+    attempts = len(list(run.attempts()))
     return LogEntry(
         title=manifest.get("description") or f"{manifest.get('recipe') or 'run'} ({run.id})",
         run=run.id,
@@ -60,29 +67,14 @@ def drafted(run: RunDir, health: Health | None) -> LogEntry:
         result=_listed(
             [
                 *_result(state, history(read_steps(run.train_log)), health, values_of(manifest)),
-                _attempts(run),
+                f"{attempts} attempts: it ended early, and was resumed" if attempts > 1 else "",
                 *_evaluations(run.id, Path(project, "evaluations")),
             ]
         ),
         observations="\n".join(filter(None, (notes.text, tags))),
         directory=_in_project(str(run.path), project),
-        checkpoint=_in_project(_checkpoint(run), project),
+        checkpoint=_in_project(checkpoint, project),
     )
-
-
-def _checkpoint(run: RunDir) -> str:
-    """Empty for a command, which says nothing of its checkpoints."""
-    return "" if run.is_command else jsonl.line(check_checkpoint(run).message) or ""
-
-
-def _command(manifest: Mapping[str, Any]) -> str:
-    words = command_of(manifest)
-    return f"command: `{format_command(words)}`" if words else ""
-
-
-def _attempts(run: RunDir) -> str:
-    count = len(list(run.attempts()))
-    return f"{count} attempts: it ended early, and was resumed" if count > 1 else ""
 
 
 def _evaluations(run_id: str, folder: Path) -> Iterator[str]:
@@ -114,7 +106,7 @@ def _config(manifest: Mapping[str, Any]) -> str:
     return _listed(
         [
             parent_phrase(manifest),
-            _command(manifest),
+            f"command: `{format_command(words)}`" if (words := command_of(manifest)) else "",
             f"{path.stem} (packaged)" if is_packaged else str(path) if path.name else "",
             *changes,
             *_origin(manifest),
@@ -303,3 +295,32 @@ def render(entry: LogEntry) -> str:
     lines = [format_field(label, text) for label, text in fields if text.strip()]
     heading = f"### [{one_line(entry.id) or NO_ID}] {one_line(entry.title) or run}"
     return mask_text("\n".join([heading, "", *lines]) + "\n")
+
+
+def experiment_log(path: Path) -> NumberedLog:
+    return NumberedLog(path, "EXP", "# Experiment log\n")
+
+
+def next_id(text: str) -> str:
+    """The ID after the highest one used in a log."""
+    return experiment_log(Path()).next_id(text)
+
+
+def append_entry(path: Path, entry: LogEntry, *, force: bool = False) -> str:
+    """Append ``entry`` to the log and return its ID, creating the file if it is missing.
+
+    An ID that is empty or taken by now is replaced with the next free one. Raises UsageError if
+    the run already has an entry from after its end (unless ``force``) or the file cannot be read
+    or written.
+    """
+    log = experiment_log(path)
+
+    def check(text: str) -> None:
+        line = f"- **Run:** `{entry.run}`"
+        earlier = log.find(text, line, unless=f"- **{UNTIL}:**") if entry.run else None
+        if earlier is not None and not force:
+            raise UsageError(f"{path}: run '{entry.run}' already has an entry, {earlier}")
+
+    return log.append(
+        lambda number: render(replace(entry, id=number)), wanted=entry.id, check=check
+    )

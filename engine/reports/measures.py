@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from engine.base.times import MISSING, duration, seconds
 from engine.history import metrics
 from engine.reports.entry import WINDOW
 from engine.reports.groups import Group
@@ -133,12 +134,12 @@ class Measure:
             "best": [] if best is None else [names[best]],
         }
         intervals = {
-            name: _interval(entry.estimate)
+            name: [entry.estimate.low, entry.estimate.high]
             for name, entry in zip(names, self.entries, strict=True)
             if entry.estimate is not None
         }
         delta_intervals = {
-            name: _interval(comparison.difference)
+            name: comparison.difference.interval
             for index, (name, comparison) in enumerate(zip(names, comparisons, strict=True))
             if comparison is not None
             and index != baseline
@@ -149,10 +150,6 @@ class Measure:
 
 def _mean(entry: Entry) -> float:
     return math.fsum(entry.samples.values()) / len(entry.samples)
-
-
-def _interval(estimate: Estimate) -> list[float | None]:
-    return [estimate.low, estimate.high]
 
 
 def measure_run(record: RunRecord, until: int | None = None) -> tuple[Cell, ...]:
@@ -317,3 +314,36 @@ _SPECS = (
     _Spec("judge calls", "count", None, _judge_calls),
     _Spec("checkpoint", "text", None, _checkpoint),
 )
+
+
+_ROUNDING = 1e-9
+"""An interval that is narrower, relative to its mean, comes from rounding."""
+
+
+def format_value(value: Value, unit: str) -> str:
+    """Format a measured value in its unit."""
+    if value is None or isinstance(value, str):
+        return value or MISSING
+    if unit == "seconds":
+        return seconds(value)
+    if unit == "duration":
+        return duration(value)
+    if unit == "bytes":
+        return f"{value / 2**30:.2f} GiB"
+    if unit == "percent":
+        return f"{value:.0f}%"
+    return f"{value:,.0f}" if unit == "count" else f"{value:.4g}"
+
+
+def format_delta(value: float, unit: str) -> str:
+    """``+0.31``, ``-4:07``; ``0`` if the difference rounds to zero."""
+    size = format_value(abs(value), unit)
+    return "0" if size == format_value(0.0, unit) else ("+" if value > 0 else "-") + size
+
+
+def format_half(estimate: Estimate | None, unit: str) -> str:
+    """`` ±0.048``: half of a 95% interval with two digits; empty without one, or without width."""
+    half = None if estimate is None else estimate.half_width
+    if estimate is None or not half or half < _ROUNDING * abs(estimate.mean):
+        return ""
+    return f" ±{half:.2g}" if unit == "number" else f" ±{format_value(half, unit)}"

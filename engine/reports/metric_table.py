@@ -76,7 +76,10 @@ def wide_table(sources: Sequence[Source], metrics: Sequence[str] = ()) -> Metric
     UsageError for a metric that no run has logged.
     """
     chosen = _chosen(sources, metrics)
-    steps = [_steps(columns, chosen) for _, columns in sources]
+    steps = [
+        np.unique(np.concatenate([_column(columns, each).steps for each in chosen.values()]))
+        for _, columns in sources
+    ]
     table = {
         "run": _labels(sources, [part.size for part in steps]),
         "step": _complete(np.concatenate([*steps, np.array([])]).astype(np.int64)),
@@ -123,12 +126,6 @@ def _column(columns: Columns, meanings: Sequence[str]) -> Column:
     """The first of the columns that has values, as ``metrics`` chooses it."""
     found = (columns.get(name) for name in meanings)
     return next((column for column in found if len(column)), columns.get(meanings[0]))
-
-
-def _steps(columns: Columns, chosen: dict[str, tuple[str, ...]]) -> NDArray[np.float64]:
-    """Every step that has one of the metrics, ascending."""
-    parts = [_column(columns, meanings).steps for meanings in chosen.values()]
-    return np.unique(np.concatenate(parts))
 
 
 def _at(column: Column, steps: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.bool_]]:

@@ -16,7 +16,7 @@ from engine.base.masking import mask_text
 from engine.base.text import count_of, duration
 from engine.history import metrics
 from engine.history.train_log import read_steps
-from engine.reports.experiment_log import experiment_log
+from engine.reports.entry import experiment_log
 from engine.reports.numbered_log import format_field, one_line
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
@@ -135,11 +135,8 @@ def _table(arms: Sequence[Arm], rows: Sequence[ArmRow]) -> Iterator[str]:
             str(sum(bool(run.values) for run in row.runs)),
             row.verdict or row.stopped or row.incomparable or "",
         ]
-        yield f"| {' | '.join(_cell(cell) for cell in cells)} |"
-
-
-def _cell(text: str) -> str:
-    return (jsonl.line(text) or "").replace("|", "\\|")
+        safe = ((jsonl.line(cell) or "").replace("|", "\\|") for cell in cells)
+        yield f"| {' | '.join(safe)} |"
 
 
 def _not_tested(plan: AblationPlan) -> Iterator[str]:

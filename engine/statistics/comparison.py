@@ -85,23 +85,31 @@ def compare_unpaired(a: Sequence[float], b: Sequence[float], level: float = LEVE
 
 
 def adjust_for_many(
-    comparisons: Sequence[Comparison], level: float = LEVEL, more: int = 0
+    comparisons: Sequence[Comparison],
+    level: float = LEVEL,
+    more: int = 0,
+    *,
+    lower_is_better: bool = False,
 ) -> list[Comparison]:
     """The comparisons of several arms with one base, with p values and verdicts corrected.
 
     Holm (1979): the i-th smallest of m p values is multiplied by m - i + 1. The chance of any false
     verdict stays below 1 - level, however the comparisons depend on each other. The intervals are
     those of each comparison alone. ``more`` comparisons will follow: they count already, so that
-    none of them takes a verdict back.
+    none of them takes a verdict back. ``lower_is_better``: what the verdicts mean.
     """
     tested = [comparison for comparison in comparisons if comparison.p is not None]
     adjusted = iter(holm([comparison.p for comparison in tested if comparison.p is not None], more))
-    return [
+    decided = [
         comparison
         if comparison.p is None
         else _decide(replace(comparison, p=next(adjusted)), level, len(tested) + more)
         for comparison in comparisons
     ]
+    if not lower_is_better:
+        return decided
+    opposite: dict[Verdict, Verdict] = {"better": "worse", "worse": "better"}
+    return [replace(each, verdict=opposite.get(each.verdict, each.verdict)) for each in decided]
 
 
 def holm(p_values: Sequence[float], more: int = 0) -> list[float]:

@@ -43,6 +43,10 @@ class Estimate:
         return error is not None and error <= 1e-12 * abs(self.mean)
 
     @property
+    def interval(self) -> list[float] | None:
+        return None if self.low is None or self.high is None else [self.low, self.high]
+
+    @property
     def half_width(self) -> float | None:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 

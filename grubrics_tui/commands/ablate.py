@@ -219,7 +219,7 @@ def _knobs(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _arm(text: str) -> tuple[str, tuple[str, ...]]:
-    from engine.ablations.presets import PRESETS, preset_arm
+    from engine.ablations.plan import PRESETS, preset_arm
 
     name, *overrides = text.split() or [""]
     if not overrides and (preset := preset_arm(name)) is not None:

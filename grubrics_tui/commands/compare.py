@@ -129,7 +129,7 @@ def _find_baseline(name: str, groups: Sequence[Group], ids: Sequence[str]) -> in
 
 def _notes(comparison: Comparison) -> Iterable[str]:
     """Yield why rewards or kinds of the runs cannot be compared, if so."""
-    from engine.reports.same_rewards import format_kinds, format_reward_differences
+    from engine.reports.differences import format_kinds, format_reward_differences
 
     if comparison.reward_keys:
         yield f"WARNING: {format_reward_differences(comparison.reward_keys)}\n"
@@ -154,7 +154,7 @@ def _summary(comparison: Comparison) -> Iterable[str]:
 
 def _results(row: Measure, baseline: int) -> Iterator[str]:
     """Yield the cells of a measure: value, interval, difference from the baseline, step."""
-    from engine.reports.measure_text import format_delta, format_half, format_value
+    from engine.reports.measures import format_delta, format_half, format_value
 
     best = row.best()
     pairs = zip(row.entries, row.comparisons(baseline), strict=True)

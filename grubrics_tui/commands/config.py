@@ -101,7 +101,9 @@ def _find_run(name: str, overrides: list[str], root: Path) -> Watched | None:
     path = Path(name)
     is_log = path.suffix in _LOGS or (path.is_dir() and not RunDir(path).is_one())
     if is_log and is_external(name):
-        run: Watched = _open_log(path)
+        from engine.formats.external_run import open_external
+
+        run: Watched = open_external(path)
     else:
         try:
             find_config(name)
@@ -115,12 +117,6 @@ def _find_run(name: str, overrides: list[str], root: Path) -> Watched | None:
     if overrides:
         raise UsageError(f"overrides apply to a config; '{run.id}' is a run")
     return run
-
-
-def _open_log(path: Path) -> Watched:
-    from engine.formats.external_run import open_external
-
-    return open_external(path)
 
 
 def _read_recipe(name: str, overrides: list[str], run: Watched | None) -> Recipe:

@@ -32,7 +32,7 @@ def entry(
     """Draft a run's experiment-log entry; --append saves it."""
     import dataclasses
 
-    from engine.reports.experiment_log import append_entry, draft_entry, render
+    from engine.reports.entry import append_entry, draft_entry, render
 
     given = {
         "title": title,

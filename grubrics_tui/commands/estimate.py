@@ -256,19 +256,15 @@ def _measured(measured: Sequence[Measured]) -> Iterator[str]:
             each.name,
             _amount(each.estimate, each.unit),
             _amount(each.measured, each.unit),
-            _error(each),
+            f"{each.error:+.0%}"
+            if each.error is not None
+            else ("-" if each.is_partial else "unknown"),
         )
         for each in measured
     ]
     yield ""
     yield from aligned_lines(("measured in this run", "estimate", "measured", "error"), rows)
     yield from (f"  {each.name}: {each.note}" for each in measured if each.note)
-
-
-def _error(measured: Measured) -> str:
-    if measured.error is None:
-        return "-" if measured.is_partial else "unknown"
-    return f"{measured.error:+.0%}"
 
 
 def _amount(value: float | None, unit: str) -> str:

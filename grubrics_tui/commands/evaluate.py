@@ -69,9 +69,9 @@ def evaluate(
     Started again, it adds only the answers and scores that are missing. The answers to a benchmark
     of grubrics-tui prepare are scored by its task.
     """
+    from engine.evaluation.baselines import find_other
     from engine.evaluation.evaluate import evaluate as run_evaluation
     from engine.evaluation.evaluate import summarize
-    from engine.evaluation.other import find_other
     from engine.evaluation.setup import validation_file
     from engine.evaluation.targets import find_baseline, find_target
 

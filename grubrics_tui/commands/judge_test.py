@@ -239,8 +239,7 @@ def _agreement_json(agreement: Agreement) -> dict[str, Any]:
 def _estimate_json(estimate: Estimate | None) -> dict[str, Any] | None:
     if estimate is None:
         return None
-    interval = None if estimate.low is None else [estimate.low, estimate.high]
-    return {"value": estimate.mean, "ci": interval, "n": estimate.n}
+    return {"value": estimate.mean, "ci": estimate.interval, "n": estimate.n}
 
 
 COMMAND = Command(judge_test, Task.PREPARE)

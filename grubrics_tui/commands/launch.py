@@ -120,8 +120,7 @@ def launch(
     order = Order(name, parse_seeds(seeds or ""), after, queue, variables)
     if wait and len(order.seeds) > 1:
         raise UsageError("--wait follows one run; leave it out, or give one seed")
-    demands = [*_curriculum_overrides(curriculum), *_demands(no_silent_defaults, expect_data)]
-    demands += ["grubrics.deterministic=true"] if deterministic else []
+    demands = _demands(curriculum, no_silent_defaults, expect_data, deterministic)
     words = [*(overrides or []), *([chosen.override] if chosen else []), *demands]
     recipe, again = _read(config, source, words, root, trust)
     require_code_trust(recipe, trust)
@@ -140,7 +139,15 @@ def launch(
     plans = [plan.with_warnings(checks) for plan in plans]
     warnings = list(plans[0].warnings)
     warn(warnings)
-    values = [_plan_json(plan, warnings) for plan in plans]
+    values: list[dict[str, Any]] = [
+        {
+            "run": plan.run_id,
+            "dir": str(plan.directory),
+            "argv": list(plan.argv),
+            "warnings": warnings,
+        }
+        for plan in plans
+    ]
     if dry_run:
         planned = [{**value, "state": None} for value in values]
         answer(_together(planned), "dry run: nothing was launched", as_json)
@@ -153,14 +160,6 @@ def launch(
     launched = [value | state_json(state) for value, state in zip(values, states, strict=True)]
     lines = (outcome(run, state) for run, state in zip(started, states, strict=True))
     answer(_together(launched), "\n".join(lines), as_json)
-
-
-def _curriculum_overrides(phases: str | None) -> list[str]:
-    """Return the override that ``--curriculum`` stands for. In quotes, as YAML reads ``1:0:1`` as a
-    number."""
-    from engine.recipe.curriculum import KEY
-
-    return [] if phases is None else [f"{KEY}={json.dumps(phases)}"]
 
 
 def _read(
@@ -183,8 +182,14 @@ def _read(
     return load_recipe(config, overrides), None
 
 
-def _demands(no_silent_defaults: bool, expect_data: str | None) -> Iterator[str]:
+def _demands(
+    curriculum: str | None, no_silent_defaults: bool, expect_data: str | None, deterministic: bool
+) -> Iterator[str]:
     """Yield the overrides that the options stand for."""
+    if curriculum is not None:  # In quotes: YAML reads 1:0:1 as a number.
+        yield f"grubrics.curriculum={json.dumps(curriculum)}"
+    if deterministic:
+        yield "grubrics.deterministic=true"
     if no_silent_defaults:
         yield "grubrics.no_silent_defaults=true"
     if expect_data is not None:
@@ -245,15 +250,6 @@ def _format_plan(plan: LaunchPlan) -> Iterator[str]:
         yield from (f"  {line}" for line in phases.describe())
     if plan.folder_note:
         yield f"  {plan.folder_note}"
-
-
-def _plan_json(plan: LaunchPlan, warnings: Sequence[str]) -> dict[str, Any]:
-    return {
-        "run": plan.run_id,
-        "dir": str(plan.directory),
-        "argv": list(plan.argv),
-        "warnings": list(warnings),
-    }
 
 
 def _together(values: Sequence[dict[str, Any]]) -> dict[str, Any]:

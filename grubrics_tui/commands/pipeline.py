@@ -79,7 +79,9 @@ def pipeline(
     if not dry_run:
         require_pipeline_trust(plan.record, trust)
     commands = dict(_checked_commands(context, plan.record, root))
-    value = _plan_json(plan, commands)
+    argv = {name: ["grubrics-tui", *words] for name, words in commands.items()}
+    value: dict[str, Any] = {"run": plan.run.directory.name, "dir": str(plan.run.directory)}
+    value["commands"] = argv
     if not as_json:
         if runs is not None:
             say(f"$ export {RUNS_VARIABLE}={format_command([runs])}")
@@ -90,9 +92,11 @@ def pipeline(
         return
     run = start_pipeline(plan)
     reached = _followed(run, plan, as_json) if wait else _status(run, plan)
-    lines = format_status(reached, with_stages=not wait)
-    text = "\n".join([*lines, *([] if wait else [_next_words(file, run)])])
-    answer({**value, **reached.to_json()}, text, as_json)
+    lines = [*format_status(reached, with_stages=not wait)]
+    if not wait:
+        status_words = format_command(["grubrics-tui", "pipeline", file, "--status"])
+        lines.append(f"state of the stages: {status_words}. Stop it: grubrics-tui stop {run.id}")
+    answer({**value, **reached.to_json()}, "\n".join(lines), as_json)
     if wait and not reached.went_well:
         raise typer.Exit(1)
 
@@ -107,11 +111,6 @@ def _answer_status(name: str, root: Path, as_json: bool) -> None:
     answer(reached.to_json(), "\n".join(format_status(reached)), as_json)
     if reached.has_ended and not reached.went_well:
         raise typer.Exit(1)
-
-
-def _plan_json(plan: StartPlan, commands: dict[str, list[str]]) -> dict[str, Any]:
-    argv = {name: ["grubrics-tui", *words] for name, words in commands.items()}
-    return {"run": plan.run.directory.name, "dir": str(plan.run.directory), "commands": argv}
 
 
 def _status(run: RunDir, plan: StartPlan) -> PipelineStatus:
@@ -141,11 +140,6 @@ def _followed(run: RunDir, plan: StartPlan, as_json: bool) -> PipelineStatus:
             say(f"stopping {run.id} ...", to=out, flush=True)
             stop_run(run)
             return _status(run, plan)
-
-
-def _next_words(file: str, run: RunDir) -> str:
-    status = format_command(["grubrics-tui", "pipeline", file, "--status"])
-    return f"state of the stages: {status}. Stop it: grubrics-tui stop {run.id}"
 
 
 _LAUNCH_OPTIONS = frozenset(

@@ -63,7 +63,7 @@ def report(
     """
     from engine.history.metrics import canonical
     from engine.reports.run_report.assemble import Choice, make_report
-    from engine.reports.run_report.write import require_file, require_folder
+    from engine.reports.run_report.pages import require_file, require_folder
 
     _check_options(output, markdown, svg, pr, samples)
     if output is not None:
@@ -120,9 +120,12 @@ def _write(
     as_json: bool,
 ) -> None:
     """Write what was asked for, and say where it is; printed Markdown stands alone."""
-    from engine.reports.run_report.html_page import render_html
-    from engine.reports.run_report.markdown_page import render_markdown, render_short
-    from engine.reports.run_report.write import write_charts
+    from engine.reports.run_report.pages import (
+        render_html,
+        render_markdown,
+        render_short,
+        write_charts,
+    )
 
     text = (render_short if pr else render_markdown)(made) if markdown is not None else ""
     charts = [] if svg is None else svg.glob("*.svg")

@@ -218,7 +218,7 @@ def _print_hits(
     store: RolloutStore, split: Split, steps: Sequence[int], selection: _Selection, as_json: bool
 ) -> None:
     """Print each hit when it is found: searching all steps of a long run takes seconds."""
-    from engine.history.rollout_search import StepSearch
+    from engine.history.rollouts import StepSearch
     from grubrics_tui.text.terminal_text import may_show
 
     wanted = selection.search.casefold()

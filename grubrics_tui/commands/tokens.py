@@ -15,7 +15,7 @@ from grubrics_tui.commands.shared.trust import trusted_source
 from grubrics_tui.text.turns import MARKS, marked_lines
 
 if TYPE_CHECKING:
-    from engine.preflight.token_view import Part, TokenView
+    from engine.preflight.token_view import TokenView
 
 
 _LONGEST_ID = 6
@@ -56,16 +56,11 @@ def _format_view(view: TokenView, *, each: bool) -> Iterator[str]:
         yield ""
         state = "trained" if part.trained else "masked"
         yield f"{part.role}, {count_of(len(part.tokens), 'token')}, {state}"
-        yield from _format_tokens(part) if each else _format_text(part)
-
-
-def _format_text(part: Part) -> Iterator[str]:
-    return marked_lines(part.text.removesuffix("\n"), trained=part.trained)
-
-
-def _format_tokens(part: Part) -> Iterator[str]:
-    for token in part.tokens:
-        yield f"{MARKS[part.trained]} {token.id:>{_LONGEST_ID}} {token.text!r}"
+        if not each:
+            yield from marked_lines(part.text.removesuffix("\n"), trained=part.trained)
+            continue
+        for token in part.tokens:
+            yield f"{MARKS[part.trained]} {token.id:>{_LONGEST_ID}} {token.text!r}"
 
 
 COMMAND = Command(tokens, Task.PREPARE)

@@ -13,7 +13,7 @@ from grubrics_tui.commands.shared.options import argument
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from engine.reports.parcel_check import ParcelCheck
+    from engine.reports.parcel import ParcelCheck
 
 
 def verify(
@@ -24,7 +24,7 @@ def verify(
 
     Names changed, missing and extra files, and exits with 1 if there are any.
     """
-    from engine.reports.parcel_check import check_parcel
+    from engine.reports.parcel import check_parcel
 
     check = check_parcel(path)
     answer(check.to_json(), "\n".join(_lines(check)), as_json)

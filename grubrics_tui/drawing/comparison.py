@@ -9,10 +9,15 @@ from rich.cells import cell_len, set_cell_size
 
 from engine.findings.finding import Severity
 from engine.reports.compare import Comparison
-from engine.reports.differences import SHELL, Cell, Difference, short_text
-from engine.reports.measure_text import format_delta, format_half, format_value
-from engine.reports.measures import Measure, Value
-from engine.reports.same_rewards import format_kinds, format_reward_differences
+from engine.reports.differences import (
+    SHELL,
+    Cell,
+    Difference,
+    format_kinds,
+    format_reward_differences,
+    short_text,
+)
+from engine.reports.measures import Measure, Value, format_delta, format_half, format_value
 from grubrics_tui.drawing.looks import STATE_LOOKS, look_of
 from grubrics_tui.drawing.spans import Row, Span, width_of
 from grubrics_tui.drawing.wrap import clipped

@@ -45,8 +45,7 @@ class LogEntryScreen(FormScreen):
 
     def draft(self) -> Mapping[str, str]:
         from engine.doctor.health import health_of
-        from engine.reports.entry import drafted
-        from engine.reports.experiment_log import next_id
+        from engine.reports.entry import drafted, next_id
 
         worker = get_current_worker()
         text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
@@ -61,7 +60,7 @@ class LogEntryScreen(FormScreen):
         when_trusted(self, [self.run], append)
 
     def append(self, texts: Mapping[str, str]) -> str:
-        from engine.reports.experiment_log import append_entry
+        from engine.reports.entry import append_entry
 
         assert self._entry is not None
         return append_entry(self._path, dataclasses.replace(self._entry, **texts))

@@ -1,4 +1,4 @@
-"""Make a report of runs: read everything, and name what is missing."""
+"""Make a report of runs: read everything, their findings and rollouts, and name what is missing."""
 
 from __future__ import annotations
 
@@ -6,32 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from engine.base.values import format_config_value
+from engine.doctor.diagnose import diagnose_file, diagnose_run
 from engine.doctor.health import health_from
+from engine.findings.finding import Finding, Remedy, format_evidence
 from engine.formats.external_run import ExternalRun
 from engine.history.metrics import VALIDATION_LOSS, VALIDATION_REWARD
+from engine.history.reward_records import Split
+from engine.history.rollouts import Group, Rollout, RolloutStore, StepRollouts
 from engine.history.sweep import Sweep, read_sweep
 from engine.reports.compare import Comparer, check_groups
 from engine.reports.run_record import RunRecord
-from engine.reports.run_report.comparison_tables import (
-    config_section,
-    describe_results,
-    environment_differences_table,
-    make_legend,
-    results_table,
-)
-from engine.reports.run_report.curves import choose_metrics, draw_metrics, draw_sweeps
+from engine.reports.run_report.charts import choose_metrics, draw_metrics, draw_sweeps
 from engine.reports.run_report.evaluations import is_checkpoint_of, read_evaluations
-from engine.reports.run_report.facts import (
-    costs_table,
-    data_table,
-    environment_table,
-    files_table,
-    manifest_table,
-    mapping_of,
-    runs_table,
-)
-from engine.reports.run_report.problems import find_findings, make_problem, merge_problems
-from engine.reports.run_report.publish import Publisher, published_manifest
+from engine.reports.run_report.publish import Publisher, published_manifest, published_value
 from engine.reports.run_report.report import (
     Block,
     Charts,
@@ -42,7 +30,20 @@ from engine.reports.run_report.report import (
     Section,
     Table,
 )
-from engine.reports.run_report.samples import choose_samples
+from engine.reports.run_report.tables import (
+    config_section,
+    costs_table,
+    data_table,
+    describe_results,
+    environment_differences_table,
+    environment_table,
+    files_table,
+    make_legend,
+    manifest_table,
+    mapping_of,
+    results_table,
+    runs_table,
+)
 from engine.runs.kinds import find_kind
 from engine.runs.rundir import RunDir
 from engine.runs.trust import exposures
@@ -96,9 +97,15 @@ def make_report(sources: Mapping[str, RunDir | ExternalRun], choice: Choice) -> 
     comparison = comparer.compare()
     legend = make_legend(comparison)
     metrics = choose_metrics(records, choice.metrics, choice.log)
+    problems = sorted(material.problems, key=lambda each: _SEVERITIES.index(each.severity))
     sections = (
         Section("runs", "Runs", (runs_table(legend, material.records),)),
-        _findings(material),
+        Section(
+            "findings",
+            "Findings",
+            tuple(problems),
+            () if material.problems else ("No known problems found.",),
+        ),
         Section(
             "results", "Results", (results_table(comparison, legend),), describe_results(comparison)
         ),
@@ -148,20 +155,17 @@ def _read(sources: Mapping[str, RunDir | ExternalRun]) -> _Material:
 
 
 def _diagnose(material: _Material, run: str) -> None:
-    record = material.records[run]
+    record, source = material.records[run], material.sources[run]
     try:
-        findings = find_findings(material.sources[run])
+        findings = (
+            diagnose_run(source) if isinstance(source, RunDir) else diagnose_file(source.path)
+        )
     except Exception as error:  # A rule of a package may raise anything.
         material.miss(run, f"could not be diagnosed: {error}")
         return
     material.problems += [make_problem(run, finding) for finding in findings]
     if record.state.state == "finished":
         record.health = health_from(findings)
-
-
-def _findings(material: _Material) -> Section:
-    lead = () if material.problems else ("No known problems found.",)
-    return Section("findings", "Findings", tuple(merge_problems(material.problems)), lead)
 
 
 def _gaps(source: RunDir | ExternalRun, record: RunRecord) -> Iterator[str]:
@@ -238,3 +242,126 @@ def _samples(material: _Material, count: int, publisher: Publisher) -> Iterator[
 
 def _present(*tables: Table | None) -> tuple[Table, ...]:
     return tuple(table for table in tables if table is not None)
+
+
+_MOST_EVIDENCE = 4
+_SEVERITIES = ("critical", "error", "warning", "info")
+"""Findings of one severity stay as the doctor sorted them."""
+
+
+def make_problem(run: str, finding: Finding) -> Problem:
+    return Problem(
+        run,
+        str(finding.severity),
+        finding.id,
+        finding.title,
+        finding.onset,
+        finding.cause,
+        tuple(format_evidence(evidence) for evidence in finding.evidence[:_MOST_EVIDENCE]),
+        tuple(line for remedy in finding.remedies for line in _remedy_lines(remedy)),
+        tuple(f"{later.title} [{later.id}]" for later in finding.followed_by),
+    )
+
+
+def _remedy_lines(remedy: Remedy) -> Iterator[str]:
+    """The remedy, and what to type for it."""
+    effect = f" ({remedy.effect})" if remedy.effect else ""
+    changes = [
+        f"$ {change.after}"
+        if change.kind == "command"
+        else f"{change.key}={format_config_value(published_value(change.key, change.after))}"
+        for change in remedy.changes
+    ]
+    yield f"{remedy.title}{effect}" + (f": {', '.join(changes)}" if changes else "")
+
+
+_NEWEST = 3
+"""Steps that are tried: the newest may not be complete."""
+_TITLES: Mapping[Split, str] = {"train": "training", "val": "validation"}
+
+
+def choose_samples(run: RunDir, count: int, publisher: Publisher) -> Iterator[Sample]:
+    """``count`` rollouts of the newest step with rewards, and as many of the newest validation.
+
+    They are at equal distances in the order of their rewards, from the best to the worst.
+    """
+    store = RolloutStore(run.path)
+    for split in _TITLES:
+        rollouts = _newest(store, split)
+        if rollouts is None:
+            continue
+        ranked = _ranked(rollouts)
+        for place in _places(len(ranked), count):
+            yield _sample(run.id, rollouts, place, ranked, publisher)
+
+
+def _newest(store: RolloutStore, split: Split) -> StepRollouts | None:
+    """The newest step with a scored rollout."""
+    for step in reversed(store.steps(split)[-_NEWEST:]):
+        rollouts = store.load(split, step)
+        if _ranked(rollouts):
+            return rollouts
+    return None
+
+
+def _ranked(rollouts: StepRollouts) -> list[tuple[float, Group, Rollout]]:
+    """The scored rollouts from the highest to the lowest score; of equal ones as they were made."""
+    scored = [
+        (rollout.score, group, rollout)
+        for group in rollouts.groups
+        for rollout in group.rollouts
+        if rollout.score is not None
+    ]
+    return sorted(scored, key=lambda entry: -entry[0])
+
+
+def _places(size: int, count: int) -> list[int]:
+    """Places at equal distances, both ends among them; the middle for a single one."""
+    if count == 1 and size:
+        return [(size - 1) // 2]
+    wanted = min(size, count)
+    return [round(number * (size - 1) / max(1, wanted - 1)) for number in range(wanted)]
+
+
+def _sample(
+    run: str,
+    rollouts: StepRollouts,
+    place: int,
+    ranked: list[tuple[float, Group, Rollout]],
+    publisher: Publisher,
+) -> Sample:
+    score, group, rollout = ranked[place]
+    texts = {
+        "prompt": group.prompt(),
+        "response": rollout.text(),
+        "reference": rollout.ground_truth(),
+    }
+    return Sample(
+        run,
+        rollouts.step,
+        _TITLES[rollouts.split],
+        _rank(place, len(ranked)),
+        f"{score:.4g}",
+        tuple(_facts(group, rollout)),
+        tuple((name, publisher.excerpt(text)) for name, text in texts.items() if text),
+    )
+
+
+def _rank(place: int, size: int) -> str:
+    if place == 0:
+        return "best"
+    if place == size - 1:
+        return "worst"
+    return "median" if place == round((size - 1) / 2) else f"{place + 1} of {size}"
+
+
+def _facts(group: Group, rollout: Rollout) -> Iterator[tuple[str, str]]:
+    yield "group", f"{group.question_id or group.id}, rollout {rollout.number}"
+    yield "characters", f"{rollout.length:,}"
+    if rollout.advantage is not None:
+        yield "advantage", f"{rollout.advantage:.4g}"
+    for name, value in (rollout.parts or {}).items():
+        yield name, f"{value:.4g}"
+    for name, scores in (("judge scores", rollout.judge), ("gold scores", rollout.gold)):
+        if scores:
+            yield name, ", ".join("–" if score is None else f"{score:.3g}" for score in scores)

@@ -16,7 +16,7 @@ from grubrics_tui.commands.shared.progress import ProgressLine
 
 if TYPE_CHECKING:
     from engine.evaluation.evaluate import Evaluation, Progress
-    from engine.evaluation.judge_use import JudgeUse
+    from engine.evaluation.folder import JudgeUse
     from engine.evaluation.setup import SamplingSettings
     from engine.evaluation.summary import Result, TargetComparison
     from engine.evaluation.targets import Target
@@ -82,7 +82,9 @@ def evaluation_lines(
             for pair in comparisons:
                 if (pair.b, pair.metric) == (result.target, metric):
                     name = _cut(pair.a, column - 5)
-                    head = f"    vs {name:{column - 5}}  {_format_difference(pair)}"
+                    estimate = pair.comparison.difference
+                    mean = f"{estimate.mean:+.3f}  {_format_interval(estimate, '+')}"
+                    head = f"    vs {name:{column - 5}}  {mean}"
                     yield from _row(head, _verdict(pair), width)
     why = {r.target: r.why_unscored for r in results if r.why_unscored is not None}
     yield ""
@@ -200,10 +202,7 @@ def _format_sampling(sampling: SamplingSettings | None) -> str:
 
 
 def _format_mean(result: Result) -> str:
-    estimate = result.estimate
-    if estimate is None:
-        return "no scores"
-    return format_estimate(estimate)
+    return "no scores" if result.estimate is None else format_estimate(result.estimate)
 
 
 def _remarks(result: Result) -> str:
@@ -216,11 +215,6 @@ def _remarks(result: Result) -> str:
     if result.left_out:
         remarks.append(f"{count_of(result.left_out, 'item')} left out")
     return "; ".join(remarks)
-
-
-def _format_difference(pair: TargetComparison) -> str:
-    estimate = pair.comparison.difference
-    return f"{estimate.mean:+.3f}  {_format_interval(estimate, '+')}"
 
 
 def _verdict(pair: TargetComparison) -> str:

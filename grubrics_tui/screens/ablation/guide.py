@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets.option_list import Option
 
-from engine.ablations.presets import PRESETS, preset_arm
+from engine.ablations.plan import PRESETS, preset_arm
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir
 from grubrics_tui.screens.base import HEIGHTS, CockpitScreen

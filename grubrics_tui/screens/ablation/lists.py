@@ -37,7 +37,7 @@ def find_bases(root: Path) -> Iterator[tuple[str, str]]:
 
 def find_presets() -> Iterator[tuple[str, str]]:
     """The known ablations of the GRubrics reward, with their overrides."""
-    from engine.ablations.presets import PRESETS, SHORT
+    from engine.ablations.plan import PRESETS, SHORT
 
     for name in SHORT.values():
         yield name, " ".join(PRESETS[name])

@@ -12,8 +12,7 @@ from textual.screen import ModalScreen
 from engine.base.text import format_config_value
 from engine.reports.compare import Comparison
 from engine.reports.differences import Cell, Difference
-from engine.reports.measure_text import format_value
-from engine.reports.measures import Entry, Measure
+from engine.reports.measures import Entry, Measure, format_value
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import Fact, Facts
 

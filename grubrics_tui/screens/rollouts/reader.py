@@ -12,8 +12,7 @@ from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from engine.history.reward_records import Split
-from engine.history.rollout_search import StepSearch
-from engine.history.rollouts import Group, RolloutStore, StepRollouts, Visit
+from engine.history.rollouts import Group, RolloutStore, StepRollouts, StepSearch, Visit
 from engine.reward.conversation import Conversation
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.rollouts import common_tail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.data.contract import FileFacts, write_rows
 from engine.evaluation.folder import AnswerRow
@@ -67,9 +69,9 @@ def test_a_limit_below_1_is_refused(tmp_path: Path, limit: int) -> None:
 def test_an_id_is_the_same_in_the_lines_of_an_evaluation(tmp_path: Path, question_id: str) -> None:
     write_rows(tmp_path / "val.parquet", [row(question_id)], FACTS)
     [item] = read_items(tmp_path / "val.parquet")
-    read = AnswerRow.from_json({"uid": item.uid, "sample": 0})
-    assert read is not None
-    assert read.uid == item.uid
+    row_of_it = AnswerRow(item.uid, 0, item.sha256, item.prompt_sha256, "", 0, True)
+    assert item.uid.isprintable()
+    assert jsonl.convert(asdict(row_of_it), AnswerRow) == row_of_it
 
 
 def test_an_id_that_looks_like_a_row_number_is_not_used_twice(tmp_path: Path) -> None:

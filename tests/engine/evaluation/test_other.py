@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
+from engine.evaluation.baselines import find_other
 from engine.evaluation.evaluate import Evaluation, evaluate, summarize
 from engine.evaluation.folder import read_target
-from engine.evaluation.other import find_other
 from tests.engine.evaluation.evaluations import make_data, make_evaluation
 
 pytestmark = pytest.mark.long

@@ -12,12 +12,11 @@ from engine.base.errors import UsageError
 from engine.evaluation.evaluate import Evaluation
 from engine.evaluation.folder import EvaluationDir
 from engine.evaluation.items import Item
-from engine.evaluation.lease import leased
 from engine.evaluation.measures import Metric
 from engine.evaluation.setup import SamplingSettings, Setup
 from engine.evaluation.summary import Result
 from engine.evaluation.sweep import answered_steps, find_checkpoints, step_targets, sweep_of
-from engine.evaluation.targets import find_target, folder_target
+from engine.evaluation.targets import find_target, folder_target, leased
 from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.statistics.intervals import Estimate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.history.rewards import reward_metrics
+from engine.history.train_log import reward_metrics
 from engine.reward.conversation import Call, Conversation, Outcome, Turn
 
 

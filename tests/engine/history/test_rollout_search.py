@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.history.rollout_search import StepSearch
-from engine.history.rollouts import RolloutStore
+from engine.history.rollouts import RolloutStore, StepSearch
 from tests.engine.history.rollout_files import record, row, write_dump, write_records
 
 

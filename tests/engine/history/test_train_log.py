@@ -10,8 +10,7 @@ import pytest
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.formats.series import names, read_columns, series, why_not_logged
-from engine.history.rewards import reward_metrics
-from engine.history.train_log import Step, StepJoiner, history
+from engine.history.train_log import Step, StepJoiner, history, reward_metrics
 from engine.runs.rundir import Attempt
 from engine.statistics.intervals import percentile
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
-from engine.reports.experiment_log import LogEntry, append_entry, next_id, render
+from engine.reports.entry import LogEntry, append_entry, next_id, render
 
 ENTRY = LogEntry(
     title="GRPO from SFT",

@@ -13,8 +13,7 @@ import pytest
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.history.columns import Columns
-from engine.reports.parcel import Parcel, write_parcel
-from engine.reports.parcel_check import check_parcel
+from engine.reports.parcel import Parcel, check_parcel, write_parcel
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
 from tests.engine.checkpoints.checkpoint_files import save

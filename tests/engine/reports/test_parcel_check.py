@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
-from engine.reports.parcel import write_parcel
-from engine.reports.parcel_check import Problem, check_parcel
+from engine.reports.parcel import Problem, check_parcel, write_parcel
 from tests.engine.reports.runs import log_steps, make_run
 
 LOG = "runs/grpo-1/train_log.jsonl"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.reports.same_rewards import different_kinds, format_kinds, shared_metrics
+from engine.reports.differences import different_kinds, format_kinds, shared_metrics
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from engine.base import jsonl
 from engine.evaluation.folder import AnswerRow, ScoreRow
 from engine.history.sweep import Sweep, SweepPoint, write_sweep
 from engine.reports.run_report.assemble import Choice, make_report
-from engine.reports.run_report.html_page import render_html
+from engine.reports.run_report.pages import render_html
 from engine.reports.run_report.report import Report, Section
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state

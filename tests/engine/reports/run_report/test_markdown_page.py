@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.reports.run_report.markdown_page import (
+from engine.reports.run_report.pages import (
     MOST_CHARACTERS,
     MOST_LINES,
     inline,

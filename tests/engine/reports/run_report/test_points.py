@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.ticks import Range
-from engine.reports.run_report.points import find_pieces, kept_points, missing_places
+from engine.reports.run_report.charts import find_pieces, kept_points, missing_places
 
 VALUES = st.lists(st.floats(-1e6, 1e6) | st.just(float("nan")), min_size=1, max_size=400)
 

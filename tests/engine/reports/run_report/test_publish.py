@@ -13,10 +13,9 @@ import pytest
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.recipe.secrets import refuse_secret
-from engine.reports.run_report.html_page import render_html
-from engine.reports.run_report.markdown_page import render_markdown, render_short
+from engine.reports.run_report.charts import draw_file
+from engine.reports.run_report.pages import render_html, render_markdown, render_short
 from engine.reports.run_report.publish import Publisher, published_value
-from engine.reports.run_report.svg_chart import draw_file
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from tests.engine.base.test_masking import IN_CONTEXT, SHAPES

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from engine.reports.run_record import RunRecord
-from engine.reports.run_report.curves import draw_metrics
+from engine.reports.run_report.charts import draw_chart, draw_file, draw_metrics
+from engine.reports.run_report.pages import write_charts
 from engine.reports.run_report.report import Chart, Legend, Series
-from engine.reports.run_report.svg_chart import draw_chart, draw_file
-from engine.reports.run_report.write import write_charts
 from tests.engine.reports.run_report.reported_runs import (
     log_steps,
     make_run,

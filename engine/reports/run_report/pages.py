@@ -1,16 +1,26 @@
-"""A report as Markdown for an issue or a pull request: tables, and samples that are folded.
+"""The files of a report: one HTML page, SVG files of its charts, and Markdown.
 
-GitHub takes up to 65,536 characters. What does not fit is left out from the end, and the last line
-says so.
+The page has no script and no network; styles and charts are inside. The Markdown is for an issue or
+a pull request: tables, and samples that are folded. GitHub takes up to 65,536 characters. What does
+not fit is left out from the end, and the last line says so.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from html import escape
+from pathlib import Path
 
-from engine.base.text import count_of
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from engine.base import files
+from engine.base.counts import count_of
+from engine.base.errors import UsageError
+from engine.reports.run_report.charts import CHART_STYLE, draw_chart, draw_file
 from engine.reports.run_report.report import Charts, Problem, Report, Sample, Section, Table
 
 MOST_CHARACTERS = 65_536
@@ -147,3 +157,66 @@ def _fitted(blocks: Sequence[Sequence[str]]) -> str:
             return f"{text}\n{left_out} left out: at most {MOST_CHARACTERS:,} characters\n"
         text += part
     return text
+
+
+def require_file(path: Path, option: str) -> None:
+    """UsageError unless a file can be written there."""
+    if path.is_dir():
+        raise UsageError(f"{option} {path}: is a folder; name a file in it")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{option} {path}: there is no folder {path.parent}; create it first")
+
+
+def require_folder(path: Path, option: str) -> None:
+    """UsageError unless files can be written there; a folder is created when it is needed."""
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{option} {path}: is a file; name a folder")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{option} {path}: there is no folder {path.parent}; create it first")
+
+
+def write_charts(report: Report, folder: Path) -> list[Path]:
+    """Write an SVG file per chart, named after its metric, and return their paths."""
+    folder.mkdir(exist_ok=True)
+    written = []
+    names = _file_names([chart.name for chart in report.charts])
+    for chart, name in zip(report.charts, names, strict=True):
+        files.write_atomic(folder / name, draw_file(chart))
+        written.append(folder / name)
+    return written
+
+
+def _file_names(names: list[str]) -> Iterator[str]:
+    """``reward-mean.svg`` of ``reward/mean``; names that become equal get a number."""
+    used: dict[str, int] = {}
+    for name in names:
+        slug = re.sub(r"[^A-Za-z0-9@.]+", "-", name).strip("-.")[:80] or "chart"
+        used[slug.lower()] = used.get(slug.lower(), 0) + 1
+        number = used[slug.lower()]
+        yield f"{slug}.svg" if number == 1 else f"{slug}-{number}.svg"
+
+
+_FOLDER = Path(__file__).parent
+_KINDS = {Table: "table", Problem: "problem", Charts: "charts", Sample: "sample"}
+
+
+def render_html(report: Report) -> str:
+    """The page. Every text of the report is escaped; only charts are markup."""
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = environment.get_template("style.css.jinja").render(charts=Markup(CHART_STYLE))
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return environment.get_template("page.html.jinja").render(
+        report=report,
+        style=Markup(style),
+        style_hash=digest,
+        kind_of=lambda block: _KINDS[type(block)],
+        draw=lambda chart: Markup(draw_chart(chart)),
+        # The long sections are folded.
+        is_open=lambda section: section.name not in ("environment", "data", "manifest"),
+    )
