@@ -17,12 +17,11 @@ from typing import Any
 from engine.base import files, jsonl
 from engine.base.follow import Tail
 from engine.base.holes import lines_backwards
-from engine.base.stats import percentile
 from engine.history import metrics
 from engine.history.reward_records import conversation_of, is_own, numbers_of_reward
 from engine.reward.conversation import OUTCOMES
 from engine.runs.rundir import Attempt
-from engine.statistics.intervals import estimate_clustered_mean
+from engine.statistics.intervals import estimate_clustered_mean, percentile
 
 Metrics = dict[str, float | None]
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from engine.base.times import MISSING, duration, seconds
+from engine.base.text import MISSING, duration, seconds
 from engine.history import metrics
 from engine.reports.entry import WINDOW
 from engine.reports.groups import Group

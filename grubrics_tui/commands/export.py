@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from engine.base.counts import count_of
+from engine.base.text import count_of
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.commands.shared.options import argument, option

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from engine.base.counts import count_of, size_text
 from engine.base.errors import UsageError, unknown_name
+from engine.base.text import count_of, size_text
 from grubrics_tui.commands.shared import Command, Task, answer, options, say
 from grubrics_tui.commands.shared.options import argument, option
 from grubrics_tui.commands.shared.progress import ProgressLine

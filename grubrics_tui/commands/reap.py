@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from engine.base.counts import count_of
+from engine.base.text import count_of
 from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.commands.shared.options import flag

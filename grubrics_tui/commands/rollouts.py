@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from engine.base.text import count_of
 from engine.runs.rundir import find_run, runs_root

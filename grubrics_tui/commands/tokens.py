@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
 from engine.base.text import count_of
 from engine.runs.rundir import runs_root

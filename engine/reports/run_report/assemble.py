@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.base.values import format_config_value
+from engine.base.text import format_config_value
 from engine.doctor.diagnose import diagnose_file, diagnose_run
 from engine.doctor.health import health_from
 from engine.findings.finding import Finding, Remedy, format_evidence

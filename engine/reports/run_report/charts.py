@@ -12,8 +12,8 @@ from textwrap import wrap
 
 import numpy as np
 
-from engine.base.counts import count_of
 from engine.base.errors import unknown_name
+from engine.base.text import count_of
 from engine.base.ticks import Range, around, tick_labels, ticks
 from engine.history.columns import Column, Floats, Ints
 from engine.history.metrics import usual_metrics

@@ -18,8 +18,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from engine.base import files
-from engine.base.counts import count_of
 from engine.base.errors import UsageError
+from engine.base.text import count_of
 from engine.reports.run_report.charts import CHART_STYLE, draw_chart, draw_file
 from engine.reports.run_report.report import Charts, Problem, Report, Sample, Section, Table
 
