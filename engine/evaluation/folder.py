@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,11 @@ class AnswerRow:
 
     uid: str
     sample: int
-    item_sha256: str
-    prompt_sha256: str
-    answer: str | None
-    tokens: int
-    stopped: bool
+    item_sha256: str = ""
+    prompt_sha256: str = ""
+    answer: str | None = None
+    tokens: int = 0
+    stopped: bool = False
     """Whether the model ended the answer itself; False where the token limit did."""
     error: str | None = None
     calls: int = 0
@@ -60,8 +60,8 @@ class ScoreRow:
 
     uid: str
     sample: int
-    reward: float | None
-    parts: Mapping[str, float | None]
+    reward: float | None = None
+    parts: Mapping[str, float | None] = field(default_factory=dict)
     error: str | None = None
     calls: int = 0
     """Calls of the judge that it took; ``prompt_tokens`` and ``tokens`` are theirs."""

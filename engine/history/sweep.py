@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from engine.base import jsonl
@@ -16,10 +16,10 @@ class SweepPoint:
 
     step: int
     mean: float
-    low: float | None
-    high: float | None
-    n: int
-    unscored: int
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    unscored: int = 0
 
 
 @dataclass(frozen=True)
@@ -49,5 +49,11 @@ def write_sweep(run: RunDir, sweep: Sweep) -> None:
 
 
 def read_sweep(run: RunDir) -> Sweep | None:
-    """The last sweep of the run; None without one, or for a file that is not one."""
-    return jsonl.convert(jsonl.read_json(sweep_path(run)), Sweep)
+    """The last sweep of the run; None without one, or for a file that is not one. What is no point
+    is left out."""
+    raw = jsonl.read_json(sweep_path(run)) or {}
+    listed = raw.get("points")
+    if not isinstance(listed, list) or not (sweep := jsonl.convert({**raw, "points": ()}, Sweep)):
+        return None
+    points = filter(None, (jsonl.convert(each, SweepPoint) for each in listed))
+    return replace(sweep, points=tuple(sorted(points, key=lambda point: point.step)))

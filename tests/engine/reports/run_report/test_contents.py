@@ -177,7 +177,7 @@ def test_a_diagnosis_that_fails_is_a_gap(tmp_path: Path, monkeypatch: pytest.Mon
     def broken(run: RunDir) -> None:
         raise ZeroDivisionError("of a rule")
 
-    monkeypatch.setattr(assemble, "find_findings", broken)
+    monkeypatch.setattr(assemble, "diagnose_run", broken)
     assert "a: could not be diagnosed: of a rule" in report_of(make_run(tmp_path, "a")).gaps
 
 
