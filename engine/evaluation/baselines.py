@@ -20,7 +20,7 @@ from engine.evaluation.targets import Target
 from engine.judge.interface import Writer
 from engine.judge.settings import JudgeSettings, make_judge
 from engine.recipe.recipe import Recipe
-from engine.rubrics.rubric import WANTED_SUM, RubricItem, format_rubric
+from engine.rubrics import WANTED_SUM, RubricItem, format_rubric
 
 _GENERIC = (
     "States a clear answer to the question",

@@ -11,8 +11,13 @@ from engine.base.errors import UsageError
 from engine.evaluation.folder import LOSS, AnswerRow, Key, ScoreRow, TargetDir
 from engine.evaluation.measures import Metric
 from engine.statistics.comparison import Comparison, adjust_for_many, compare_paired
-from engine.statistics.intervals import Estimate, estimate_clustered_mean, estimate_rate
-from engine.statistics.pass_at_k import best_of_k, pass_at_k
+from engine.statistics.intervals import (
+    Estimate,
+    best_of_k,
+    estimate_clustered_mean,
+    estimate_rate,
+    pass_at_k,
+)
 
 
 @dataclass(frozen=True)

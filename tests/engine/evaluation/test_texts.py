@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from engine.evaluation.baselines import baseline_text
 from engine.evaluation.items import Item
 from engine.evaluation.targets import Target
-from engine.rubrics.rubric import has_wanted_sum, parse_rubric
+from engine.rubrics import has_wanted_sum, parse_rubric
 
 GOLDEN, RANDOM = Target("golden", "golden", "", "x"), Target("random", "random", "", "x")
 
