@@ -76,7 +76,7 @@ types: $(STAMP)
 generated: $(STAMP)
 	@$(BIN)/python -m engine.doctor.catalogue docs/symptoms.md --ids
 	@$(BIN)/python -m engine.judge.providers docs/data.md
-	@$(BIN)/python -m engine.formats.table docs/cockpit.md
+	@$(BIN)/python -m engine.formats.detect docs/cockpit.md
 
 contracts: $(STAMP)
 	@$(BIN)/lint-imports

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from engine.base import files
 from engine.base.errors import UsageError
-from engine.formats.format import LineFormat, Parser, Sample
-from engine.formats.names import LoggedNames, Numbering, find_step_name, step_of_total
+from engine.formats.format import LineFormat, Parser, Sample, StepParser
+from engine.formats.names import find_step_name, step_of_total
 from engine.history.train_log import Metrics, Step
 
 _SEPARATORS = (",", ";", "\t")
@@ -75,27 +75,23 @@ class Columns:
         return None if number is None else (number, others)
 
 
-class CsvParser(Parser):
+class CsvParser(StepParser):
     def __init__(self, header: bytes) -> None:
+        super().__init__()
         self._columns = Columns.of(header)
-        self._names = LoggedNames()
-        self._numbering = Numbering()
         self._seen: dict[str, float | None] = {}
         """The last value of each column."""
         self._has_gaps = False
         """Whether a column had numbers again after a NaN: a loss that became NaN stays so."""
 
-    def feed(self, lines: list[bytes]) -> list[Step]:
-        return [step for line in lines if (step := self._step(line)) is not None]
-
-    def _step(self, line: bytes) -> Step | None:
+    def step(self, line: bytes) -> Step | None:
         row = self._columns.step(line) if self._columns else None
         if row is None:
             self._columns = Columns.of(line) or self._columns
             return None
         number, cells = row
-        values = self._without_gaps(self._names.metrics(cells))
-        return self._numbering.step(number, values) if values else None
+        values = self._without_gaps(self.names.metrics(cells))
+        return self.numbering.step(number, values) if values else None
 
     def _without_gaps(self, values: Metrics) -> Metrics:
         self._has_gaps = self._has_gaps or any(

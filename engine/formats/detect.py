@@ -1,33 +1,38 @@
-"""Detects which format a path holds, by its first and last bytes rather than by its name."""
+"""The known formats, and which of them a path holds: its first and last bytes tell, not its name.
+
+``python -m engine.formats.detect docs/cockpit.md`` renews the table of formats there.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from engine.base import files, plugins
-from engine.base.errors import UsageError, unknown_name
+from engine.base.errors import UsageError, guarded, unknown_name
+from engine.base.tables import write_between_marks
+from engine.formats.consoles import (
+    NemoRlFormat,
+    OpenInstructFormat,
+    OpenRlhfFormat,
+    PairsFormat,
+    PrimeRlFormat,
+    SlimeFormat,
+    TorchtuneFormat,
+)
 from engine.formats.csv_table import CsvFormat
 from engine.formats.format import Format, Reader, Sample
 from engine.formats.hf import HfConsoleFormat, HfStateFormat
-from engine.formats.json_lines import AnyJsonFormat, OwnLogFormat
-from engine.formats.llama_factory import LlamaFactoryFormat
-from engine.formats.nemo_rl import NemoRlFormat
-from engine.formats.open_instruct import OpenInstructFormat
-from engine.formats.openrlhf import OpenRlhfFormat
-from engine.formats.pairs import PairsFormat
+from engine.formats.json_lines import AnyJsonFormat, LlamaFactoryFormat, OwnLogFormat, SloFormat
 from engine.formats.pattern import PatternFormat, is_pattern
 from engine.formats.plugin_format import PluginFormat
-from engine.formats.prime_rl import PrimeRlFormat
-from engine.formats.slime import SlimeFormat
-from engine.formats.slo import SloFormat
 from engine.formats.step_timing import StepTimingFormat
 from engine.formats.tensorboard import TensorBoardFormat
-from engine.formats.torchtune import TorchtuneFormat
 from engine.formats.verl import VerlConsoleFormat, VerlJsonlFormat
 from engine.formats.wandb import WandbFormat
 
@@ -280,3 +285,19 @@ def _candidates(folder: Path) -> list[Path]:
 def _may_hold_steps(name: str) -> bool:
     is_named_so = name.endswith(_SUFFIXES) or "tfevents" in name
     return is_named_so and not name.startswith(("debug", "eval"))
+
+
+def format_table() -> str:
+    """Return a row for each built-in format, in the order of detection."""
+    rows = ["| format (`--as`) | what is read |", "|---|---|"]
+    rows += [f"| {row.name} (`{row.key}`) | {row.reads} |" for row in FORMATS]
+    return "\n".join(rows)
+
+
+def main() -> int:
+    write_between_marks(Path(sys.argv[1]), "log formats", format_table())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

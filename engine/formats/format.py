@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.follow import Tail, last_lines, near_end
+from engine.formats.names import LoggedNames, Numbering
 from engine.history.train_log import Step
 
 CONSOLE_LINES = 2000
@@ -107,6 +108,29 @@ class Parser(ABC):
         return About()
 
 
+class StepParser(Parser):
+    """A parser of a trainer's own names with at most one step for each line."""
+
+    def __init__(self) -> None:
+        self.names, self.numbering = LoggedNames(), Numbering()
+        self.known = About()
+
+    def feed(self, lines: list[bytes]) -> list[Step]:
+        return [step for line in lines if (step := self.step(line)) is not None]
+
+    def about(self) -> About:
+        return self.known
+
+    def step(self, line: bytes) -> Step | None:
+        """The step that this line completes."""
+        raise NotImplementedError
+
+    def make(self, number: int, values: Mapping[str, object]) -> Step | None:
+        """The step of that number; None if no value is a number."""
+        metrics = self.names.metrics(values)
+        return self.numbering.step(number, metrics) if metrics else None
+
+
 class Format(ABC):
     """``key`` is what ``--as`` takes, ``name`` is how a person calls it."""
 
@@ -165,9 +189,12 @@ class LineFormat(Format):
     has_bars = False
     """Whether a progress bar may hold a step, so that a line may end with ``\\r`` alone."""
 
-    @abstractmethod
+    parser_class: type[Parser]
+    """What reads its lines, unless that depends on the file."""
+
     def parser(self, path: Path) -> Parser:
         """A parser of this file's lines, from the first one on."""
+        return self.parser_class()
 
     def complete_part(self, line: bytes) -> bytes:
         """The part of a line without an end whose values cannot change when more is written.

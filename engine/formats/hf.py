@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from engine.base import jsonl
-from engine.formats.format import About, Format, LineFormat, News, Parser, Reader, Sample
+from engine.formats.format import About, Format, LineFormat, News, Reader, Sample, StepParser
 from engine.formats.names import LoggedNames, Numbering, step_of_total
 from engine.history.train_log import Step
 
@@ -30,45 +30,17 @@ _CHECKPOINT = re.compile(r"checkpoint-(\d{1,15})")
 _LARGEST_STATE = 512 * 1024 * 1024
 
 
-class HfConsoleFormat(LineFormat):
-    key, name = "hf", "console of HF's Trainer or TRL"
-    trainers = ("HF Trainer", "TRL")
-    reads = "`{'loss': '0.5', ..., 'epoch': '0.1'}`, values as numbers or as text"
-    is_console = True
-    marks = (rb"\{'", rb"%\|")
-    step_pattern = rb"\{'loss': '?[\d.e-]+'?, "
-
-    def matches(self, sample: Sample) -> bool:
-        return any(
-            _MARKS & find_pairs(match[0]).keys()
-            for line in sample.lines()
-            if b"{'" in line
-            for match in _DICT.finditer(line)
-        )
-
-    def complete_part(self, line: bytes) -> bytes:
-        return line  # A dict is read with its closing brace.
-
-    def parser(self, path: Path) -> Parser:
-        return HfConsole()
-
-
-class HfConsole(Parser):
+class HfConsole(StepParser):
     def __init__(self) -> None:
-        self._names = LoggedNames()
-        self._numbering = Numbering()
+        super().__init__()
         self._step = 0
         self._is_over = False
         """Whether the training ended: the next step is that of another one."""
         self._bar = self._total = 0
         """Of the last bar with as many steps as the Trainer's; of any bar until a dict came."""
-        self._about = About()
 
     def feed(self, lines: list[bytes]) -> list[Step]:
         return [step for line in lines for step in self._line(line)]
-
-    def about(self) -> About:
-        return self._about
 
     def _line(self, line: bytes) -> list[Step]:
         steps, end = [], 0
@@ -91,7 +63,7 @@ class HfConsole(Parser):
         )
         is_summary = any(name in pairs for name in _SUMMARIES)
         if (total or self._total) and not (self._is_over and is_summary):
-            self._about = About(total_steps=total or self._total)
+            self.known = About(total_steps=total or self._total)
         if "train_runtime" in pairs:
             self._is_over = True
             self._bar = self._total = 0
@@ -100,16 +72,37 @@ class HfConsole(Parser):
                 self._is_over, self._step = False, 0
             # A bar is drawn at most ten times a second: it may be behind, never ahead.
             self._step = max(self._step + 1, self._bar) if named is None else named
-        values = self._names.metrics(pairs)
+        values = self.names.metrics(pairs)
         values.pop("step", None)
-        return self._numbering.step(self._step, values) if values else None
+        return self.numbering.step(self._step, values) if values else None
 
     def _read_bars(self, text: bytes) -> None:
         """Read the number of steps and the current one from the Trainer's bars."""
         for match in _BAR.finditer(text):
             step, total = int(match[1]), int(match[2])
-            if self._is_over or self._about.total_steps in (None, total):
+            if self._is_over or self.known.total_steps in (None, total):
                 self._bar, self._total = step, total
+
+
+class HfConsoleFormat(LineFormat):
+    key, name = "hf", "console of HF's Trainer or TRL"
+    trainers = ("HF Trainer", "TRL")
+    reads = "`{'loss': '0.5', ..., 'epoch': '0.1'}`, values as numbers or as text"
+    is_console = True
+    marks = (rb"\{'", rb"%\|")
+    step_pattern = rb"\{'loss': '?[\d.e-]+'?, "
+    parser_class = HfConsole
+
+    def matches(self, sample: Sample) -> bool:
+        return any(
+            _MARKS & find_pairs(match[0]).keys()
+            for line in sample.lines()
+            if b"{'" in line
+            for match in _DICT.finditer(line)
+        )
+
+    def complete_part(self, line: bytes) -> bytes:
+        return line  # A dict is read with its closing brace.
 
 
 def find_pairs(text: bytes) -> dict[str, Any]:

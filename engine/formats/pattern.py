@@ -10,8 +10,7 @@ import re
 from pathlib import Path
 
 from engine.base.errors import UsageError
-from engine.formats.format import LineFormat, Parser, Sample
-from engine.formats.names import LoggedNames, Numbering
+from engine.formats.format import LineFormat, Parser, Sample, StepParser
 from engine.history.train_log import Metrics, Step
 
 _LONGEST = 4096
@@ -46,25 +45,23 @@ class PatternFormat(LineFormat):
         return PatternParser(self._pattern)
 
 
-class PatternParser(Parser):
+class PatternParser(StepParser):
     def __init__(self, pattern: re.Pattern[bytes]) -> None:
+        super().__init__()
         self._pattern = pattern
-        self._names = LoggedNames()
-        self._numbering = Numbering()
         self._last = 0
 
-    def feed(self, lines: list[bytes]) -> list[Step]:
-        matches = (self._pattern.search(line[-_LONGEST:]) for line in lines)
-        return [step for match in matches if match and (step := self._step(match)) is not None]
-
-    def _step(self, match: re.Match[bytes]) -> Step | None:
+    def step(self, line: bytes) -> Step | None:
+        match = self._pattern.search(line[-_LONGEST:])
+        if match is None:
+            return None
         texts = {name: text for name, text in match.groupdict().items() if text is not None}
         named = texts.pop(_STEP, b"")
         # A greedy group takes the comma or bracket after a number along.
-        values: Metrics = self._names.metrics(
+        values: Metrics = self.names.metrics(
             {name: text.rstrip(b",;)]}") for name, text in texts.items()}
         )
         if not values:
             return None
         self._last = int(named) if named.isdigit() and len(named) <= 15 else self._last + 1
-        return self._numbering.step(self._last, values)
+        return self.numbering.step(self._last, values)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from dataclasses import dataclass
-from pathlib import Path
 
 from engine.formats.format import LineFormat, Parser, Sample
 from engine.formats.names import bounded
@@ -89,27 +88,6 @@ class Timing:
         return {name: value for name, value in values.items() if value is not None}
 
 
-class StepTimingFormat(LineFormat):
-    key, name = "step-timing", "STEP_TIMING lines of GRubrics"
-    trainers = ("GRubrics",)
-    reads = (
-        "seconds of the GPU and of the reward phase, judge latency, judge queue wait and calls; "
-        "the lines of all workers about a step count as one step"
-    )
-    is_console = True
-    marks = (MARK,)
-    step_pattern = _STEP.pattern
-
-    def matches(self, sample: Sample) -> bool:
-        return any(MARK in line and parse(line) is not None for line in sample.lines())
-
-    def complete_part(self, line: bytes) -> bytes:
-        return line  # A value is read with its unit.
-
-    def parser(self, path: Path) -> Parser:
-        return StepTiming()
-
-
 class StepTiming(Parser):
     """Parses a log whose only numbers are in ``STEP_TIMING`` lines.
 
@@ -129,6 +107,25 @@ class StepTiming(Parser):
                 if len(self._timings) > _OPEN_STEPS:
                     self._timings.popitem(last=False)
         return list(steps.values())
+
+
+class StepTimingFormat(LineFormat):
+    key, name = "step-timing", "STEP_TIMING lines of GRubrics"
+    trainers = ("GRubrics",)
+    reads = (
+        "seconds of the GPU and of the reward phase, judge latency, judge queue wait and calls; "
+        "the lines of all workers about a step count as one step"
+    )
+    is_console = True
+    marks = (MARK,)
+    step_pattern = _STEP.pattern
+    parser_class = StepTiming
+
+    def matches(self, sample: Sample) -> bool:
+        return any(MARK in line and parse(line) is not None for line in sample.lines())
+
+    def complete_part(self, line: bytes) -> bytes:
+        return line  # A value is read with its unit.
 
 
 class _Mean:

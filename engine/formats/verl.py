@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -28,8 +27,8 @@ from engine.formats.names import (
     with_scores,
     with_validation,
 )
-from engine.formats.progress_bar import find_progress_bar, has_progress_bar
 from engine.formats.step_timing import MARK, Timing, parse
+from engine.history import metrics
 from engine.history.train_log import Metrics, Step, verl_metrics
 
 _STEP = re.compile(rb"(?:^|[\s\r\])>:|]|\x1b\[[0-9;]*m)step:(\d{1,15}) - (?=[^\s:]+:\S)")
@@ -46,44 +45,15 @@ _MODEL = re.compile(rb"'path': '([^'\r\n]{1,400})'")
 _TOTALS = (b"otal_training_steps", b"Total training")
 _PATH = b"'path': '"
 _BARS = (b"Training Progress:", b"Epoch ")
+_TIMED_BAR = re.compile(
+    rb"(?:Training Progress|Epoch (\d{1,9})/(\d{1,9})): *\d{1,3}%\|[^|\r\n]{0,200}\|"
+    rb" *(\d{1,12})/(\d{1,12}) \[((?:\d{1,6}:)?\d\d:\d\d)<((?:\d{1,6}:)?\d\d:\d\d), *"
+    rb"(\d{1,12}(?:\.\d{1,12})?)(it/s|s/it)"
+)
+"""``Training Progress:  10%|#  | 1000/10000 [05:23<48:27,  3.10it/s]`` of GRPO counts the steps of
+the run, ``Epoch 2/4:  12%|#  | 5/42 [00:31<03:52,  6.28s/it]`` of SFT those of an epoch."""
+_BAR_HEADING = re.compile(rb"Training Progress: *\d{1,3}%\|")
 _BEGINNING = (b"verl.trainer", b"(TaskRunner", b"Training Progress:", b"actor_rollout_ref")
-
-
-class VerlConsoleFormat(LineFormat):
-    key, name = "verl", "verl console log"
-    trainers = ("verl",)
-    reads = (
-        "`step:7 - actor/pg_loss:0.1 - ...` after Ray's prefixes, colors, timestamps and "
-        "progress bars; `nan`, `np.float64(0.5)`, `tensor(0.5, device=...)`; the number of steps "
-        "and the model, if verl prints them; the judge's `STEP_TIMING` lines in between. If there "
-        "are only progress bars: step, percent, times and rate (`progress/...`)"
-    )
-    is_console, has_bars = True, True
-    covers = frozenset({"step-timing"})
-    step_pattern = rb"step:(?<![\w/]step:)(\d+) - "
-    marks = (
-        rb"step:\d",
-        MARK,
-        *_BARS,
-        b"otal_training_steps",
-        b"Total training",
-        _PATH,
-    )
-
-    def matches(self, sample: Sample) -> bool:
-        return any(_STEP.search(line) or has_progress_bar(line) for line in sample.lines())
-
-    def may_become(self, sample: Sample) -> bool:
-        return any(mark in sample.head for mark in _BEGINNING)
-
-    def parser(self, path: Path) -> Parser:
-        return VerlConsole()
-
-    def complete_part(self, line: bytes) -> bytes:
-        """Leave the last value out: digits of it may be missing."""
-        if b"step:" not in line or line.endswith(_CLOSED):
-            return line
-        return line[: line.rfind(b" - ") + 1]
 
 
 class VerlConsole(Parser):
@@ -154,6 +124,41 @@ class VerlConsole(Parser):
             self._about = replace(self._about, model=model)
 
 
+class VerlConsoleFormat(LineFormat):
+    key, name = "verl", "verl console log"
+    trainers = ("verl",)
+    reads = (
+        "`step:7 - actor/pg_loss:0.1 - ...` after Ray's prefixes, colors, timestamps and "
+        "progress bars; `nan`, `np.float64(0.5)`, `tensor(0.5, device=...)`; the number of steps "
+        "and the model, if verl prints them; the judge's `STEP_TIMING` lines in between. If there "
+        "are only progress bars: step, percent, times and rate (`progress/...`)"
+    )
+    is_console, has_bars = True, True
+    covers = frozenset({"step-timing"})
+    step_pattern = rb"step:(?<![\w/]step:)(\d+) - "
+    marks = (
+        rb"step:\d",
+        MARK,
+        *_BARS,
+        b"otal_training_steps",
+        b"Total training",
+        _PATH,
+    )
+    parser_class = VerlConsole
+
+    def matches(self, sample: Sample) -> bool:
+        return any(_STEP.search(line) or has_progress_bar(line) for line in sample.lines())
+
+    def may_become(self, sample: Sample) -> bool:
+        return any(mark in sample.head for mark in _BEGINNING)
+
+    def complete_part(self, line: bytes) -> bytes:
+        """Leave the last value out: digits of it may be missing."""
+        if b"step:" not in line or line.endswith(_CLOSED):
+            return line
+        return line[: line.rfind(b" - ") + 1]
+
+
 class _Layout:
     """The metrics of the last line, in order: the next line mostly has the same.
 
@@ -211,22 +216,78 @@ def _plain(text: bytes) -> bytes:
     return text
 
 
-class VerlJsonlFormat(LineFormat):
-    key, name = "verl-jsonl", "verl file logger"
-    trainers = ("verl",)
-    reads = '`{"step": 7, "data": {...}}`; a null is a NaN'
+@dataclass(frozen=True)
+class ProgressBar:
+    """The counts are in steps of the whole run; of SFT, of all its epochs, although
+    ``training.max_steps`` may end it within one. ``elapsed_s`` is what tqdm shows: of SFT, the
+    seconds of the epoch."""
 
-    def matches(self, sample: Sample) -> bool:
-        return any(
-            isinstance(record.get("data"), dict) and jsonl.integer(record.get("step")) is not None
-            for record in records(sample)
-        )
+    step: int
+    total_steps: int
+    elapsed_s: int
+    remaining_s: float
+    steps_per_s: float
 
-    def parser(self, path: Path) -> Parser:
-        return VerlJsonl()
+    def metrics(self) -> Metrics:
+        return {
+            metrics.PROGRESS_PERCENT: 100 * self.step / self.total_steps,
+            metrics.PROGRESS_TOTAL: self.total_steps,
+            metrics.PROGRESS_ELAPSED: self.elapsed_s,
+            metrics.PROGRESS_REMAINING: self.remaining_s,
+            metrics.PROGRESS_RATE: self.steps_per_s,
+        }
+
+
+def find_progress_bar(line: bytes) -> ProgressBar | None:
+    """Return the last bar of a line that has done a step and knows its rate."""
+    found = None
+    for match in _TIMED_BAR.finditer(line):
+        found = _read_bar(match) or found
+    return found
+
+
+def has_progress_bar(line: bytes) -> bool:
+    """Whether a line has a bar of GRPO. Other programs, too, count in ``Epoch 1/10``."""
+    return _BAR_HEADING.search(line) is not None and find_progress_bar(line) is not None
+
+
+def _read_bar(match: re.Match[bytes]) -> ProgressBar | None:
+    epoch, epochs, done, total = (int(match[group] or 1) for group in range(1, 5))
+    rate = float(match[7])
+    if not (0 < done <= total and epoch <= epochs and rate > 0):
+        return None
+    steps_per_s = rate if match[8] == b"it/s" else 1 / rate
+    return ProgressBar(
+        step=(epoch - 1) * total + done,
+        total_steps=epochs * total,
+        elapsed_s=_seconds(match[5]),
+        remaining_s=_seconds(match[6]) + (epochs - epoch) * total / steps_per_s,
+        steps_per_s=steps_per_s,
+    )
+
+
+def _seconds(clock: bytes) -> int:
+    """``48:27`` or ``1:02:03``."""
+    seconds = 0
+    for part in clock.split(b":"):
+        seconds = 60 * seconds + int(part)
+    return seconds
 
 
 class VerlJsonl(JsonLines):
     def values(self, record: Record) -> Metrics | None:
         data = record.get("data")
         return with_rewards(verl_metrics(data)) if isinstance(data, dict) else None
+
+
+class VerlJsonlFormat(LineFormat):
+    key, name = "verl-jsonl", "verl file logger"
+    trainers = ("verl",)
+    reads = '`{"step": 7, "data": {...}}`; a null is a NaN'
+    parser_class = VerlJsonl
+
+    def matches(self, sample: Sample) -> bool:
+        return any(
+            isinstance(record.get("data"), dict) and jsonl.integer(record.get("step")) is not None
+            for record in records(sample)
+        )

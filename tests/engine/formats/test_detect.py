@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
-from engine.formats.detect import FORMATS, detect, trainers
+from engine.formats.detect import FORMATS, detect, format_table, trainers
 from engine.formats.format import Format
-from engine.formats.table import format_table
 from engine.history.train_log import Step
 from tests.engine.formats.samples import (
     DICTS,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
+from engine.formats.consoles import Pairs
 from engine.formats.detect import detect
-from engine.formats.pairs import Pairs
 from tests.engine.formats.samples import DICTS, verl_line, write
 
 

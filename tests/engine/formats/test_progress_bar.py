@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from engine.base.errors import UsageError
 from engine.formats.external_run import open_external
-from engine.formats.progress_bar import ProgressBar, find_progress_bar
-from engine.formats.verl import VerlConsole
+from engine.formats.verl import ProgressBar, VerlConsole, find_progress_bar
 from grubrics_tui.cli import app
 from tests.engine.formats.samples import verl_line, write
 

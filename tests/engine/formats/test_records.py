@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.formats.format import Parser
-from engine.formats.json_lines import OwnLog
-from engine.formats.llama_factory import LlamaFactoryLog
-from engine.formats.slo import SloLog
+from engine.formats.json_lines import LlamaFactoryLog, OwnLog, SloLog
 from engine.formats.step_timing import StepTiming
 from engine.formats.verl import VerlJsonl
 from engine.history.train_log import Step, history

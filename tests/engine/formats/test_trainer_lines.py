@@ -6,13 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.formats.consoles import NemoRl, OpenInstruct, OpenRlhf, PrimeRl, Slime, Torchtune
 from engine.formats.format import Parser
-from engine.formats.nemo_rl import NemoRl
-from engine.formats.open_instruct import OpenInstruct
-from engine.formats.openrlhf import OpenRlhf
-from engine.formats.prime_rl import PrimeRl
-from engine.formats.slime import Slime
-from engine.formats.torchtune import Torchtune
 from engine.history.train_log import Metrics
 from tests.engine.formats.samples import (
     nemo_rl,
