@@ -18,12 +18,13 @@ from engine.recipe.keys import unflatten
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.unread import unread_reasons
 from engine.runs.kinds import GRPO, SFT
-from engine.translate.aflow import is_aflow, read_aflow, translate_aflow
+from engine.translate.aflow import translate_aflow
 from engine.translate.grpo_script import for_cpu, translate_grpo
 from engine.translate.sft_script import sft_for_cpu, translate_sft
 from engine.translate.translation import Translation, in_order, without_keys
 from engine.translate.verl_script import read_script, without_gpu_variables
 
+_SUFFIXES = (".yaml", ".yml")
 _SECTIONS = (
     *("grubrics", "reward", "model", "lora", "data", "actor_rollout_ref", "algorithm"),
     *("training", "trainer", "logging", "ray_kwargs"),
@@ -85,17 +86,16 @@ def _path(source: Path, out: Path | None) -> Path:
     if out is None:
         stem = re.sub(r"[^\w.-]+", "-", source.stem, flags=re.ASCII).strip("-.") or "config"
         return CONFIG_DIR / f"{stem}.yaml"
-    if out.suffix not in (".yaml", ".yml"):
+    if out.suffix not in _SUFFIXES:
         raise UsageError(f"--out {out}: the name of a config ends with .yaml")
     return out
 
 
 def _translate(source: Path, arguments: Sequence[str], line: int | None, stem: str) -> Translation:
-    if is_aflow(source):
+    if source.suffix in _SUFFIXES:
         if arguments:
             raise UsageError(f"{source}: only a script has arguments, such as {arguments[0]!r}")
-        rows = translate_aflow(source, read_aflow(source))
-        return Translation(source, GRPO, in_order(rows))
+        return Translation(source, GRPO, in_order(translate_aflow(source)))
     call = read_script(source, arguments, line)
     if call.trainer == "ppo":
         return Translation(source, GRPO, in_order(translate_grpo(source, call)))

@@ -2,159 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from engine.base.yaml_files import read_yaml
 from engine.recipe.keys import flatten, nearest_key, verl_sft_defaults
 from engine.runs.kinds import SFT
 from engine.translate.translation import Row, checked, left_out
 from engine.translate.verl_script import GROUP, Override, TrainerCall, export_rows
 
-_Convert = Callable[[Any], Any]
+_BATCH = "data.train_batch_size"
+
+
+class _Rules(msgspec.Struct, frozen=True):
+    """``sft_script.yaml``."""
+
+    to: dict[str, str]
+    none: dict[str, str]
+    columns: dict[str, str]
+    old_defaults: dict[str, Any]
+    differing: tuple[str, ...]
 
 
 class _NoCounterpartError(Exception):
     """Why a value has no counterpart."""
 
 
-@dataclass(frozen=True)
-class _Target:
-    """The key of a config, and how its value follows from verl's."""
-
-    key: str
-    convert: _Convert = lambda value: value
-
-
-def _one_file(value: Any) -> Any:
-    """The only file of verl's list."""
-    files = value if isinstance(value, list) else [value]
-    if len(files) != 1:
-        raise _NoCounterpartError("an SFT config has one file; join them")
-    return files[0]
-
-
-def _scheduler(value: Any) -> str:
-    if value not in ("cosine", "constant"):
-        raise _NoCounterpartError(f"there is no schedule {value}; known: cosine, constant")
-    return str(value)
-
-
-def _loggers(value: Any) -> list[str]:
-    chosen = value if isinstance(value, list) else [value]
-    known = [name for name in chosen if name in ("console", "file", "wandb")]
-    if not known:
-        raise _NoCounterpartError("SFT logs to console, file or wandb")
-    return known
-
-
-def _is_bf16(value: Any) -> bool:
-    return str(value) in ("bf16", "bfloat16")
-
-
-def _every(value: Any) -> Any:
-    if value is not None and type(value) is not int:
-        raise _NoCounterpartError(f"{value!r} is not a number of steps")
-    return value if value is None or value > 0 else -1
-
-
-def _interval(value: Any) -> int:
-    if type(value) is not int or value < 1:
-        raise _NoCounterpartError("without an interval, data.val_file is used after each epoch")
+def _convert(key: str, value: Any) -> Any:
+    """The value that a key of an SFT config has for that of verl. _NoCounterpartError."""
+    several = value if isinstance(value, list) else [value]
+    match key:
+        case "data.train_file" | "data.val_file":
+            if len(several) != 1:
+                raise _NoCounterpartError("an SFT config has one file; join them")
+            return several[0]
+        case "training.bf16":
+            return str(value) in ("bf16", "bfloat16")
+        case "training.lr_scheduler_type" if value not in ("cosine", "constant"):
+            raise _NoCounterpartError(f"there is no schedule {value}; known: cosine, constant")
+        case "logging.report_to":
+            if known := [name for name in several if name in ("console", "file", "wandb")]:
+                return known
+            raise _NoCounterpartError("SFT logs to console, file or wandb")
+        case "training.save_steps" if value is not None:
+            if type(value) is not int:
+                raise _NoCounterpartError(f"{value!r} is not a number of steps")
+            return value if value > 0 else -1
+        case "training.eval_steps" if type(value) is not int or value < 1:
+            why = "without an interval, data.val_file is used after each epoch"
+            raise _NoCounterpartError(why)
     return value
-
-
-_TARGETS: Mapping[str, _Target] = {
-    "data.train_files": _Target("data.train_file", _one_file),
-    "data.val_files": _Target("data.val_file", _one_file),
-    "data.max_length": _Target("data.max_seq_length"),
-    "data.micro_batch_size_per_gpu": _Target("training.per_device_train_batch_size"),
-    "data.micro_batch_size": _Target("training.per_device_train_batch_size"),
-    "data.ignore_input_ids_mismatch": _Target("data.ignore_input_ids_mismatch"),
-    "model.partial_pretrain": _Target("model.path"),
-    "model.path": _Target("model.path"),
-    "model.trust_remote_code": _Target("model.trust_remote_code"),
-    "model.custom_chat_template": _Target("model.custom_chat_template"),
-    "model.enable_gradient_checkpointing": _Target("training.gradient_checkpointing"),
-    "model.lora_rank": _Target("lora.r"),
-    "model.lora_alpha": _Target("lora.alpha"),
-    "model.target_modules": _Target("lora.target_modules"),
-    "engine.dtype": _Target("training.bf16", _is_bf16),
-    "engine.mixed_precision.param_dtype": _Target("training.bf16", _is_bf16),
-    "optim.lr": _Target("training.learning_rate"),
-    "optim.betas": _Target("training.betas"),
-    "optim.weight_decay": _Target("training.weight_decay"),
-    "optim.clip_grad": _Target("training.max_grad_norm"),
-    "optim.lr_warmup_steps_ratio": _Target("training.warmup_ratio"),
-    "optim.warmup_steps_ratio": _Target("training.warmup_ratio"),
-    "optim.min_lr_ratio": _Target("training.min_lr_ratio"),
-    "optim.lr_scheduler": _Target("training.lr_scheduler_type", _scheduler),
-    "optim.lr_scheduler_type": _Target("training.lr_scheduler_type", _scheduler),
-    "optim.warmup_style": _Target("training.lr_scheduler_type", _scheduler),
-    "trainer.project_name": _Target("logging.project"),
-    "trainer.experiment_name": _Target("logging.run_name"),
-    "trainer.logger": _Target("logging.report_to", _loggers),
-    "trainer.default_local_dir": _Target("training.output_dir"),
-    "trainer.total_epochs": _Target("training.num_train_epochs"),
-    "trainer.total_training_steps": _Target("training.max_steps"),
-    "trainer.save_freq": _Target("training.save_steps", _every),
-    "trainer.test_freq": _Target("training.eval_steps", _interval),
-    "trainer.seed": _Target("training.seed"),
-    "trainer.n_gpus_per_node": _Target("training.n_gpus"),
-    "trainer.resume_from_path": _Target("training.resume_from"),
-}
-"""By the key of verl, of ``fsdp_sft_trainer`` too."""
-
-_NONE: Mapping[str, str] = {
-    "model.fsdp_config.model_dtype": "weights are float32; training.bf16 says how they compute",
-    "engine.model_dtype": "weights are float32; training.bf16 says how they compute",
-    "data.truncation": "conversations are cut at the right; check names those that are too long",
-    "data.use_dynamic_bsz": "batches have a fixed number of conversations",
-    "data.max_token_len_per_gpu": "batches have a fixed number of conversations",
-    "data.pad_mode": "padding is chosen by the trainer",
-    "data.num_workers": "the files are read by the trainer",
-    "data.custom_cls.path": "rows have messages, or prompt and response",
-    "data.multiturn.enable": "a row with messages may have any number of turns",
-    "trainer.resume_mode": "to resume a run: grubrics-tui resume RUN",
-    "trainer.nnodes": "SFT uses the GPUs of one machine",
-    "trainer.default_hdfs_dir": "checkpoints are local",
-    "trainer.device": "import --device chooses it",
-    "use_remove_padding": "the trainer chooses it by what is installed",
-    "model.use_remove_padding": "the trainer chooses it by what is installed",
-    "ulysses_sequence_parallel_size": "sequences are not split between GPUs",
-    "engine.ulysses_sequence_parallel_size": "sequences are not split between GPUs",
-}
-_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "data.prompt_key": ("prompt",),
-    "data.response_key": ("response",),
-    "data.messages_key": ("messages",),
-    "data.multiturn.messages_key": ("messages",),
-}
-"""Names of columns, and the ones that an SFT config reads."""
-_BATCH = "data.train_batch_size"
-
-_OLD_DEFAULTS: Mapping[str, Any] = {
-    "data.train_batch_size": 256,
-    "data.micro_batch_size_per_gpu": 4,
-    "data.max_length": 1024,
-    "model.enable_gradient_checkpointing": True,
-    "model.lora_alpha": 16,
-    "optim.lr": 1e-5,
-    "optim.betas": [0.9, 0.95],
-    "optim.weight_decay": 0.01,
-    "optim.clip_grad": 1.0,
-    "optim.warmup_steps_ratio": 0.1,
-    "optim.lr_scheduler": "cosine",
-    "trainer.total_epochs": 4,
-    "trainer.seed": 1,
-}
-"""Of ``fsdp_sft_trainer`` in verl 0.5, where they differ from those of a config."""
-_FROM_DEFAULTS = (
-    *("data.micro_batch_size_per_gpu", "data.max_length", "model.enable_gradient_checkpointing"),
-    *("model.lora_alpha", "optim.lr", "optim.betas", "optim.weight_decay", "optim.clip_grad"),
-    *("optim.lr_warmup_steps_ratio", "optim.lr_scheduler_type", "trainer.total_epochs"),
-    "trainer.seed",
-)
 
 
 def translate_sft(call: TrainerCall, stem: str) -> list[Row]:
@@ -176,23 +77,28 @@ def translate_sft(call: TrainerCall, stem: str) -> list[Row]:
 
 
 def _translate(override: Override) -> Row:
-    source, line, value = override.key, override.line, override.value
-    if (columns := _COLUMNS.get(source)) is not None:
-        if value in columns or value == list(columns):
-            return left_out(source, line, f"the column {columns[0]} is read without it")
-        return left_out(source, line, f"rename the column {value} to {columns[0]}")
-    if (target := _TARGETS.get(source)) is None:
-        close = nearest_key(source, _TARGETS)
-        nearest = f"; the nearest is {_TARGETS[close].key}" if close else ""
+    source, line, value, rules = override.key, override.line, override.value, _rules()
+    if (column := rules.columns.get(source)) is not None:
+        if value in (column, [column]):
+            return left_out(source, line, f"the column {column} is read without it")
+        return left_out(source, line, f"rename the column {value} to {column}")
+    if (target := rules.to.get(source)) is None:
+        close = nearest_key(source, rules.to)
+        nearest = f"; the nearest is {rules.to[close]}" if close else ""
         unknown = GROUP if "." not in source else f"an SFT config has no such value{nearest}"
-        return left_out(source, line, _NONE.get(source, unknown))
+        return left_out(source, line, rules.none.get(source, unknown))
     try:
-        converted = target.convert(value)
+        converted = _convert(target, value)
     except _NoCounterpartError as error:
         return left_out(source, line, str(error))
     if converted is None:
         return left_out(source, line, "null: the default")
-    return checked(Row(source, line, {target.key: converted}), SFT)
+    return checked(Row(source, line, {target: converted}), SFT)
+
+
+@cache
+def _rules() -> _Rules:
+    return msgspec.convert(read_yaml(Path(__file__).with_suffix(".yaml")), _Rules)
 
 
 def _launcher(call: TrainerCall, chosen: Mapping[str, Any]) -> list[Row]:
@@ -206,27 +112,27 @@ def _launcher(call: TrainerCall, chosen: Mapping[str, Any]) -> list[Row]:
         else:
             rows.append(left_out(source, call.line, "its number is not in the script: set n_gpus"))
     if call.launcher.get("nnodes", "1") not in ("1", "1:1"):
-        rows.append(left_out("torchrun --nnodes", call.line, _NONE["trainer.nnodes"]))
+        rows.append(left_out("torchrun --nnodes", call.line, _rules().none["trainer.nnodes"]))
     return rows
 
 
 def _verl_defaults(call: TrainerCall) -> Mapping[str, Any]:
-    return _OLD_DEFAULTS if call.trainer == "fsdp_sft" else dict(flatten(verl_sft_defaults()))
+    is_old = call.trainer == "fsdp_sft"
+    return _rules().old_defaults if is_old else dict(flatten(verl_sft_defaults()))
 
 
 def _defaults(call: TrainerCall, rows: Sequence[Row]) -> list[Row]:
     """What the script leaves to verl and a config of ours would decide otherwise."""
     defaults, present = _verl_defaults(call), {key for row in rows for key in row.values}
-    names = _OLD_DEFAULTS if call.trainer == "fsdp_sft" else _FROM_DEFAULTS
     if not any(row.values.get("lora.r") for row in rows):
         present.add("lora.alpha")
     if "training.max_steps" in present:
         present.add("training.num_train_epochs")
-    note = "the default of the script's trainer"
+    targets, note = _rules().to, "the default of the script's trainer"
     return [
-        Row("", None, {_TARGETS[name].key: defaults[name]}, f"{note}: {name}")
-        for name in names
-        if name != _BATCH and _TARGETS[name].key not in present
+        Row("", None, {targets[name]: defaults[name]}, f"{note}: {name}")
+        for name in (defaults if call.trainer == "fsdp_sft" else _rules().differing)
+        if name != _BATCH and targets[name] not in present
     ]
 
 
