@@ -16,6 +16,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from engine.audit.audit import AuditOptions, run_audit
@@ -25,6 +26,7 @@ from engine.base.errors import UsageError, with_advice
 from engine.base.masking import mask_url
 from engine.base.parquet import pa, pq
 from engine.base.records import SUFFIXES, Record, require_file, require_utf8
+from engine.base.yaml_files import read_yaml
 from engine.checkpoints.model_folder import missing_parts
 from engine.data.contract import read_facts
 from engine.data.conversations import (
@@ -47,7 +49,6 @@ from engine.data.prepare_task import (
 )
 from engine.estimate.model_shape import context_of
 from engine.host.environment import gpus
-from engine.launch.config_templates import GRPO, JUDGED, REWARD, SCORED, SFT, TOOLS
 from engine.own_reward.files import find_function
 from engine.own_reward.function import TASK, RewardFunction
 from engine.recipe import hub
@@ -85,6 +86,7 @@ class Words:
 
 
 _WORDS = Words()
+_REJECTED = "SFT trains on the column chosen; rejected is not used, because there is no DPO here"
 _PLAIN_PROMPTS = (
     "the prompts are the records' own: unlike those of a task, they do not say how to write the "
     "answer"
@@ -147,17 +149,21 @@ def write_config(
             f"of {data} to prompt and response"
         )
     name = _config_name(data, name, words)
-    template, scoring, written, is_ready, notes = GRPO, "", None, True, []
+    template, scoring, written, is_ready, notes = "grpo", "", None, True, list[str]()
     if is_scored:
         scoring, is_ready = _named_scoring(task, reward), _is_for_grpo(data)
     else:
         record = _first_record(data, words)
         if holds_conversations(record):
-            template, notes = SFT, _notes_on(record)
+            template = "sft"
+            if "rejected" in record:
+                notes.append(_REJECTED)
         elif not {"prompt", "reward_model"} <= record.keys():
             raise UsageError(_unknown_records(data, record, words))
         elif (is_ready := _is_for_grpo(data)) and _has_gold(data):
-            scoring = JUDGED.format(contrastive=_read_contrastive(data))
+            facts = read_facts(data)
+            contrastive = "true" if facts is None or facts.use_contrastive else "false"
+            scoring = _texts()["judged"].format(contrastive=contrastive)
     if tools is not None:
         _check_tools(tools, template)
     path = CONFIG_DIR / f"{name}.yaml"
@@ -168,18 +174,23 @@ def write_config(
         data, prepared = _prepare(data, name, task, columns, report, words)
     elif columns:
         raise UsageError(f"--column {columns[0]}: {data} is not prepared, so no column is chosen")
-    if template is GRPO and not scoring:
+    if template == "grpo" and not scoring:
         if sources := _scored_by_verl(data):
-            scoring = SCORED.format(path=_VERL_SCORE)
+            scoring = _texts()["scored"].format(path=_VERL_SCORE)
             notes.append(f"verl's own score of {sources} is used, which these rows name")
         else:
             written = Path("rewards", f"{name}.py")
-            scoring = SCORED.format(path=_quote(written))
+            scoring = _texts()["scored"].format(path=_quote(written))
     on_gpu, validation = bool(gpus()), _find_validation(data)
     model = model or DEFAULT_MODEL
-    config = template.format(
+    sequence = min(_SEQUENCE, context_of(model, os.environ) or _SEQUENCE)
+    prompt = max(1, sequence // 2)
+    bound = f" # the model's context is {sequence} tokens" if sequence < _SEQUENCE else ""
+    # Many files are named for their split alone: the folder says whose it is.
+    folder = f"{_plain(data.absolute().parent)}/" if _SPLIT.match(data.name) else ""
+    config = _texts()[template].format(
         data=_quote(data),
-        comment=_describe_file(data),
+        comment=folder + _plain(data),
         name=name,
         model=_quote(model),
         device="cuda" if on_gpu else "cpu",
@@ -189,13 +200,15 @@ def write_config(
         sft_rate="2.0e-4" if on_gpu else "2.0e-5",
         validation=_quote(validation),
         reward=scoring,
-        tools="" if tools is None else TOOLS.format(tools=_quote(tools)),
-        **_lengths(context_of(model, os.environ)),
+        tools="" if tools is None else _texts()["tools"].format(tools=_quote(tools)),
+        sequence=f"{sequence}{bound}",
+        prompt=f"{prompt}{bound}",
+        response=f"{max(1, sequence - prompt)}{bound}",
     )
     if written is not None and not written.exists():
-        _write(written, REWARD.format(data=_plain(data)))
+        _write(written, _texts()["reward_function"].replace("{data}", _plain(data)))
     _write(path, config)
-    missing = validation if template is GRPO and not validation.is_file() else None
+    missing = validation if template == "grpo" and not validation.is_file() else None
     if prepared is not None and reward is not None:
         notes.append(_PLAIN_PROMPTS)
     if local_folder(model, os.environ) is None:
@@ -297,18 +310,9 @@ def _with_command(error: UsageError, data: Path, task: str, words: Words) -> Usa
     return UsageError(with_advice(error, f"The command for {min(named)}: {command}"))
 
 
-def _lengths(context: int) -> dict[str, str]:
-    """The config's lengths in tokens, within a model's context (0: not known)."""
-    sequence = min(_SEQUENCE, context or _SEQUENCE)
-    prompt = max(1, sequence // 2)
-    lengths = {"sequence": sequence, "prompt": prompt, "response": max(1, sequence - prompt)}
-    note = f" # the model's context is {context} tokens" if sequence < _SEQUENCE else ""
-    return {name: f"{length}{note}" for name, length in lengths.items()}
-
-
 def _check_tools(tools: Path, template: str) -> None:
     """UsageError for a file that declares no tools, and for SFT, which calls none."""
-    if template is SFT:
+    if template == "sft":
         raise UsageError("--tools: SFT calls no tools; give it conversations that have the calls")
     try:
         text = files.read_regular(tools).decode(errors="replace")
@@ -333,14 +337,19 @@ def _named_scoring(task: str | None, reward: str | None) -> str:
     if task is not None and reward is not None:
         raise UsageError("--task and --reward both score the answers; give one of them")
     if task is not None:
-        return SCORED.format(path=f"{TASK}{find_task(task).name}")
+        return _texts()["scored"].format(path=f"{TASK}{find_task(task).name}")
     assert reward is not None
     file, _, function = reward.rpartition(":")
     if not file or not function.isidentifier():
         file, function = reward, ""
     function = find_function(Path(file), function or None)
     named = "" if function == RewardFunction.name else f"\n    name: {function}"
-    return SCORED.format(path=_quote(file)) + named
+    return _texts()["scored"].format(path=_quote(file)) + named
+
+
+@cache
+def _texts() -> dict[str, str]:
+    return dict(read_yaml(Path(__file__).with_suffix(".yaml")))
 
 
 def _write(path: Path, text: str) -> None:
@@ -364,12 +373,6 @@ def _plain(data: Path) -> str:
 _SPLIT = re.compile(r"(?:train|training)(?![a-z])", re.IGNORECASE)
 
 
-def _describe_file(data: Path) -> str:
-    """The file for a comment; of one that is named for its split, with the folder of its data."""
-    folder = f"{_plain(data.absolute().parent)}/" if _SPLIT.match(data.name) else ""
-    return folder + _plain(data)
-
-
 def _first_record(data: Path, words: Words) -> Record:
     """The first record, or the columns of a table without rows. UsageError for what is none."""
     if data.suffix.lower() not in SUFFIXES:
@@ -390,13 +393,6 @@ def _unknown_records(data: Path, record: Record, words: Words) -> str:
     if fits := fitting_tasks(join_instruction(record)):
         advice = f"For GRPO on questions and answers: {words.score(data, fits[0])}"
     return f"{data}: the first record has {has}; SFT reads {FORMS} (docs/data.md). {advice}"
-
-
-def _notes_on(record: Record) -> list[str]:
-    """What SFT leaves out of a record."""
-    if "rejected" not in record:
-        return []
-    return ["SFT trains on the column chosen; rejected is not used, because there is no DPO here"]
 
 
 def _is_for_grpo(data: Path) -> bool:
@@ -436,11 +432,6 @@ def _schema(data: Path) -> pa.Schema:
         return pq.read_schema(data)
     except (pa.ArrowException, OSError) as error:
         raise UsageError(f"{data}: {error}") from error
-
-
-def _read_contrastive(data: Path) -> str:
-    facts = read_facts(data)
-    return "true" if facts is None or facts.use_contrastive else "false"
 
 
 def _find_validation(data: Path) -> Path:
