@@ -42,13 +42,18 @@ def own_module(name: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-P", "-c", _START, str(_ROOT), name, *arguments)
 
 
-def typed_module(name: str) -> str:
-    """The command that a person types to run a module of this project, in any folder."""
-    is_on_path = shutil.which("python") == sys.executable
-    python = "python" if is_on_path else shlex.quote(sys.executable)
+def typed_words(name: str) -> tuple[str, ...]:
+    """The words that run a module of this project from a shell, in any folder."""
     # Of a checkout that is not installed, only its own folder has the modules.
     is_installed = any(Path(path, "engine") == _ROOT / "engine" for path in site.getsitepackages())
-    return f"{python} {'-P ' if is_installed else ''}-m {name}"
+    return (sys.executable, *(["-P"] if is_installed else []), "-m", name)
+
+
+def typed_module(name: str) -> str:
+    """The command that a person types for that."""
+    python, *words = typed_words(name)
+    shown = "python" if shutil.which("python") == python else shlex.quote(python)
+    return " ".join([shown, *words])
 
 
 def detach() -> None:

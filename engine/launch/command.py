@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from pydantic import ValidationError
 
-from engine.base.errors import UsageError
+from engine.base.errors import UsageError, unknown_name
 from engine.base.masking import is_secret_name, mask_text, mask_words
 from engine.base.secret_shapes import MASK
 from engine.base.shell import format_command
@@ -26,6 +27,10 @@ from engine.host.surroundings import surroundings
 from engine.host.system import open_gpus
 from engine.launch.launcher import choose_directory, start_run
 from engine.launch.queueing import ticket_for
+from engine.recipe.keys import flatten, unflatten
+from engine.recipe.recipe import parse_override
+from engine.recipe.schema import GuardSection, Section, SupervisionSection
+from engine.recipe.secrets import refuse_secret
 from engine.runs.kinds import COMMAND
 from engine.runs.marks import new_mark
 from engine.runs.registry import ActiveRuns
@@ -302,3 +307,39 @@ def program_name(argv: Sequence[str]) -> str:
 def run_stem(program: str) -> str:
     """The beginning of the run's ID."""
     return _NO_NAME.sub("-", Path(program).stem).strip("-._")[:80] or "run"
+
+
+class CommandSections(Section):
+    supervision: SupervisionSection = SupervisionSection()
+    guard: GuardSection = GuardSection(stop_at_once=True)
+    """Nothing is known of a command's checkpoints, so a stop waits for none."""
+
+
+def read_settings(stop_on: str | None, overrides: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The settings as a manifest has them, with only those that were chosen.
+
+    ``stop_on`` are names of findings, separated by commas, on which the guard stops the run.
+    UsageError for an unknown key or an invalid value.
+    """
+    chosen = dict(parse_override(text) for text in overrides)
+    if stop_on is not None:
+        chosen["guard.stop_on"] = [name.strip() for name in stop_on.split(",")]
+    if not chosen:
+        return {}
+    for key, value in chosen.items():
+        refuse_secret("--set", key, value)
+    known = dict(flatten(CommandSections().model_dump()))
+    for key in chosen:
+        if key not in known:
+            raise unknown_name("setting", key, sorted(known))
+    values = {key: chosen.get(key, default) for key, default in known.items()}
+    try:
+        CommandSections.model_validate(unflatten(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"{key}={first['input']!r}: {first['msg']}") from error
+    settings = {key: {"value": value, "origin": "cli"} for key, value in chosen.items()}
+    if any(key.startswith("guard.") for key in chosen):
+        settings.setdefault("guard.stop_at_once", {"value": True, "origin": "default"})
+    return settings

@@ -10,6 +10,7 @@ from pathlib import Path
 from engine.base.errors import UsageError
 from engine.data.prepare import PrepareOptions, group_paths, prepare_preset
 from engine.data.presets import load_presets
+from engine.host.programs import typed_module
 from engine.preflight.complete_change import with_overrides
 from engine.recipe.compose import train_files
 from engine.recipe.curriculum import KEY
@@ -48,19 +49,19 @@ def with_prepared_files(recipe: Recipe, *, dry_run: bool = False) -> Recipe:
         )
     if missing:
         with redirect_stdout(sys.stderr):
-            prepare_preset(name, preset, _options(recipe, files[0].parent, load_presets().holdout))
+            prepare_preset(
+                name,
+                preset,
+                PrepareOptions(
+                    output_dir=files[0].parent,
+                    only_cached=True,
+                    use_contrastive=bool(recipe.get("reward_config.use_contrastive")),
+                    holdout=load_presets().holdout,
+                ),
+            )
     return chosen
 
 
 def _command(file: Path) -> str:
-    program = f"python -m engine.data.prepare preset --name {PRESET} --only-cached"
+    program = f"{typed_module('engine.data.prepare')} preset --name {PRESET} --only-cached"
     return f"To prepare {file.name}: {program} --output_dir {file.parent}"
-
-
-def _options(recipe: Recipe, folder: Path, holdout: Path | None) -> PrepareOptions:
-    return PrepareOptions(
-        output_dir=folder,
-        only_cached=True,
-        use_contrastive=bool(recipe.get("reward_config.use_contrastive")),
-        holdout=holdout,
-    )

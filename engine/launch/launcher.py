@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -20,7 +19,7 @@ from engine.base.errors import UsageError
 from engine.checkpoints.model_folder import model_files
 from engine.checkpoints.ownership import STAMP
 from engine.findings.guard_settings import GuardSettings
-from engine.host.programs import own_module, scope_prefix
+from engine.host.programs import own_module, scope_prefix, typed_words
 from engine.host.surroundings import surroundings
 from engine.launch.drift import Change
 from engine.launch.kept_data import find_copy, keep_data
@@ -133,14 +132,7 @@ def plan(
 
 def trainer_argv(recipe: Recipe) -> tuple[str, ...]:
     """The command that trains the same without supervision."""
-    return (
-        sys.executable,
-        "-m",
-        recipe.kind.trainer,
-        "--config",
-        str(recipe.path),
-        *recipe.overrides,
-    )
+    return (*typed_words(recipe.kind.trainer), "--config", str(recipe.path), *recipe.overrides)
 
 
 def launch(launch_plan: LaunchPlan) -> RunDir:
@@ -213,9 +205,14 @@ def start_supervisor(run: RunDir, variables: Mapping[str, str] | None = None) ->
     except OSError as error:
         raise _not_started(run, f"{errors}: {error.strerror}") from error
     deadline = time.monotonic() + _HANDSHAKE_S
+    # It has taken over once it reports that the run is queued, started or ended, or has died.
     while time.monotonic() < deadline:
         state = recorded_state(run)
-        if state is not None and _taken_over(state):
+        if state is not None and (
+            state.trainer is not None
+            or state.has_ended
+            or (state.supervisor and (state.state == "queued" or not alive(state.supervisor)))
+        ):
             if observed_state(run).state == "lost":
                 break
             _start_guard(run, errors)
@@ -242,13 +239,6 @@ def _start_detached(run: RunDir, module: str, errors: Path, variables: Mapping[s
     with os.fdopen(files.open_to_append(errors), "ab") as log:
         if not scope or _run(run, [*scope, *command], log, variables) != 0:
             _run(run, command, log, variables)
-
-
-def _taken_over(state: RunState) -> bool:
-    """Whether a supervisor has reported that the run is queued, started or ended, or has died."""
-    if state.supervisor is not None and (state.state == "queued" or not alive(state.supervisor)):
-        return True
-    return state.trainer is not None or state.has_ended
 
 
 def _not_started(run: RunDir, detail: str) -> UsageError:
@@ -321,6 +311,7 @@ def _keep_recipe(run: RunDir, contents: Mapping[str, Any], recipe: Recipe) -> No
 def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
     """The self-description of a run, written before its first step."""
     recipe, ticket, now = launch_plan.recipe, launch_plan.ticket, time.time()
+    ends, function = short_keys(recipe), reward_function(recipe)
     data = [path for path in data_files(recipe) if path.is_file()]
     run = RunDir(launch_plan.directory.absolute())
     trainer = pinned_argv(recipe.kind, run.recipe)
@@ -342,15 +333,15 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
         "variables": dict(launch_plan.variables),
         "created": now,
         "fingerprint": training_fingerprint(recipe),
-        "changes": _changes(recipe),
+        "changes": [{**asdict(change), "end": ends[change.key]} for change in recipe.changes],
         "in_file": in_file(recipe),
         **surroundings(
             Path.cwd(),
             recipe.path,
             data,
-            code_files(reward_function(recipe)),
+            code_files(function),
             _base_model(recipe, ticket),
-            input_files(reward_function(recipe)),
+            input_files(function),
             tools_code(recipe),
         ),
         "seeds": {key: item["value"] for key, item in config.items() if key.endswith("seed")},
@@ -378,21 +369,6 @@ def _base_model(recipe: Recipe, ticket: Ticket | None) -> list[Path]:
         return [path for path in model_files(folder) if path.name != STAMP] if folder else []
     except OSError:
         return []
-
-
-def _changes(recipe: Recipe) -> list[dict[str, Any]]:
-    """The overrides; ``end`` is a shorter name of the key, for lists."""
-    ends = short_keys(recipe)
-    return [
-        {
-            "key": c.key,
-            "end": ends[c.key],
-            "before": c.before,
-            "after": c.after,
-            "origin": c.origin,
-        }
-        for c in recipe.changes
-    ]
 
 
 def free_name(runs: Path, stem: str) -> str:

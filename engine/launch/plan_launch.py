@@ -3,22 +3,25 @@ if another run's checkpoints are in the way."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from engine.base.errors import UsageError, with_advice
+from engine.base.errors import UsageError, shorten, with_advice
 from engine.launch.drift import describe_drift, find_drift
 from engine.launch.launcher import LaunchPlan, Parent, choose_directory, launch, plan, trainer_argv
 from engine.launch.queueing import ticket
-from engine.launch.rerun import recipe_of, require_launch_folder
-from engine.launch.source import recipe_of_source
+from engine.launch.rerun import recipe_of, recipe_of_source, require_launch_folder
 from engine.preflight.checkpoint import folder_objection
 from engine.preflight.complete_change import with_overrides
 from engine.recipe.places import checkpoint_dir
 from engine.recipe.recipe import Recipe
 from engine.runs.rundir import RunDir
 from engine.supervise.queue import Ticket
+
+_DEVICE = re.compile(r"(?P<kind>cpu|cuda)(?::(?P<gpus>\d+(?:,\d+)*))?")
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def recipe_for_launch(
@@ -55,6 +58,48 @@ class Order:
     def takes_turn(self) -> bool:
         """Whether the runs wait in the queue."""
         return self.queue or len(self.seeds) > 1
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where a run trains. ``variables`` restrict it to GPUs, numbered as in ``nvidia-smi``."""
+
+    override: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_device(text: str, env: Mapping[str, str]) -> Device:
+    """Return the device of ``--device``: ``cpu``, ``cuda``, ``cuda:1`` or ``cuda:0,1``, as PyTorch
+    writes it.
+
+    UsageError for another text, and for a GPU that ``env`` hides from the shell, or its job.
+    """
+    match = _DEVICE.fullmatch(text)
+    if match is None or (match["kind"] == "cpu" and match["gpus"]):
+        raise UsageError(
+            f"--device '{shorten(text)}' is no device. Write cpu, cuda, cuda:1 or cuda:0,1"
+        )
+    override = f"grubrics.device={match['kind']}"
+    if match["gpus"] is None:
+        return Device(override)
+    gpus = [str(int(gpu)) for gpu in match["gpus"].split(",")]
+    if len({*gpus}) < len(gpus):
+        raise UsageError(f"--device {text} names a GPU twice")
+    allowed = env.get(_VISIBLE)
+    names = [name.strip() for name in (allowed or "").split(",")]
+    # Other names, such as those of MIG slices, cannot be compared with numbers.
+    is_numbered = all(name.isdecimal() or name in ("", "-1") for name in names)
+    if (
+        allowed is not None
+        and is_numbered
+        and (hidden := [gpu for gpu in gpus if gpu not in names])
+    ):
+        raise UsageError(
+            f"--device {text}: {_VISIBLE}={allowed} hides GPU {', '.join(hidden)}; choose one of "
+            f"its GPUs, or unset {_VISIBLE}"
+        )
+    # By default CUDA numbers GPUs by speed, nvidia-smi by bus.
+    return Device(override, {_VISIBLE: ",".join(gpus), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:

@@ -8,26 +8,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from engine.base.errors import UsageError
+from engine.base.errors import UsageError, unknown_name
 from engine.findings.finding import Change
 from engine.host.surroundings import edited_complaint
-from engine.launch.launcher import (
-    LaunchPlan,
-    Parent,
-    free_name,
-    launch,
-    plan,
-)
+from engine.launch.launcher import LaunchPlan, Parent, free_name, launch, plan
 from engine.launch.queueing import ahead, ticket
 from engine.preflight.check import Check, warn
 from engine.preflight.checklist import require_launchable
 from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
+from engine.recipe.config_files import config_names, find_config
 from engine.recipe.frozen import Config, config_of, is_chosen
 from engine.recipe.places import checkpoint_dir
 from engine.recipe.recipe import ENVIRONMENT_KEYS, Recipe, load_recipe
 from engine.runs.events import ask_stop
 from engine.runs.kinds import KINDS
-from engine.runs.rundir import RunDir, folder_names
+from engine.runs.rundir import RunDir, find_run, folder_names, run_id_of, run_ids
 from engine.runs.state import observed_state
 from engine.runs.trust import require
 
@@ -131,6 +126,30 @@ def recipe_of(run: RunDir) -> Recipe:
         )
     recipe = load_recipe(str(run.recipe), (), {})
     return replace(recipe, name=str(run.read_manifest().get("recipe") or recipe.name))
+
+
+def recipe_of_source(
+    source: str, overrides: Sequence[str], root: Path
+) -> tuple[Recipe, RunDir | None]:
+    """Return the config of that name or path, else that of a run, and the run.
+
+    A config of that name takes precedence, because run IDs often begin with the config's name. A
+    run keeps the values in effect at its launch, so today's environment does not change them.
+    """
+    try:
+        find_config(source)
+    except UsageError as no_config:
+        if not (names := run_ids(root)) or Path(source).suffix in (".yaml", ".yml"):
+            raise no_config
+        source = run_id_of(root, source)
+        if not any(name.startswith(source) for name in names):
+            raise unknown_name("run or config", source, [*config_names(), *names]) from no_config
+        run = find_run(root, source)
+        recipe = recipe_of(run)
+        if overrides:
+            recipe = replace(load_recipe(str(run.recipe), overrides, {}), name=recipe.name)
+        return recipe, run
+    return load_recipe(source, overrides), None
 
 
 def require_launch_folder(run: RunDir) -> None:

@@ -102,26 +102,67 @@ def resume(run: RunDir, from_step: int | None = None) -> Resumed:
     require(run, executes=True)
     with hold_run(run):
         finalize(run, noticed_by="resume")
-        return _resume(run, from_step)
+        planned = _plan(run, from_step)
+        manifest, attempt = planned.manifest, planned.attempt
+        if manifest.get("ray"):
+            chosen_cluster(manifest["ray"], recipe_to_resume(run))
+        _require_expected_data(run, manifest, attempt["surroundings"])
+        try:
+            moved = []
+            if manifest.get("config"):
+                files.write_atomic(run.recipe, pinned_recipe(manifest["config"]))
+                moved = [jsonl.line(text) or "" for text in _moved_defaults(run, manifest)]
+            warnings = (*planned.warnings, *moved)
+            _begin(run, manifest, attempt, warnings, with_first_start(planned.state, manifest))
+            vouch(run)
+        except OSError as error:
+            raise UsageError(f"{run.path}: {error.strerror}; nothing was resumed") from error
+        start_supervisor(run)
+        return Resumed(attempt["from_step"], attempt["number"], warnings)
 
 
-def _resume(run: RunDir, from_step: int | None) -> Resumed:
+def resume_step(run: RunDir) -> int:
+    """The step that ``resume`` would start from. UsageError where it would refuse."""
+    require(run, executes=True)
+    state = _require_ended(run)
+    return starting_point(run, _complete_manifest(run), state, None)[0]
+
+
+def resume_plan(run: RunDir, from_step: int | None = None) -> tuple[Resumed, list[str]]:
+    """What ``resume`` would start, and its command. Nothing is written. UsageError where it would
+    refuse. Only ``resume`` itself checks the defaults of the installed version and the cluster."""
+    require(run, executes=True)
+    planned = _plan(run, from_step)
+    attempt = planned.attempt
+    resumed = Resumed(attempt["from_step"], attempt["number"], planned.warnings)
+    return resumed, attempt["argv"]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """An attempt as the manifest will have it, which nothing forbids."""
+
+    state: RunState
+    manifest: dict[str, Any]
+    attempt: dict[str, Any]
+    warnings: tuple[str, ...]
+
+
+def _plan(run: RunDir, from_step: int | None) -> _Plan:
     state, manifest = _require_ended(run), _complete_manifest(run)
-    _require_own_code(run)
-    if manifest.get("ray"):
-        chosen_cluster(manifest["ray"], recipe_to_resume(run))
+    # A recipe that cannot be loaded executes nothing; a missing one is checked when it is written.
+    try:
+        recipe = load_recipe(str(run.recipe), env={})
+    except UsageError:
+        pass
+    else:
+        require_own_code(recipe)
     step, checkpoint = starting_point(run, manifest, state, from_step)
     attempt = _next_attempt(run, manifest, step, checkpoint)
-    _require_expected_data(run, manifest, attempt["surroundings"])
-    try:
-        raw_warnings = (*_warnings(run, manifest, attempt), *_gap(run, step))
-        warnings = tuple(jsonl.line(warning) or "" for warning in raw_warnings)
-        _begin(run, manifest, attempt, warnings, with_first_start(state, manifest))
-        vouch(run)
-    except OSError as error:
-        raise UsageError(f"{run.path}: {error.strerror}; nothing was resumed") from error
-    start_supervisor(run)
-    return Resumed(step, attempt["number"], warnings)
+    warnings = [*_changed(run, manifest, attempt)]
+    if step > _last_step(run):
+        warnings.append(f"step {step} was saved but not logged: the history has a gap there")
+    return _Plan(state, manifest, attempt, tuple(jsonl.line(text) or "" for text in warnings))
 
 
 def _begin(
@@ -187,36 +228,6 @@ def _complete_manifest(run: RunDir) -> dict[str, Any]:
     return manifest
 
 
-def resume_step(run: RunDir) -> int:
-    """The step that ``resume`` would start from. UsageError where it would refuse."""
-    require(run, executes=True)
-    state = _require_ended(run)
-    return starting_point(run, _complete_manifest(run), state, None)[0]
-
-
-def resume_plan(run: RunDir, from_step: int | None = None) -> tuple[Resumed, list[str]]:
-    """What ``resume`` would start, and its command. Nothing is written. UsageError where it would
-    refuse. Only ``resume`` itself checks the defaults of the installed version and the cluster."""
-    require(run, executes=True)
-    state, manifest = _require_ended(run), _complete_manifest(run)
-    _require_own_code(run)
-    step, checkpoint = starting_point(run, manifest, state, from_step)
-    attempt = _next_attempt(run, manifest, step, checkpoint)
-    raw_warnings = (*_changed(run, manifest, attempt), *_gap(run, step))
-    warnings = tuple(jsonl.line(warning) or "" for warning in raw_warnings)
-    return Resumed(step, attempt["number"], warnings), attempt["argv"]
-
-
-def _require_own_code(run: RunDir) -> None:
-    """Check the code outside of the run's folder. A recipe that cannot be loaded executes nothing,
-    and a missing one is checked when it has been written."""
-    try:
-        recipe = load_recipe(str(run.recipe), env={})
-    except UsageError:
-        return
-    require_own_code(recipe)
-
-
 def _require_ended(run: RunDir) -> RunState:
     state = readable_state(run)
     if not state.has_ended:
@@ -239,11 +250,6 @@ def _last_step(run: RunDir) -> int:
     return max((step.step for step in read_steps(run.train_log)), default=0)
 
 
-def _gap(run: RunDir, step: int) -> Iterator[str]:
-    if step > _last_step(run):
-        yield f"step {step} was saved but not logged: the history has a gap there"
-
-
 def _next_attempt(
     run: RunDir, manifest: dict[str, Any], step: int, checkpoint: Path | None
 ) -> dict[str, Any]:
@@ -260,7 +266,12 @@ def _next_attempt(
     )
     if "code" in manifest:
         current["code"] = executed_code(run, manifest["code"], cwd)
-    argv = _first_command(run, manifest)
+    # The command of the launch, with the present path of the run's recipe.
+    recipe, words = str(run.recipe.absolute()), ["", *manifest["attempts"][0]["argv"]]
+    argv = [
+        recipe if before == "--config" and Path(word).name == run.recipe.name else word
+        for before, word in pairwise(words)
+    ]
     if checkpoint is not None:
         argv += read_kind(manifest, "manifest.json").resume_overrides(checkpoint)
     argv += kept_overrides(run, manifest, changed_files(manifest, current, "data"))
@@ -273,24 +284,6 @@ def _next_attempt(
         "changes_since": changes(recorded, current),
         "surroundings": current,
     }
-
-
-def _first_command(run: RunDir, manifest: dict[str, Any]) -> list[str]:
-    """The command of the launch, with the present path of the run's recipe."""
-    argv = manifest["attempts"][0]["argv"]
-    recipe = str(run.recipe.absolute())
-    return [
-        recipe if before == "--config" and Path(word).name == run.recipe.name else word
-        for before, word in pairwise(["", *argv])
-    ]
-
-
-def _warnings(run: RunDir, manifest: dict[str, Any], attempt: dict[str, Any]) -> Iterator[str]:
-    """Warnings about this attempt. Writes the recipe that it will read."""
-    yield from _changed(run, manifest, attempt)
-    if manifest.get("config"):
-        files.write_atomic(run.recipe, pinned_recipe(manifest["config"]))
-        yield from _moved_defaults(run, manifest)
 
 
 def _require_expected_data(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> None:
@@ -308,30 +301,29 @@ def _require_expected_data(run: RunDir, manifest: dict[str, Any], now: dict[str,
         )
 
 
+_NEW_CONTENT = "the run uses its new content"
+_READ_BY = {"reward_inputs": " (read by the reward)", "tools": " (tools)"}
+_CONSEQUENCES = {
+    "recipe_file": "the run keeps the values it was launched with (recipe.yaml in its folder)",
+    "data": _NEW_CONTENT,
+    "reward_inputs": _NEW_CONTENT,
+    "tools": _NEW_CONTENT,
+    "model": "the weights come from the checkpoint. The rest of the model, and the base of a LoRA "
+    "adapter, come from the changed folder",
+}
+"""What a changed file means for the run, by the part of its surroundings."""
+
+
 def _changed(run: RunDir, manifest: dict[str, Any], attempt: dict[str, Any]) -> Iterator[str]:
     """Warnings about software that changed since the last attempt, and files since the launch."""
     now, software = attempt["surroundings"], software_drift(attempt["changes_since"])
     if line := describe_drift(f"attempt {attempt['number'] - 1}", software):
         yield line
-    for path in changed_files(manifest, now, "recipe_file"):
-        yield (
-            f"{path} changed since the launch; the run keeps the values it was launched with "
-            f"({run.recipe})"
-        )
-    for path in changed_files(manifest, now, "data"):
-        if copy := find_copy(run, path, manifest["data"][path]):
-            yield f"{path} changed since the launch; the run continues with the copy {copy}"
-        else:
-            yield f"{path} changed since the launch; the run uses its new content"
-    for path in changed_files(manifest, now, "reward_inputs"):
-        yield f"{path} (read by the reward) changed since the launch; the run uses its new content"
-    for path in changed_files(manifest, now, "tools"):
-        yield f"{path} (tools) changed since the launch; the run uses its new content"
-    for path in changed_files(manifest, now, "model"):
-        yield (
-            f"{path} changed since the launch; the weights come from the checkpoint. The rest of "
-            "the model, and the base of a LoRA adapter, come from the changed folder"
-        )
+    for part, consequence in _CONSEQUENCES.items():
+        for path in changed_files(manifest, now, part):
+            copy = find_copy(run, path, manifest["data"][path]) if part == "data" else None
+            what = f"the run continues with the copy {copy}" if copy else consequence
+            yield f"{path}{_READ_BY.get(part, '')} changed since the launch; {what}"
     cwd = Path(manifest["cwd"])
     for path in edited_code(manifest.get("code") or {}, cwd):
         is_there = (cwd / path).is_file()
@@ -389,11 +381,18 @@ def starting_point(
     steps = _checkpoints(run, manifest)
     if from_step is not None:
         step = from_step
-        _require_step(run, manifest, step, steps)
+        if step not in steps:
+            available = ", ".join(map(str, steps)) or "none"
+            raise UsageError(
+                f"{checkpoint_folder(manifest)}: no complete checkpoint of step {step}; "
+                f"available: {available}{_missing_reason(run, manifest, step)}"
+            )
     elif not _has_trained(run):
         return 0, None
     elif steps:
-        step = _last_logged(last, steps)
+        # verl saves a step before it logs it: a gap in the history is left only where no earlier
+        # checkpoint is.
+        step = max((each for each in steps if each <= last), default=min(steps))
     else:
         raise UsageError(
             f"{checkpoint_folder(manifest)}: holds no complete checkpoint of run '{run.id}'. "
@@ -461,34 +460,11 @@ def _checkpoints(run: RunDir, manifest: dict[str, Any]) -> dict[int, Path]:
     return complete_steps(folder, wanted=wanted)
 
 
-def _last_logged(last: int, steps: dict[int, Path]) -> int:
-    """Return the step of the newest checkpoint whose step is in the history.
-
-    verl saves a step before it logs it. Resuming from a step that was saved but not logged leaves a
-    gap, which is accepted only if there is no earlier checkpoint.
-    """
-    return max((step for step in steps if step <= last), default=min(steps))
-
-
-def _require_step(run: RunDir, manifest: dict[str, Any], step: int, steps: dict[int, Path]) -> None:
-    if step not in steps:
-        available = ", ".join(str(number) for number in steps) or "none"
-        raise UsageError(
-            f"{checkpoint_folder(manifest)}: no complete checkpoint of step {step}; "
-            f"available: {available}{_missing_reason(run, manifest, step)}"
-        )
-
-
 def _missing_reason(run: RunDir, manifest: dict[str, Any], step: int) -> str:
     """Why a step has no checkpoint: never saved, or saved and removed since."""
-
-    def value(key: str) -> Any:
-        return manifest.get("config", {}).get(key, {}).get("value")
-
-    key = read_kind(manifest, run.manifest).save_every_key
-    interval, limit = value(key) if key else None, value("trainer.max_actor_ckpt_to_keep")
-    last = _last_step(run)
-    if step > last:
+    key, values = read_kind(manifest, run.manifest).save_every_key, values_of(manifest)
+    interval, limit = values.get(key or ""), values.get("trainer.max_actor_ckpt_to_keep")
+    if step > (last := _last_step(run)):
         return f" (the run reached step {last})"
     if not isinstance(interval, int) or interval < 1:
         return ""

@@ -11,7 +11,6 @@ import typer
 from engine.base.errors import UsageError
 from engine.base.shell import format_command
 from engine.base.text import count_of, seconds
-from engine.launch.source import recipe_of_source
 from engine.runs.kinds import ByKind
 from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options
@@ -49,6 +48,7 @@ def estimate(
     """
     from engine.estimate.measured import measured_of
     from engine.estimate.report import estimate as estimated
+    from engine.launch.rerun import recipe_of_source
     from engine.preflight.limits import check_targets
 
     gpu_bytes, root, changed = _parse_gib(gpu_memory), runs_root(runs), list(overrides or [])

@@ -110,8 +110,7 @@ def launch(
     The run gets its own checkpoint folder if that of the config belongs to another run.
     Exits with 2 if a preflight check fails. With --wait, exits with 1 if the run does not finish.
     """
-    from engine.launch.device import parse_device
-    from engine.launch.plan_launch import Order, launch_all, parse_seeds
+    from engine.launch.plan_launch import Order, launch_all, parse_device, parse_seeds
     from engine.launch.ray_target import describe_target
 
     root = runs_root(runs)

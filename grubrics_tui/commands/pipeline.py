@@ -203,7 +203,7 @@ def _parse(context: typer.Context, stage: Stage, words: Sequence[str]) -> dict[s
 
 def _check_launch(stage: Stage, parsed: dict[str, Any], root: Path, *, is_complete: bool) -> Recipe:
     """Read the config of a stage and run the preflight checks: all of them if ``is_complete``."""
-    from engine.launch.device import parse_device
+    from engine.launch.plan_launch import parse_device
     from engine.preflight.checklist import require_launchable, run_checks
     from engine.recipe.recipe import load_recipe
 

@@ -83,8 +83,12 @@ def run(
     It is supervised like a run of a config, and its metrics are read from what it prints.
     With --wait, exits with 1 if the run does not finish.
     """
-    from engine.launch.command import launch_command, plan_command, plan_command_again
-    from engine.launch.command_settings import read_settings
+    from engine.launch.command import (
+        launch_command,
+        plan_command,
+        plan_command_again,
+        read_settings,
+    )
 
     root, words = runs_root(runs), command or []
     if source is not None:

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.launch.source import recipe_of_source
 from engine.runs.rundir import RunDir
 from engine.runs.trust import Case, UntrustedError, agree, objection
 from grubrics_tui.commands.shared.output import confirmed, on_terminal, say
@@ -64,6 +63,8 @@ def trusted_source(
     source: str, overrides: list[str], root: Path, trust: bool
 ) -> tuple[Recipe, RunDir | None]:
     """Return the config that ``source`` names, and the run if it is one; both may be executed."""
+    from engine.launch.rerun import recipe_of_source
+
     recipe, run = recipe_of_source(source, overrides, root)
     if run is not None:
         require_trust(run, trust, executes=True)

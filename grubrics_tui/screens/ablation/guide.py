@@ -123,7 +123,7 @@ class GuideScreen(CockpitScreen):
 
     @work(thread=True, exclusive=True, group="plan", exit_on_error=False)
     def _read_base(self, draft: Draft) -> None:
-        from engine.launch.source import recipe_of_source
+        from engine.launch.rerun import recipe_of_source
         from engine.recipe.steps import step_plan
 
         try:

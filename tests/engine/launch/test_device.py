@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
-from engine.launch.device import Device, parse_device
 from engine.launch.launcher import manifest
-from engine.launch.plan_launch import Order, plan_launches
+from engine.launch.plan_launch import Device, Order, parse_device, plan_launches
 from tests.engine.preflight.project import Project, make_project
 from tests.grubrics_tui.conftest import Call, call
 
