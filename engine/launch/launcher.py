@@ -42,7 +42,7 @@ from engine.recipe.steps import step_plan
 from engine.recipe.tools import tools_code
 from engine.recipe.wandb_name import wandb_name
 from engine.runs.events import log_event
-from engine.runs.marks import mark_of, new_mark
+from engine.runs.marks import mark_of, new_mark, place_of
 from engine.runs.processes import alive, end_members
 from engine.runs.rundir import (
     ARGV_VARIABLE,
@@ -272,7 +272,7 @@ def _create(directory: Path, contents: Mapping[str, Any], add_files: AddFiles) -
         run = RunDir(staging)
         files.make_folder(run.attempt(1).path)
         add_files(run, contents)
-        jsonl.write_json(run.manifest, contents)
+        jsonl.write_json(run.manifest, {"folder": place_of(run, directory), **contents})
         write_state(
             run,
             RunState(

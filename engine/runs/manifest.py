@@ -266,6 +266,7 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     **_OF_SURROUNDINGS,
     "id": jsonl.line,
     "mark": jsonl.line,
+    "folder": _mapping,
     "name": jsonl.line,
     "recipe": jsonl.line,
     "config_path": jsonl.location,

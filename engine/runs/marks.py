@@ -84,6 +84,22 @@ def names(mark: str, run: RunDir, directory: Path | None = None) -> bool:
     return str(folder.st_ino) == inode and (is_in_place or str(folder.st_dev) == device)
 
 
+def place_of(run: RunDir, directory: Path) -> dict[str, str]:
+    """Which folder a new run is, for its manifest; ``directory`` is where it is going to be."""
+    folder = run.path.stat()
+    return {"path": str(directory.absolute()), "inode": f"{folder.st_dev}:{folder.st_ino}"}
+
+
+def is_copy(run: RunDir) -> bool:
+    """Whether a run is a copy of the launched one: jobs and programs that its files name belong to
+    the original. A moved run is none."""
+    place = run.read_manifest("folder").get("folder")
+    if not place:  # Of an earlier version: it is not known.
+        return False
+    directory = Path(str(place.get("path")))
+    return not names(f"{run.read_mark() or ''}@{place.get('inode')}", run, directory)
+
+
 def read_mark(pid: int) -> Mark | None:
     """The mark of a run's process; None for other processes and unreadable ones.
 

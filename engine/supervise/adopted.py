@@ -10,11 +10,12 @@ from typing import Any
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.text import count_of
+from engine.runs.marks import is_copy
 from engine.runs.processes import Identity, alive, end, tree
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 from engine.runs.trust import require
-from engine.supervise.follower_report import Report, read_report, write_report
+from engine.supervise.follower import Report, read_report, write_report
 
 _STOP_PATIENCE_S = 10.0
 
@@ -92,9 +93,10 @@ def find_running(run: RunDir) -> str:
 
 
 def left_process(run: RunDir) -> Identity | None:
-    """The program that runs on after the supervision of the run ended without being asked to."""
+    """The program that runs on after the supervision of the run ended without being asked to. That
+    of a copied run belongs to the original."""
     adopted = read_adopted(run)
-    if adopted is None or adopted.process is None or not alive(adopted.process):
+    if adopted is None or adopted.process is None or not alive(adopted.process) or is_copy(run):
         return None
     report = read_report(run.attempt(1).path)
     return adopted.process if report is None or report.outcome is None else None

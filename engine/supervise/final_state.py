@@ -40,7 +40,7 @@ from engine.base.follow import last_lines
 from engine.base.masking import mask_text
 from engine.runs.rundir import Attempt, RunDir
 from engine.runs.state import StateName
-from engine.supervise.follower_report import Report
+from engine.supervise.follower import Report
 
 _SIGNALS_FROM_OUTSIDE = frozenset({"SIGKILL", "SIGINT", "SIGTERM", "SIGHUP"})
 _INTERRUPTION_CODES = {128 + number: number.name for number in (signal.SIGINT, signal.SIGTERM)}

@@ -8,21 +8,20 @@ run.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import secrets
 import shlex
-import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from engine.host.programs import keep_folder_last
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, ON_CLUSTER_VARIABLE, RUN_ID_VARIABLE
-from engine.supervise.log_copy import LogCopy, say
+from engine.supervise.follower import Contact, Follower, LogCopy, Report, say
 from engine.supervise.ray_jobs import (
     CARRIED,
     Cluster,
@@ -49,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         argv=tuple(argv),
         environment=carried(os.environ),
     )
-    return Follower(attempt, job).follow()
+    return RayFollower(attempt, job).follow()
 
 
 def new_submission_id(run_id: str, attempt: str) -> str:
@@ -70,42 +69,24 @@ def entrypoint(attempt: Path, job: RayJob) -> str:
     return shlex.join(["env", *(f"{name}={value}" for name, value in env.items()), *driver])
 
 
-class Contact:
-    """Reports once that the cluster stopped answering, and once that it answers again."""
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._lost: float | None = None
-
-    def lost(self, error: Exception) -> None:
-        if self._lost is None:
-            self._lost = time.monotonic()
-            say(f"no answer from {self._address} ({error}); asking again ...")
-
-    def restored(self) -> None:
-        if self._lost is not None:
-            silence = time.monotonic() - self._lost
-            self._lost = None
-            say(f"{self._address} answers again after {silence:.0f} s")
-
-
-class Follower:
+class RayFollower(Follower):
     """One job, from submission to end."""
 
     def __init__(self, attempt: Path, job: RayJob) -> None:
-        self.attempt = attempt
+        super().__init__(attempt, Report(f"job {job.submission_id}"))
         self.job = job
         self.cluster: Cluster = job.cluster
         self._log = LogCopy(job_log(attempt), sys.stdout.fileno())
         self._contact = Contact(job.address)
-        self._signals: list[int] = []
         self._stop_asked = False
 
     def follow(self) -> int:
         """Return the exit code: the job's own, 128 + n after signal n, otherwise 1."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda number, _frame: self._signals.append(number))
-        write_job(self.attempt, self.job)
+        self.listen()
+        self._keep_job()
+        # A job that no file names could not be found again.
+        if not self.flush_until(lambda: bool(self.signals)):
+            return 128 + self.signals[0]
         try:
             self._submit()
         except RefusedError as error:
@@ -113,11 +94,14 @@ class Follower:
             return 1
         return self._conclude(self._until_end())
 
+    def _keep_job(self) -> None:
+        self.keep("write its job", partial(write_job, self.attempt, self.job))
+
     def _submit(self) -> None:
         """Submit once: a lost answer must not start the job twice."""
         command = entrypoint(self.attempt, self.job)
         variables = {"RAY_JOB_STOP_WAIT_TIME_S": str(STOP_WAIT_S)}
-        while not self._signals:
+        while not self.signals:
             try:
                 if self.cluster.job(self.job.submission_id) is None:
                     self.cluster.submit(self.job.submission_id, command, variables)
@@ -140,13 +124,13 @@ class Follower:
                     return job or Job("GONE", "the cluster does not know the job", None)
             except (UnreachableError, RefusedError) as error:
                 self._contact.lost(error)
-                if len(self._signals) > 1:
+                if len(self.signals) > 1:
                     return None
             time.sleep(POLL_S)
 
     def _pass_on_stop(self) -> None:
         """Stop the job, repeatedly: Ray forgets a stop that comes before the job has started."""
-        if not self._signals:
+        if not self.signals:
             return
         self.cluster.stop(self.job.submission_id)
         if not self._stop_asked:
@@ -158,14 +142,14 @@ class Follower:
             say(f"RayJobError: {self.job.address} does not answer; the job may still run there")
             return 1
         # A failure does no harm: later commands ask the cluster.
-        with contextlib.suppress(OSError):
-            write_job(self.attempt, replace(self.job, ended=job.status))
+        self.job = replace(self.job, ended=job.status)
+        self._keep_job()
         self._log.copy()
         if self._log.offset == 0 and job.status == "FAILED":
             say(self._own_log() or job.message)
         say(f"Ray job {self.job.submission_id}: {job.status}")
         if self._stop_asked and job.status != "SUCCEEDED":
-            return 128 + self._signals[0]
+            return 128 + self.signals[0]
         if job.status in ("STOPPED", "GONE"):
             say(f"RayJobError: {job.status.lower()} on the cluster, not by this run: {job.message}")
             return 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -19,8 +18,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 from engine.base import jsonl
 from engine.base.addresses import cleartext_complaint
 from engine.base.errors import UsageError
-from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE, Attempt, RunDir
-from engine.runs.trust import require
+from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE
 
 DEFAULT_PORT = 8265
 TIMEOUT_S = 15.0
@@ -29,11 +27,15 @@ _NO_AGENT_YET = "No available agent"
 _EXAMPLE = f"http://HEAD:{DEFAULT_PORT}"
 
 
-class UnreachableError(Exception):
+class JobError(Exception):
+    """What runs a job, a Ray cluster or Slurm, does not do what was asked: one line."""
+
+
+class UnreachableError(JobError):
     """The job server does not answer now; it may later."""
 
 
-class RefusedError(Exception):
+class RefusedError(JobError):
     """The job server answered that it will not do what was asked."""
 
 
@@ -235,8 +237,6 @@ CARRIED = (
 )
 """Variables of the launch that a job's processes get; all others may be secret."""
 
-_STOP_PATIENCE_S = 30.0
-
 
 @dataclass(frozen=True)
 class RayJob:
@@ -256,6 +256,21 @@ class RayJob:
     @property
     def cluster(self) -> Cluster:
         return Cluster(self.address)
+
+    @property
+    def title(self) -> str:
+        return f"job {self.submission_id} on {self.address}"
+
+    def look(self) -> tuple[RayJob, str]:
+        """The job with its end, if it has ended, and Ray's word for its state. Raises JobError."""
+        found = self.cluster.job(self.submission_id)
+        state = found.status if found else "GONE"
+        ended = state if found is None or found.has_ended else None
+        return replace(self, ended=ended), state
+
+    def cancel(self) -> None:
+        """Ask for its end. Raises JobError."""
+        self.cluster.stop(self.submission_id)
 
 
 def job_file(attempt: Path) -> Path:
@@ -285,49 +300,3 @@ def read_job(attempt: Path) -> RayJob | None:
         )
     except (KeyError, TypeError, AttributeError):
         return None
-
-
-def left_on_cluster(run: RunDir) -> str | None:
-    """Why a job of this run may still be on its cluster; None when there is none."""
-    for attempt, job in _open_jobs(run):
-        name = f"job {job.submission_id} on {job.address}"
-        try:
-            present = job.cluster.job(job.submission_id)
-        except (UnreachableError, RefusedError) as error:
-            return f"{name} may still run: {error}"
-        if present is not None and not present.has_ended:
-            return f"{name} is {present.status}"
-        write_job(attempt.path, replace(job, ended=present.status if present else "GONE"))
-    return None
-
-
-def stop_left(run: RunDir) -> None:
-    """Stop the jobs that a run without a supervisor left on its cluster; wait until they end.
-
-    ``left_on_cluster`` returns the result.
-    """
-    deadline = time.monotonic() + _STOP_PATIENCE_S
-    while left_on_cluster(run) is not None and time.monotonic() < deadline:
-        for _, job in _open_jobs(run):
-            try:
-                job.cluster.stop(job.submission_id)
-            except (UnreachableError, RefusedError):
-                return
-        time.sleep(0.5)
-
-
-def has_open_jobs(run: RunDir) -> bool:
-    """Whether a job may be left on a cluster, by the files of the run."""
-    jobs = (read_job(attempt.path) for attempt in run.attempts())
-    return any(job is not None and job.ended is None for job in jobs)
-
-
-def _open_jobs(run: RunDir) -> list[tuple[Attempt, RayJob]]:
-    """The jobs that may still run, on the cluster of the launch only: requests carry this user's
-    token. UsageError for a run that is not trusted."""
-    jobs = [(attempt, read_job(attempt.path)) for attempt in run.attempts()]
-    open_jobs = [(attempt, job) for attempt, job in jobs if job is not None and job.ended is None]
-    if open_jobs:
-        require(run, executes=True)
-    cluster = run.read_manifest().get("ray")
-    return [(attempt, job) for attempt, job in open_jobs if job.address == cluster]

@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.runs.rundir import Attempt, RunDir
-from engine.runs.trust import require
+from engine.supervise.ray_jobs import JobError
 
 _TIMEOUT_S = 30.0
-_STOP_PATIENCE_S = 30.0
 _JOB_ID = re.compile(r"\d{1,18}")
 _WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED"})
 _RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"})
@@ -24,7 +21,7 @@ _OPTION = re.compile(r"[a-z][a-z0-9-]{0,60}(?:=[^\0\n\r]*)?")
 _RESERVED = frozenset({"array", "chdir", "job-name", "output", "error", "parsable", "wait", "wrap"})
 
 
-class SlurmError(Exception):
+class SlurmError(JobError):
     """A command of Slurm is missing, refused, or got no answer: one line."""
 
 
@@ -60,6 +57,24 @@ class SlurmJob:
     options: tuple[str, ...]
     id: str | None = None
     ended: str | None = None
+
+    @property
+    def title(self) -> str:
+        return f"Slurm job {self.id or self.name}"
+
+    def look(self) -> tuple[SlurmJob, str]:
+        """The job with its ID, its end, if it has ended, and Slurm's word for its state. Raises
+        JobError."""
+        job_id = self.id or find_id(self)
+        found = None if job_id is None else read_state(job_id)
+        state = found.state if found else "GONE"
+        ended = state if found is None or found.has_ended else None
+        return replace(self, id=job_id, ended=ended), state
+
+    def cancel(self) -> None:
+        """Ask for its end. Raises JobError."""
+        if (job_id := self.id or find_id(self)) is not None:
+            cancel(job_id)
 
 
 def parse_options(options: Sequence[str]) -> tuple[str, ...]:
@@ -168,44 +183,6 @@ def read_job(attempt: Path) -> SlurmJob | None:
     is_id = isinstance(number, str) and _JOB_ID.fullmatch(number) is not None
     ended = jsonl.line(raw.get("ended"))
     return SlurmJob(name, tuple(map(str, options)), number if is_id else None, ended)
-
-
-def left_in_slurm(run: RunDir) -> str | None:
-    """Why a job of this run may still be in Slurm; None when there is none.
-
-    UsageError for a run that is not trusted.
-    """
-    for attempt, job in open_jobs(run):
-        require(run, executes=True)
-        try:
-            job_id = job.id or find_id(job)
-            state = None if job_id is None else read_state(job_id)
-        except SlurmError as error:
-            return f"Slurm job {job.id or job.name} may still run: {error}"
-        if state is not None and not state.has_ended:
-            return f"Slurm job {job_id} is {state.state}"
-        ended = state.state if state else "GONE"
-        write_job(attempt.path, replace(job, id=job_id, ended=ended))
-    return None
-
-
-def stop_left(run: RunDir) -> None:
-    """Cancel the jobs that a run left in Slurm; wait until they have ended."""
-    deadline = time.monotonic() + _STOP_PATIENCE_S
-    while left_in_slurm(run) is not None and time.monotonic() < deadline:
-        for _, job in open_jobs(run):
-            try:
-                if (job_id := job.id or find_id(job)) is not None:
-                    cancel(job_id)
-            except SlurmError:
-                return
-        time.sleep(0.5)
-
-
-def open_jobs(run: RunDir) -> list[tuple[Attempt, SlurmJob]]:
-    """The jobs that may still be in Slurm, by the files of the run."""
-    jobs = ((attempt, read_job(attempt.path)) for attempt in run.attempts())
-    return [(attempt, job) for attempt, job in jobs if job is not None and job.ended is None]
 
 
 def _without_patterns(path: Path) -> str:

@@ -41,10 +41,10 @@ from engine.runs.state import (
     this_host,
     write_state,
 )
-from engine.supervise import private_ray, slurm_jobs
+from engine.supervise import cluster_jobs, private_ray
 from engine.supervise.adopted import Adopted, has_unknown_end
 from engine.supervise.final_state import Evidence, final_state, full_disk
-from engine.supervise.follower_report import Report, read_report
+from engine.supervise.follower import Report, read_report
 from engine.supervise.hang import Dumps, Hang, find_hang, find_stopped, sample_members, write_stacks
 from engine.supervise.milestones import (
     CheckpointWatch,
@@ -567,7 +567,7 @@ class Supervisor:
         unheard = Report(self._adopted.where if self._adopted else "the program")
         report = read_report(self._held.attempt(self.attempt.number).path) or unheard
         if report.outcome is None:
-            self._careful(lambda: slurm_jobs.stop_left(self.run))
+            self._careful(lambda: cluster_jobs.stop_jobs(self.run))
         return report
 
     @property

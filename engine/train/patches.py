@@ -40,7 +40,7 @@ def _patch(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     original = getattr(owner, name)
     made_by: tuple[str, ...] = getattr(original, "_made_by", ())
     if make.__qualname__ not in made_by:
-        replacement = wraps(original)(make(original))
+        replacement: Any = wraps(original)(make(original))
         replacement._made_by = (*made_by, make.__qualname__)
         setattr(owner, name, replacement)
 
@@ -52,7 +52,7 @@ def apply_on_cpu() -> None:
 
     def without_second_cpu(original: Any) -> Any:
         def init_process_group(backend: str | None = None, *args: Any, **kwargs: Any) -> None:
-            return original("gloo" if backend == "cpu:gloo,cpu:gloo" else backend, *args, **kwargs)
+            original("gloo" if backend == "cpu:gloo,cpu:gloo" else backend, *args, **kwargs)
 
         return init_process_group
 

@@ -17,7 +17,7 @@ from engine.runs.processes import send
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state, recorded_state
 from engine.supervise import slurm_follower, slurm_jobs
-from engine.supervise.slurm_follower import Follower
+from engine.supervise.slurm_follower import SlurmFollower
 from engine.supervise.slurm_jobs import SlurmJob, read_job
 from tests.e2e.project import Project
 from tests.waiting import ended, is_over, wait_for
@@ -158,7 +158,7 @@ def test_a_job_that_slurm_no_longer_knows_is_lost(
     monkeypatch.setattr(slurm_follower, "UNKNOWN_S", 0.2)
     is_running = f"grep -q RUNNING {cluster}/17.state"
     script = f"until {is_running}; do sleep 0.05; done; rm {cluster}/*; kill -9 $PPID"
-    Follower(tmp_path, SlurmJob("x", ("partition=gpu",)), ["sh", "-c", script]).follow()
+    SlurmFollower(tmp_path, SlurmJob("x", ("partition=gpu",)), ["sh", "-c", script]).follow()
     report = json.loads((tmp_path / "follower.json").read_text())
     assert (report["outcome"], report["reason"]) == (
         "unknown",
@@ -210,5 +210,5 @@ def test_a_controller_that_does_not_answer_is_asked_again(
         return read(job_id)
 
     monkeypatch.setattr(slurm_jobs, "read_state", failing)
-    assert Follower(tmp_path, SlurmJob("x", ()), ["true"]).follow() == 0
+    assert SlurmFollower(tmp_path, SlurmJob("x", ()), ["true"]).follow() == 0
     assert len(calls) >= 3

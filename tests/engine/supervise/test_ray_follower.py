@@ -25,9 +25,10 @@ from engine.runs.processes import end, members
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
 from engine.runs.trust import vouch
-from engine.supervise.log_copy import LogCopy
+from engine.supervise.cluster_jobs import left_on_cluster
+from engine.supervise.follower import LogCopy
 from engine.supervise.ray_follower import carried, exit_code, new_submission_id
-from engine.supervise.ray_jobs import Job, job_log, left_on_cluster, read_job
+from engine.supervise.ray_jobs import Job, job_log, read_job
 from engine.supervise.stopping import stop_run
 from tests.paths import ROOT
 from tests.waiting import ended, wait_for
