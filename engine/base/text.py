@@ -1,11 +1,13 @@
-"""Numbers, sizes, times, values and curves as text, the same way on screens, in commands, findings
-and log entries."""
+"""Numbers, sizes, times, values, curves and commands as text, the same way on screens, in commands,
+findings and log entries; and text of others, so that it shows all it contains."""
 
 from __future__ import annotations
 
 import math
+import re
+import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from engine.base import jsonl
@@ -113,3 +115,61 @@ def sparkline(values: Sequence[float | None], levels: str = BLOCKS) -> str:
         return levels[round((_FLAT if is_flat else (value - low) / (high - low)) * top)]
 
     return "".join(map(draw, values))
+
+
+# CSI; strings up to their terminator (OSC, DCS, SOS, PM, APC); two-byte escapes. 7 and 8 bit.
+ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]?"
+)
+
+
+def visible_text(text: str) -> str:
+    """Return text of several lines without what a reader cannot see: escape sequences, control
+    characters, invisible formatting, half surrogate pairs. White space becomes blanks.
+    """
+    if text.isprintable():
+        return text
+    text = ESCAPES.sub("", text) if "\x1b" in text or not text.isascii() else text
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return "\n".join(
+        line
+        if line.isprintable()
+        else "".join(
+            char if char.isprintable() else " " if char.isspace() else ""
+            for char in line.expandtabs(4)
+        )
+        for line in lines
+    )
+
+
+_CHANGED = re.compile(r"(?<= ) |[\\']")
+"""What `$'...'` writes in another way: a blank after a blank, which messages would drop."""
+
+
+def format_command(words: Iterable[str]) -> str:
+    """Return the command in one line of printable text: a word of several lines as ``$'a\\nb'``."""
+    return " ".join(map(_quote, words))
+
+
+def _quote(word: str) -> str:
+    if word.isprintable() and "  " not in word:
+        return shlex.quote(word)
+    quoted = _CHANGED.sub(lambda match: _ESCAPES[match[0]], word)
+    return "$'" + "".join(c if c.isprintable() else _escape(c) for c in quoted) + "'"
+
+
+_ESCAPES = {" ": r"\040", "\\": r"\\", "'": r"\'", "\n": r"\n", "\t": r"\t", "\r": r"\r"}
+
+
+def _escape(char: str) -> str:
+    """The escape of a character that is not printable, as Bash, Zsh and ksh read it."""
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    code = ord(char)
+    if code < 0x80:
+        return f"\\{code:03o}"
+    if 0xDC80 <= code <= 0xDCFF:  # A byte of a file name that is no UTF-8.
+        return f"\\{code - 0xDC00:03o}"
+    return f"\\U{code:08x}"

@@ -6,8 +6,21 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.base.errors import unknown_name
-from engine.base.query import AllOf, Condition, Tree, Word, conditions, holds, parse, words
-from engine.base.query_fields import Field, check_condition, compare, field_table, unknown_field
+from engine.base.query import (
+    AllOf,
+    Condition,
+    Field,
+    Tree,
+    Word,
+    check_condition,
+    compare,
+    conditions,
+    field_table,
+    holds,
+    parse,
+    unknown_field,
+    words,
+)
 from engine.history.rollouts import Group, Rollout
 from engine.reward.conversation import COUNTS
 

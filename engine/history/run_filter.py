@@ -12,14 +12,20 @@ import orjson
 
 from engine.base import files, jsonl
 from engine.base.errors import nearest
-from engine.base.query import Condition, Tree, Word, conditions, holds, parse, words
-from engine.base.query_fields import (
+from engine.base.query import (
+    Condition,
+    Tree,
+    Word,
     check_condition,
     compare,
     compare_any,
     compare_number,
+    conditions,
     field_table,
+    holds,
+    parse,
     unknown_field,
+    words,
 )
 from engine.history import metrics
 from engine.history.train_log import newest_names, newest_value

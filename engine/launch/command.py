@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from engine.base.errors import UsageError, unknown_name
 from engine.base.masking import is_secret_name, mask_text, mask_words
 from engine.base.secret_shapes import MASK
-from engine.base.shell import format_command
+from engine.base.text import format_command
 from engine.formats.detect import find_format
 from engine.formats.pattern import PatternFormat, is_pattern
 from engine.host.environment import program_snapshot
@@ -81,7 +81,7 @@ class CommandPlan:
         """What the supervisor starts to execute ``argv``: itself, or what submits it to Slurm."""
         if not self.slurm:
             return list(argv)
-        return [*own_module("engine.supervise.slurm_follower", *self.slurm, "--"), *argv]
+        return [*own_module("engine.supervise.slurm_jobs", *self.slurm, "--"), *argv]
 
 
 def plan_command(

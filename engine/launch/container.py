@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.base.shell import format_command
+from engine.base.text import format_command
 from engine.preflight.environment import GPU_SET
 from engine.recipe import hub
 from engine.recipe.credentials import known_variables

@@ -21,7 +21,7 @@ from engine.supervise.ray_jobs import Cluster, Node, RefusedError, UnreachableEr
 
 def follower_argv(address: str, trainer: Sequence[str]) -> list[str]:
     """The local command that runs ``trainer`` as a job on the cluster."""
-    return [*own_module("engine.supervise.ray_follower", address, "--"), *trainer]
+    return [*own_module("engine.supervise.ray_jobs", address, "--"), *trainer]
 
 
 def chosen_cluster(address: str | None, recipe: Recipe) -> Cluster | None:

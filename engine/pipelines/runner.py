@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from engine.base.errors import UsageError
-from engine.base.shell import format_command
+from engine.base.text import format_command
 from engine.host.programs import own_module
 from engine.pipelines.record import PlannedStage, Record, final_model
 from engine.pipelines.stages import MODEL

@@ -8,7 +8,7 @@ from itertools import chain, count
 from pathlib import Path
 
 from engine.base.errors import UsageError
-from engine.base.shell import format_command
+from engine.base.text import format_command
 from engine.host.programs import own_module
 from engine.launch.command import CommandPlan, launch_command, plan_command
 from engine.pipelines.record import PlannedStage, Record, final_model, starts_of

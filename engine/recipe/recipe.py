@@ -21,7 +21,7 @@ from yaml import YAMLError
 
 from engine.base import files
 from engine.base.errors import UsageError, shorten
-from engine.base.shell import format_command
+from engine.base.text import format_command
 from engine.base.yaml_files import require_bounded
 from engine.recipe import allowed
 from engine.recipe.config_files import find_config

@@ -14,8 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from engine.base import jsonl
-from engine.base.shell import format_command
-from engine.base.text import format_config_value
+from engine.base.text import format_command, format_config_value
 from engine.host.surroundings import PARTS, flat
 from engine.own_reward.code_fingerprints import code_values, data_values, tool_values
 from engine.recipe.keys import flatten, verl_defaults

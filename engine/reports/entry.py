@@ -17,8 +17,7 @@ from typing import Any
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.masking import mask_text
-from engine.base.shell import format_command
-from engine.base.text import clock, format_config_value, seconds, sparkline
+from engine.base.text import clock, format_command, format_config_value, seconds, sparkline
 from engine.checkpoints.find import check_checkpoint
 from engine.doctor.health import Health, health_of
 from engine.history import metrics

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.base.masking import mask_data
-from engine.base.shell import format_command
-from engine.base.text import format_config_value
+from engine.base.text import format_command, format_config_value
 from engine.formats.external_run import ExternalRun
 from engine.recipe.keys import flatten
 from engine.runs import manifest as manifests

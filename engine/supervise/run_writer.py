@@ -13,7 +13,7 @@ from engine.history.train_log import Step
 from engine.runs.events import event_record
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_end, write_state
-from engine.supervise.queue_log import log_path
+from engine.supervise.queue import log_path
 
 _MAX_SAMPLES = 1000
 _LOCK_PATIENCE_S = 1.0

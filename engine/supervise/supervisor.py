@@ -60,9 +60,9 @@ from engine.supervise.queue import (
     Start,
     Ticket,
     doctor_command,
+    end_record,
     examine,
 )
-from engine.supervise.queue_log import end_record
 from engine.supervise.run_writer import RunWriter
 from engine.supervise.stall import StallWatch, Supervision
 from engine.supervise.stopping import Escalation

@@ -13,6 +13,7 @@ from pathlib import Path
 from engine.base import files
 from engine.runs import processes
 from engine.runs.marks import mark_of, read_mark
+from engine.runs.notes import read_notes
 from engine.runs.processes import Identity
 from engine.runs.rundir import (
     ATTEMPT_DIR_VARIABLE,
@@ -22,7 +23,6 @@ from engine.runs.rundir import (
     Attempt,
     RunDir,
 )
-from engine.runs.wandb_variables import wandb_variables
 from engine.supervise.final_state import Exit
 
 
@@ -155,3 +155,26 @@ def waiting_for(lines: Iterable[bytes], now: str) -> str:
             if index > latest and marker in text:
                 latest = index
     return awaited[latest] if latest >= 0 else now
+
+
+FINISH_S = 300
+"""How long a trainer that has ended waits for the upload. W&B itself waits without a limit; what
+was not uploaded stays on disk and can be synced."""
+
+
+def wandb_variables(run: RunDir, env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables for the next attempt of ``run``; those set in ``env`` stay.
+
+    W&B writes into the folder ``wandb`` of the run, so that two runs never share one, and all
+    attempts continue one run of W&B.
+    """
+    given = run.read_manifest("wandb").get("wandb") or {}
+    chosen = {
+        "WANDB_DIR": str(run.path.resolve()),
+        "WANDB_NAME": given.get("name"),
+        "WANDB_RUN_GROUP": given.get("group"),
+        "WANDB_TAGS": ",".join(read_notes(run).tags),
+        "WANDB_FINISH_TIMEOUT": str(FINISH_S),
+    }
+    added = {name: text for name, text in chosen.items() if text and not env.get(name)}
+    return {"WANDB_RUN_ID": run.id, "WANDB_RESUME": "allow", **added}

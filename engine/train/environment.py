@@ -1,12 +1,17 @@
-"""Environment variables that verl, Ray and torch read in every process of a run."""
+"""The processes of a run: variables that verl, Ray and torch read in each of them, deterministic
+algorithms, and the signals that end it."""
 
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import time
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 from engine.base import files
 from engine.host.programs import keep_folder_last, search_folder_last
@@ -67,3 +72,52 @@ def _append(env: MutableMapping[str, str], name: str, value: str, separator: str
     parts = [part for part in env.get(name, "").split(separator) if part]
     if value not in parts:
         env[name] = separator.join([*parts, value])
+
+
+def require_variables(wanted: Mapping[str, str]) -> None:
+    """Start this program again, with the same process ID, unless it has these variables.
+
+    Python reads its hash seed only when it starts.
+    """
+    if any(os.environ.get(name) != value for name, value in wanted.items()):
+        sys.stdout.flush()
+        command = [sys.executable, *sys.orig_argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, **wanted})
+
+
+def use_deterministic_algorithms() -> None:
+    """Let torch choose deterministic algorithms, and warn of operations that have none."""
+    import torch
+
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
+
+
+class StopSignals:
+    """Turns SIGINT and SIGTERM into KeyboardInterrupt and remembers which one came.
+
+    Of all exceptions Ray's blocking calls let only KeyboardInterrupt and SystemExit through.
+    """
+
+    def __init__(self) -> None:
+        self.received = signal.SIGINT
+        self.listen()
+
+    def listen(self) -> None:
+        """Repeat after ``ray.init``, which installs its own handlers."""
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signum, self._stop)
+
+    def ignore(self) -> None:
+        """While tidying up: a second signal must not leave processes behind."""
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signum, signal.SIG_IGN)
+
+    @property
+    def exit_code(self) -> int:
+        return 128 + self.received
+
+    def _stop(self, signum: int, _frame: FrameType | None) -> NoReturn:
+        self.received = signal.Signals(signum)
+        raise KeyboardInterrupt

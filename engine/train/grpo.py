@@ -40,10 +40,8 @@ from engine.train import (
     skipped_updates,
     zygote,
 )
-from engine.train.determinism import require_variables
-from engine.train.final_model import write_final_model
-from engine.train.interrupts import StopSignals
-from engine.train.ppo_task import train
+from engine.train.environment import StopSignals, require_variables
+from engine.train.ray_tasks import train, write_final_model
 
 # What the actors of a run import; the zygote does it once for all of them.
 PRELOAD = (

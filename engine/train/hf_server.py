@@ -9,13 +9,43 @@ from __future__ import annotations
 
 import asyncio
 import os
+from array import array
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 from engine.train.generation import Generated, Request, Sampling, generate
-from engine.train.row_seeds import RowSeeds
+
+
+class RowSeeds:
+    """One seed per request: of run seed, step of the weights, prompt, and how often it came before.
+
+    The rollouts of one prompt are interchangeable: which of them gets which seed follows the order
+    of their requests, the set of seeds does not.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.step = 0
+        self._came: Counter[bytes] = Counter()
+
+    def start_step(self, step: int) -> None:
+        """New weights: every prompt counts from its first rollout again."""
+        self.step = step
+        self._came.clear()
+
+    def next(self, prompt: Sequence[int]) -> int:
+        """The seed of one more rollout of ``prompt``, 0 <= seed < 2**63."""
+        tokens = array("q", prompt).tobytes()
+        occurrence = self._came[tokens]
+        self._came[tokens] += 1
+        # Python's own hash() is salted differently in every process.
+        digest = blake2b(f"{self.seed} {self.step} {occurrence} ".encode() + tokens, digest_size=8)
+        return int.from_bytes(digest.digest(), "big") >> 1
+
 
 # Requests come a few milliseconds apart; where their number is unknown (validation, later turns),
 # waiting this long for the next one costs less than generating twice.

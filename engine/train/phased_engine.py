@@ -19,7 +19,6 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
 from engine.base import jsonl
 from engine.recipe.curriculum import phase_of
-from engine.runs.phases import PHASES_FILE
 from engine.train.course import VENDOR, read_course
 
 
@@ -71,7 +70,7 @@ def scale_learning_rate(scheduler: Any, scale: Callable[[int], float]) -> None:
 def write_edge(phase: int, edge: str, step: int, digest: str) -> None:
     """Append a start or an end of a phase to the attempt's record."""
     record = {"v": 1, "t": time.time(), "phase": phase, "edge": edge, "step": step}
-    path = Path(os.environ["GRUBRICS_ATTEMPT_DIR"]) / PHASES_FILE
+    path = Path(os.environ["GRUBRICS_ATTEMPT_DIR"]) / "phases.jsonl"
     jsonl.append(path, {**record, "parameters_sha256": digest})
 
 

@@ -12,21 +12,23 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.data.conversations import read_conversations
+from engine.history import metrics
 from engine.recipe.determinism import deterministic_variables
 from engine.recipe.recipe import Recipe
 from engine.recipe.sft_compose import TRAIN_PARQUET, VAL_PARQUET, SftPlan, plan, verl_config
 from engine.runs.kinds import SFT
 from engine.train import environment, skipped_updates
-from engine.train.determinism import require_variables
+from engine.train.environment import StopSignals, require_variables
 from engine.train.grpo import logged, read_recipe
-from engine.train.interrupts import StopSignals
 from engine.train.ray_session import LOOPBACK_INTERFACE
 from engine.train.sft_inputs import (
     saved_step,
@@ -34,7 +36,6 @@ from engine.train.sft_inputs import (
     starting_checkpoint,
     write_parquet,
 )
-from engine.train.sft_timing import time_steps
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -148,6 +149,73 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+class StepClock:
+    """Measures the current step. It begins with the wait for its rows."""
+
+    def __init__(self) -> None:
+        self._start = self._got_rows = 0.0
+
+    def rows(self, loader: Any) -> Iterator[Any]:
+        """The batches of a loader; the wait for each is measured."""
+        batches = iter(loader)
+        while True:
+            self._start = time.perf_counter()
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
+            self._got_rows = time.perf_counter()
+            yield batch
+
+    def read(self, tokens: int, ranks: int) -> dict[str, float]:
+        """The metrics of the step whose update has ended. ``tokens`` are those of all ranks."""
+        now = time.perf_counter()
+        step = now - self._start
+        return {
+            metrics.DATA_TIME: self._got_rows - self._start,
+            metrics.UPDATE_TIME: now - self._got_rows,
+            metrics.STEP_TIME: step,
+            metrics.THROUGHPUT: tokens / step / ranks,
+        }
+
+
+class TimedLoader:
+    """A loader whose waits a clock measures."""
+
+    def __init__(self, loader: Any, clock: StepClock) -> None:
+        self._loader = loader
+        self._clock = clock
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._clock.rows(self._loader)
+
+
+def time_steps(trainer: Any) -> None:
+    """Have verl's ``SFTTrainer`` log the times of its steps.
+
+    Its checkpoints keep the position of the loader itself. Validation and saving come after a step
+    is logged, and belong to none.
+    """
+    from verl.utils import tensordict_utils
+
+    clock, client = StepClock(), trainer.training_client
+    train, ranks = client.train_batch, trainer.engine.get_data_parallel_size()
+
+    @wraps(train)
+    def train_batch(data: Any) -> Any:
+        tokens = sum(tensordict_utils.get(data, "global_token_num"))
+        output = train(data=data)
+        if output is not None:
+            tensordict_utils.get(output, "metrics").update(clock.read(tokens, ranks))
+        return output
+
+    client.train_batch = train_batch
+    trainer.train_dataloader = TimedLoader(trainer.train_dataloader, clock)
 
 
 if __name__ == "__main__":

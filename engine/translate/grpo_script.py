@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.base.shell import format_command
-from engine.base.text import format_config_value
+from engine.base.text import format_command, format_config_value
 from engine.data.contract import read_facts
 from engine.own_reward.function import KEY as OWN_REWARD
 from engine.own_reward.function import PACKAGE, TASK

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from engine.base.shell import format_command
+from engine.base.text import format_command
 from engine.runs.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options, warn
 from grubrics_tui.commands.shared.options import argument, option

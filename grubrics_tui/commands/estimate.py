@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError
-from engine.base.shell import format_command
-from engine.base.text import count_of, seconds
+from engine.base.text import count_of, format_command, seconds
 from engine.runs.kinds import ByKind
 from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from engine.base.shell import format_command
-from engine.base.text import count_of, format_config_value
+from engine.base.text import count_of, format_command, format_config_value
 from grubrics_tui.commands.shared import Command, Task, answer, options
 from grubrics_tui.commands.shared.options import argument, flag, option
 

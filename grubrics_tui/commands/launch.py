@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.base.errors import UsageError
 from engine.base.masking import shown
-from engine.base.shell import format_command
-from engine.base.text import format_config_value
+from engine.base.text import format_command, format_config_value
 from engine.recipe.config_files import config_names
 from engine.runs.rundir import RunDir, find_run, run_ids, runs_root
 from engine.runs.state import observed_state

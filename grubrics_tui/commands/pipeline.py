@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.errors import UsageError
-from engine.base.shell import format_command
+from engine.base.text import format_command
 from engine.pipelines.record import Record, final_model
 from engine.pipelines.stages import MODEL, Stage
 from engine.recipe.config_files import PIPELINE, find_config
@@ -28,8 +28,8 @@ from grubrics_tui.commands.shared.trust import (
 )
 
 if TYPE_CHECKING:
+    from engine.pipelines.record import PipelineStatus
     from engine.pipelines.start import StartPlan
-    from engine.pipelines.status import PipelineStatus
     from engine.recipe.recipe import Recipe
 
 
@@ -102,7 +102,7 @@ def pipeline(
 
 
 def _answer_status(name: str, root: Path, as_json: bool) -> None:
-    from engine.pipelines.status import read_status
+    from engine.pipelines.record import read_status
     from grubrics_tui.text.pipelines import format_status
 
     reached = read_status(name, root)
@@ -114,7 +114,7 @@ def _answer_status(name: str, root: Path, as_json: bool) -> None:
 
 
 def _status(run: RunDir, plan: StartPlan) -> PipelineStatus:
-    from engine.pipelines.status import status_of
+    from engine.pipelines.record import status_of
 
     return status_of(run, plan.record)
 

@@ -97,7 +97,7 @@ def _chosen(root: Path, names: Sequence[str], age_s: float) -> list[RunDir]:
 
 
 def _parse_age(text: str | None) -> float:
-    from engine.base.query_fields import parse_span
+    from engine.base.query import parse_span
 
     if text is None:
         return 0.0

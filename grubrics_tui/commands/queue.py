@@ -17,8 +17,7 @@ def queue(
     as_json: options.JsonOption = False,
 ) -> None:
     """List queued runs and what each one is waiting for."""
-    from engine.supervise.queue import line_up
-    from engine.supervise.queue_log import release
+    from engine.supervise.queue import line_up, release
 
     root = runs_root(runs)
     if releases and line_up(root).held:

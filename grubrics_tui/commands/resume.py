@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from engine.base.shell import format_command
+from engine.base.text import format_command
 from engine.runs.rundir import runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, answer, options, warn

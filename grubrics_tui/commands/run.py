@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from engine.base.errors import UsageError
-from engine.base.shell import format_command
+from engine.base.text import format_command
 from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options, say
 from grubrics_tui.commands.shared.completions import complete_run

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.base import jsonl
-from engine.base.shell import format_command
-from engine.base.text import count_of, format_config_value
+from engine.base.text import count_of, format_command, format_config_value
 from engine.runs.columns import format_step
 from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, options, print_json, say

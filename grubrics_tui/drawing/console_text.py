@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from engine.base.visible_text import ESCAPES
+from engine.base.text import ESCAPES
 from engine.logs.log_lines import is_error, split_source
 from grubrics_tui.drawing.spans import Span
 from grubrics_tui.text.terminal_text import ERASE_LINE

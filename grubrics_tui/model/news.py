@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.runs.columns import RunInfo
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
-from engine.supervise.queue_log import QueueLog
+from engine.supervise.queue import QueueLog
 
 _LATEST = 20
 """Ended runs that the first visit shows, and later ones of those that ended before."""

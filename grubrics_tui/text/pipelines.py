@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.pipelines.status import PipelineStatus, StageStatus
+from engine.pipelines.record import PipelineStatus, StageStatus
 from grubrics_tui.text.formats import duration
 
 

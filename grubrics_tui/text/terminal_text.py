@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from engine.base.masking import mask_lines, mask_text
-from engine.base.visible_text import ESCAPES, visible_text
+from engine.base.text import ESCAPES, visible_text
 
 MAX_LINE = 2000
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,6 @@ import pytest
 from engine.base import jsonl
 from engine.checkpoints.model_folder import missing_parts
 from engine.history.train_log import history, read_steps
-from engine.runs.phases import PhaseEdge, find_broken_chain, read_phase_edges
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 from tests.e2e.project import Project
@@ -166,6 +167,37 @@ def test_a_run_killed_in_the_second_phase_has_the_history_of_an_undisturbed_one(
     )
     assert values(resumed, *names) == values(run, *names)
     assert questions(resumed) == questions(run)
+
+
+@dataclass(frozen=True)
+class PhaseEdge:
+    """The start or the end of a phase. ``step`` is the first or the last of the phase."""
+
+    phase: int
+    edge: str
+    step: int
+    parameters_sha256: str
+
+
+def read_phase_edges(run: RunDir) -> Iterator[PhaseEdge]:
+    """The edges in the order they were reached, over all attempts of the run."""
+    for attempt in run.attempts():
+        for line in jsonl.read(attempt.path / "phases.jsonl"):
+            phase, step = jsonl.integer(line.get("phase")), jsonl.integer(line.get("step"))
+            edge, digest = jsonl.line(line.get("edge")), jsonl.line(line.get("parameters_sha256"))
+            if phase is not None and step is not None and edge and digest:
+                yield PhaseEdge(phase, edge, step, digest)
+
+
+def find_broken_chain(edges: Iterable[PhaseEdge]) -> PhaseEdge | None:
+    """The first start of a phase whose parameters are not those at the end of the phase before."""
+    ends: dict[int, str] = {}
+    for edge in edges:
+        if edge.edge == "end":
+            ends[edge.phase] = edge.parameters_sha256
+        elif edge.phase > 1 and ends.get(edge.phase - 1) != edge.parameters_sha256:
+            return edge
+    return None
 
 
 def last_edges(run: RunDir) -> dict[tuple[int, str], PhaseEdge]:

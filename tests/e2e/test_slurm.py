@@ -16,9 +16,8 @@ import pytest
 from engine.runs.processes import send
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state, recorded_state
-from engine.supervise import slurm_follower, slurm_jobs
-from engine.supervise.slurm_follower import SlurmFollower
-from engine.supervise.slurm_jobs import SlurmJob, read_job
+from engine.supervise import slurm_jobs
+from engine.supervise.slurm_jobs import SlurmFollower, SlurmJob, read_job
 from tests.e2e.project import Project
 from tests.waiting import ended, is_over, wait_for
 
@@ -155,7 +154,7 @@ def test_a_killed_supervisor_leaves_a_job_that_stop_cancels(
 def test_a_job_that_slurm_no_longer_knows_is_lost(
     tmp_path: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slurm_follower, "UNKNOWN_S", 0.2)
+    monkeypatch.setattr(slurm_jobs, "UNKNOWN_S", 0.2)
     is_running = f"grep -q RUNNING {cluster}/17.state"
     script = f"until {is_running}; do sleep 0.05; done; rm {cluster}/*; kill -9 $PPID"
     SlurmFollower(tmp_path, SlurmJob("x", ("partition=gpu",)), ["sh", "-c", script]).follow()

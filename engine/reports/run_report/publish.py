@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from engine.base.errors import UsageError
 from engine.base.masking import mask_text
 from engine.base.secret_shapes import MASK, mask
-from engine.base.visible_text import visible_text
+from engine.base.text import visible_text
 from engine.recipe.secrets import holds_credentials, refuse_secret
 
 T = TypeVar("T")

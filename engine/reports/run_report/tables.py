@@ -13,8 +13,7 @@ import numpy as np
 
 from engine.base import files, jsonl
 from engine.base.masking import mask_words
-from engine.base.shell import format_command
-from engine.base.text import MISSING, count_of, duration, format_config_value
+from engine.base.text import MISSING, count_of, duration, format_command, format_config_value
 from engine.doctor.health import format_health
 from engine.formats.external_run import ExternalRun
 from engine.history import metrics

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from textual.screen import Screen
 
 from engine.base.errors import UsageError
-from engine.base.shell import format_command
+from engine.base.text import format_command
 from engine.findings.finding import Finding, Remedy
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state

@@ -79,7 +79,7 @@ def test_no_writer_waits_for_a_lock_that_a_reader_can_take(
 def test_a_run_waits_for_a_locked_queue_until_it_is_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.supervise.queue_log._JOIN_PATIENCE_S", 0.1)
+    monkeypatch.setattr("engine.supervise.queue._JOIN_PATIENCE_S", 0.1)
     lock = tmp_path / jsonl.APPEND_LOCK
     lock.touch(mode=0o600)
     run = RunDir(tmp_path / "mine")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.base import jsonl
-from engine.base.shell import format_command
+from engine.base.text import format_command
 
 
 @pytest.mark.parametrize(

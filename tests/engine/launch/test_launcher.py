@@ -74,11 +74,11 @@ def test_a_module_of_the_project_folder_does_not_replace_pythons(tmp_path: Path)
     (tmp_path / "random.py").write_text("raise SystemExit('the wrong random.py')")
     (tmp_path / "engine").mkdir()
     (tmp_path / "engine" / "__init__.py").write_text("raise SystemExit('the wrong engine')")
-    command = own_module("engine.supervise.ray_follower")
+    command = own_module("engine.supervise.ray_jobs")
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert "wrong" not in done.stderr
-    assert 'engine/supervise/ray_follower.py", line' in done.stderr
+    assert 'engine/supervise/ray_jobs.py", line' in done.stderr
 
 
 @pytest.mark.row("H33")

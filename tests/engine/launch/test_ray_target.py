@@ -114,7 +114,5 @@ def test_the_manifest_says_describe_target(tmp_path: Path) -> None:
     assert result["ray"] == "http://head:8265"
     assert result["argv"][1:3] == ["-m", "engine.train.grpo"]
     command = result["attempts"][0]["argv"]
-    assert tuple(command[:-6]) == own_module(
-        "engine.supervise.ray_follower", "http://head:8265", "--"
-    )
+    assert tuple(command[:-6]) == own_module("engine.supervise.ray_jobs", "http://head:8265", "--")
     assert command[-6:-3] == [sys.executable, "-m", "engine.train.grpo"]

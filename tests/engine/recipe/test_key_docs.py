@@ -10,7 +10,7 @@ from engine.recipe.key_docs import KeyDoc, describe_key
 from engine.recipe.keys import flatten, verl_comments, verl_defaults
 from engine.runs.kinds import GRPO, SFT
 from engine.train import snapshot_keys
-from engine.train.key_comments import key_comments
+from engine.train.snapshot_keys import key_comments
 
 
 def test_a_key_of_verl_means_what_its_comment_says_and_takes_what_a_launch_checks() -> None:

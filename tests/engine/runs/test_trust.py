@@ -38,7 +38,7 @@ from engine.runs.trust_facts import code_files, facts
 from engine.supervise.cluster_jobs import left_on_cluster
 from engine.supervise.finalize import hold_run
 from engine.supervise.housekeeping import archive, plan_deletion
-from engine.supervise.queue_log import log_path
+from engine.supervise.queue import log_path
 from engine.supervise.ray_jobs import RayJob, write_job
 from engine.supervise.run_summary import read_summary
 from engine.supervise.stopping import stop_run

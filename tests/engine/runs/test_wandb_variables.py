@@ -8,7 +8,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.runs.rundir import RunDir
-from engine.runs.wandb_variables import wandb_variables
+from engine.supervise.trainer import wandb_variables
 
 
 def make_run(root: Path, run_id: str, **wandb: str) -> RunDir:

@@ -23,8 +23,19 @@ from engine.runs.processes import Identity, identify, members, send
 from engine.runs.rundir import RunDir, run_ids
 from engine.runs.state import RunState, describe, observed_state, recorded_state, write_state
 from engine.supervise import supervisor
-from engine.supervise.queue import Line, QueuePlace, Start, Ticket, Wait, line_up
-from engine.supervise.queue_log import QueueLog, end_record, join, log_path, release
+from engine.supervise.queue import (
+    Line,
+    QueueLog,
+    QueuePlace,
+    Start,
+    Ticket,
+    Wait,
+    end_record,
+    join,
+    line_up,
+    log_path,
+    release,
+)
 from engine.supervise.stopping import stop_run
 from tests.waiting import PATIENCE_S, ended, wait_for
 

@@ -10,7 +10,7 @@ from tests.paths import ROOT
 
 PROGRAM = """
 import os
-from engine.train.determinism import require_variables
+from engine.train.environment import require_variables
 print("starts", os.getpid())
 require_variables({"PYTHONHASHSEED": "7"})
 print(hash("a word"))

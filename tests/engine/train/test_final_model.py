@@ -11,8 +11,8 @@ import pytest
 
 from engine.checkpoints import model_folder
 from engine.train.final_checkpoint import whole_folder
-from engine.train.final_model import write_final_model
 from engine.train.grpo import resumed_at_end
+from engine.train.ray_tasks import write_final_model
 
 
 def config(folder: Path, save_freq: int = 2, *, final_model: bool = True) -> dict[str, Any]:

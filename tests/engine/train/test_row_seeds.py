@@ -8,7 +8,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.train.row_seeds import RowSeeds
+from engine.train.hf_server import RowSeeds
 
 PROMPT = [5, 6, 7]
 
@@ -51,7 +51,7 @@ def test_new_weights_count_from_the_first_rollout_again() -> None:
 
 def test_another_process_draws_the_same_seed() -> None:
     code = (
-        "from engine.train.row_seeds import RowSeeds; s = RowSeeds(1); s.start_step(3);"
+        "from engine.train.hf_server import RowSeeds; s = RowSeeds(1); s.start_step(3);"
         f"print(s.next({PROMPT}))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.train.sft_timing import StepClock, TimedLoader
+from engine.train.sft import StepClock, TimedLoader
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> StepClock:
     """Its times are 0, 1, 3, 6, 10, 15, ...: each interval is a second longer."""
     times: Iterator[float] = (n * (n + 1) / 2 for n in range(100))
-    monkeypatch.setattr("engine.train.sft_timing.time.perf_counter", lambda: next(times))
+    monkeypatch.setattr("engine.train.sft.time.perf_counter", lambda: next(times))
     return StepClock()
 
 

@@ -1,6 +1,8 @@
-"""Write the model of a GRPO run to ``final/`` beside its checkpoints, when its last step is saved.
+"""What a GRPO run executes, on a CPU as tasks of Ray: the training, and the writing of its model.
 
-It has the data type of the rollouts: it is the model that generated them.
+A module of its own, because Ray copies functions of a program into the task that executes them. The
+model goes to ``final/`` beside the checkpoints when the last step is saved. It has the data type of
+the rollouts: it is the model that generated them.
 """
 
 from __future__ import annotations
@@ -46,3 +48,19 @@ def _write(config: Mapping[str, Any], folder: Path, reached: int | None) -> Path
     require_space(final, weights_bytes(checkpoint / "actor"))
     wanted = str(config["actor_rollout_ref"]["rollout"]["dtype"])
     return export(checkpoint, final, wanted if wanted in DTYPES else "float32")
+
+
+def train(config: dict[str, Any]) -> None:
+    """Check the configuration and train to the end. Ray must be initialized."""
+    from omegaconf import OmegaConf
+    from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
+    from verl.trainer.ppo.utils import need_critic, need_reference_policy
+    from verl.utils.config import validate_config
+
+    tree = OmegaConf.create(config)
+    validate_config(
+        config=tree,
+        use_reference_policy=need_reference_policy(tree),
+        use_critic=need_critic(tree),
+    )
+    run_ppo(tree, task_runner_class=TaskRunnerV1)
