@@ -81,3 +81,16 @@ def test_it_is_the_first_finding_of_command_and_screen(tmp_path: Path) -> None:
     write_state(run, RunState("finished", reason="stopped by user at step 4 of 9", step=4))
     assert diagnose_run(run)[0].id == "stalled.stopped"
     assert RunFollower(run).diagnose()[1][0].id == "stalled.stopped"
+
+
+def test_what_the_system_refused_the_supervisor_is_said_unless_the_run_did_every_step(
+    tmp_path: Path,
+) -> None:
+    run = make_run(tmp_path)
+    log_event(run, "start", attempt=1)
+    log_event(run, "warning", kind="system", message="cannot read its output: Stale file handle")
+    (one,) = found(run, "failed")
+    assert one.id == "stalled.system" and "Stale file handle" in one.title
+    assert found(run, "finished") == []
+    log_event(run, "start", attempt=2)
+    assert found(run, "failed") == []

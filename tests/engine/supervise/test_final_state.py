@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from engine.base import jsonl
 from engine.history.train_log import last_validation
-from engine.runs.rundir import Attempt
+from engine.runs.rundir import Attempt, RunDir
 from engine.runs.state import RunState
-from engine.supervise.final_state import Evidence, Exit, final_state
+from engine.supervise.final_state import Evidence, Exit, final_state, full_disk
 from engine.supervise.trainer import said_total
 
 
@@ -90,3 +92,14 @@ def test_the_newest_logged_validation_counts(
         numbers = {} if reward is None else {"val/reward": reward}
         jsonl.append(log, {"step": step, "metrics": numbers})
     assert last_validation(log) == last
+
+
+def test_a_full_disk_is_in_the_reason_of_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunDir(tmp_path)
+    assert full_disk(run, run) is None
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=4096))
+    state, reason = state_of(tmp_path, 1, None, full_disk(run, run))
+    assert state == "failed"
+    assert (reason or "").endswith(f"; no space left on device; 0 MiB free at {tmp_path}")

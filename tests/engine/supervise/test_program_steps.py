@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -153,3 +154,14 @@ def test_the_console_of_trl_has_its_steps_and_their_number_between_bars(console:
     )
     assert losses(steps) == [(1, 7.918), (2, 6.677)]
     assert steps.total_steps == 3
+
+
+def test_a_flood_of_output_is_read_in_parts_and_loses_no_step(console: Path) -> None:
+    steps, found = follow(console), list[int]()
+    append(console, *(f"{'x' * 400_000}\nstep={n} loss=1" for n in range(1, 31)))
+    found += [step.step for step in steps.new_steps(time.monotonic())]
+    assert steps.is_behind and len(found) < 30
+    while len(found) < 30:
+        found += [step.step for step in steps.new_steps(time.monotonic())]
+    assert (list(steps.new_steps()), steps.is_behind) == ([], False)
+    assert found == list(range(1, 31))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.base import jsonl
+from engine.base import files, jsonl
 from engine.history.train_log import Step, read_steps
 from engine.runs.rundir import RunDir, RunDirGuard
 from engine.runs.state import RunState, recorded_state
@@ -88,3 +88,21 @@ def test_a_line_that_did_not_fit_leaves_no_torn_half(full_disk: Path) -> None:
         jsonl.append(path, {"text": "x" * 100_000})
     assert list(jsonl.read(path)) == [{"n": 1}]
     assert path.read_bytes().endswith(b"\n")
+
+
+def test_steps_and_output_are_on_the_disk_before_the_state_says_that_the_run_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunDir(tmp_path / "run")
+    run.attempt(1).path.mkdir(parents=True)
+    synced: list[tuple[str, bool]] = []
+
+    def sync_folder(folder: Path, *, with_files: bool = True) -> None:
+        synced.append((folder.name, recorded_state(run) is not None))
+
+    monkeypatch.setattr(files, "sync_folder", sync_folder)
+    writer = RunWriter(run, 1)
+    writer.step(step(1))
+    writer.state(RunState("finished"))
+    assert writer.flush()
+    assert synced == [("attempt_1", False), ("run", False), ("run", True)]

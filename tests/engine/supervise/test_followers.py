@@ -1,0 +1,47 @@
+"""Runs elsewhere: what their local process writes, and to whom a job belongs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+from engine.base import jsonl
+from engine.runs.marks import place_of
+from engine.runs.processes import identify
+from engine.runs.rundir import RunDir
+from engine.supervise.adopted import left_process
+from engine.supervise.cluster_jobs import has_open_jobs, left_on_cluster
+from engine.supervise.follower import Follower, Report, read_report
+from engine.supervise.slurm_jobs import SlurmJob, write_job
+
+
+def test_what_cannot_be_written_now_is_written_later(tmp_path: Path) -> None:
+    attempt = tmp_path / "away"
+    follower = Follower(attempt, Report("Slurm job 17"))
+    follower.tell(waiting_for="Slurm")
+    assert not follower.flush() and not follower.flush_until(lambda: True)
+    attempt.mkdir()
+    assert follower.flush() and read_report(attempt) == Report("Slurm job 17", "Slurm")
+    attempt.rename(tmp_path / "gone")
+    follower.tell(where="Slurm job 18")
+    (tmp_path / "gone").rename(attempt)
+    assert follower.end(3, "exited") == 3
+    assert read_report(attempt) == Report("Slurm job 18", outcome="exited")
+
+
+def test_a_copy_acts_on_no_job_and_no_program_of_the_original(tmp_path: Path) -> None:
+    run, program = RunDir(tmp_path / "run"), identify(os.getpid())
+    assert program is not None
+    run.attempt(1).path.mkdir(parents=True)
+    place = place_of(run, run.path)
+    manifest = {"v": 1, "mark": "m", "folder": place, "adopted": {"process": asdict(program)}}
+    jsonl.write_json(run.manifest, manifest)
+    write_job(run.attempt(1).path, SlurmJob("x", ()))
+    copy = RunDir(shutil.copytree(run.path, tmp_path / "copy"))
+    assert (has_open_jobs(run), left_process(run)) == (True, program)
+    assert (has_open_jobs(copy), left_process(copy), left_on_cluster(copy)) == (False, None, None)
+    moved = RunDir(run.path.rename(tmp_path / "moved"))
+    shutil.copytree(moved.path, run.path)
+    assert (has_open_jobs(moved), has_open_jobs(run)) == (True, False)
