@@ -81,7 +81,8 @@ class Runner:
         folder = final_model(RunDir(self._root / run))
         if not folder.is_dir():
             raise StageError(f"the model of stage '{name}' is not there: {folder}")
-        return _shown_path(folder)
+        here = Path.cwd()  # Configs name what is inside relative to it.
+        return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
 
     def _wait(self, run: RunDir) -> RunState:
         while not (state := observed_state(run)).has_ended:
@@ -122,12 +123,6 @@ def _finding(run: RunDir, state: RunState) -> str:
         return ""
     findings = diagnose_run(run)
     return f" [{findings[0].title}]" if findings else ""
-
-
-def _shown_path(folder: Path) -> str:
-    """The folder relative to the working folder, where it is inside, as configs name it."""
-    here = Path.cwd()
-    return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
 
 
 def _say(line: str) -> None:

@@ -125,7 +125,7 @@ def sample_members(processes: Iterable[Identity], driver: int | None) -> list[Me
         else:
             state, busy = second[0], (second[1] - first[1]) / _TICKS / _APART_S
         members.append(Member(pid, _name(pid, driver), state, busy))
-    of_run = _addresses(pids)
+    of_run = {tuple(connection.laddr) for pid in pids for connection in _connections(pid)}
     named = (member for member in members if member.name)
     connected = [replace(member, connected=_outside(member, of_run)) for member in named]
     return sorted(connected, key=lambda member: bool(_COORDINATES.match(member.name)))
@@ -229,11 +229,6 @@ def _threads(stack: str) -> Iterator[tuple[str, list[re.Match[str]]]]:
         frames = [match for line in lines if (match := _FRAME.match(line))]
         if frames:
             yield name, frames
-
-
-def _addresses(pids: Iterable[int]) -> set[tuple[str, int]]:
-    """The local ends of all connections of the run's processes."""
-    return {tuple(connection.laddr) for pid in pids for connection in _connections(pid)}
 
 
 def _outside(member: Member, of_run: set[tuple[str, int]]) -> str:
@@ -342,7 +337,8 @@ class Dumps:
     supervisor waits."""
 
     def __init__(self) -> None:
-        self._tool = _py_spy()
+        beside_python = Path(sys.executable).with_name("py-spy")
+        self._tool = str(beside_python) if beside_python.exists() else shutil.which("py-spy")
         self._deadline = time.monotonic() + _TIMEOUT_S
         self._taken: dict[int, str | None] = {}
 
@@ -360,11 +356,6 @@ def write_stacks(target: Path, parts: Iterable[tuple[str, str | None]]) -> None:
     text = "\n\n".join(f"== {title}\n{stack or '(no stack)'}" for title, stack in parts)
     if text:
         files.write_atomic(target, text)
-
-
-def _py_spy() -> str | None:
-    beside_python = Path(sys.executable).with_name("py-spy")
-    return str(beside_python) if beside_python.exists() else shutil.which("py-spy")
 
 
 def _stack(tool: str, pid: int, deadline: float) -> str | None:

@@ -417,14 +417,17 @@ def line_up(root: Path) -> Line:
     log, active = QueueLog(root), ActiveRuns(root).read().items()
     log.refresh()
     queued = {name: state for name, state in active if state.state == "queued" and _is_local(state)}
-    runs = [_waiting(root, name, queued[name]) for name in log.in_order(queued)]
+    runs = [
+        Waiting(
+            name,
+            queued[name].waiting_for,
+            queued[name].reason,
+            Ticket.from_manifest(RunDir(root / name).read_manifest()) or Ticket(),
+        )
+        for name in log.in_order(queued)
+    ]
     holds = (log.hold(run.id) for run in runs if run.ticket.turn)
     return Line(runs, next(filter(None, holds), None))
-
-
-def _waiting(root: Path, name: str, state: RunState) -> Waiting:
-    ticket = Ticket.from_manifest(RunDir(root / name).read_manifest()) or Ticket()
-    return Waiting(name, state.waiting_for, state.reason, ticket)
 
 
 def _phrase(name: str, state: RunState) -> str:

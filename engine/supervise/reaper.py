@@ -105,13 +105,9 @@ def _describe(process: Identity, run: RunDir, reason: str, gpu_bytes: int) -> Le
     try:
         details = psutil.Process(process.pid)
         command = " ".join(details.cmdline())[:200]
-        rss, ports = details.memory_info().rss, tuple(sorted(_listening(details)))
+        connections = details.net_connections("inet")
+        listening = [c.laddr.port for c in connections if c.status == psutil.CONN_LISTEN]
+        rss, ports = details.memory_info().rss, tuple(sorted(listening))
     except psutil.Error:
         command, rss, ports = "?", 0, ()
     return Leftover(process, run.path, run.id, reason, command, rss, gpu_bytes, ports)
-
-
-def _listening(process: psutil.Process) -> Iterator[int]:
-    for connection in process.net_connections("inet"):
-        if connection.status == psutil.CONN_LISTEN:
-            yield connection.laddr.port

@@ -78,7 +78,11 @@ class RunWriter:
         end = time.monotonic() + deadline_s
         while not self.flush() and not self._is_deleted():
             if time.monotonic() >= end:
-                self._write_state_only()
+                if self._state is not None:
+                    state = self._state
+                    reason = f"{state.reason or state.state}; cannot write {self.trouble}"
+                    with contextlib.suppress(OSError):
+                        write_state(self._held, state.evolve(reason=reason))
                 return
             time.sleep(0.5)
 
@@ -130,9 +134,3 @@ class RunWriter:
         name = str(error.filename or self._run.path)
         name = name.replace(str(self._held.path), str(self._run.path), 1)
         self.trouble, self.passes = f"{name}: {error.strerror}", files.is_trouble(error)
-
-    def _write_state_only(self) -> None:
-        if self._state is not None:
-            reason = f"{self._state.reason or self._state.state}; cannot write {self.trouble}"
-            with contextlib.suppress(OSError):
-                write_state(self._held, self._state.evolve(reason=reason))

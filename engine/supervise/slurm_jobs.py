@@ -124,7 +124,8 @@ def submit(attempt: Path, job: SlurmJob, argv: Sequence[str], cwd: Path) -> str:
         )
     )
     options = (f"--{option}" for option in job.options)
-    places = (f"--chdir={cwd}", f"--output={_without_patterns(job_log(attempt))}")
+    log = str(job_log(attempt)).replace("%", "%%")  # sbatch replaces ``%j`` and the like.
+    places = (f"--chdir={cwd}", f"--output={log}")
     answer = _ask("sbatch", "--parsable", f"--job-name={job.name}", *places, *options, text=script)
     number = answer.strip().split("\n")[-1].split(";")[0]
     if not _JOB_ID.fullmatch(number):
@@ -198,11 +199,6 @@ def read_job(attempt: Path) -> SlurmJob | None:
     is_id = isinstance(number, str) and _JOB_ID.fullmatch(number) is not None
     ended = jsonl.line(raw.get("ended"))
     return SlurmJob(name, tuple(map(str, options)), number if is_id else None, ended)
-
-
-def _without_patterns(path: Path) -> str:
-    """A path for sbatch, which replaces ``%j`` and the like in the name of a file."""
-    return str(path).replace("%", "%%")
 
 
 def _ask(program: str, *arguments: str, text: str = "") -> str:

@@ -90,7 +90,12 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False, detach: bool = Fals
         )
     state, processes = readable_state(run), members(run)
     if not state.has_ended:
-        _request_stop(run, state, after_checkpoint, detach)
+        try:
+            ask_stop(run, after_checkpoint=after_checkpoint, detach=detach)
+        except OSError:
+            # A full disk takes no request, but a signal to the supervisor stops the run too.
+            if after_checkpoint or not _signal(run, state, signal.SIGTERM):
+                raise
         _signal(run, state, signal.SIGCONT)  # A frozen supervisor (SIGSTOP) cannot obey.
         if not after_checkpoint and not _await_end(run):
             # The supervisor does not react, e.g. stuck on a file system.
@@ -111,15 +116,6 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False, detach: bool = Fals
         when = next_save(run.read_manifest()).after(state.step)
         message = f"{run.id}  {state.state}: stops {when}"
     return Stopped(run.id, ended, state.word, state.reason, pids, message)
-
-
-def _request_stop(run: RunDir, state: RunState, after_checkpoint: bool, detach: bool) -> None:
-    try:
-        ask_stop(run, after_checkpoint=after_checkpoint, detach=detach)
-    except OSError:
-        # If no request can be written (full disk), a signal to the supervisor stops the run too.
-        if after_checkpoint or not _signal(run, state, signal.SIGTERM):
-            raise
 
 
 def _signal(run: RunDir, state: RunState, number: signal.Signals) -> bool:

@@ -321,7 +321,7 @@ class Supervisor:
             **(self._eventually(lambda: recording(self.run, self.attempt)) if is_ours else {}),
             **self._variables,
             **start.environment,
-            **(self._careful(lambda: self._eventually(self._loading)) or {}),
+            **(self._patiently(self._loading) or {}),
         }
         environment = {**os.environ, **added}
         gpus = environment.get("CUDA_VISIBLE_DEVICES", ALL) if self._on_gpu else None
@@ -419,7 +419,10 @@ class Supervisor:
             return
         if self._stopping is None and self._should_stop():
             self._stopped_by = self._stopper()
-            self._stopping = Escalation(self._signal, self.supervision)
+            self._stopping = Escalation(
+                lambda n: self.writer.event("signal", signal=n.name, pids=self.trainer.signal(n)),
+                self.supervision,
+            )
             self.writer.event(
                 "stop",
                 step=self.state.step,
@@ -448,7 +451,9 @@ class Supervisor:
         if not self._waits_for_checkpoint:
             self._waits_for_checkpoint = True
             self._checkpoint_at_request = newest
-        self._set_reason(f"stops {self._next_save.after(self.state.step)}")
+        reason = f"stops {self._next_save.after(self.state.step)}"
+        if reason != self.state.reason:
+            self._set(reason=reason)
         is_saved = newest is not None and newest != self._checkpoint_at_request
         return is_saved and (self.state.step or 0) >= (newest or 0)
 
@@ -461,9 +466,6 @@ class Supervisor:
     def _on_sigterm(self, number: int, frame: FrameType | None) -> None:
         """Stop the run in order: a machine sends SIGTERM before it shuts down."""
         self._got_sigterm = True
-
-    def _signal(self, number: signal.Signals) -> None:
-        self.writer.event("signal", signal=number.name, pids=self.trainer.signal(number))
 
     def _check_stall(self) -> None:
         if self.state.state == "stalled" and self._is_stopped_stall and not self._stall.is_stopped:
@@ -529,19 +531,14 @@ class Supervisor:
             stopped_by=self._stopped_by,
             step=self.state.step,
             total_steps=self.state.total_steps if is_unknown else self._planned_steps,
-            checkpoint_complete=bool(self._careful(lambda: self._eventually(self._is_saved))),
+            checkpoint_complete=self._patiently(lambda: check_checkpoint(self.run).complete)
+            is True,
             attempt=attempt,
             checkpoints=self.checkpoints,
-            validation=self._careful(lambda: self._eventually(self._validation)),
+            validation=self._patiently(lambda: last_validation(self._held.train_log)),
             follower=follower,
             trouble=write_error or self._troubles.phrase(READ) or full_disk(self._held, self.run),
         )
-
-    def _is_saved(self) -> bool:
-        return check_checkpoint(self.run).complete
-
-    def _validation(self) -> float | None:
-        return last_validation(self._held.train_log)
 
     def _conclude(self, evidence: Evidence) -> None:
         report, exit_ = evidence.follower, evidence.exit
@@ -550,7 +547,9 @@ class Supervisor:
             self.writer.event("error", step=self.state.step, message=reason)
         self.writer.event("end", state=state, reason=reason, exit_code=exit_.code)
         if self._ticket is not None:
-            ran_s, has_stepped = time.monotonic() - self._began, self._has_begun
+            # A program may have no steps.
+            has_stepped = self.state.step is not None or isinstance(self._steps, ProgramSteps)
+            ran_s = time.monotonic() - self._began
             fast_s = self.supervision.queue_fast_failure_s
             self.writer.queue(end_record(self.run.id, state, ran_s, fast_s, has_stepped))
         self._set(
@@ -570,11 +569,6 @@ class Supervisor:
             self._careful(lambda: cluster_jobs.stop_jobs(self.run))
         return report
 
-    @property
-    def _has_begun(self) -> bool:
-        """Whether the run came as far as its first step; a program may have none."""
-        return self.state.step is not None or isinstance(self._steps, ProgramSteps)
-
     def _warn_of_edited_code(self) -> None:
         for path in self._code.changes():
             self.writer.event("warning", message=self._code.describe(path), path=str(path))
@@ -590,6 +584,10 @@ class Supervisor:
         record = self._careful(lambda: self._sampler.sample(pids))
         if record is not None:
             self.writer.sample(record)
+
+    def _patiently(self, measure: Callable[[], T]) -> T | None:
+        """As ``_careful``, once the system answers."""
+        return self._careful(lambda: self._eventually(measure))
 
     def _careful(self, measure: Callable[[], T]) -> T | None:
         """The result, or None with a warning: a run is not called troubled for a measurement."""
@@ -608,10 +606,6 @@ class Supervisor:
         complaint = None if self.state.has_ended else self._troubles.complaint
         reasons = [text for text in (self.state.reason, complaint) if text]
         self.writer.state(self.state.evolve(reason="; ".join(reasons) or None))
-
-    def _set_reason(self, reason: str) -> None:
-        if reason != self.state.reason:
-            self._set(reason=reason)
 
 
 class Every:

@@ -46,7 +46,10 @@ class Troubles:
             trouble = _Trouble(error, time.time(), now)
             if before is not None:
                 trouble = _Trouble(error, before.since, before.beat)
-                self._tell(trouble.phrase(part), now - before.beat)
+                phrase = trouble.phrase(part)
+                if now - before.beat >= _TOLD_AFTER_S and phrase not in self._told:
+                    self._told.add(phrase)
+                    self._warn(phrase)
             self._present[part] = trouble
             return False
         self._present.pop(part, None)
@@ -72,8 +75,3 @@ class Troubles:
             for part, trouble in self._present.items()
         ]
         return "; ".join(phrases) or None
-
-    def _tell(self, phrase: str, lasted_s: float) -> None:
-        if lasted_s >= _TOLD_AFTER_S and phrase not in self._told:
-            self._told.add(phrase)
-            self._warn(phrase)

@@ -205,16 +205,13 @@ def _own(text: str, section: str) -> Iterator[tuple[str, str]]:
             indent, name = len(field["indent"]), field["name"]
             parents = [parent for parent in parents if parent[0] < indent]
             key = ".".join([*(parent for _, parent in parents), name])
-            if description := _joined(comment):
+            shown = (line for line in comment if line and not _INTERNAL.match(line))
+            if description := " ".join(shown):
                 yield f"{section}{key}", description
             parents.append((indent, name))
             comment = []
         else:
             comment = []
-
-
-def _joined(comment: list[str]) -> str:
-    return " ".join(line for line in comment if line and not _INTERNAL.match(line))
 
 
 if __name__ == "__main__":

@@ -50,16 +50,12 @@ def start_wandb(start: Start, name: str) -> dict[str, Any]:
             return {key: GuardedWandb(module) for key, module in start(name).items()}
         except Exception as error:
             _say(error, ending)
-            _end_wandb()
+            # W&B's process ends, so that the next start reads the environment again.
+            with suppress(Exception):
+                import wandb
+
+                wandb.teardown()
     return {}
-
-
-def _end_wandb() -> None:
-    """End W&B's process, so that the next start reads the environment again."""
-    with suppress(Exception):
-        import wandb
-
-        wandb.teardown()
 
 
 def split_backends(backends: str | Sequence[str]) -> tuple[bool, list[str]]:
