@@ -68,16 +68,7 @@ def age(value: float) -> str:
 
 def clock(moment: float | None) -> str:
     """``2026-01-31 14:05`` in local time."""
-    return _local(moment, "%Y-%m-%d %H:%M")
-
-
-def day_and_time(moment: float | None) -> str:
-    """``01-31 14:05`` in local time, for narrow screens."""
-    return _local(moment, "%m-%d %H:%M")
-
-
-def _local(moment: float | None, form: str) -> str:
-    return MISSING if moment is None else time.strftime(form, time.localtime(moment))
+    return MISSING if moment is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
 
 
 def format_config_value(value: Any) -> str:

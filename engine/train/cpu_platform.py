@@ -16,12 +16,9 @@ from verl.plugin.platform import PlatformBase, PlatformRegistry
 NAME = "cpu"
 
 
-def _nothing(*_args: Any, **_kwargs: Any) -> None:
-    return None
-
-
-def _zero(*_args: Any, **_kwargs: Any) -> int:
-    return 0
+def _always(answer: Any) -> Any:
+    """A function or method that gives the same answer, whatever it is asked."""
+    return lambda *_args, **_kwargs: answer
 
 
 def _device_module() -> ModuleType:
@@ -34,7 +31,7 @@ def _device_module() -> ModuleType:
         "max_memory_allocated",
         "max_memory_reserved",
     ):
-        setattr(module, name, _zero)
+        setattr(module, name, _always(0))
     for name in (
         "empty_cache",
         "ipc_collect",
@@ -44,15 +41,15 @@ def _device_module() -> ModuleType:
         "set_per_process_memory_fraction",
         "synchronize",
     ):
-        setattr(module, name, _nothing)
+        setattr(module, name, _always(None))
     vars(module).update(
-        current_device=lambda: torch.device("cpu"),
+        current_device=_always(torch.device("cpu")),
         # The key of verl's table of theoretical FLOPS.
-        get_device_name=lambda *_: "CPU",
+        get_device_name=_always("CPU"),
         get_rng_state=torch.get_rng_state,
         manual_seed=torch.manual_seed,
         manual_seed_all=torch.manual_seed,
-        mem_get_info=lambda *_: (0, 0),
+        mem_get_info=_always((0, 0)),
         set_rng_state=torch.set_rng_state,
     )
     return module
@@ -62,79 +59,27 @@ def _device_module() -> ModuleType:
 class PlatformCPU(PlatformBase):
     """One CPU "device" per process, gloo between processes."""
 
-    _module = _device_module()
-
-    @property
-    def device_name(self) -> str:
-        return "cpu"
-
-    @property
-    def vendor_name(self) -> str:
-        return "cpu"
-
-    @property
-    def device_module(self) -> ModuleType:
-        return self._module
-
-    def is_available(self) -> bool:
-        return True
-
-    def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        return False
-
-    def current_device(self) -> torch.device:
-        # verl does ``tensor.to(get_device_id())``, where an int would mean ``cuda:<int>``.
-        return torch.device("cpu")
-
-    def device_count(self) -> int:
-        return 1
-
-    def set_device(self, device_index: int) -> None:
-        return None
-
-    def synchronize(self, device_index: int | None = None) -> None:
-        return None
+    device_name = vendor_name = property(_always("cpu"))
+    device_module = property(_always(_device_module()))
+    is_available = _always(True)
+    is_platform_available = is_ipc_supported = _always(False)
+    # verl does ``tensor.to(get_device_id())``, where an int would mean ``cuda:<int>``.
+    current_device = _always(torch.device("cpu"))
+    device_count = _always(1)
+    set_device = synchronize = set_allocator_settings = empty_cache = _always(None)
+    profiler_start = profiler_stop = cudart = _always(None)
+    get_device_capability = _always((None, None))
+    communication_backend_name = _always("gloo")
+    visible_devices_envvar = _always("CUDA_VISIBLE_DEVICES")
+    # verl's resource pools count "GPU" or "NPU" only, so Ray gets logical GPUs.
+    ray_resource_name = _always("GPU")
+    ray_noset_envvars = _always(())
 
     def manual_seed(self, seed: int) -> None:
         torch.manual_seed(seed)
 
-    def manual_seed_all(self, seed: int) -> None:
-        torch.manual_seed(seed)
-
-    def set_allocator_settings(self, settings: str) -> None:
-        return None
-
-    def empty_cache(self) -> None:
-        return None
-
-    def get_device_capability(self, device_index: int = 0) -> tuple[int | None, int | None]:
-        return None, None
-
-    def communication_backend_name(self) -> str:
-        return "gloo"
-
-    def visible_devices_envvar(self) -> str:
-        return "CUDA_VISIBLE_DEVICES"
+    manual_seed_all = manual_seed
 
     @contextmanager
     def nvtx_range(self, msg: str) -> Iterator[None]:
         yield
-
-    def profiler_start(self) -> None:
-        return None
-
-    def profiler_stop(self) -> None:
-        return None
-
-    def ray_resource_name(self) -> str:
-        # verl's resource pools count "GPU" or "NPU" only, so Ray gets logical GPUs.
-        return "GPU"
-
-    def ray_noset_envvars(self) -> list[str]:
-        return []
-
-    def is_ipc_supported(self) -> bool:
-        return False
-
-    def cudart(self) -> Any:
-        return None

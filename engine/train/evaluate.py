@@ -21,9 +21,8 @@ from engine.base import jsonl
 from engine.base.errors import UsageError, guarded
 from engine.reward.conversation import FIELD
 from engine.train import vllm_backend
-from engine.train.backends import Backend, HfBackend, Prompt
+from engine.train.backends import Backend, HfBackend, Prompt, load_target
 from engine.train.generation import Generated, Request, Sampling
-from engine.train.load_target import load_target
 from engine.train.vllm_backend import VllmBackend
 
 

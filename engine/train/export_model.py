@@ -19,8 +19,8 @@ from typing import Any
 
 from engine.base.errors import UsageError, guarded
 from engine.checkpoints.ownership import STAMP
+from engine.train.backends import load_weights
 from engine.train.final_checkpoint import whole_folder, write_model
-from engine.train.load_target import load_weights
 
 TOLERANCE = 1e-5
 PROMPTS = (

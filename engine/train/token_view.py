@@ -166,28 +166,18 @@ class _ScriptedLoop:
     ) -> tuple[Any, ToolUse | None]:
         """verl's output for a prompt, and what became of the call. ``extra`` is the row's."""
         from transformers import AutoConfig
-        from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
         from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
-        from verl.utils.dataset.rl_dataset import RLHFDataset
 
-        from engine.train.tool_loop import ToolLoop
+        from engine.train.tool_loop import ToolLoop, make_loop
 
         has_tools = self._name == TOOL_AGENT
         self._tools = _declared_tools(self._config) if has_tools else []
         active = _select(self._tools, extra.get("tool_selection"))
         call = _first_call(self._tokenizer, prompt, active) if active else None
         self._turns = [call.text, answer] if call else [answer]
-        make = ToolLoop if has_tools else SingleTurnAgentLoop
-        loop = make(
-            trainer_config=DictConfigWrap(self._config),
-            server_manager=self,
-            tokenizer=self._tokenizer,
-            processor=None,
-            dataset_cls=RLHFDataset,
-            data_config=DictConfigWrap(self._config.data),
-            hf_model_type=AutoConfig.from_pretrained(self._folder).model_type,
-            tools=ToolListWrap(self._tools),
-        )
+        kind = ToolLoop if has_tools else SingleTurnAgentLoop
+        model_type = AutoConfig.from_pretrained(self._folder).model_type
+        loop = make_loop(kind, self._config, self, self._tokenizer, model_type, self._tools)
         output = await loop.run({}, raw_prompt=prompt, extra_info=extra)
         return output, self._tool_use(output, call) if has_tools else None
 

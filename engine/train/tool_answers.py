@@ -78,28 +78,15 @@ def _make_loops(
     backend: Backend, server: _Waves, tools: Mapping[str, Any], count: int
 ) -> list[Any]:
     from omegaconf import OmegaConf
-    from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
     from verl.tools.tool_registry import load_all_tools
-    from verl.utils.dataset.rl_dataset import RLHFDataset
 
-    from engine.train.tool_loop import ToolLoop
+    from engine.train.tool_loop import ToolLoop, make_loop
 
     config = OmegaConf.create(tools["config"])
     multi_turn = config.actor_rollout_ref.rollout.multi_turn
     declared = load_all_tools(multi_turn.tool_config_path, multi_turn.function_tool_path)
-    return [
-        ToolLoop(
-            trainer_config=DictConfigWrap(config),
-            server_manager=server,
-            tokenizer=backend.tokenizer,
-            processor=None,
-            dataset_cls=RLHFDataset,
-            data_config=DictConfigWrap(config.data),
-            hf_model_type=backend.model_type,
-            tools=ToolListWrap(declared),
-        )
-        for _ in range(count)
-    ]
+    about = (config, server, backend.tokenizer, backend.model_type, declared)
+    return [make_loop(ToolLoop, *about) for _ in range(count)]
 
 
 class _Waves:

@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import Any
 
 from typing_extensions import override
-from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
+from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap, ToolListWrap
 from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop
 from verl.experimental.agent_loop.tool_parser import ToolParser
 from verl.tools.function_tool import FunctionTool, normalize_function_tool_return
@@ -30,6 +30,24 @@ from engine.train.agent_loop import LENGTH, with_temperature
 
 _START_TAGS = ("tool_call_start_token", "tool_call_begin_token")
 """Where verl's parsers keep the text that begins a call; the one of gpt-oss has none."""
+
+
+def make_loop(
+    kind: Any, config: Any, server: Any, tokenizer: Any, model_type: str, tools: Sequence[Any]
+) -> Any:
+    """An agent loop of verl outside of a training; ``server`` generates its turns."""
+    from verl.utils.dataset.rl_dataset import RLHFDataset
+
+    return kind(
+        trainer_config=DictConfigWrap(config),
+        server_manager=server,
+        tokenizer=tokenizer,
+        processor=None,
+        dataset_cls=RLHFDataset,
+        data_config=DictConfigWrap(config.data),
+        hf_model_type=model_type,
+        tools=ToolListWrap(tools),
+    )
 
 
 class ToolLoop(ToolAgentLoop):

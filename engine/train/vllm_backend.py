@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from engine.train.backends import is_adapter, load_target, load_tokenizer
 from engine.train.generation import Generated, Request
 from engine.train.hf_server import stop_tokens
-from engine.train.load_target import is_adapter, load_target, load_tokenizer
 
 
 def is_available() -> bool:

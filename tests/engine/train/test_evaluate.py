@@ -16,7 +16,7 @@ from engine.base.errors import UsageError
 from engine.evaluation.evaluate import _request
 from engine.evaluation.items import Item
 from engine.train import evaluate
-from engine.train.load_target import load_target
+from engine.train.backends import load_target
 from tests.engine.train.conftest import SmallWorld
 
 ROW = {"uid": "q", "sample": 0, "item_sha256": "i", "prompt_sha256": "p"}

@@ -13,7 +13,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.data.conversations import Conversation, read_conversations
-from engine.train.load_target import load_target
+from engine.train.backends import load_target
 from engine.train.losses import conversation_losses
 from tests.engine.train.conftest import SmallWorld, write_conversations
 from tests.paths import CONFIGS
