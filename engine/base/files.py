@@ -130,7 +130,11 @@ def sync_folder(folder: Path, *, with_files: bool = True) -> None:
             found = [entry.name for entry in entries] if with_files else []
         for name in found:
             _sync_in(descriptor, name)
-        os.fsync(descriptor)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:  # Some network file systems sync no folders.
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+                raise
     finally:
         os.close(descriptor)
 

@@ -7,6 +7,7 @@ import errno
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
@@ -164,7 +165,9 @@ def write_end(run: RunDir, state: RunState) -> None:
         files.sync_folder(attempt)
     files.sync_folder(run.path)
     write_state(run, state)
-    files.sync_folder(run.path, with_files=False)
+    # The end is written. Without this, a power cut may leave the run lost: no reason to stay.
+    with suppress(OSError):
+        files.sync_folder(run.path, with_files=False)
 
 
 def this_host() -> str:

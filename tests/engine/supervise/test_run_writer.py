@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,6 +100,8 @@ def test_steps_and_output_are_on_the_disk_before_the_state_says_that_the_run_has
 
     def sync_folder(folder: Path, *, with_files: bool = True) -> None:
         synced.append((folder.name, recorded_state(run) is not None))
+        if recorded_state(run) is not None:  # No reason for a supervisor to stay.
+            raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(files, "sync_folder", sync_folder)
     writer = RunWriter(run, 1)
