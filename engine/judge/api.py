@@ -7,7 +7,8 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
@@ -60,23 +61,15 @@ class Backoff:
         return min(self.longest_s, wait) * (1 + random.uniform(0, self.jitter))
 
 
-@dataclass(frozen=True)
-class _Failure:
-    error: ScoringError
-    retry_after_s: float | None = None
+class _CallError(Exception):
+    """A call without a value."""
+
+    def __init__(self, kind: ErrorKind, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.kind, self.message, self.retry_after_s = kind, message, retry_after_s
 
 
-@dataclass(frozen=True)
-class _Try(Generic[T]):
-    """One call: its value or its failure, and the seconds spent waiting and calling."""
-
-    outcome: T | _Failure
-    waited_s: float
-    latency_s: float
-    tokens: Tokens | None
-
-
-@dataclass(frozen=True)
+@dataclass
 class _Asked(Generic[T]):
     """A request with all its attempts, and the value that the last one brought."""
 
@@ -87,6 +80,14 @@ class _Asked(Generic[T]):
     failed: tuple[ErrorKind, ...] = ()
     attempts: int = 0
     tokens: Tokens | None = None
+
+    def count_tokens(self, reply: Any) -> None:
+        """Add the tokens that a reply reports; an unreadable one costs them too."""
+        usage = getattr(reply, "usage", None)
+        sent, received = (getattr(usage, n, None) for n in ("prompt_tokens", "completion_tokens"))
+        if isinstance(sent, int) and isinstance(received, int):
+            before = self.tokens or Tokens(0, 0)
+            self.tokens = Tokens(before.input + sent, before.output + received)
 
 
 class ApiJudge:
@@ -139,54 +140,59 @@ class ApiJudge:
 
     async def _ask(self, messages: list[dict[str, str]], read: Callable[[Any], T]) -> _Asked[T]:
         """Ask until ``read`` understands the reply, up to ``max_attempts`` times."""
-        so_far: _Asked[T] = _Asked()
+        asked: _Asked[T] = _Asked()
         while True:
-            tried = await self._try(messages, read)
-            so_far = _add_attempt(so_far, tried)
-            if not isinstance(tried.outcome, _Failure):
-                return replace(so_far, value=tried.outcome, latency_s=tried.latency_s)
-            attempt, error = so_far.attempts, tried.outcome.error
-            error = replace(error, message=mask_text(error.message, self._client.api_key))
-            last = attempt == self._settings.max_attempts or error.kind not in RETRYABLE
-            self._log(error, attempt, last)
-            if last:
-                return replace(so_far, error=error)
-            await asyncio.sleep(
-                self._backoff.wait_s(attempt, error.kind, tried.outcome.retry_after_s)
+            queued = time.perf_counter()
+            try:
+                async with self._slots.held():
+                    started = time.perf_counter()
+                    asked.waited_s += started - queued
+                    asked.attempts += 1
+                    asked.value = await self._call(messages, read, asked)
+                    asked.latency_s = time.perf_counter() - started
+                    return asked
+            except _CallError as failure:
+                kind, retry_after_s = failure.kind, failure.retry_after_s
+                error = ScoringError(kind, mask_text(failure.message, self._client.api_key))
+            asked.failed = (*asked.failed, kind)
+            is_last = asked.attempts == self._settings.max_attempts or kind not in RETRYABLE
+            log.warning(
+                "judge: %s (attempt %d/%d, %s): %s",
+                "parse failure" if kind == "parse" else kind,
+                asked.attempts,
+                self._settings.max_attempts,
+                "giving up" if is_last else "retrying",
+                error.message,
             )
-
-    async def _try(self, messages: list[dict[str, str]], read: Callable[[Any], T]) -> _Try[T]:
-        queued = time.perf_counter()
-        async with self._slots.held():
-            started = time.perf_counter()
-            outcome, tokens = await self._call(messages, read)
-            return _Try(outcome, started - queued, time.perf_counter() - started, tokens)
+            if is_last:
+                asked.error = error
+                return asked
+            await asyncio.sleep(self._backoff.wait_s(asked.attempts, kind, retry_after_s))
 
     async def _call(
-        self, messages: list[dict[str, str]], read: Callable[[Any], T]
-    ) -> tuple[T | _Failure, Tokens | None]:
-        """The value or the failure, and the tokens, which an unreadable reply costs too."""
-        tokens: Tokens | None = None
+        self, messages: list[dict[str, str]], read: Callable[[Any], T], asked: _Asked[T]
+    ) -> T:
+        """The value of one call; _CallError for a failure."""
         try:
             # The client's limit counts silence between bytes; this one counts the whole call.
             async with asyncio.timeout(self._settings.timeout_s):
                 completions = self._client.chat.completions.with_raw_response
                 raw = await completions.create(**self._request(messages))
-            if page := _page(raw.http_response):
-                return _Failure(page), None
+            _refuse_page(raw.http_response)
             reply = _completion(raw)
-            tokens = _tokens(reply)
-            return read(reply), tokens
+            asked.count_tokens(reply)
+            return read(reply)
+        except _CallError:
+            raise
         except (TimeoutError, openai.APITimeoutError):
             limit = self._settings.timeout_s
-            error = ScoringError("timeout", f"no reply in {limit:g} s (judge.timeout_s)")
-        except openai.OpenAIError as problem:
-            return _classified(problem, self._settings.model), tokens
-        except ValueError as problem:
-            error = ScoringError("parse", f"{problem}")
-        except Exception as problem:  # an unforeseen error must cost one sample, not the run
-            error = ScoringError("other", f"{type(problem).__name__}: {problem}")
-        return _Failure(error), tokens
+            raise _CallError("timeout", f"no reply in {limit:g} s (judge.timeout_s)") from None
+        except openai.OpenAIError as error:
+            raise _classified(error, self._settings.model) from error
+        except ValueError as error:
+            raise _CallError("parse", f"{error}") from error
+        except Exception as error:  # an unforeseen error must cost one sample, not the run
+            raise _CallError("other", f"{type(error).__name__}: {error}") from error
 
     def _request(self, messages: list[dict[str, str]]) -> dict[str, Any]:
         request: dict[str, Any] = {
@@ -197,38 +203,6 @@ class ApiJudge:
         if self._settings.temperature != 1.0:  # GPT-5 models refuse the parameter
             request["temperature"] = self._settings.temperature
         return request
-
-    def _log(self, error: ScoringError, attempt: int, last: bool) -> None:
-        kind = "parse failure" if error.kind == "parse" else error.kind
-        next_step = "giving up" if last else "retrying"
-        limit = self._settings.max_attempts
-        log.warning(
-            "judge: %s (attempt %d/%d, %s): %s", kind, attempt, limit, next_step, error.message
-        )
-
-
-def _add_attempt(so_far: _Asked[T], tried: _Try[T]) -> _Asked[T]:
-    """Add an attempt: its wait, its tokens, and why it failed."""
-    failed = (tried.outcome.error.kind,) if isinstance(tried.outcome, _Failure) else ()
-    tokens = so_far.tokens
-    if tried.tokens is not None:
-        before = tokens or Tokens(0, 0)
-        tokens = Tokens(before.input + tried.tokens.input, before.output + tried.tokens.output)
-    return replace(
-        so_far,
-        waited_s=so_far.waited_s + tried.waited_s,
-        attempts=so_far.attempts + 1,
-        failed=(*so_far.failed, *failed),
-        tokens=tokens,
-    )
-
-
-def _tokens(reply: Any) -> Tokens | None:
-    usage = getattr(reply, "usage", None)
-    sent, received = (getattr(usage, n, None) for n in ("prompt_tokens", "completion_tokens"))
-    if isinstance(sent, int) and isinstance(received, int):
-        return Tokens(sent, received)
-    return None
 
 
 def make_openai_judge(
@@ -305,55 +279,49 @@ def _text(reply: Any) -> tuple[str, bool]:
     return _content(reply), reply.choices[0].finish_reason != "length"
 
 
-def _page(response: Any) -> ScoringError | None:
-    """The error of a web page where an API was expected; None for anything else.
+def _refuse_page(response: Any) -> None:
+    """_CallError for a web page where an API was expected.
 
     Only the host of the address is shown, because a path may contain a key. Servers that fail or
     limit calls also answer with pages; those calls are retried.
     """
     is_html = response.headers.get("content-type", "").lower().startswith("text/html")
     if response.status_code == 429 or response.status_code >= 500:
-        return None
+        return
     if not is_html and not response.text.lstrip("\ufeff \t\r\n").startswith("<"):
-        return None
+        return
     host = response.url.netloc.decode(errors="replace").rpartition("@")[2]
     status = response.status_code
     # The page of a proxy that is starting may go away; the page for a wrong address will not.
     kind: ErrorKind = "parse" if status < 400 else "other"
-    return ScoringError(kind, f"{host} answers with a web page, not an API (status {status})")
+    raise _CallError(kind, f"{host} answers with a web page, not an API (status {status})")
 
 
-def _classified(error: openai.OpenAIError, model: str) -> _Failure:
-    if isinstance(error, openai.APIStatusError) and (page := _page(error.response)):
-        return _Failure(page)
+def _classified(error: openai.OpenAIError, model: str) -> _CallError:
+    response = error.response if isinstance(error, openai.APIStatusError) else None
+    if response is not None:
+        _refuse_page(response)
     message = " ".join(str(error).split())
     code = error.code if isinstance(error, openai.APIError) else None
     if code and code not in message:  # e.g. insufficient_quota or content_filter
         message = f"{message} ({code})"
-    if (target := _redirects_to(error)) is not None:
-        message = f"{message}: the address redirects to {target}"
-    if isinstance(error, openai.NotFoundError) and not _names_model(error, model):
-        return _Failure(ScoringError("other", f"the address has no such path: {message}"))
+    if response is not None and response.is_redirect:
+        # The host alone, because the rest of an address may contain a key.
+        host = ""
+        with suppress(ValueError):
+            host = urlsplit(response.headers["location"]).netloc.rpartition("@")[2]
+        message = f"{message}: the address redirects to {host or 'another path'}"
     if isinstance(error, openai.NotFoundError):
+        if not _names_model(error, model):
+            return _CallError("other", f"the address has no such path: {message}")
         message = f"model '{model}' was not found: {message}"
-    return _Failure(ScoringError(_kind(error), message), _retry_after(error))
+    return _CallError(_kind(error), message, _retry_after(error))
 
 
 def _names_model(error: openai.NotFoundError, model: str) -> bool:
     """Whether a 404 is about the model: a server without the path of the request names none."""
     text = error.response.text.lower()
     return model.lower() in text or "model" in text or "deployment" in text
-
-
-def _redirects_to(error: openai.OpenAIError) -> str | None:
-    """The host alone, because the rest of an address may contain a key."""
-    if not isinstance(error, openai.APIStatusError) or not error.response.is_redirect:
-        return None
-    try:
-        host = urlsplit(error.response.headers["location"]).netloc.rpartition("@")[2]
-    except ValueError:
-        host = ""
-    return host or "another path"
 
 
 def _kind(error: openai.OpenAIError) -> ErrorKind:
