@@ -28,7 +28,7 @@ from engine.history.train_log import read_steps
 from engine.judge.api import ApiJudge
 from engine.judge.settings import JudgeSettings, make_judge
 from engine.own_reward.function import RewardFunction
-from engine.own_reward.processes import RewardProcesses, as_arguments, source_of
+from engine.own_reward.processes import RewardProcesses, source_of
 from engine.preflight.checklist import run_checks
 from engine.recipe.recipe import load_recipe
 from engine.runs.kinds import GRPO, KINDS
@@ -42,6 +42,7 @@ from tests.engine.doctor.rewards.records import scored, write
 from tests.grubrics_tui.pilots import running
 from tests.grubrics_tui.sample_run import SampleRun
 from tests.paths import ROOT
+from tests.reward_arguments import as_arguments
 
 pytestmark = pytest.mark.long
 

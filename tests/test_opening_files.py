@@ -24,7 +24,6 @@ FILES = (
     "engine/base/jsonl.py",
     "engine/base/locks.py",
     "engine/base/follow.py",
-    "engine/own_reward/code_fingerprints.py",
     "engine/launch/launcher.py",
     "engine/launch/resume.py",
     "engine/launch/guard.py",

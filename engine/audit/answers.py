@@ -1,14 +1,19 @@
-"""The answers of an audit: right ones, those of other rows, and hostile ones."""
+"""The rows of an audit, from all parts of a training file, and the answers that it tries: right ones,
+those of other rows, and hostile ones."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from engine.base.errors import UsageError
+from engine.base.parquet import pa, pq
 from engine.reward.scorer import Rollout
 from engine.tasks.task import Task
 from engine.tasks.truths import answers_of, is_empty
@@ -143,3 +148,37 @@ def _in_arabic(truth: str) -> str:
     """The truth in Arabic digits; another number if it has no digits."""
     translated = truth.translate(_ARABIC)
     return translated if translated != truth else "٤٢"
+
+
+_COLUMNS = ("data_source", "prompt", "reward_model", "extra_info")
+
+
+def read_audit_rows(path: Path, count: int) -> list[Row]:
+    """At most ``count`` rows at equal distances; of another row's truth, the next different one.
+
+    UsageError for what is no parquet file with the columns of GRPO.
+    """
+    try:
+        file = pq.ParquetFile(path)
+        names = file.schema_arrow.names
+        if missing := [name for name in ("prompt", "reward_model") if name not in names]:
+            raise UsageError(f"{path}: no column {', '.join(missing)} (docs/rewards.md)")
+        step = max(1, math.ceil(file.metadata.num_rows / count))
+        columns = [name for name in _COLUMNS if name in names]
+        kept: list[tuple[int, dict[str, Any]]] = []
+        start = 0
+        for batch in file.iter_batches(columns=columns):
+            chosen = range(-start % step, batch.num_rows, step)
+            rows = batch.take(pa.array(chosen, pa.int64())).to_pylist()
+            kept += zip((start + index for index in chosen), rows, strict=True)
+            start += batch.num_rows
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    truths = [truth_of(values) for _, values in kept]
+    return [Row(number, values, _other(truths, i)) for i, (number, values) in enumerate(kept)]
+
+
+def _other(truths: list[str], index: int) -> str:
+    """The next truth that differs; the same one where none does."""
+    following = (*truths[index + 1 :], *truths[:index])
+    return next((truth for truth in following if truth and truth != truths[index]), truths[index])

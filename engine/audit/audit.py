@@ -11,8 +11,9 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -103,6 +104,11 @@ class Scores:
         if count < 2:
             return 0.0
         return math.sqrt(math.fsum((score - mean) ** 2 for score in self.scores) / count / count)
+
+    @property
+    def rows(self) -> str:
+        """``40 rows``: how many have a score."""
+        return count_of(len(self.scores), "row")
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -271,8 +277,8 @@ class Audit:
         best = self._reference
         name = f"{best.answer} given to every question" if self.constants else best.answer
         return (
-            f"{group.answer} scores {group.mean:.3g} (mean of {_format_rows(group)}), more than "
-            f"{name}: {best.mean:.3g} ({_format_rows(best)})"
+            f"{group.answer} scores {group.mean:.3g} (mean of {group.rows}), more than {name}: "
+            f"{best.mean:.3g} ({best.rows})"
         )
 
 
@@ -281,10 +287,6 @@ def format_style(style: str) -> str:
     if style in (AS_ASKED, AS_STORED):
         return style
     return "alone" if style == "{}" else f"as {' '.join(style.split()).replace('{}', 'ANSWER')}"
-
-
-def _format_rows(group: Scores) -> str:
-    return count_of(len(group.scores), "row")
 
 
 async def run_audit(
@@ -335,34 +337,26 @@ class _Trial:
         as_asked = writer_of(AS_ASKED)
         asked = await self._score(
             "the right answer in the form that the prompt asks for",
-            ((row, as_asked(row.truth, row)) for row in asking),
+            asking,
+            lambda row: as_asked(row.truth, row),
         )
         asked_wrong = await self._score(
             "a wrong answer in the form that the prompt asks for",
-            (
-                (row, as_asked("zzz" if row.other == row.truth else row.other, row))
-                for row in asking
-            ),
+            asking,
+            lambda row: as_asked("zzz" if row.other == row.truth else row.other, row),
         )
-        right = await self._score(
-            "the right answer", ((row, write(row.truth, row)) for row in known)
-        )
+        right = await self._score("the right answer", known, lambda row: write(row.truth, row))
+        others = [row for row in known if row.other != row.truth]
         other = await self._score(
-            "the right answer of another row",
-            ((row, write(row.other, row)) for row in known if row.other != row.truth),
+            "the right answer of another row", others, lambda row: write(row.other, row)
         )
         constants = [
-            await self._score(f"{truth[:40]!r}", ((row, write(truth, row)) for row in known))
+            await self._score(f"{truth[:40]!r}", known, partial(write, truth))
             for truth, _ in Counter(row.truth for row in known).most_common(_MOST_CONSTANTS)
         ]
-        hostile = [
-            await self._score(name, ((row, text) for row in few))
-            for name, text in CONSTANTS.items()
-        ]
-        hostile += [
-            await self._score(name, ((row, make(row, write)) for row in few))
-            for name, make in OF_ROWS.items()
-        ]
+        makers = {name: lambda row, text=text: text for name, text in CONSTANTS.items()}
+        makers |= {name: lambda row, make=make: make(row, write) for name, make in OF_ROWS.items()}
+        hostile = [await self._score(name, few, make) for name, make in makers.items()]
         groups = (right, other, *constants, *hostile)
         full = max((score for group in groups for score in group.scores), default=0.0)
         bound = _ERRORS_BOUND * math.hypot(right.error, other.error)
@@ -409,20 +403,20 @@ class _Trial:
             return self._options.style, writer_of(self._options.style), ()
         asked = [AS_ASKED] if any(row.asked for row in rows) else []
         stored = [AS_STORED] if any(row.truth != row.text for row in rows) else []
-        tried = {
-            style: await self._score_style(style, rows) for style in (*asked, *STYLES, *stored)
-        }
-        best = max(tried, key=lambda style: tried[style].mean if tried[style].scores else -math.inf)
+        tried = {}
+        for form in (*asked, *STYLES, *stored):
+            write, name = writer_of(form), f"the right answer {format_style(form)}"
+            tried[form] = await self._score(
+                name, rows, lambda row, write=write: write(row.truth, row)
+            )
+        best = max(tried, key=lambda form: tried[form].mean if tried[form].scores else -math.inf)
         others = tuple(scores for style, scores in tried.items() if style != best)
         return best, writer_of(best), others
 
-    async def _score_style(self, style: str, rows: Sequence[Row]) -> Scores:
-        write, name = writer_of(style), f"the right answer {format_style(style)}"
-        return await self._score(name, ((row, write(row.truth, row)) for row in rows))
-
-    async def _score(self, name: str, answers: Iterable[tuple[Row, str]]) -> Scores:
+    async def _score(self, name: str, rows: Sequence[Row], make: Callable[[Row], str]) -> Scores:
+        """The scores of the answer that ``make`` writes to each row."""
         group = Scores(name)
-        await asyncio.gather(*(self._one(group, row, text) for row, text in answers))
+        await asyncio.gather(*(self._one(group, row, make(row)) for row in rows))
         return group
 
     async def _one(self, group: Scores, row: Row, text: str) -> None:

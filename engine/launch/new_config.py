@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from engine.audit.answers import read_audit_rows
 from engine.audit.audit import AuditOptions, run_audit
-from engine.audit.rows import read_audit_rows
 from engine.base import files
 from engine.base.errors import UsageError, with_advice
 from engine.base.masking import mask_url

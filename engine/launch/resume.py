@@ -23,7 +23,7 @@ from engine.launch.drift import describe_drift, select_drift, software_drift
 from engine.launch.kept_data import find_copy, kept_overrides
 from engine.launch.launcher import start_supervisor
 from engine.launch.ray_target import chosen_cluster, recipe_to_resume
-from engine.own_reward.code_fingerprints import edited_code, executed_code
+from engine.own_reward.files import edited_code, executed_code
 from engine.preflight.demands import EXPECT_DATA
 from engine.recipe.executed import require_own_code
 from engine.recipe.frozen import config_of, pinned_recipe

@@ -19,9 +19,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from engine.base.errors import UsageError
 from engine.host.programs import own_module
@@ -64,10 +64,6 @@ NoteTime = Callable[[float], None]
 """Gets the seconds of each call that ends by itself, without waiting for other programs."""
 
 
-def _note_nothing(seconds: float) -> None:
-    """Nobody asks how long calls take."""
-
-
 class RewardCallError(Exception):
     """The function gave no score for one call; one line with file and line says why."""
 
@@ -80,21 +76,25 @@ class ProcessLostError(Exception):
     """The process ended because of another call; this one can be repeated."""
 
 
-@dataclass
 class RewardProcess:
-    """Made by ``start``. All calls are made on one event loop."""
+    """All calls are made on one event loop."""
 
-    source: Source
-    limit_s: float
-    ready: Ready
-    _popen: subprocess.Popen[bytes]
-    _mark: str
-    _sock: socket.socket
-    _busy: Busy
-    _trace: BinaryIO
-    _note_time: NoteTime
+    def __init__(
+        self,
+        source: Source,
+        limit_s: float,
+        start_limit_s: float,
+        *,
+        quiet: bool,
+        env: Mapping[str, str],
+        note_time: NoteTime,
+    ) -> None:
+        """Start a process and wait until it has loaded the function.
 
-    def __post_init__(self) -> None:
+        UsageError, in one line with file and line, when it cannot. ``quiet`` drops what the
+        function prints; ``env`` are variables besides those of this process.
+        """
+        self.source, self.limit_s, self._note_time = source, limit_s, note_time
         self._numbers = itertools.count(IDLE + 1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._attaching = asyncio.Lock()
@@ -102,50 +102,45 @@ class RewardProcess:
         self._tasks: list[asyncio.Task[None]] = []
         self._guilty: tuple[int, RewardCallError] | None = None
         self.is_alive = True
-
-    @classmethod
-    def start(
-        cls,
-        source: Source,
-        limit_s: float,
-        start_limit_s: float,
-        *,
-        quiet: bool = False,
-        env: Mapping[str, str] | None = None,
-        note_time: NoteTime = _note_nothing,
-    ) -> RewardProcess:
-        """Start a process and wait until it has loaded the function.
-
-        UsageError, in one line with file and line, when it cannot. ``quiet`` drops what the
-        function prints; ``env`` are variables besides those of this process.
-        """
-        ours, theirs = socket.socketpair()
-        page, trace = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
-        page.truncate(PAGE)
-        descriptors = (theirs.fileno(), page.fileno(), trace.fileno())
-        out = subprocess.DEVNULL if quiet else None
-        mark = secrets.token_hex(16)
-        popen = subprocess.Popen(
-            own_module("engine.own_reward.child", *map(str, descriptors)),
-            pass_fds=descriptors,
-            env={**os.environ, **(env or {}), MARK_VARIABLE: mark},
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            # Its own group, which is ended with everything that the function starts in it.
-            start_new_session=True,
-        )
-        theirs.close()
-        busy = Busy(page.fileno())
-        page.close()
+        self._mark = secrets.token_hex(16)
+        self._trace = tempfile.TemporaryFile()  # noqa: SIM115
+        self._sock, theirs = socket.socketpair()
+        with theirs, tempfile.TemporaryFile() as page:
+            page.truncate(PAGE)
+            self._busy = Busy(page.fileno())
+            descriptors = (theirs.fileno(), page.fileno(), self._trace.fileno())
+            out = subprocess.DEVNULL if quiet else None
+            self._popen = subprocess.Popen(
+                own_module("engine.own_reward.child", *map(str, descriptors)),
+                pass_fds=descriptors,
+                env={**os.environ, **env, MARK_VARIABLE: self._mark},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                # Its own group, which is ended with everything that the function starts in it.
+                start_new_session=True,
+            )
         try:
-            ready = _greet(popen, mark, ours, trace, source, limit_s, start_limit_s)
+            self.ready = self._greet(start_limit_s)
         except BaseException:
-            _end(popen, mark)
-            for each in (ours, busy, trace):
-                each.close()
+            self.end()
             raise
-        return cls(source, limit_s, ready, popen, mark, ours, busy, trace, note_time)
+
+    def _greet(self, start_limit_s: float) -> Ready:
+        file = Path(self.source.file).name
+        self._sock.settimeout(start_limit_s)
+        try:
+            self._sock.sendall(pack((self.source, self.limit_s)))
+            answer = receive(self._sock)
+        except TimeoutError:
+            place = self._find_line() or file
+            raise UsageError(f"{place}: not imported within {start_limit_s:g} s") from None
+        except (EOFError, ConnectionError):
+            how = _format_exit(self._kill())
+            raise UsageError(f"{file} ended its process with {how} while it was imported") from None
+        if isinstance(answer, Refused):
+            raise UsageError(answer.message)
+        return answer  # type: ignore[no-any-return]
 
     async def call(self, arguments: Mapping[str, Any]) -> Any:
         """What the function returns for ``arguments``, in Python's own types.
@@ -171,7 +166,7 @@ class RewardProcess:
         self.is_alive = False
         for task in self._tasks:
             task.cancel()
-        _end(self._popen, self._mark)
+        self._kill()
         self._close()
 
     def _close(self) -> None:
@@ -221,10 +216,10 @@ class RewardProcess:
             number, since_s = self._busy.read()
             if not self._waiting or since_s < limit_s:
                 continue
-            place = await asyncio.to_thread(_stack, self._popen, self._trace, self.source.folder)
+            place = await asyncio.to_thread(self._find_line)
             culprit = number if number in self._waiting else min(self._waiting)
             self._guilty = (culprit, self._too_slow(place or self.ready.defined_at))
-            await asyncio.to_thread(_end, self._popen, self._mark)
+            await asyncio.to_thread(self._kill)
             return
 
     def _too_slow(self, place: str | None) -> RewardTimeoutError:
@@ -237,7 +232,7 @@ class RewardProcess:
     async def _conclude(self) -> None:
         """The process is gone: one call is to blame, the others can be made again."""
         self.is_alive = False
-        code = await asyncio.to_thread(_end, self._popen, self._mark)
+        code = await asyncio.to_thread(self._kill)
         number = self._busy.read()[0]
         if self._guilty is None and (number in self._waiting or len(self._waiting) == 1):
             culprit = number if number in self._waiting else next(iter(self._waiting))
@@ -255,9 +250,48 @@ class RewardProcess:
         self._close()
 
     def _died(self, code: int) -> RewardCallError:
-        how = f"signal {_signal_name(-code)}" if code < 0 else f"exit code {code}"
         place = f" ({self.ready.defined_at})" if self.ready.defined_at else ""
+        how = _format_exit(code)
         return RewardCallError(f"{self.source.name} ended its process with {how}{place}")
+
+    def _find_line(self) -> str | None:
+        """The innermost line of the function's own code that its process is in."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._popen.pid, STACK_SIGNAL)
+        deadline = time.monotonic() + _STACK_PATIENCE_S
+        text = ""
+        while time.monotonic() < deadline and "\n  File" not in text:
+            time.sleep(0.02)
+            text = os.pread(self._trace.fileno(), 1 << 16, 0).decode(errors="replace")
+        frames = _FRAME.findall(text)
+        lines = (own_line(path, int(number), self.source.folder) for path, number in frames)
+        return next(filter(None, lines), None)
+
+    def _kill(self) -> int:
+        """Kill the process, unless it has ended by itself, with all it started; its exit code."""
+        code = None
+        # A process whose socket is closed may take a moment to be over.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self._popen.wait(timeout=0.05)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
+        code = self._popen.wait() if code is None else code
+        # What the function started in another process group, e.g. a daemon, which may start more.
+        for _ in range(_ROUNDS):
+            marked = carriers(MARK_VARIABLE, self._mark)
+            for process in marked:
+                send(process, signal.SIGKILL)
+            if not marked:
+                break
+        return code
+
+
+def _format_exit(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    with contextlib.suppress(ValueError):
+        return f"signal {signal.Signals(-code).name}"
+    return f"signal {-code}"
 
 
 def source_of(function: RewardFunction, copies: Path | None = None) -> Source:
@@ -300,17 +334,12 @@ class RewardProcesses:
         *,
         quiet: bool = False,
         env: Mapping[str, str] | None = None,
-        note_time: NoteTime = _note_nothing,
+        note_time: NoteTime = lambda seconds: None,
     ) -> None:
         """Starts the first process. UsageError when the function cannot be loaded."""
-        self._source = source
-        self._limit_s = limit_s
-        self._start_limit_s = start_limit_s
-        self._quiet = quiet
-        self._env = env
-        self._note_time = note_time
+        start = partial(RewardProcess, source, limit_s, start_limit_s)
+        self._start = partial(start, quiet=quiet, env=env or {}, note_time=note_time)
         first = self._start()
-        self._together = first.ready.together
         self.ready = first.ready
         self._processes = [first]
         self._idle = [first]
@@ -338,13 +367,13 @@ class RewardProcesses:
     async def _take(self) -> RewardProcess:
         patience_ends = time.monotonic() + GROW_AFTER_S
         while True:
-            self._forget_dead()
+            # One that ended by itself may still be telling its calls so: it is left alone.
+            self._processes = [process for process in self._processes if process.is_alive]
+            self._idle = [process for process in self._idle if process.is_alive]
             if self._idle:
-                return self._idle[0] if self._together else self._idle.pop(0)
-            if not self._processes:
-                await self._grow()
-                continue
-            if time.monotonic() >= patience_ends and len(self._processes) < MOST:
+                return self._idle[0] if self.ready.together else self._idle.pop(0)
+            is_late = time.monotonic() >= patience_ends and len(self._processes) < MOST
+            if is_late or not self._processes:
                 await self._grow()
                 continue
             self._freed.clear()
@@ -365,102 +394,3 @@ class RewardProcesses:
         self._processes.append(process)
         self._idle.append(process)
         self._freed.set()
-
-    def _forget_dead(self) -> None:
-        """A process that ended by itself may still be telling its calls so: it is left alone."""
-        self._processes = [process for process in self._processes if process.is_alive]
-        self._idle = [process for process in self._idle if process.is_alive]
-
-    def _start(self) -> RewardProcess:
-        return RewardProcess.start(
-            self._source,
-            self._limit_s,
-            self._start_limit_s,
-            quiet=self._quiet,
-            env=self._env,
-            note_time=self._note_time,
-        )
-
-
-def as_arguments(
-    text: str, data_source: str, ground_truth: Any, extra_info: Mapping[str, Any]
-) -> dict[str, Any]:
-    """One call, as verl makes it."""
-    return {
-        "data_source": data_source,
-        "solution_str": text,
-        "ground_truth": ground_truth,
-        "extra_info": dict(extra_info),
-    }
-
-
-def _greet(
-    popen: subprocess.Popen[bytes],
-    mark: str,
-    sock: socket.socket,
-    trace: BinaryIO,
-    source: Source,
-    limit_s: float,
-    start_limit_s: float,
-) -> Ready:
-    file = Path(source.file).name
-    sock.settimeout(start_limit_s)
-    try:
-        sock.sendall(pack((source, limit_s)))
-        answer = receive(sock)
-    except TimeoutError:
-        place = _stack(popen, trace, source.folder) or file
-        raise UsageError(f"{place}: not imported within {start_limit_s:g} s") from None
-    except (EOFError, ConnectionError):
-        code = _end(popen, mark)
-        how = f"signal {_signal_name(-code)}" if code < 0 else f"exit code {code}"
-        raise UsageError(f"{file} ended its process with {how} while it was imported") from None
-    if isinstance(answer, Refused):
-        raise UsageError(answer.message)
-    return answer  # type: ignore[no-any-return]
-
-
-def _stack(popen: subprocess.Popen[bytes], trace: BinaryIO, folder: Path) -> str | None:
-    """The innermost line of the function's own code that its process is in."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(popen.pid, STACK_SIGNAL)
-    deadline = time.monotonic() + _STACK_PATIENCE_S
-    text = ""
-    while time.monotonic() < deadline and "\n  File" not in text:
-        time.sleep(0.02)
-        text = os.pread(trace.fileno(), 1 << 16, 0).decode(errors="replace")
-    lines = (own_line(path, int(number), folder) for path, number in _FRAME.findall(text))
-    return next(filter(None, lines), None)
-
-
-def _end(popen: subprocess.Popen[bytes], mark: str) -> int:
-    """Kill the process, unless it has ended by itself, with all it started; its exit code."""
-    code = _ended(popen)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(popen.pid, signal.SIGKILL)
-    code = popen.wait() if code is None else code
-    _kill_marked(mark)
-    return code
-
-
-def _kill_marked(mark: str) -> None:
-    """Kill what the function started in another process group, e.g. a daemon."""
-    for _ in range(_ROUNDS):  # One of them may start another meanwhile.
-        marked = carriers(MARK_VARIABLE, mark)
-        if not marked:
-            return
-        for process in marked:
-            send(process, signal.SIGKILL)
-
-
-def _ended(popen: subprocess.Popen[bytes]) -> int | None:
-    """A process whose socket is closed may take a moment to be over."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        return popen.wait(timeout=0.05)
-    return None
-
-
-def _signal_name(number: int) -> str:
-    with contextlib.suppress(ValueError):
-        return signal.Signals(number).name
-    return str(number)

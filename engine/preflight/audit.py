@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import shlex
 
+from engine.audit.answers import read_audit_rows
 from engine.audit.audit import NO_TRUTH, Audit, AuditOptions, run_audit
-from engine.audit.rows import read_audit_rows
 from engine.base.errors import UsageError
 from engine.own_reward.function import RewardFunction
 from engine.preflight.check import Check, Subject, fail, ok, skip, warn

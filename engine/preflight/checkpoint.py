@@ -19,7 +19,7 @@ from engine.checkpoints.ownership import (
     read_stamp,
 )
 from engine.checkpoints.step_folders import WantedFiles, complete_steps, written_steps
-from engine.own_reward.code_fingerprints import code_values, data_values, tool_values
+from engine.own_reward.files import code_values, data_values, tool_values
 from engine.preflight.check import Check, Subject, fail, summary, warn
 from engine.preflight.complete_change import with_overrides
 from engine.recipe import hub

@@ -17,8 +17,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from engine.base.files import content_hash
-from engine.own_reward.code_fingerprints import OF_CODE, OF_DATA, OF_INPUTS, OF_TOOLS
-from engine.own_reward.files import code_files, input_files
+from engine.own_reward.files import OF_CODE, OF_DATA, OF_INPUTS, OF_TOOLS, code_files, input_files
 from engine.recipe.compose import effective, verl_config
 from engine.recipe.keys import flatten, unflatten
 from engine.recipe.recipe import Recipe

@@ -16,7 +16,7 @@ from typing import Any
 from engine.base import jsonl
 from engine.base.text import format_command, format_config_value
 from engine.host.surroundings import PARTS, flat
-from engine.own_reward.code_fingerprints import code_values, data_values, tool_values
+from engine.own_reward.files import code_values, data_values, tool_values
 from engine.recipe.keys import flatten, verl_defaults
 from engine.runs.kinds import find_kind
 from engine.runs.manifest import command_of

@@ -55,8 +55,8 @@ def audit(
     answer fails or hangs, or if a hostile one scores more than guessing. Of a run, it also prints
     what the model scores.
     """
+    from engine.audit.answers import read_audit_rows
     from engine.audit.audit import AuditOptions, run_audit
-    from engine.audit.rows import read_audit_rows
     from engine.recipe.places import data_files
     from engine.recipe.scoring import reward_function, scorer
 

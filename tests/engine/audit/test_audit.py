@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from engine.audit.answers import CONSTANTS, OF_ROWS, Row
+from engine.audit.answers import CONSTANTS, OF_ROWS, Row, read_audit_rows
 from engine.audit.audit import NO_TRUTH, Audit, AuditOptions, run_audit
-from engine.audit.rows import read_audit_rows
 from engine.base.errors import UsageError
 from engine.data.contract import read_rows
 from engine.data.prepare_task import PrepareOptions, prepare_task

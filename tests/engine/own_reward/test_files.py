@@ -10,7 +10,8 @@ import pytest
 
 from engine.own_reward.files import code_files, keep_code
 from engine.own_reward.function import RewardFunction
-from engine.own_reward.processes import RewardProcesses, as_arguments, source_of
+from engine.own_reward.processes import RewardProcesses, source_of
+from tests.reward_arguments import as_arguments
 
 
 def write(root: Path, **files: str) -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.own_reward.function import RewardFunction
-from engine.own_reward.processes import RewardProcesses, as_arguments, source_of
+from engine.own_reward.processes import RewardProcesses, source_of
 from tests.engine.preflight.project import Project
 from tests.plugins import InstallPlugin
+from tests.reward_arguments import as_arguments
 
 pytestmark = pytest.mark.long
 

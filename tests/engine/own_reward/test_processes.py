@@ -14,16 +14,16 @@ import psutil
 import pytest
 
 from engine.base.errors import UsageError
-from engine.own_reward import processes
 from engine.own_reward.function import RewardFunction
 from engine.own_reward.processes import (
     MOST,
     RewardCallError,
+    RewardProcess,
     RewardProcesses,
     RewardTimeoutError,
-    as_arguments,
     source_of,
 )
+from tests.reward_arguments import as_arguments
 from tests.waiting import PATIENCE_S, is_over, wait_for
 
 pytestmark = pytest.mark.waits
@@ -249,14 +249,14 @@ def test_a_call_is_settled_though_its_process_takes_long_to_end(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a busy machine a call that comes meanwhile finds the process dead and forgets it."""
-    end = processes._end
+    end = RewardProcess._kill
 
-    def end_slowly(*arguments: Any) -> int:
+    def end_slowly(process: RewardProcess) -> int:
         if threading.current_thread() is not threading.main_thread():
             time.sleep(1.5)
-        return end(*arguments)
+        return end(process)
 
-    monkeypatch.setattr(processes, "_end", end_slowly)
+    monkeypatch.setattr(RewardProcess, "_kill", end_slowly)
     function = written(FUNCTION.format(kind="", bad=HANGS["sleeps"]))
 
     async def ask() -> list[Any]:
