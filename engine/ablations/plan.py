@@ -16,8 +16,7 @@ from typing import Any
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
-from engine.data.contract import read_facts
-from engine.data.excerpts import rewrite_prompts, write_with_excerpts
+from engine.data.contract import read_facts, rewrite_prompts, write_with_excerpts
 from engine.recipe.frozen import config_of, is_chosen, pinned_recipe, training_fingerprint
 from engine.recipe.places import DATA_KEYS, data_files
 from engine.recipe.recipe import Recipe, load_recipe, parse_override

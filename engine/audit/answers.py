@@ -1,5 +1,5 @@
-"""The rows of an audit, from all parts of a training file, and the answers that it tries: right ones,
-those of other rows, and hostile ones."""
+"""The rows of an audit, from all parts of a training file, and the answers that it tries: right
+ones, those of other rows, and hostile ones."""
 
 from __future__ import annotations
 

@@ -11,9 +11,8 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from statistics import median
 from typing import Any
 
@@ -338,25 +337,30 @@ class _Trial:
         asked = await self._score(
             "the right answer in the form that the prompt asks for",
             asking,
-            lambda row: as_asked(row.truth, row),
+            [as_asked(row.truth, row) for row in asking],
         )
+        wrong = ["zzz" if row.other == row.truth else row.other for row in asking]
         asked_wrong = await self._score(
             "a wrong answer in the form that the prompt asks for",
             asking,
-            lambda row: as_asked("zzz" if row.other == row.truth else row.other, row),
+            list(map(as_asked, wrong, asking)),
         )
-        right = await self._score("the right answer", known, lambda row: write(row.truth, row))
-        others = [row for row in known if row.other != row.truth]
-        other = await self._score(
-            "the right answer of another row", others, lambda row: write(row.other, row)
-        )
+        rights = [write(row.truth, row) for row in known]
+        right = await self._score("the right answer", known, rights)
+        differing = [row for row in known if row.other != row.truth]
+        others = [write(row.other, row) for row in differing]
+        other = await self._score("the right answer of another row", differing, others)
         constants = [
-            await self._score(f"{truth[:40]!r}", known, partial(write, truth))
+            await self._score(f"{truth[:40]!r}", known, [write(truth, row) for row in known])
             for truth, _ in Counter(row.truth for row in known).most_common(_MOST_CONSTANTS)
         ]
-        makers = {name: lambda row, text=text: text for name, text in CONSTANTS.items()}
-        makers |= {name: lambda row, make=make: make(row, write) for name, make in OF_ROWS.items()}
-        hostile = [await self._score(name, few, make) for name, make in makers.items()]
+        hostile = [
+            await self._score(name, few, [text] * len(few)) for name, text in CONSTANTS.items()
+        ]
+        hostile += [
+            await self._score(name, few, [make(row, write) for row in few])
+            for name, make in OF_ROWS.items()
+        ]
         groups = (right, other, *constants, *hostile)
         full = max((score for group in groups for score in group.scores), default=0.0)
         bound = _ERRORS_BOUND * math.hypot(right.error, other.error)
@@ -406,17 +410,16 @@ class _Trial:
         tried = {}
         for form in (*asked, *STYLES, *stored):
             write, name = writer_of(form), f"the right answer {format_style(form)}"
-            tried[form] = await self._score(
-                name, rows, lambda row, write=write: write(row.truth, row)
-            )
+            rights = [write(row.truth, row) for row in rows]
+            tried[form] = await self._score(name, rows, rights)
         best = max(tried, key=lambda form: tried[form].mean if tried[form].scores else -math.inf)
         others = tuple(scores for style, scores in tried.items() if style != best)
         return best, writer_of(best), others
 
-    async def _score(self, name: str, rows: Sequence[Row], make: Callable[[Row], str]) -> Scores:
-        """The scores of the answer that ``make`` writes to each row."""
+    async def _score(self, name: str, rows: Sequence[Row], answers: Sequence[str]) -> Scores:
+        """The scores of one kind of answer, of which each row has one."""
         group = Scores(name)
-        await asyncio.gather(*(self._one(group, row, make(row)) for row in rows))
+        await asyncio.gather(*(self._one(group, *pair) for pair in zip(rows, answers, strict=True)))
         return group
 
     async def _one(self, group: Scores, row: Row, text: str) -> None:

@@ -34,7 +34,7 @@ class BlockedCounts:
 class RecordFilter:
     """Finds the records that contain a text of a block list, in any case, and counts them.
 
-    Finds what ``engine.reward.blocklist.Blocklist`` finds, in a time that does not grow with the
+    Finds what ``engine.reward.scorer.Blocklist`` finds, in a time that does not grow with the
     number of texts.
     """
 

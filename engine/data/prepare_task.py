@@ -18,9 +18,8 @@ from engine.data.benchmarks import Benchmark
 from engine.data.blocklist import RecordFilter
 from engine.data.contract import FileFacts
 from engine.data.conversations import holds_conversations, join_instruction
-from engine.data.digests import DigestSet
 from engine.data.own_records import OwnRecords
-from engine.data.task_file import TaskFile, prompt_digest
+from engine.data.task_file import DigestSet, TaskFile, prompt_digest
 from engine.tasks.registry import fitting_tasks
 from engine.tasks.task import Example, RecordError, RecordFormat
 from engine.tasks.truths import is_empty

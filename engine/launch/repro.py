@@ -27,7 +27,7 @@ from engine.preflight.checklist import require_launchable
 from engine.recipe.recipe import Recipe
 from engine.recipe.steps import step_plan
 from engine.recipe.unread import read_keys
-from engine.reward.custom import question_of
+from engine.reward.scoring import question_of
 from engine.runs.rundir import RunDir
 
 STEPS, BATCH = 5, 4

@@ -23,9 +23,8 @@ from engine.launch.rerun import recipe_of, require_launch_folder
 from engine.recipe.executed import require_own_code
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge, make_scorer
-from engine.reward.custom import question_of
 from engine.reward.scorer import Rollout
-from engine.reward.scoring import RolloutScore
+from engine.reward.scoring import RolloutScore, question_of
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 

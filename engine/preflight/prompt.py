@@ -39,7 +39,7 @@ from engine.preflight.token_view import TokenView
 from engine.recipe.places import is_hub_name, local_folder, model_name
 from engine.recipe.recipe import Recipe
 from engine.recipe.steps import OWN_DATA_SET, own_data_set
-from engine.reward.blocklist import Blocklist
+from engine.reward.scorer import Blocklist
 from engine.runs.kinds import GRPO, SFT, ByKind
 
 ID = "prompt"

@@ -42,7 +42,7 @@ def make_scorer(recipe: Recipe, env: Mapping[str, str]) -> Scorer:
     ``env`` holds the judge's credentials; what a reward function prints is dropped. UsageError
     without credentials, for a function that cannot be loaded, and where a reward model scores.
     """
-    from engine.reward.blocklist import BlockingScorer, Blocklist
+    from engine.reward.scorer import BlockingScorer, Blocklist
 
     scorer = _make_scorer(recipe, env)
     blocklist = Blocklist.of_section(recipe.section("grubrics"))

@@ -9,14 +9,25 @@ recorded, the sample rows of a check, an evaluation of a checkpoint. It asks a j
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
+from engine.base import jsonl
+from engine.base.masking import mask_data
 from engine.judge.interface import Judge
-from engine.reward.custom import CustomReward, custom_score, own_record
 from engine.reward.formula import RewardSettings
-from engine.reward.scoring import RewardItem, RolloutScore, score_rollout
+from engine.reward.scoring import (
+    CustomReward,
+    RewardItem,
+    RolloutScore,
+    custom_score,
+    own_record,
+    score_rollout,
+)
 
 
 @dataclass(frozen=True)
@@ -133,3 +144,98 @@ class FunctionScorer:
 
     async def aclose(self) -> None:
         self._end()
+
+
+BLOCKED = "blocked"
+"""The field of a record that lists the texts found in its response."""
+
+
+@dataclass(frozen=True)
+class Blocklist:
+    """Texts, found in any case, and the reward of a response that contains one; None: its own."""
+
+    texts: tuple[str, ...]
+    reward: float | None = None
+
+    @classmethod
+    def of_section(cls, section: Mapping[str, Any]) -> Blocklist | None:
+        """The list of the section ``grubrics``; None if it is empty."""
+        texts = tuple(section.get("blocklist") or ())
+        return cls(texts, section.get("blocked_reward")) if texts else None
+
+    def find(self, text: str) -> list[str]:
+        """The listed texts that ``text`` contains, in the order of the list."""
+        folded = text.casefold()
+        return [blocked for blocked in self.texts if blocked.casefold() in folded]
+
+    def apply(self, scored: ScoredRollout, generated: str | None = None) -> ScoredRollout:
+        """Record what was found in the scored text, or in all that the model wrote.
+
+        If something was, the reward is replaced, if there is one: a rollout without a score stays
+        without.
+        """
+        score, record = scored.score, dict(scored.record)
+        record[BLOCKED] = found = self.find(score.rubric if generated is None else generated)
+        if found and self.reward is not None and score.reward is not None:
+            score = replace(score, reward=self.reward)
+            record["reward"] = self.reward
+        numbers = {**scored.numbers, BLOCKED: float(bool(found))}
+        return ScoredRollout(score, numbers, record)
+
+
+class BlockingScorer:
+    """Applies a blocklist to what another scorer scores."""
+
+    def __init__(self, scorer: Scorer, blocklist: Blocklist) -> None:
+        self._scorer, self._blocklist = scorer, blocklist
+
+    async def score(self, rollout: Rollout) -> ScoredRollout:
+        return self._blocklist.apply(await self._scorer.score(rollout))
+
+    async def score_all(
+        self, rollouts: Sequence[Rollout], done: Done = lambda index, scored: None
+    ) -> list[ScoredRollout]:
+        def apply(index: int, scored: ScoredRollout) -> None:
+            done(index, self._blocklist.apply(scored))
+
+        scores = await self._scorer.score_all(rollouts, apply)
+        return [self._blocklist.apply(scored) for scored in scores]
+
+    async def aclose(self) -> None:
+        await self._scorer.aclose()
+
+
+RECORD_VERSION = 1
+HELD_OUT_SPLITS = frozenset({"val", "valid", "validation", "test", "holdout"})
+
+Split = Literal["train", "val"]
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where in a run a rollout belongs. ``group`` is its prompt in this step."""
+
+    split: Split
+    step: int | None
+    group: str
+    rollout: int | None
+
+
+def split_of(extra_info: Mapping[str, Any], step: int | None) -> Split:
+    """``val`` for rows of a held-out split and before step 1, else ``train``."""
+    return "val" if extra_info.get("split") in HELD_OUT_SPLITS or step == 0 else "train"
+
+
+def append_record(path: Path, position: Position, result: Mapping[str, Any]) -> None:
+    """Add a line: version, time and position, then ``result`` (``ScoredRollout.record``).
+
+    Errors quote what they failed at, so they are masked; texts and scores are kept as they are.
+    """
+    record = {
+        "v": RECORD_VERSION,
+        "t": time.time(),
+        **vars(position),
+        "pid": os.getpid(),
+        **result,
+    }
+    jsonl.append(path, {**record, "error": mask_data(record.get("error"))})

@@ -24,16 +24,18 @@ from engine.judge.settings import JudgeSettings, make_judge
 from engine.own_reward.function import RewardFunction
 from engine.own_reward.processes import RewardProcesses, source_of
 from engine.recipe.tools import scores_all_turns
-from engine.reward.blocklist import Blocklist
 from engine.reward.conversation import FIELD, Conversation
 from engine.reward.formula import RewardSettings
-from engine.reward.record import Position, append_record, split_of
 from engine.reward.scorer import (
+    Blocklist,
     FunctionScorer,
+    Position,
     Rollout,
     RubricScorer,
     ScoredRollout,
     Scorer,
+    append_record,
+    split_of,
 )
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RunDir
 from engine.train.agent_loop import SPLIT

@@ -24,7 +24,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.data.adapters import Example
 from engine.data.contract import FileFacts, read_facts, read_rows, write_rows
-from engine.data.rows import RowOptions, to_row
+from engine.data.prepare import RowOptions, to_row
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.rundir import check_id
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
 from engine.data.blocklist import BlockedCounts, RecordFilter
-from engine.reward.blocklist import Blocklist
+from engine.reward.scorer import Blocklist
 
 LIST = Path("list.txt")
 WORDS = st.text("aAbB ßẞsSİi", min_size=1, max_size=4)

@@ -13,7 +13,7 @@ import pytest
 from engine.base.errors import UsageError
 from engine.data.adapters import Example
 from engine.data.contract import FileFacts, read_facts, read_rows, row_problem, write_rows
-from engine.data.rows import RowOptions, to_row
+from engine.data.prepare import RowOptions, to_row
 from engine.rubrics import HIGH_LABEL
 
 FACTS = FileFacts("p", "train", True, "holdout.json", 42, {"healthbench": 1}, {"a": "hash"})

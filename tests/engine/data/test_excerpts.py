@@ -9,9 +9,16 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.data.adapters import Example
-from engine.data.contract import FileFacts, Row, read_facts, read_rows, write_rows
-from engine.data.excerpts import rewrite_prompts, write_with_excerpts
-from engine.data.rows import RowOptions, to_row
+from engine.data.contract import (
+    FileFacts,
+    Row,
+    read_facts,
+    read_rows,
+    rewrite_prompts,
+    write_rows,
+    write_with_excerpts,
+)
+from engine.data.prepare import RowOptions, to_row
 
 EXAMPLES = (
     Example("a", "Why?", "", answers=("because", "no idea"), gold_scores=(1.0, 0.0)),

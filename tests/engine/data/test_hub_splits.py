@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
-from engine.data.hub_splits import CONVERTED, Found, find_file, find_split
+from engine.data.hub_source import CONVERTED, Found, find_file, find_split
 
 CARD = """---
 license: mit

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.reward.custom import custom_score
-from engine.reward.scoring import RolloutScore
+from engine.reward.scoring import RolloutScore, custom_score
 
 
 def scored(result: Any) -> tuple[RolloutScore, dict[str, float]]:

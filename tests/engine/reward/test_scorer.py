@@ -14,10 +14,19 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.judge.offline import OfflineKeywordJudge
 from engine.recipe.scoring import make_scorer
-from engine.reward.blocklist import BlockingScorer, Blocklist
 from engine.reward.formula import RewardSettings
-from engine.reward.record import Position, append_record, split_of
-from engine.reward.scorer import FunctionScorer, Rollout, RubricScorer, ScoredRollout, Scorer
+from engine.reward.scorer import (
+    BlockingScorer,
+    Blocklist,
+    FunctionScorer,
+    Position,
+    Rollout,
+    RubricScorer,
+    ScoredRollout,
+    Scorer,
+    append_record,
+    split_of,
+)
 from tests.engine.preflight.project import Project
 
 pytestmark = pytest.mark.long
@@ -111,7 +120,7 @@ def test_a_scorer_without_credentials_is_refused(project: Project) -> None:
 
 def test_scoring_imports_no_trainer() -> None:
     code = (
-        "import sys, engine.recipe.scoring, engine.reward.scorer, engine.reward.record\n"
+        "import sys, engine.recipe.scoring, engine.reward.scorer\n"
         "print([name for name in ('torch', 'verl', 'ray') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
