@@ -10,14 +10,14 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from engine.base import files, jsonl, locks
 from engine.base.errors import UsageError
 from engine.data.adapters.adapter import Example, id_text
-from engine.rubrics import gold_problem
+from engine.rubrics import finite_scores, gold_problem
 
 _ID_FIELDS = ("question_id", "prompt_id")
 
@@ -45,6 +45,14 @@ class GoldCache:
         """
         records = self.records.get(example.question_id, ())
         return next((record for record in records if _is_of(record, example)), None)
+
+    def with_gold(self, example: Example) -> Example:
+        """The example with the answers and gold scores of its record, if it has one."""
+        record = self.find(example)
+        if record is None:
+            return example
+        gold = finite_scores(record["gold_scores"])
+        return replace(example, answers=tuple(record["answers"]), gold_scores=gold)
 
     def notes(self, examples: Iterable[Example]) -> list[str]:
         """One line for each problem of the cache."""

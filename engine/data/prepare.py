@@ -11,8 +11,8 @@ import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base.errors import UsageError, guarded
@@ -20,7 +20,7 @@ from engine.base.files import fingerprints
 from engine.base.text import count_of
 from engine.data.adapters import DomainType, Example, get_adapter
 from engine.data.blocklist import RecordFilter
-from engine.data.cache import GoldCache, read_cache
+from engine.data.cache import read_cache
 from engine.data.contract import FileFacts, Row, read_facts, write_rows
 from engine.data.holdout import read_holdout, repeated_ids
 from engine.data.presets import (
@@ -34,7 +34,6 @@ from engine.data.presets import (
 from engine.rubrics import (
     contrastive_enabled,
     contrastive_excerpts,
-    finite_scores,
     gold_problem,
     rubric_messages,
 )
@@ -61,8 +60,8 @@ class Pool:
     """One dataset's usable rows. ``val`` are the held-out questions and never part of
     ``train``; ``held_out`` counts them, usable or not. ``sources``: hashes of files of the hub."""
 
-    train: tuple[Row, ...]
-    val: tuple[Row, ...]
+    train: Sequence[Row]
+    val: Sequence[Row]
     held_out: int
     sources: Mapping[str, str]
 
@@ -93,18 +92,22 @@ def prepare_preset(name: str, preset: Preset, options: PrepareOptions) -> list[P
         print(f"  {line}")
     train = {dataset: pool.train for dataset, pool in pools.items()}
     if preset.type == "curriculum":
-        files = [*_phase_files(preset, train, options), *_group_files(preset, train, options)]
+        files = list(_curriculum_files(preset, train, options))
     else:
         weights = {dataset: spec.weight for dataset, spec in preset.datasets.items()}
         path = options.output_dir / f"{preset.prefix}train.parquet"
         rows = mix(train, weights, options.total_items, options.seed)
         files = [PlannedFile(path, "train", rows)]
-    files += _validation_files(preset, pools, options)
+    path = options.output_dir / f"{preset.prefix}val.parquet"
+    val = [row for pool in pools.values() for row in pool.val]
+    val.sort(key=lambda row: str(row["extra_info"]["question_id"]))
+    if val:
+        chosen = mix({"val": val}, {"val": 1.0}, min(options.val_items, len(val)), options.seed)
+        files.append(PlannedFile(path, "val", chosen))
     for file in files:
         _note_repeats(file)
-    if not any(file.split == "val" for file in files):
-        is_known = any(pool.held_out for pool in pools.values())
-        _without_validation(_validation_path(preset, options), options, is_known)
+    if not val:
+        _without_validation(path, options, any(pool.held_out for pool in pools.values()))
     hits = blocked.counts.hits if blocked else {}
     sources = _fingerprints(preset, pools, options)
     return [_write(file, name, options, sources, hits) for file in files]
@@ -133,33 +136,60 @@ def load_pool(
     cache = read_cache(spec.cache)
     for note in cache.notes(loaded):
         print(f"note: {note}", file=sys.stderr)
-    examples = with_cached_gold(loaded, cache)
-    if blocked is not None:
-        examples = [example for example in examples if not blocked.blocks(*example.texts)]
-    usable = _usable(dataset, spec, examples, options)
+    examples = map(cache.with_gold, loaded)
+    wanted = [e for e in examples if blocked is None or not blocked.blocks(*e.texts)]
     held_out = read_holdout(options.holdout)
     repeats = repeated_ids(loaded, held_out)
-
-    def rows(split: str, chosen: Iterable[Example]) -> tuple[Row, ...]:
-        row_options = RowOptions(split, options.use_contrastive)
-        return tuple(
-            to_row(example, dataset, adapter.domain_type, row_options) for example in chosen
-        )
-
-    val = [example for example in usable if example.question_id in held_out]
-    trainable = [example for example in usable if example.question_id not in held_out]
-    train = [example for example in trainable if example.question_id not in repeats]
-    if left_out := len(trainable) - len(train):
+    train, val, left_out = list[Row](), list[Row](), 0
+    for example in _usable(dataset, spec, wanted, options):
+        if example.question_id in repeats:
+            left_out += 1
+            continue
+        split, rows = ("val", val) if example.question_id in held_out else ("train", train)
+        rows.append(to_row(example, dataset, adapter.domain_type, split, options.use_contrastive))
+    if left_out:
         row_count = count_of(left_out, "row")
         print(f"  {dataset}: left out {row_count} repeating a held-out question under another ID")
     held_out_count = sum(example.question_id in held_out for example in loaded)
-    return Pool(rows("train", train), rows("val", val), held_out_count, sources)
+    return Pool(train, val, held_out_count, sources)
+
+
+def to_row(
+    example: Example,
+    source: str,
+    domain: DomainType,
+    split: str = "train",
+    use_contrastive: bool = True,
+) -> Row:
+    """A row of the parquet file; ``index`` is set when the file is written."""
+    excerpts = None
+    if use_contrastive:
+        excerpts = contrastive_excerpts(example.answers, example.gold_scores)
+    kind = "verifiable" if domain == "verifiable" else "open"
+    return {
+        "data_source": source,
+        "prompt": rubric_messages(example.question, example.context, excerpts),
+        "reward_model": {"ground_truth": example.ground_truth, "style": f"rubric_for_{kind}"},
+        "extra_info": {
+            "split": split,
+            "domain_type": domain,
+            "question_id": example.question_id,
+            "question": example.question,
+            "golden_rubric": example.golden_rubric,
+            "answers": list(example.answers),
+            "gold_scores": list(example.gold_scores),
+            "category": example.category,
+            "subject": example.subject,
+        },
+    }
 
 
 def _usable(
     dataset: str, spec: DatasetSpec, examples: list[Example], options: PrepareOptions
 ) -> list[Example]:
-    usable = [example for example in examples if has_gold(example) or not options.only_cached]
+    with_gold = [e for e in examples if gold_problem(e.answers, e.gold_scores) is None]
+    usable = with_gold if options.only_cached else examples
+    bare = len(usable) - len(with_gold)
     if options.only_cached:
         removed = len(examples) - len(usable)
         print(
@@ -171,30 +201,17 @@ def _usable(
                 f"No rows with precomputed data found for {dataset} in {spec.cache}. "
                 "Run precompute first."
             )
-    elif bare := sum(not has_gold(example) for example in usable):
+    elif bare:
         missing = f" in {spec.cache}" if spec.cache else ""
         missing += ", which does not exist" if spec.cache and not spec.cache.is_file() else ""
         problem = f"{bare} of {len(usable)} rows have no gold scores{missing}"
         advice = "training refuses them; --only-cached leaves them out"
         print(f"note: {dataset}: {problem}; {advice}", file=sys.stderr)
-    trainable = [example for example in usable if discriminates(example) or not has_gold(example)]
-    if len(trainable) < len(usable):
-        print(
-            f"  {dataset}: left out {count_of(len(usable) - len(trainable), 'row')} with constant "
-            "gold scores"
-        )
-    return trainable
-
-
-def _phase_files(
-    preset: Preset, train: Mapping[str, Sequence[Row]], options: PrepareOptions
-) -> list[PlannedFile]:
-    files = []
-    for number, phase in enumerate(preset.phases, start=1):
-        rows = mix(train, phase_weights(preset, phase), options.total_items, options.seed + number)
-        path = options.output_dir / f"{preset.prefix}curriculum_phase{number}.parquet"
-        files.append(PlannedFile(path, "train", rows))
-    return files
+    constant = {id(example) for example in with_gold if len(set(example.gold_scores)) == 1}
+    if constant:
+        row_count = count_of(len(constant), "row")
+        print(f"  {dataset}: left out {row_count} with constant gold scores")
+    return [example for example in usable if id(example) not in constant]
 
 
 def group_paths(preset: Preset, folder: Path) -> tuple[Path, Path]:
@@ -204,31 +221,19 @@ def group_paths(preset: Preset, folder: Path) -> tuple[Path, Path]:
     return verifiable, open_ended
 
 
-def _group_files(
+def _curriculum_files(
     preset: Preset, train: Mapping[str, Sequence[Row]], options: PrepareOptions
-) -> list[PlannedFile]:
-    """The rows of each group alone, which ``grubrics.curriculum`` mixes in every step."""
+) -> Iterator[PlannedFile]:
+    """The rows of each phase, and those of each group alone, which ``grubrics.curriculum`` mixes
+    in every step."""
+    for number, phase in enumerate(preset.phases, start=1):
+        path = options.output_dir / f"{preset.prefix}curriculum_phase{number}.parquet"
+        weights, seed = phase_weights(preset, phase), options.seed + number
+        yield PlannedFile(path, "train", mix(train, weights, options.total_items, seed))
     alone = ((1.0, 0.0), (0.0, 1.0))
-    return [
-        PlannedFile(path, "train", mix(train, phase_weights(preset, group), None, options.seed))
-        for path, group in zip(group_paths(preset, options.output_dir), alone, strict=True)
-    ]
-
-
-def _validation_files(
-    preset: Preset, pools: Mapping[str, Pool], options: PrepareOptions
-) -> list[PlannedFile]:
-    rows = [row for pool in pools.values() for row in pool.val]
-    rows.sort(key=lambda row: str(row["extra_info"]["question_id"]))
-    if not rows:
-        return []
-    total = min(options.val_items, len(rows))
-    chosen = mix({"val": rows}, {"val": 1.0}, total, options.seed)
-    return [PlannedFile(_validation_path(preset, options), "val", chosen)]
-
-
-def _validation_path(preset: Preset, options: PrepareOptions) -> Path:
-    return options.output_dir / f"{preset.prefix}val.parquet"
+    for path, group in zip(group_paths(preset, options.output_dir), alone, strict=True):
+        rows = mix(train, phase_weights(preset, group), None, options.seed)
+        yield PlannedFile(path, "train", rows)
 
 
 def _without_validation(path: Path, options: PrepareOptions, is_known: bool) -> None:
@@ -334,6 +339,9 @@ def _cached(spec: DatasetSpec) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit 0 when written or listed; UsageError for unusable input."""
     args = _parser().parse_args(argv)
+    for name in ("total_items", "val_items"):
+        if (number := getattr(args, name)) is not None and number < 1:
+            raise UsageError(f"--{name} {number} must be at least 1")
     args.command(args)
     return 0
 
@@ -398,9 +406,6 @@ def _number(value: str, text: str) -> float:
 
 
 def _options(args: argparse.Namespace, holdout: Path | None) -> PrepareOptions:
-    for name in ("total_items", "val_items"):
-        if (number := getattr(args, name)) is not None and number < 1:
-            raise UsageError(f"--{name} {number} must be at least 1")
     return PrepareOptions(
         output_dir=args.output_dir,
         seed=args.seed,
@@ -421,48 +426,32 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True)
     shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--output_dir", type=Path, default=Path("data/processed"))
-    shared.add_argument(
-        "--total_items", type=int, help="number of rows per training file (default: all)"
+    add = shared.add_argument
+    add("--output_dir", type=Path, default=Path("data/processed"))
+    add("--total_items", type=int, help="number of rows per training file (default: all)")
+    maximum = "maximum number of validation rows (default: 64)"
+    add("--val_items", type=int, default=64, help=maximum)
+    add("--seed", type=int, default=42)
+    add("--only-cached", action="store_true", help="leave out rows without gold scores")
+    blocked = (
+        "leave out records whose question, rubric or answers contain a text of FILE, one a line"
     )
-    shared.add_argument(
-        "--val_items", type=int, default=64, help="maximum number of validation rows (default: 64)"
-    )
-    shared.add_argument("--seed", type=int, default=42)
-    shared.add_argument(
-        "--only-cached", action="store_true", help="leave out rows without gold scores"
-    )
-    shared.add_argument(
-        "--blocklist",
-        type=Path,
-        metavar="FILE",
-        help="leave out records whose question, rubric or answers contain a text of FILE, one a "
-        "line, in any case",
-    )
-    shared.add_argument(
-        "--presets",
-        type=Path,
-        default=DEFAULT_PRESETS,
-        help=f"presets file (default: {DEFAULT_PRESETS})",
-    )
+    add("--blocklist", type=Path, metavar="FILE", help=f"{blocked}, in any case")
+    presets = f"presets file (default: {DEFAULT_PRESETS})"
+    add("--presets", type=Path, default=DEFAULT_PRESETS, help=presets)
     preset = commands.add_parser("preset", parents=[shared], help="write the files of a preset")
     preset.add_argument("--name", help="name of the preset (default: the active one)")
     preset.add_argument("--list", action="store_true", help="list the presets")
     preset.set_defaults(command=_run_preset)
     single = commands.add_parser("single", parents=[shared], help="write the files of one data set")
     single.add_argument("--dataset", required=True)
-    single.add_argument("--path", type=Path)
-    single.add_argument("--meta_eval_path", type=Path)
-    single.add_argument("--cache", type=Path)
-    single.add_argument(
-        "--holdout",
-        type=Path,
-        help=f"list of held-out questions (default: {DEFAULT_HOLDOUT} if it exists)",
-    )
+    for name in ("--path", "--meta_eval_path", "--cache"):
+        single.add_argument(name, type=Path)
+    held_out = f"list of held-out questions (default: {DEFAULT_HOLDOUT} if it exists)"
+    single.add_argument("--holdout", type=Path, help=held_out)
     single.set_defaults(command=_run_single)
-    curriculum = commands.add_parser(
-        "curriculum", parents=[shared], help="write one file per curriculum phase"
-    )
+    of_phases = "write one file per curriculum phase"
+    curriculum = commands.add_parser("curriculum", parents=[shared], help=of_phases)
     curriculum.add_argument("--verif", nargs="+", required=True, metavar="NAME:WEIGHT")
     curriculum.add_argument("--open", nargs="+", required=True, metavar="NAME:WEIGHT")
     curriculum.add_argument("--phases", nargs="+", default=["0.8:0.2", "0.5:0.5", "0.2:0.8"])
@@ -472,64 +461,3 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     sys.exit(guarded(main))
-
-
-@dataclass(frozen=True)
-class RowOptions:
-    """The inputs of a row besides its example."""
-
-    split: str = "train"
-    use_contrastive: bool = True
-
-
-def with_cached_gold(examples: Iterable[Example], cache: GoldCache) -> list[Example]:
-    """Return the examples with the answers and gold scores that the cache has for them."""
-    return [
-        example
-        if (record := cache.find(example)) is None
-        else replace(
-            example,
-            answers=tuple(record["answers"]),
-            gold_scores=finite_scores(record["gold_scores"]),
-        )
-        for example in examples
-    ]
-
-
-def has_gold(example: Example) -> bool:
-    """Whether the example's gold scores can be trained on."""
-    return gold_problem(example.answers, example.gold_scores) is None
-
-
-def discriminates(example: Example) -> bool:
-    """Whether the gold scores differ: constant gold scores reward no ranking."""
-    return len(set(example.gold_scores)) > 1
-
-
-def to_row(example: Example, source: str, domain: DomainType, options: RowOptions) -> Row:
-    """A row of the parquet file; ``index`` is set when the file is written."""
-    excerpts = (
-        contrastive_excerpts(example.answers, example.gold_scores)
-        if options.use_contrastive
-        else None
-    )
-    kind = "verifiable" if domain == "verifiable" else "open"
-    return {
-        "data_source": source,
-        "prompt": rubric_messages(example.question, example.context, excerpts),
-        "reward_model": {
-            "ground_truth": example.ground_truth,
-            "style": f"rubric_for_{kind}",
-        },
-        "extra_info": {
-            "split": options.split,
-            "domain_type": domain,
-            "question_id": example.question_id,
-            "question": example.question,
-            "golden_rubric": example.golden_rubric,
-            "answers": list(example.answers),
-            "gold_scores": list(example.gold_scores),
-            "category": example.category,
-            "subject": example.subject,
-        },
-    }

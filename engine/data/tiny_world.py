@@ -27,7 +27,7 @@ from engine.base.text import count_of
 from engine.data.adapters import get_adapter
 from engine.data.precompute import PrecomputePlan, precompute
 from engine.data.prepare import PrepareOptions, prepare_preset
-from engine.data.prepare_sft import prepare_sft
+from engine.data.prepare_sft import SftOptions, prepare_sft
 from engine.data.presets import load_presets
 from engine.host.programs import own_module
 from engine.judge.offline import OfflineKeywordJudge
@@ -203,7 +203,8 @@ def build_tiny_world(out: Path, seed: int = 0) -> TinyPaths:
     _write_lines(paths.questions, [question_record(question) for question in questions])
     _write_lines(paths.answers, [line for q in questions for line in answer_records(q)])
     _precompute(paths)
-    prepare_sft("tiny", paths.questions, paths.answers, paths.sft, "no_answers", HELD_OUT, seed)
+    options = SftOptions("tiny", paths.questions, paths.answers, "no_answers", HELD_OUT, seed)
+    prepare_sft(options, paths.sft)
     _prepare(paths, seed)
     jsonl.write_json(paths.stamp, _stamp(paths, seed))
     return paths

@@ -24,7 +24,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.data.adapters import Example
 from engine.data.contract import FileFacts, read_facts, read_rows, write_rows
-from engine.data.prepare import RowOptions, to_row
+from engine.data.prepare import to_row
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.rundir import check_id
 
@@ -251,7 +251,7 @@ class TestExcerpts:
     def data(self, folder: Path) -> None:
         example = Example("q", "Why?", "", answers=("because", "no"), gold_scores=(1.0, 0.0))
         for split in ("train", "val"):
-            row = to_row(example, "tiny", "open_rubric", RowOptions(split, use_contrastive=False))
+            row = to_row(example, "tiny", "open_rubric", split, use_contrastive=False)
             path = folder / "data" / "tiny" / "processed" / f"{split}.parquet"
             write_rows(path, [row], FileFacts("tiny", split, False, None, 1))
 

@@ -13,7 +13,7 @@ import pytest
 from engine.base.errors import UsageError
 from engine.data.adapters import Example
 from engine.data.contract import FileFacts, read_facts, read_rows, row_problem, write_rows
-from engine.data.prepare import RowOptions, to_row
+from engine.data.prepare import to_row
 from engine.rubrics import HIGH_LABEL
 
 FACTS = FileFacts("p", "train", True, "holdout.json", 42, {"healthbench": 1}, {"a": "hash"})
@@ -21,7 +21,7 @@ EXAMPLE = Example("q1", "Why so?", "A chat.", "Points: 1, Item: x", ("yes", "no"
 
 
 def row(**extra: Any) -> dict[str, Any]:
-    made = to_row(EXAMPLE, "healthbench", "open_rubric", RowOptions())
+    made = to_row(EXAMPLE, "healthbench", "open_rubric")
     return {**made, "extra_info": {**made["extra_info"], **extra}}
 
 
@@ -49,7 +49,7 @@ def test_a_parquet_file_of_another_program_has_no_facts(tmp_path: Path) -> None:
 
 def test_contrastive_prompts_hold_excerpts_and_plain_ones_do_not() -> None:
     def text(on: bool) -> str:
-        made = to_row(EXAMPLE, "healthbench", "open_rubric", RowOptions(use_contrastive=on))
+        made = to_row(EXAMPLE, "healthbench", "open_rubric", use_contrastive=on)
         return str(made["prompt"][1]["content"])
 
     assert HIGH_LABEL in text(True)

@@ -18,7 +18,7 @@ from engine.data.contract import (
     write_rows,
     write_with_excerpts,
 )
-from engine.data.prepare import RowOptions, to_row
+from engine.data.prepare import to_row
 
 EXAMPLES = (
     Example("a", "Why?", "", answers=("because", "no idea"), gold_scores=(1.0, 0.0)),
@@ -27,7 +27,7 @@ EXAMPLES = (
 
 
 def prepared(path: Path, *, use_contrastive: bool) -> Path:
-    rows = [to_row(e, "set", "open_rubric", RowOptions("train", use_contrastive)) for e in EXAMPLES]
+    rows = [to_row(e, "set", "open_rubric", "train", use_contrastive) for e in EXAMPLES]
     write_rows(path, rows, FileFacts("p", "train", use_contrastive, None, 1))
     return path
 
@@ -49,7 +49,7 @@ def test_a_file_that_would_not_change_is_refused(tmp_path: Path) -> None:
 
 def test_questions_without_ranked_answers_have_no_excerpts_to_add(tmp_path: Path) -> None:
     bare = [replace(example, gold_scores=(0.5, 0.5)) for example in EXAMPLES]
-    rows = [to_row(example, "set", "open_rubric", RowOptions("train", False)) for example in bare]
+    rows = [to_row(example, "set", "open_rubric", "train", False) for example in bare]
     write_rows(tmp_path / "bare.parquet", rows, FileFacts("p", "train", False, None, 1))
     with pytest.raises(UsageError, match="no prompt would change"):
         rewrite_prompts(tmp_path / "bare.parquet", use_contrastive=True)

@@ -12,7 +12,7 @@ import pytest
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.data.holdout import read_holdout
-from engine.data.prepare_sft import Points, main, prepare_sft
+from engine.data.prepare_sft import Points, SftOptions, main, prepare_sft
 from engine.rubrics import parse_rubric
 
 
@@ -33,7 +33,8 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def prepared(files: tuple[Path, Path], out: Path, **options: Any) -> tuple[set[str], set[str]]:
-    prepare_sft("healthbench", *files, out, holdout_size=options.pop("holdout", 4), **options)
+    chosen = SftOptions("healthbench", *files, holdout_size=options.pop("holdout", 4), **options)
+    prepare_sft(chosen, out)
     train = {str(record["prompt_id"]) for record in jsonl.read(out / "train.jsonl")}
     return train, set(read_holdout(out / "holdout_ids.json"))
 
@@ -91,7 +92,7 @@ def targets(folder: Path) -> list[str]:
 def test_points_are_scaled_to_the_sum_that_the_prompt_asks_for(
     uneven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    prepare_sft("healthbench", uneven, None, tmp_path / "sft", holdout_size=0)
+    prepare_sft(SftOptions(oss_eval=uneven, holdout_size=0), tmp_path / "sft")
     (target,) = targets(tmp_path / "sft")
     points = [item.points for item in parse_rubric(target)]
     assert points == [5.9, 4.7, 2.9, -3.5]
@@ -108,7 +109,8 @@ def test_a_question_without_a_rubric_teaches_nothing(
     bare = {"prompt_id": "bare", "prompt": [{"role": "user", "content": "Bare?"}], "rubrics": []}
     with uneven.open("a") as handle:
         handle.write(json.dumps(bare) + "\n")
-    prepare_sft("healthbench", uneven, None, tmp_path / "sft", holdout_size=0, points=points)
+    options = SftOptions(oss_eval=uneven, holdout_size=0, points=points)
+    prepare_sft(options, tmp_path / "sft")
     assert all(targets(tmp_path / "sft"))
     assert "Left out 1 question without a rubric" in capsys.readouterr().out
 
@@ -149,7 +151,7 @@ def test_an_empty_subset_writes_nothing(files: tuple[Path, Path], tmp_path: Path
     lone = tmp_path / "lone.jsonl"
     lone.write_text(files[0].read_text().splitlines()[0] + "\n")
     with pytest.raises(UsageError, match="'no_answers' has no questions"):
-        prepare_sft("healthbench", lone, files[1], tmp_path / "sft")
+        prepare_sft(SftOptions("healthbench", lone, files[1]), tmp_path / "sft")
     assert not (tmp_path / "sft").exists()
 
 
