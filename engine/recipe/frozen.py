@@ -76,7 +76,7 @@ def decides_training(key: str) -> bool:
 def code_hashes(recipe: Recipe) -> dict[str, str]:
     """Return the hashes of the recipe's own reward function, of what it reads, and of tools.
 
-    The keys are those of ``code_fingerprints.code_values`` and ``tool_values``, which read the
+    The keys are those of ``code_values`` and ``tool_values``, which read the
     hashes of a run.
     """
     function = reward_function(recipe)
@@ -92,7 +92,7 @@ def code_hashes(recipe: Recipe) -> dict[str, str]:
 def training_data_hashes(recipe: Recipe) -> dict[str, str]:
     """Return the hashes of the training files; validation does not change the parameters.
 
-    The keys are those of ``code_fingerprints.data_values``, which reads the hashes of a run.
+    The keys are those of ``data_values``, which reads the hashes of a run.
     """
     value = recipe.get("data.train_files") or recipe.get("data.train_file")
     names = value if isinstance(value, list) else [value]
