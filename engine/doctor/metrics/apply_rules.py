@@ -19,8 +19,8 @@ from engine.doctor import rule_plugins
 from engine.doctor.metrics import rules
 from engine.doctor.metrics.root_cause import fold_consequences
 from engine.doctor.metrics.rules.divergence import explain_by_rate
+from engine.doctor.metrics.rules.nan import has_no_loss
 from engine.doctor.metrics.run import Run
-from engine.doctor.metrics.short_logs import grade_by_length
 from engine.findings.finding import Finding, Severity
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Rule
@@ -29,6 +29,7 @@ from engine.history.columns import Columns
 _EPOCHS = ("epoch", "train/epoch", "training/epoch")
 _ENDS = ("train_runtime", "train/train_runtime")
 _KL = "actor/kl_loss"
+_NANS = ("loss_nan", "reward_function_error.nan")
 _FALL = 0.5
 """After a resume from a checkpoint, the epoch falls by less."""
 _NUMBERED = re.compile(r"\bstep(s?) (?=\d)")
@@ -51,8 +52,31 @@ def metric_findings(columns: Columns, context: MetricContext | None = None) -> l
     if not context.recipe:  # The values of a config have their own rules.
         findings += explain_by_rate(run, findings)
     findings += rule_plugins.findings(rule_plugins.METRIC_RULES, run)
-    described = _describe_steps(run, fold_consequences(grade_by_length(run, findings)))
+    described = _describe_steps(
+        run, fold_consequences(_grade(run, finding) for finding in findings)
+    )
     return [*described, *_of_earlier(columns.earlier, run.context)]
+
+
+def _grade(run: Run, finding: Finding) -> Finding:
+    """Lower the severity of a finding in a short log, and say on how few steps it rests.
+
+    In a log that does not number its steps, an error is only a warning: another training may begin
+    where a level shifts.
+    """
+    if run.is_short and finding.severity.is_alarm:
+        if finding.id.startswith(_NANS) and has_no_loss(run):
+            return finding
+        basis = "one logged step" if run.records == 1 else f"{run.records} logged steps"
+        return replace(
+            finding,
+            severity=Severity.WARNING,
+            cause=f"{finding.cause} This is based on {basis}.",
+            confidence=min(finding.confidence, 0.4 if run.records == 1 else 0.5),
+        )
+    if not run.is_short and run.context.is_counted and finding.severity is Severity.ERROR:
+        return replace(finding, severity=Severity.WARNING)
+    return finding
 
 
 def _of_earlier(earlier: Columns | None, context: MetricContext) -> Iterator[Finding]:

@@ -17,6 +17,8 @@ from engine.history import metrics
 from engine.history.columns import Columns
 
 LENGTH = "response_length/mean"
+FEW = 6
+MOSTLY_CUT = 0.9
 # Names of the same quantity in other trainers and in older versions of verl and TRL.
 _ALSO = {
     LENGTH: ("tokens_out", "response_length"),
@@ -73,10 +75,22 @@ class Run:
         logged = (name for name in self.columns.names if len(self.columns.get(name)))
         return (self.context.kind or kind_of(logged)).has_rollouts
 
-    @property
+    @cached_property
     def records(self) -> int:
         """The number of steps with any metric."""
         return int(np.sum(self.columns.times.steps >= self.begin))
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is a whole log of a few records: the end of a log, or an excerpt of one.
+
+        Such a log has no past to compare with, so all of its records must be bad.
+        """
+        return self.context.is_whole and 0 < self.records < FEW
+
+    def least(self, count: int, series: Series) -> int:
+        """Return how many values at the end must be bad: ``count``, or all of a short log."""
+        return max(1, min(count, len(series))) if self.is_short else count
 
     def raw(self, name: str) -> Series:
         """Return the metric or its equivalent in another trainer's log; NaN where it was null."""
@@ -156,6 +170,15 @@ def cut_share(run: Run) -> Series:
     return Series(share.name, share.steps, np.where(is_cut, share.values, 0.0))
 
 
+def cut_evidence(run: Run) -> list[Evidence]:
+    """Return evidence if nine of ten responses hit the length limit in every record."""
+    share = cut_share(run)
+    if not len(share) or (least := float(share.values.min())) < MOSTLY_CUT:
+        return []
+    text = f"at least {percent(least)} of responses hit the length limit"
+    return [run.evidence(text, share.step(0))]
+
+
 def learning_rate(run: Run) -> Series:
     """Return the learning rate that verl or HF's Trainer logged."""
     return run.first("actor/lr", "train/lr")
@@ -170,6 +193,12 @@ def prints_small_numbers(run: Run, *names: str) -> bool:
     samples = [run.series(name).values[:50] for name in names or run.columns.names]
     values = np.concatenate([*samples, np.empty(0)])
     return bool(values.size) and not is_rounded(values)
+
+
+def format_span(series: Series) -> str:
+    """Format the first and the last value, or one of them if they read alike."""
+    first, last = figure(float(series.values[0])), figure(float(series.values[-1]))
+    return last if first == last else f"{first} at first and {last} at the end"
 
 
 def figure(value: float) -> str:

@@ -15,7 +15,7 @@ import yaml
 from engine.doctor.catalogue import declared_symptoms, entries, id_list, main, markdown, symptoms_in
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.live import RunFollower
-from engine.doctor.metrics import MetricContext, metric_findings, rules, short_logs
+from engine.doctor.metrics import MetricContext, metric_findings, rules
 from engine.doctor.metrics.apply_rules import own_rules
 from engine.doctor.rewards import flat
 from engine.doctor.rewards.failures import FAILURES
@@ -54,8 +54,7 @@ def test_every_finding_of_the_metrics_is_named_by_a_test() -> None:
     """Without a test of its own, a rule that reads a misspelled metric looks healthy."""
     folder = Path(__file__).parent
     text = "".join(path.read_text() for path in sorted(folder.rglob("test_*.py")))
-    modules = [*METRIC_MODULES, short_logs]
-    ids = {symptom.id for module in modules for symptom in symptoms_in(module)}
+    ids = {symptom.id for module in METRIC_MODULES for symptom in symptoms_in(module)}
     assert {name for name in ids if f'"{name}"' not in text} == set(), (
         "add the curves of these findings to tests/engine/doctor/metrics/test_smallest_curves.py"
     )
@@ -82,7 +81,7 @@ def test_every_module_of_metric_rules_has_a_rule_and_finds_what_it_declares(
 
 def test_every_declared_symptom_is_found_by_some_code() -> None:
     """A symptom that no rule uses finds nothing, whatever the reference promises."""
-    for module in (*METRIC_MODULES, short_logs, flat):
+    for module in (*METRIC_MODULES, flat):
         assert module.__file__ is not None
         code = Path(module.__file__).read_text(encoding="utf-8")
         for key in getattr(module, "SYMPTOMS", ()):

@@ -6,7 +6,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.doctor.metrics.run import LENGTH, Run, Series, cut_share, figure, find_onset, percent
+from engine.doctor.metrics.rules.divergence import per_token_kls
+from engine.doctor.metrics.rules.flat_reward import zero_std_onset
+from engine.doctor.metrics.run import (
+    LENGTH,
+    MOSTLY_CUT,
+    Run,
+    Series,
+    cut_evidence,
+    cut_share,
+    figure,
+    find_onset,
+    format_span,
+    percent,
+)
 from engine.doctor.metrics.series_stats import (
     Floats,
     early_level,
@@ -28,10 +41,13 @@ _NOT_CERTAIN = 0.1
 _NOTICEABLE = 0.02
 _LASTS = 4
 _CONTRAST = 3.5
-_MOSTLY_CUT = 0.9
 _HALF_CUT = 0.5
 _SUDDEN_STEPS = 30
 _WHOLE_RUN = 20
+_RANDOM_NATS, _CERTAIN_NATS = 4.0, 0.01
+_FAR_KL = 1.0
+_SETTLED, _BEGUN = 100, 5
+"""From these steps on, a policy without entropy, or with random text, is not an untrained one."""
 
 
 SYMPTOMS = Symptoms(__file__)
@@ -42,6 +58,8 @@ def check(run: Run) -> Iterator[Finding]:
         yield from _short_responses(run)
         yield from _length_limit(run)
         yield from _entropy(run)
+        if run.is_short:
+            yield from _collapsed(run)
 
 
 def _short_responses(run: Run) -> Iterator[Finding]:
@@ -99,7 +117,7 @@ def _length_limit(run: Run) -> Iterator[Finding]:
             share=text,
         )
         return
-    start = find_onset(share, values >= _MOSTLY_CUT, share.values < _HALF_CUT)
+    start = find_onset(share, values >= MOSTLY_CUT, share.values < _HALF_CUT)
     if start is None:
         return
     before, length = share.until(start).values[-20:], run.series(LENGTH)
@@ -183,6 +201,45 @@ def _exploded(run: Run, entropy: Series, first: float, onset: int, severity: Sev
         policy="writes nearly random text" if now > 1 else "is far less certain of its responses",
         first=figure(first),
         now=figure(now),
+    )
+
+
+def _collapsed(run: Run) -> Iterator[Finding]:
+    """Find in a few records a fall to nearly nothing, or an entropy that no healthy run has."""
+    length, entropy = run.series(LENGTH), run.series("actor/entropy")
+    values = entropy.values
+    if _fell(length, 10.0, 0.1, 2):
+        yield _fallen(run, "few_lengths", length, "responses are nearly empty")
+    if _fell(entropy, 0.3, 0.05, 1):
+        yield _fallen(run, "few_entropies", entropy, "entropy fell to nearly 0")
+    if not len(entropy):
+        return
+    if np.all((values > 0) & (values <= _CERTAIN_NATS)) and entropy.step(0) >= _SETTLED:
+        yield _fallen(run, "few_entropies", entropy, "it is certain of every token")
+    rewards = run.series(metrics.REWARD_MEAN).values
+    earns = rewards.size > 0 and bool(np.all(rewards > 0)) and zero_std_onset(run) is None
+    useless = entropy.step(0) >= _BEGUN and cut_evidence(run) and not earns
+    has_drifted = any(len(kl) and np.all(kl.values >= _FAR_KL) for kl in per_token_kls(run))
+    if np.all(values >= _RANDOM_NATS) and (useless or has_drifted):
+        yield _fallen(run, "high_entropies", entropy, "it writes nearly random text")
+
+
+def _fell(series: Series, least: float, share: float, records: int) -> bool:
+    """Return whether the last records fell to that share of the first one."""
+    if len(series) <= records or series.values[0] < least:
+        return False
+    return 0 <= float(series.values[-records:].max()) <= share * float(series.values[0])
+
+
+def _fallen(run: Run, key: str, series: Series, sign: str) -> Finding:
+    onset = series.step(1 if key == "few_lengths" else 0)
+    span, norm = format_span(series), run.series("actor/grad_norm")
+    evidence = [run.evidence(f"{series.name} is {span}", onset, last=float(series.values[-1]))]
+    evidence += cut_evidence(run)
+    if len(norm):
+        evidence.append(run.evidence(f"gradient norm {format_span(norm)}", norm.step(0)))
+    return SYMPTOMS[key].finding(
+        run.case(onset), *evidence, sign=sign, metric=series.name, span=span
     )
 
 

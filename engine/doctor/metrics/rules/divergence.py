@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.doctor.metrics.run import Run, Series, figure, find_onset, learning_rate
+from engine.doctor.metrics.run import (
+    Run,
+    Series,
+    figure,
+    find_onset,
+    format_span,
+    learning_rate,
+)
 from engine.doctor.metrics.series_stats import (
     healthy_levels,
     late_level,
@@ -33,7 +40,9 @@ _GRADIENT = 10.0
 _LARGE_NORM, _GRAVE_NORM = 3.0, 10.0
 _SPIKE = 30.0
 _SPIKES, _SPIKE_SHARE = 3, 0.001
-_HIGH, _HUGE, _WILD = 100.0, 1000.0, 0.25
+_HIGH, _HUGE, _LOST_NORM, _WILD = 100.0, 1000.0, 1e6, 0.25
+_FAR_KL, _UPDATE_KL = 20.0, 1.0
+"""Of a few records, in nats per token. ``_UPDATE_KL`` is the largest KL of one update."""
 _RISES = 3
 _CLIMB_STEPS, _CLIMB, _CLIMB_NOISE, _CLIMB_TREND = 10, 1.1, 5.0, 0.6
 _LARGE_LOSS = 20.0
@@ -52,6 +61,8 @@ def check(run: Run) -> Iterator[Finding]:
     yield from exploded or _rising_loss(run)
     if run.has_rewards:
         yield from _policy_loss(run)
+    if run.is_short:
+        yield from _too_large(run)
 
 
 def _kl(run: Run) -> Iterator[Finding]:
@@ -251,6 +262,44 @@ def _policy_loss(run: Run) -> Iterator[Finding]:
         before=figure(before),
         now=figure(now),
         count=end - start,
+    )
+
+
+def _too_large(run: Run) -> Iterator[Finding]:
+    """Find values in a few records that no healthy run has, whatever came before them."""
+    norm, loss = run.series("actor/grad_norm"), run.series(metrics.TRAIN_LOSS)
+    for kl in per_token_kls(run):
+        limit = _UPDATE_KL if kl.name == "actor/ppo_kl" and len(kl) > 1 else _FAR_KL
+        if len(kl) and np.all(np.abs(kl.values) > limit):
+            beside = "the policy is far from the model it started from"
+            yield _large(run, kl, "large_kl", beside)
+            return
+    if not len(norm):
+        return
+    has_loss = loss.name == metrics.TRAIN_LOSS and len(loss) > 0  # A policy loss is near 0.
+    is_lost = bool(np.all(np.abs(loss.values) >= _HIGH)) if has_loss else len(norm) > 1
+    if np.all(norm.values >= _HUGE) and is_lost:
+        beside = f"the loss is {figure(loss.values[-1])}" if has_loss else "no loss is logged"
+        yield _large(run, norm, "large_gradient", beside)
+    elif norm.values[-1] >= _LOST_NORM:
+        yield _large(run, norm, "large_gradient", "no healthy update has such a gradient")
+
+
+def per_token_kls(run: Run) -> tuple[Series, ...]:
+    """Return the KLs in nats per token."""
+    names = () if sums_kl(run) else ("actor/kl_loss", "actor/ppo_kl")
+    return tuple(run.series(name) for name in names)
+
+
+def _large(run: Run, series: Series, key: str, beside: str) -> Finding:
+    onset, last, span = series.step(0), float(series.values[-1]), format_span(series)
+    return SYMPTOMS[key].finding(
+        run.case(onset),
+        run.evidence(f"{series.name} is {span}", onset, last=last),
+        metric=series.name,
+        last=figure(last),
+        span=span,
+        beside=beside,
     )
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from engine.doctor.metrics.run import LENGTH, Run, Series, figure, percent
+from engine.base.text import count_of
+from engine.doctor.metrics.run import LENGTH, Run, Series, cut_evidence, figure, percent
 from engine.doctor.metrics.series_stats import Mask, late_level, tail_start
 from engine.findings import remedy_builders as fixes
 from engine.findings.finding import Finding, Severity
@@ -58,9 +59,12 @@ SYMPTOMS = Symptoms(__file__)
 
 def check(run: Run) -> Iterator[Finding]:
     yield from _components(run)
-    if not run.has_rewards or is_distilled(run):
+    advantages = run.series(_ADVANTAGE).values
+    # A critic's advantages are not 0 even if rewards are equal.
+    has_critic = run.is_short and advantages.size > 0 and bool(np.all(advantages > 1e-3))
+    if not run.has_rewards or _is_distilled(run) or has_critic:
         return
-    onset = _zero_std_onset(run)
+    onset = zero_std_onset(run)
     if onset is not None:
         yield _zero_std(run, onset)
         return
@@ -70,7 +74,7 @@ def check(run: Run) -> Iterator[Finding]:
     yield from _saturated(run)
 
 
-def is_distilled(run: Run) -> bool:
+def _is_distilled(run: Run) -> bool:
     """Return whether a run learns from a teacher model, so that zero-std groups waste nothing.
 
     Its gradients are never 0, and it logs a series named after a teacher, or rewards of exactly 0
@@ -87,19 +91,19 @@ def is_distilled(run: Run) -> bool:
     )
 
 
-def _zero_std_onset(run: Run) -> int | None:
+def zero_std_onset(run: Run) -> int | None:
     """Return the step since which all groups are zero-std."""
     share, std = run.series(metrics.ZERO_STD_SHARE), run.series(metrics.REWARD_STD)
     if len(share):
-        return _find_onset(share, share.values > 0.999)
+        return _find_onset(run, share, share.values > 0.999)
     if len(std):
         scale = max(1.0, float(np.abs(run.series(metrics.REWARD_MEAN).values).max(initial=0.0)))
-        return _find_onset(std, std.values < _NO_SPREAD * scale)
-    onsets = [_find_onset(series, equal) for series, equal in equal_steps(run)]
+        return _find_onset(run, std, std.values < _NO_SPREAD * scale)
+    onsets = [_find_onset(run, series, equal) for series, equal in _equal_steps(run)]
     return next((onset for onset in onsets if onset is not None), None)
 
 
-def equal_steps(run: Run) -> Iterator[tuple[Series, Mask]]:
+def _equal_steps(run: Run) -> Iterator[tuple[Series, Mask]]:
     """Yield series of rewards and of advantages, with the steps in which all were equal."""
     top, bottom = run.series(metrics.REWARD_MAX), run.series(metrics.REWARD_MIN)
     if len(top) == len(bottom) > 0:
@@ -111,8 +115,8 @@ def equal_steps(run: Run) -> Iterator[tuple[Series, Mask]]:
         yield top, (top.values == 0) & (bottom.values == 0) & (loss.values == 0)
 
 
-def _find_onset(series: Series, bad: Mask) -> int | None:
-    index = tail_start(bad, _STEPS)
+def _find_onset(run: Run, series: Series, bad: Mask) -> int | None:
+    index = tail_start(bad, run.least(_STEPS, series))
     return None if index is None or _is_chance(bad, index) else series.step(index)
 
 
@@ -136,11 +140,12 @@ def _zero_std(run: Run, onset: int) -> Finding:
     norm = run.series("actor/grad_norm").since(onset)
     if len(norm) and not norm.values.any():
         evidence.append(run.evidence("the gradient norm is exactly 0", onset, steps=len(norm)))
+    evidence += cut_evidence(run)
     return SYMPTOMS[f"reward_zero_or_flat.{at}"].finding(
         run.case(onset),
         *evidence,
         severity=severity,
-        steps=steps,
+        steps=count_of(steps, "step"),
         level=figure(level),
         price=_format_cost(run, steps),
     )
@@ -181,7 +186,7 @@ def _format_cost(run: Run, steps: int) -> str:
     """Format what the wasted steps cost, as far as it is known."""
     sizes = run.context.get("data.train_batch_size"), run.context.get(fixes.ROLLOUTS)
     times = run.series(metrics.STEP_TIME).values[-steps:]
-    parts = [f"{steps} steps wasted"]
+    parts = [f"{count_of(steps, 'step')} wasted"]
     if all(isinstance(size, int) for size in sizes):
         parts.append(f"{steps * sizes[0] * sizes[1]:,} rollouts generated and judged")
     if times.size:
@@ -198,20 +203,23 @@ def _always_zero(run: Run) -> Iterator[Finding]:
     reward, top = run.series(metrics.REWARD_MEAN), run.series(metrics.REWARD_MAX)
     has_top = len(top) == len(reward)
     zero = (reward.values == 0) & (top.values == 0) if has_top else reward.values == 0
-    index = tail_start(zero, _STEPS)
+    index = tail_start(zero, run.least(_STEPS, reward))
     if index is None:
         return
     # Without the highest reward, single zeros may be chance.
-    is_short = not index and len(reward) < _ZERO_STEPS
-    if not has_top and (is_short or _is_chance(zero, index)):
+    is_brief = not index and len(reward) < _ZERO_STEPS and not _is_idle(run, reward)
+    if not has_top and (is_brief or _is_chance(zero, index)):
         return
     onset, count = reward.step(index), len(reward) - index
     evidence = run.evidence("mean reward is 0", onset, steps=count)
-    yield SYMPTOMS["reward_zero_or_flat.zero"].finding(
-        run.case(onset),
-        evidence,
-        count=count,
-    )
+    yield SYMPTOMS["reward_zero_or_flat.zero"].finding(run.case(onset), evidence, count=count)
+
+
+def _is_idle(run: Run, reward: Series) -> bool:
+    """Return whether all responses of a short log were cut off, or no gradient came from them."""
+    norm = run.series("actor/grad_norm")
+    is_still = len(norm) > 0 and not norm.values.any()
+    return run.is_short and len(reward) > 1 and (is_still or bool(cut_evidence(run)))
 
 
 def _mostly_zero_std(run: Run) -> Iterator[Finding]:
@@ -260,10 +268,7 @@ def _at_floor(run: Run) -> Iterator[Finding]:
     evidence = run.evidence("share of steps at the lowest reward", onset, share=share, lowest=low)
     case, low_text = run.case(onset), figure(low)
     yield SYMPTOMS["reward_zero_or_flat.floor"].finding(
-        case,
-        evidence,
-        share=percent(share),
-        low=low_text,
+        case, evidence, share=percent(share), low=low_text
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from engine.base.text import count_of
 from engine.doctor.metrics.run import Run, Series
 from engine.doctor.metrics.series_stats import longest_stretch, tail_start
 from engine.findings.finding import Finding
@@ -13,8 +14,8 @@ from engine.findings.symptom import Rule
 from engine.findings.symptom_file import Symptoms
 from engine.history import metrics
 
-LOSSES = ("actor/pg_loss", "actor/loss", metrics.TRAIN_LOSS, "critic/vf_loss")
-NO_LABELS = (
+_LOSSES = ("actor/pg_loss", "actor/loss", metrics.TRAIN_LOSS, "critic/vf_loss")
+_NO_LABELS = (
     "the loss is a mean over no label. Every label is masked (-100) if the marker that starts the "
     "answer is not found in a row, or if prompts fill the whole length and the answer is cut off. "
     "An overflow in fp16 looks the same"
@@ -22,6 +23,8 @@ NO_LABELS = (
 _ALL_FAILED = 0.99
 _NOT_ROUNDED = 0.5
 _LASTS = 3
+_HIGHEST = 100.0
+"""No model has such a loss."""
 _OFTEN = 0.05
 """From this share of steps on, NaN values are no accident."""
 
@@ -40,7 +43,7 @@ def check(run: Run) -> Iterator[Finding]:
 def _nan_reward(run: Run) -> Iterator[Finding]:
     """Find a NaN reward, unless nearly all samples of these steps were reported as failed."""
     reward = run.raw(metrics.REWARD_MEAN)
-    start, end = _nan_stretch(reward)
+    start, end = _nan_stretch(run, reward)
     failed = run.series(metrics.FAILED_SHARE).since(reward.step(start) if len(reward) else 0)
     if start == end or (len(failed) and failed.values.max() > _ALL_FAILED):
         return
@@ -51,41 +54,51 @@ def _nan_reward(run: Run) -> Iterator[Finding]:
         yield SYMPTOMS["nan_reward_for_a_moment"].finding(run.case(onset), evidence, steps=steps)
     else:
         yield SYMPTOMS["reward_function_error.nan"].finding(
-            run.case(onset),
-            evidence,
-            count=count,
+            run.case(onset), evidence, steps=count_of(count, "step")
         )
 
 
 def _nan_loss(run: Run) -> Iterator[Finding]:
-    loss = run.raw(next((name for name in LOSSES if len(run.raw(name))), metrics.TRAIN_LOSS))
+    loss = _loss(run)
     norm = run.raw("actor/grad_norm")
-    bad, (start, end) = loss, _nan_stretch(loss)
+    bad, (start, end) = loss, _nan_stretch(run, loss)
     if start == end:
-        bad, (start, end) = norm, _nan_stretch(norm)
-        if start == end or end < len(norm):
+        bad, (start, end) = norm, _nan_stretch(run, norm)
+        is_skipped = len(norm) == 1 and _is_healthy(run, loss)
+        if start == end or end < len(norm) or is_skipped:
             return  # Loss and later gradients are finite: the loss scaler skipped a step.
     if end < len(bad) and start == 0 and len(bad) - end >= _LASTS:
         return
     onset, count, metric = bad.step(start), end - start, bad.name
     case, text = run.case(onset), f"{metric} is not a number"
     if count < 2 and end < len(bad):
-        yield SYMPTOMS["loss_nan.one_step"].finding(
-            case,
-            run.evidence(text, onset),
-            metric=metric,
-        )
+        yield SYMPTOMS["loss_nan.one_step"].finding(case, run.evidence(text, onset), metric=metric)
     elif bad is norm and start == 0 and not run.has_rewards and len(loss) and not loss.values.any():
         evidence = run.evidence(f"{text}, the loss is 0", onset, steps=count)
         yield SYMPTOMS["loss_nan.no_labels"].finding(
-            case, evidence, metric=metric, count=count, why=NO_LABELS
+            case, evidence, metric=metric, steps=count_of(count, "step"), why=_NO_LABELS
         )
     else:
         evidence = run.evidence(text, onset, steps=count)
         before = _format_level(bad.until(onset).finite())
         yield SYMPTOMS["loss_nan"].finding(
-            case, evidence, metric=metric, count=count, before=before
+            case, evidence, metric=metric, steps=count_of(count, "step"), before=before
         )
+
+
+def _loss(run: Run) -> Series:
+    return run.raw(next((name for name in _LOSSES if len(run.raw(name))), metrics.TRAIN_LOSS))
+
+
+def _is_healthy(run: Run, loss: Series) -> bool:
+    """Return whether the loss explains a single gradient that overflowed: AMP searches its scale.
+
+    HF's Trainer logs 0 for losses that are NaN.
+    """
+    last = abs(float(loss.values[-1])) if len(loss) else float("inf")
+    validation = run.raw(metrics.VALIDATION_LOSS)
+    is_zero = last == 0 and not run.has_rewards
+    return last < _HIGHEST and not is_zero and not np.isnan(validation.values[-1:]).any()
 
 
 def _format_level(before: Series) -> str:
@@ -133,12 +146,16 @@ def _nan_kl(run: Run) -> Iterator[Finding]:
     )
 
 
-def _nan_stretch(series: Series) -> tuple[int, int]:
+def _nan_stretch(run: Run, series: Series) -> tuple[int, int]:
     """Return start and end of the longest NaN stretch; a metric with no number needs two steps."""
-    if not len(series):
-        return 0, 0
     start, end = longest_stretch(np.isnan(series.values))
-    return (0, 0) if end - start == 1 == len(series) else (start, end)
+    return (0, 0) if end - start == 1 == len(series) and not run.is_short else (start, end)
+
+
+def has_no_loss(run: Run) -> bool:
+    """Return whether no record of several has a finite loss: that is no accident."""
+    loss = _loss(run)
+    return len(loss) >= _LASTS and bool(np.isnan(loss.values).all())
 
 
 RULE = Rule(check)

@@ -30,17 +30,18 @@ def check(run: Run) -> Iterator[Finding]:
     yield from constant or _at_chance(run)
     yield from _no_gradient(run)
     yield from _no_rate(run)
+    yield from _not_begun(run)
     yield from _never_warm(run)
     yield from _same_validation(run)
 
 
 def _constant_loss(run: Run) -> Iterator[Finding]:
     loss, norm = run.series(metrics.TRAIN_LOSS), run.series("actor/grad_norm")
-    if loss.name != metrics.TRAIN_LOSS or len(loss) < _ZEROS:
+    if loss.name != metrics.TRAIN_LOSS or len(loss) < run.least(_ZEROS, loss):
         return
     last = float(loss.values[-1])
     same = np.abs(loss.values - last) <= 1e-4 * max(abs(last), 1e-3)
-    index = tail_start(same, _STEPS if last else _ZEROS)
+    index = tail_start(same, run.least(_STEPS if last else _ZEROS, loss))
     if index is None:
         return
     onset, count = loss.step(index), len(loss) - index
@@ -50,7 +51,10 @@ def _constant_loss(run: Run) -> Iterator[Finding]:
     at_chance = is_pair_loss and abs(last - math.log(2)) < 1e-3
     # Unless the gradient is known to be 0, only an exact constant counts, as a warning.
     is_certain = no_gradient or at_chance
-    if not is_certain and (len(gradients) or not _is_exact(run, loss)):
+    if run.is_short:  # A single loss other than 0 may be that of a skipped step.
+        is_skipped = len(loss) == 1 and last != 0 and not at_chance
+        is_certain = no_gradient and not is_skipped and _is_updated(run)
+    if not is_certain and (run.is_short or len(gradients) or not _is_exact(run, loss)):
         return
     why = "no trainable parameter has a gradient"
     if is_pair_loss:
@@ -71,6 +75,12 @@ def _constant_loss(run: Run) -> Iterator[Finding]:
         count=count,
         why=why,
     )
+
+
+def _is_updated(run: Run) -> bool:
+    """Return whether there is a learning rate, and a gradient of 0 is no rounded one."""
+    rate = learning_rate(run)
+    return bool(not len(rate) or rate.values.any()) and prints_small_numbers(run)
 
 
 def _is_exact(run: Run, loss: Series) -> bool:
@@ -98,18 +108,14 @@ def _at_chance(run: Run) -> Iterator[Finding]:
         return
     onset, count = warm.step(index), len(warm) - index
     evidence = run.evidence("loss at ln 2", onset, loss=float(loss.values[-1]), records=count)
-    yield SYMPTOMS["loss_flat_no_learning.chance"].finding(
-        run.case(onset),
-        evidence,
-        count=count,
-    )
+    yield SYMPTOMS["loss_flat_no_learning.chance"].finding(run.case(onset), evidence, count=count)
 
 
 def _no_gradient(run: Run) -> Iterator[Finding]:
     """Find gradients of exactly 0 although rewards differ: nothing is trained."""
     norm, std = run.series("actor/grad_norm"), run.series(metrics.REWARD_STD)
-    index = tail_start(norm.values == 0, _STEPS)
-    if index is None or not len(std):
+    index = tail_start(norm.values == 0, run.least(_STEPS, norm))
+    if index is None or not len(std) or (run.is_short and not _is_updated(run)):
         return
     onset, count = norm.step(index), len(norm) - index
     stds = std.since(onset).values
@@ -133,6 +139,20 @@ def _no_rate(run: Run) -> Iterator[Finding]:
     onset, count = rate.step(0), len(rate)
     yield SYMPTOMS["loss_flat_no_learning.rate_zero"].finding(
         run.case(onset), run.evidence(f"{rate.name} is 0", onset, steps=count), count=count
+    )
+
+
+def _not_begun(run: Run) -> Iterator[Finding]:
+    """Find a few records in which neither learning rate nor gradient has left 0."""
+    rate, norm = learning_rate(run), run.series("actor/grad_norm")
+    if not run.is_short or min(len(norm), len(rate)) < _ZEROS:
+        return
+    if rate.values.any() or norm.values.any() or not prints_small_numbers(run):
+        return
+    onset, count = norm.step(0), len(norm)
+    evidence = run.evidence("learning rate and gradient norm are 0", onset, steps=count)
+    yield SYMPTOMS["loss_flat_no_learning.not_begun"].finding(
+        run.case(onset), evidence, count=count
     )
 
 

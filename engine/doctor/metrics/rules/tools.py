@@ -51,10 +51,7 @@ def _no_calls(run: Run) -> Iterator[Finding]:
     if onset is None:
         return
     evidence = run.evidence(f"{calls.values[-1]:.3g} calls per response", onset)
-    yield SYMPTOMS["tool_calls.none"].finding(
-        run.case(onset),
-        evidence,
-    )
+    yield SYMPTOMS["tool_calls.none"].finding(run.case(onset), evidence)
 
 
 RULE = Rule(check)

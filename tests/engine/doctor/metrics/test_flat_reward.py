@@ -47,13 +47,13 @@ def test_advantages_of_zero_show_groups_without_spread_though_the_groups_differ(
     (one,) = metric_findings(columns(advantages(*[0.0] * 6, **ranges)))
 
     assert one.id == "reward_zero_or_flat.equal"
-    assert "in each of the 6 steps since step 1" in one.cause
+    assert "Since step 1, all rollouts of a group get the same reward (6 steps;" in one.cause
 
 
 def test_advantages_tell_of_it_where_nothing_but_the_mean_reward_is_logged() -> None:
     (one,) = metric_findings(columns(advantages(0.9, 0.9, *[0.0] * 4)))
 
-    assert "in each of the 4 steps since step 3" in one.cause
+    assert "Since step 3, all rollouts of a group get the same reward (4 steps;" in one.cause
 
 
 def test_advantages_that_come_back_or_are_of_two_steps_are_no_alarm() -> None:

@@ -161,7 +161,7 @@ def test_a_loss_that_stays_the_same_without_a_gradient_is_found(tmp_path: Path) 
     path = tmp_path / "console.log"
     line = "{'loss': 1.2513, 'grad_norm': 0.0, 'learning_rate': 2e-05}\n"
     path.write_text(line * 2)
-    assert [finding.id for finding in diagnose_file(path)] == ["loss_flat_no_learning.still"]
+    assert [finding.id for finding in diagnose_file(path)] == ["loss_flat_no_learning"]
     path.write_text(line + line.replace("1.2513", "1.1904").replace("0.0,", "0.81,"))
     assert diagnose_file(path) == []
 
@@ -169,7 +169,7 @@ def test_a_loss_that_stays_the_same_without_a_gradient_is_found(tmp_path: Path) 
 def test_a_gradient_that_is_lost_is_not_called_a_loss(tmp_path: Path) -> None:
     (one,) = alarms(tmp_path / "console.log", NAN["wrapped"])
 
-    assert one.title == "The gradient is NaN or infinite"
+    assert one.title == "actor/grad_norm is NaN or infinite"
 
 
 def test_the_number_of_records_is_told(tmp_path: Path) -> None:
