@@ -27,8 +27,8 @@ FILES = (
     "engine/launch/launcher.py",
     "engine/launch/resume.py",
     "engine/launch/guard.py",
-    "engine/doctor/console.py",
-    "engine/doctor/already_known.py",
+    "engine/doctor/live.py",
+    "engine/doctor/text/findings.py",
 )
 OPENING = frozenset(
     {"open", "read_text", "write_text", "read_bytes", "write_bytes", "copyfile", "touch"}

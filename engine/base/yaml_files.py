@@ -53,6 +53,16 @@ def read_yaml(path: Path) -> Any:
     return parse_yaml(str(path), text)
 
 
+def read_table(path: Path) -> Any:
+    """The content of a YAML file of this project or of a plugin, read by libyaml where there is
+    one: it takes a tenth of the time. UsageError in one line for invalid YAML."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), loader)
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path.name}: {' '.join(str(error).split())}") from error
+
+
 def parse_yaml(where: str, text: str) -> Any:
     """The value of ``text``. UsageError in one line that begins with ``where``."""
     try:

@@ -84,7 +84,9 @@ def analyze(entries: Iterable[Sequence[float]]) -> SignalQuality:
 def analyze_cache(path: Path) -> SignalQuality:
     """Measure one cache file; UsageError when it is missing or empty."""
     if not path.is_file():
-        raise UsageError(f"{path} does not exist; create it with python -m engine.data.precompute")
+        raise UsageError(
+            f"{path} does not exist; create it with python -P -m engine.data.precompute"
+        )
     for note in read_cache(path).notes(()):
         print(f"note: {note}", file=sys.stderr)
     quality = analyze(_first_golds(path))

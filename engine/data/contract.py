@@ -158,7 +158,7 @@ def row_problem(row: Row) -> str | None:
 def open_parquet(path: Path) -> pq.ParquetFile:
     """A parquet file; UsageError when it is missing or not parquet."""
     if not path.is_file():
-        raise UsageError(f"{path} does not exist; create it with python -m engine.data.prepare")
+        raise UsageError(f"{path} does not exist; create it with python -P -m engine.data.prepare")
     try:
         return pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:

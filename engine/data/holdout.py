@@ -13,7 +13,7 @@ from engine.base.errors import UsageError
 from engine.data.adapters import Example
 
 _MARKS = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2013\u2014\u2212", "''\"\"-----")
-_MAKE = "create it with python -m engine.data.prepare_sft"
+_MAKE = "create it with python -P -m engine.data.prepare_sft"
 
 
 def read_holdout(path: Path | None) -> frozenset[str]:

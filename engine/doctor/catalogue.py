@@ -18,7 +18,8 @@ from types import ModuleType
 from typing import Any
 
 import engine.doctor
-from engine.doctor.text.rules import RULES, Role, load_rules, read_yaml
+from engine.base.yaml_files import read_table
+from engine.doctor.text.rules import RULES, Role, load_rules
 from engine.findings.categories import IDS
 from engine.findings.finding import Severity
 from engine.findings.symptom import HOLE, Case, Symptom
@@ -126,10 +127,10 @@ def _filled(text: str) -> str:
 
 
 def _of_exceptions() -> Iterator[Entry]:
-    for kind in read_yaml(RULES / "unknown" / "exceptions.yaml"):
+    for kind in read_table(RULES / "unknown" / "exceptions.yaml"):
         if not kind["id"].startswith(_NO_SYMPTOM):
             yield _of_exception(kind, "an exception that no rule matches")
-    for kind in read_yaml(RULES / "unknown" / "words.yaml"):
+    for kind in read_table(RULES / "unknown" / "words.yaml"):
         yield _of_exception(kind, "an exception without a matching rule or frame, by its words")
 
 

@@ -14,6 +14,7 @@ import yaml
 
 from engine.base.errors import UsageError
 from engine.base.files import fingerprints
+from engine.doctor.symptoms import SYMPTOMS
 from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
 from engine.findings.symptom import Case, Symptom
 from engine.preflight import dataset, holdout
@@ -22,33 +23,10 @@ from engine.recipe.compose import effective
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.rundir import RunDir
 
-_PROPOSED = Remedy("The values or the command that the check proposes")
-
-DATA_FILE = Symptom(
-    id="data_missing_or_schema.file",
-    also=(Severity.INFO,),
-    title="A data file is missing or unusable",
-    cause="{message}.",
-    shape="the preflight check `dataset` fails on the files that the run was trained on; info if "
-    "the check only warns",
-    ruled_out="files that no longer exist, or that have changed since the launch",
-    remedies=lambda _: (_PROPOSED,),
-    confidence=0.8,
-    source="preflight checks",
+_CHECKS = (
+    (dataset.check, SYMPTOMS["data_missing_or_schema.file"]),
+    (holdout.check, SYMPTOMS["validation_is_training"]),
 )
-VALIDATION_IS_TRAINING = Symptom(
-    id="validation_is_training",
-    also=(Severity.INFO,),
-    title="Validation questions are also in the training data",
-    cause="{message}.",
-    shape="the preflight check `holdout` fails on the files that the run was trained on; info if "
-    "the check only warns",
-    ruled_out="files that no longer exist, or that have changed since the launch",
-    remedies=lambda _: (_PROPOSED,),
-    confidence=0.8,
-    source="preflight checks",
-)
-_CHECKS = ((dataset.check, DATA_FILE), (holdout.check, VALIDATION_IS_TRAINING))
 _OVERRIDE = re.compile(r"[a-z_.]+=\S+")
 
 

@@ -17,9 +17,10 @@ from engine.doctor.metrics import MetricContext
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.failures import FAILURES, remedies_of
 from engine.doctor.rewards.rollout_record import refine_kind
+from engine.doctor.symptoms import SYMPTOMS
 from engine.estimate.judge import SLOW_S, allowed, in_flight, pace
-from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
-from engine.findings.symptom import Case, Symptom
+from engine.findings.finding import Change, Evidence, Finding, Severity
+from engine.findings.symptom import Case
 from engine.judge.credentials import find_credentials
 from engine.judge.interface import ScoringError
 from engine.judge.providers import get_provider
@@ -27,52 +28,6 @@ from engine.judge.settings import JudgeSettings
 from engine.judge.trial import Probe, Trial, try_judge
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge, scorer
-
-_SOURCE = "calls with the run's own settings"
-_STRONGER = Remedy("Use a stronger model as the judge, or ask it for JSON")
-_SERVER = Remedy("Check the server: a mock or a cache may score without reading the answers")
-
-SAME_SCORE = Symptom(
-    id="judge_parse_failure.constant",
-    severity=Severity.WARNING,
-    title="Judge gives a right and a wrong answer the same score, {right}",
-    cause="Rewards compare the judge's order of the answers with that of the gold scores. If the "
-    "judge does not distinguish the answers, there is no learning signal.",
-    shape="judge-test: equal scores for a right and a wrong answer in every call",
-    remedies=lambda _: (_STRONGER, _SERVER),
-    confidence=0.7,
-    source=_SOURCE,
-)
-INVERTED = Symptom(
-    id="judge_parse_failure.inverted",
-    severity=Severity.CRITICAL,
-    title="Judge scores a wrong answer above a right one: {wrong} and {right}",
-    cause="Rewards compare the judge's order of the answers with that of the gold scores. A judge "
-    "that reverses the order trains the model to write rubrics that reward wrong answers.",
-    shape="judge-test: a wrong answer scored above a right one in every call",
-    remedies=lambda _: (_STRONGER, _SERVER),
-    source=_SOURCE,
-)
-BY_ORDER = Symptom(
-    id="judge_parse_failure.order",
-    severity=Severity.CRITICAL,
-    title="Judge scores answers by their position, not by their content",
-    cause="The same two answers in the other order get the scores of their positions: such scores "
-    "say nothing about the answers.",
-    shape="judge-test: the sign of the difference follows the order of the answers",
-    remedies=lambda _: (_SERVER, _STRONGER),
-    source=_SOURCE,
-)
-UNSTABLE = Symptom(
-    id="judge_parse_failure.unstable",
-    severity=Severity.WARNING,
-    title="In {share} of {calls} calls the judge does not score the right answer higher",
-    cause="The same question and answers get different scores: rewards would be noise.",
-    shape="judge-test: a right answer not scored higher in some of the calls",
-    remedies=lambda _: (_STRONGER, _SERVER),
-    confidence=0.7,
-    source=_SOURCE,
-)
 
 
 @dataclass(frozen=True)
@@ -208,14 +163,14 @@ def _misjudged(trial: Trial) -> list[Finding]:
         return []
     right, *_, wrong = trial.first.scores or (0.0, 0.0)
     if not any(margins.all):
-        symptom = SAME_SCORE
+        kind = "constant"
     elif all(margin < 0 for margin in margins.all):
-        symptom = INVERTED
+        kind = "inverted"
     elif margins.follows_order:
-        symptom = BY_ORDER
+        kind = "order"
     else:
-        symptom = UNSTABLE
-    finding = symptom.finding(
+        kind = "unstable"
+    finding = SYMPTOMS[f"judge_parse_failure.{kind}"].finding(
         Case(),
         Evidence(f"the first call: right {right:.2f}, wrong {wrong:.2f}"),
         right=f"{right:.2f}",

@@ -4,20 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.doctor.already_known import resumed_step
-from engine.doctor.console import ConsoleDiagnosis, Stopped, never
 from engine.doctor.merge import grade_by_records, merge_findings
+from engine.doctor.metrics import metric_findings, read_context
 from engine.doctor.metrics.root_cause import fold_consequences
-from engine.doctor.numbers import NumberDiagnosis
+from engine.doctor.rewards import RewardDiagnosis, merge_numbers
 from engine.doctor.run_end import adjust_to_run, explain_failure, offer_fixes
-from engine.doctor.save_memory import SaveMemory
-from engine.doctor.stalled import stall_findings
-from engine.doctor.unread_metrics import unread_metrics_findings
-from engine.findings.finding import Finding
-from engine.history.columns import Batch, Columns
+from engine.doctor.run_files import RunFiles
+from engine.doctor.text.findings import ConsoleDiagnosis, Stopped, never
+from engine.findings.finding import Finding, flattened
+from engine.history.columns import Batch, Columns, read_batches
 from engine.history.live import RunWatch
+from engine.preflight.values import value_findings
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
+from engine.runs.state import RunState, observed_state
+
+
+class NumberDiagnosis:
+    """Diagnoses a growing run repeatedly; reads only the new reward records each time."""
+
+    def __init__(self, run: RunDir) -> None:
+        self._run = run
+        self._attempt = 0
+        self._rewards: RewardDiagnosis | None = None
+
+    def findings(self, state: RunState, columns: Columns) -> list[Finding]:
+        """Return the current findings. ``columns`` holds the run's metrics so far."""
+        context = read_context(self._run, state, columns)
+        rewards = self._newest().findings(context, columns)
+        return merge_numbers(rewards, metric_findings(columns, context), value_findings(context))
+
+    def _newest(self) -> RewardDiagnosis:
+        """Return the diagnosis of the newest attempt's records; earlier attempts have ended."""
+        number = len(self._run.attempts())
+        if self._rewards is None or number != self._attempt:
+            self._attempt = number
+            self._rewards = RewardDiagnosis(self._run.attempt(max(1, number)).reward)
+        return self._rewards
 
 
 class LiveDoctor:
@@ -26,7 +48,7 @@ class LiveDoctor:
     def __init__(self, run: RunDir) -> None:
         self._run = run
         self._numbers = NumberDiagnosis(run)
-        self._save_memory = SaveMemory(run)
+        self._files = RunFiles(run)
         self._console: ConsoleDiagnosis | None = None
 
     def diagnose(
@@ -51,9 +73,7 @@ class LiveDoctor:
             fold_consequences([*numbers, *data]) if data else numbers,
         )
         return [
-            *stall_findings(self._run, state),
-            *unread_metrics_findings(self._run, state),
-            *self._save_memory.findings(state),
+            *self._files.findings(state),
             *offer_fixes(explain_failure(merged, self._run, state), self._run, state),
         ]
 
@@ -96,3 +116,32 @@ class RunFollower:
     def _without_repeated(self, batch: Batch) -> Batch:
         """Return the batch without steps of earlier attempts that this attempt trained again."""
         return batch.only((batch.attempts >= self._attempt) | (batch.steps <= self._begin))
+
+
+class KnownFindings:
+    """The findings in the steps before an attempt. The first attempt has none."""
+
+    def __init__(self, run: RunDir, attempt: int) -> None:
+        self._begin = resumed_step(run, attempt)
+        self._ids = frozenset(_ids(run, attempt, self._begin)) if attempt > 1 else frozenset()
+
+    def has(self, finding: Finding) -> bool:
+        began_before = finding.onset_step is not None and 0 < finding.onset_step <= self._begin
+        return began_before or finding.id in self._ids
+
+
+def resumed_step(run: RunDir, attempt: int) -> int:
+    """Return the step that an attempt resumes from; 0 for the beginning."""
+    for entry in run.read_manifest("attempts").get("attempts", []):
+        if entry["number"] == attempt:
+            return entry.get("from_step") or 0
+    return 0
+
+
+def _ids(run: RunDir, attempt: int, begin: int) -> list[str]:
+    columns = Columns()
+    for batch in read_batches(run.train_log):
+        columns.merge(batch.only((batch.attempts < attempt) & (batch.steps <= begin)))
+    context = read_context(run, observed_state(run), columns)
+    findings = (*metric_findings(columns, context), *value_findings(context))
+    return [finding.id for finding in flattened(findings)]

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
 from engine.base.follow import RESTARTS, FileFollower
-from engine.doctor.console import ConsoleDiagnosis, Stopped, never
+from engine.checkpoints.step_folders import step_of, step_problem
 from engine.doctor.excerpts import fuller, size, with_meanings
 from engine.doctor.merge import merge_findings
 from engine.doctor.run_end import soften_ray
+from engine.doctor.symptoms import SYMPTOMS
+from engine.doctor.text.findings import ConsoleDiagnosis, Stopped, never
 from engine.doctor.trainer_dialects import framework_of, in_terms_of, is_ours, read_ends
-from engine.findings.finding import Finding
+from engine.findings.finding import Evidence, Finding
+from engine.findings.symptom import Case
 
 if TYPE_CHECKING:
     from engine.formats.detect import Detected
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 
 _SAVED = re.compile(rb"(?:checkpoint-|global_step_?|iter_0*)(\d{1,12})")
 """The folder of a checkpoint, as HF's Trainer, verl and Megatron name it."""
+_NO_REWARD = re.compile(rb"['\"]reward['\"]: ?(?:None|null)\b")
+_REWARD = re.compile(rb"['\"]rewards?(?:/[\w/]+)?['\"]: ?['\"]?[-\d]")
+_FEWEST_RECORDS = 3
 _AT_ONCE = 4 * 1024 * 1024
 _SETTLED_S = 5.0
 """A file that has not grown for so long is read to its last byte, even if no line ends there."""
@@ -75,15 +81,41 @@ def source_of_external(run: ExternalRun) -> LogSource:
     return LogSource(run.path, run.console, (Detected(run.path, run.format),))
 
 
-def _saved_steps(path: Path, console: Path | None) -> Iterator[int]:
-    """Yield the steps of the checkpoints that are beside a log, or that its ends name."""
+def _saved_steps(path: Path, console: Path | None) -> list[int]:
+    """Return the steps of the complete checkpoints beside a log; without any checkpoint there, of
+    those that the log's ends name."""
     folder = path if path.is_dir() else path.parent
-    for parent in (folder, folder / "checkpoints"):
-        if parent.is_dir():
-            matches = (_SAVED.fullmatch(os.fsencode(entry.name)) for entry in parent.iterdir())
-            yield from (int(match[1]) for match in matches if match)
-    if console is not None:
-        yield from (int(match[1]) for match in _SAVED.finditer(read_ends(console)))
+    beside = [
+        (int(match[1]), entry)
+        for parent in (folder, folder / "checkpoints")
+        if parent.is_dir()
+        for entry in parent.iterdir()
+        if (match := _SAVED.fullmatch(os.fsencode(entry.name)))
+    ]
+    if beside or console is None:
+        return [step for step, checkpoint in beside if _is_whole(checkpoint)]
+    return [int(match[1]) for match in _SAVED.finditer(read_ends(console))]
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    if step_of(checkpoint) is not None:
+        return step_problem(checkpoint) is None
+    # HF's Trainer writes its state after the model and the optimizer.
+    is_of_hf = checkpoint.name.startswith("checkpoint-")
+    return (checkpoint / "trainer_state.json").is_file() if is_of_hf else any(checkpoint.iterdir())
+
+
+def _unrewarded(files: Sequence[Path]) -> list[Finding]:
+    """Return a finding if no reward function of TRL returned a reward in any record."""
+    for file in files:
+        text = read_ends(file)
+        count = len(_NO_REWARD.findall(text))
+        if count >= _FEWEST_RECORDS and not _REWARD.search(text):
+            said = Evidence(f"the reward is None in {count:,} records", str(file))
+            return [
+                SYMPTOMS["reward_function_error.none"].finding(Case(), said, records=f"{count:,}")
+            ]
+    return []
 
 
 @dataclass(frozen=True)
@@ -132,8 +164,9 @@ class LogDoctor:
             numbers.read(ended=activity.is_settled, stopped=stopped)
         richest = self._richest
         series = self._series_findings(richest.columns, richest.total_steps, activity.is_over)
-        findings = merge_findings(text, series)
-        files = [path for path in (self._source.console, self._source.path) if path]
+        paths = (self._source.console, self._source.path)
+        files = [path for path in dict.fromkeys(paths) if path and path.is_file()]
+        findings = merge_findings([*_unrewarded(files), *text], series)
         findings = in_terms_of(framework_of(files, findings), findings)
         if not stopped():
             self._activity, self._findings = activity, findings
@@ -171,6 +204,7 @@ class LogDoctor:
             is_whole=is_whole,
             is_counted=excerpt is not None and excerpt.is_counted,
             checkpoints=tuple(_saved_steps(path, console)),
+            model=self._richest.model,
         )
         return metric_findings(columns, context)
 
@@ -197,6 +231,10 @@ class _Numbers:
     @property
     def total_steps(self) -> int | None:
         return self._reader.about().total_steps
+
+    @property
+    def model(self) -> str:
+        return self._reader.about().model or ""
 
     def count(self) -> int:
         """Return the number of values that were read."""

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine.findings.finding import Finding, Severity
+from engine.findings.finding import Finding, Severity, flattened
+from engine.findings.remedy_builders import RESPONSE
 
 _NAMES_A_CAUSE = 0.4
 """From this confidence on, a console finding comes before findings in the metrics."""
+_TOO_LONG = "context_length_exceeded"
 _CANCELLED = "job_cancelled_or_interrupted"
 _BY_HAND = re.compile(r"\^C|KeyboardInterrupt|Ctrl-?C|by (?:the )?user\b", re.IGNORECASE)
 _OF_ONE_ROLLOUT = "NoRewardError: "
@@ -21,10 +23,29 @@ def merge_findings(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[
     """Return the findings of the console (``text``) and of metrics and records (``numbers``).
 
     The root cause comes first, and each fault is listed once. A cancelled job may be unhealthy as
-    well: critical findings in the metrics come before the cancellation.
+    well: critical findings in the metrics come before the cancellation. Longer responses are no fix
+    where the context overflows already.
     """
+    findings = _merge(text, numbers)
+    is_too_long = any(one.category == _TOO_LONG for one in flattened(findings))
+    return list(map(_without_longer_responses, findings)) if is_too_long else findings
+
+
+def _without_longer_responses(finding: Finding) -> Finding:
+    return replace(
+        finding,
+        remedies=tuple(
+            remedy
+            for remedy in finding.remedies
+            if RESPONSE not in (remedy.key, *(change.key for change in remedy.changes))
+        ),
+        followed_by=tuple(map(_without_longer_responses, finding.followed_by)),
+    )
+
+
+def _merge(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]:
     if text and _find_explanation(text[0], numbers) is not None:
-        findings = merge_findings(text[1:], numbers)
+        findings = _merge(text[1:], numbers)
         index = _find_explanation(text[0], findings) or 0
         findings[index] = findings[index].with_consequences([text[0]])
         return findings

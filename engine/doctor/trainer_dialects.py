@@ -13,12 +13,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 
+import msgspec
+
 from engine.base import files
+from engine.base.yaml_files import read_table
 from engine.doctor.text.facts import Phase
 from engine.findings.finding import Change, Finding, Remedy
-from engine.findings.remedy_builders import CLIPPING
+from engine.findings.remedy_builders import ACTOR
 from engine.runs.kinds import COMMAND, GRPO
 from engine.runs.rundir import RunDir
 
@@ -28,6 +32,7 @@ class Framework(StrEnum):
     VERL = "verl"
     TRL = "trl"
     HF = "hf"
+    DEEPSPEED_CHAT = "deepspeed-chat"
     OTHER = "other"
 
 
@@ -51,108 +56,38 @@ _MARKS = {
         rb"|['\"]loss['\"]: ?['\"]?[\d.e-]+['\"]?, ?['\"](?:grad_norm|learning_rate)['\"]"
         rb"|['\"]log_history['\"]"
     ),
+    Framework.DEEPSPEED_CHAT: re.compile(
+        rb"(?i)deepspeed-?chat|dschat|PPO Epoch: \d+ \| Actor Loss"
+    ),
 }
 """The first match counts: logs of verl and TRL also mention transformers. ``TRL`` is what samples
 responses; its other trainers have the arguments of transformers."""
 
-_ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-_HF_ARGUMENTS: Mapping[str, tuple[str, object]] = {
-    f"{_ACTOR}.ppo_micro_batch_size_per_gpu": ("per_device_train_batch_size", None),
-    f"{_ACTOR}.fsdp_config.model_dtype": ("bf16", True),
-    f"{_ACTOR}.optim.lr": ("learning_rate", None),
-    "actor_rollout_ref.model.enable_gradient_checkpointing": ("gradient_checkpointing", None),
-    "trainer.max_actor_ckpt_to_keep": ("save_total_limit", None),
-    "data.val_batch_size": ("per_device_eval_batch_size", None),
-    "data.dataloader_num_workers": ("dataloader_num_workers", None),
-}
-"""Our key -> the argument, and its value if it differs from ours."""
-_TRL_ARGUMENTS: Mapping[str, tuple[str, object]] = {
-    **_HF_ARGUMENTS,
-    f"{_ROLLOUT}.gpu_memory_utilization": ("vllm_gpu_memory_utilization", None),
-    f"{_ROLLOUT}.max_model_len": ("vllm_max_model_length", None),
-    f"{_ROLLOUT}.n": ("num_generations", None),
-    f"{_ACTOR}.kl_loss_coef": ("beta", None),
-    "data.max_response_length": ("max_completion_length", None),
-}
-_ARGUMENTS = {Framework.TRL: _TRL_ARGUMENTS, Framework.HF: _HF_ARGUMENTS}
+_ROLLOUT = "actor_rollout_ref.rollout"
+
+
+class _Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of ``trainer_dialects.yaml``, which describes each field."""
+
+    arguments: Mapping[Framework, Mapping[str, str | Mapping[str, object]]]
+    no_advice: Mapping[Framework, Sequence[str]]
+    smaller_batch: Mapping[Framework, str]
+    roles: Mapping[Phase, Mapping[str, str | None]]
+    doing: Mapping[Phase, str]
+    names: str
+    renamed: Mapping[str, str]
+    packages: Mapping[str, str]
+
+
+@cache
+def tables() -> _Tables:
+    return msgspec.convert(read_table(Path(__file__).with_suffix(".yaml")), _Tables)
+
+
 _SHARE = f"{_ROLLOUT}.gpu_memory_utilization"
 _RELATIVE = frozenset({_SHARE, f"{_ROLLOUT}.max_model_len"})
 """Keys whose better value depends on the present one, which the log does not show."""
-_KEY_OF_TITLE: Mapping[str, str] = {
-    "Lower the learning rate": f"{_ACTOR}.optim.lr",
-    "Multiply the learning rate": f"{_ACTOR}.optim.lr",
-    "Set the learning rate": f"{_ACTOR}.optim.lr",
-    "Add a KL loss": f"{_ACTOR}.kl_loss_coef",
-    "Allow longer responses": "data.max_response_length",
-    "Sample more rollouts": f"{_ROLLOUT}.n",
-    "Raise the weight of the KL loss": f"{_ACTOR}.kl_loss_coef",
-}
-"""The beginning of a fix without a value -> its key."""
-_MICRO_BATCH = f"{_ACTOR}.ppo_micro_batch_size_per_gpu"
-_SAME_BATCH = "the batch stays the same if gradient_accumulation_steps rises by the same factor"
-_SMALLER: Mapping[Framework, str] = {
-    Framework.HF: _SAME_BATCH,
-    Framework.TRL: f"{_SAME_BATCH}; in GRPO it must stay a multiple of num_generations",
-    Framework.OTHER: "raise gradient accumulation by the same factor, else the batch shrinks",
-}
-"""The effect of a smaller micro batch if the batch is a number of them (verl divides a batch)."""
-_MODEL = "actor_rollout_ref.model"
-_REF = "actor_rollout_ref.ref"
-_NO_GRADIENTS = dict.fromkeys(
-    (f"{_MODEL}.enable_gradient_checkpointing", "training.gradient_checkpointing"), None
-)
-_EVALUATED = "data.val_batch_size"
-_NO_BATCH = {
-    **_NO_GRADIENTS,
-    **dict.fromkeys((f"{_ACTOR}.use_dynamic_bsz", "training.per_device_train_batch_size"), None),
-}
-_OF_PHASE: Mapping[str, Mapping[str, str | None]] = {
-    Phase.CRITIC: {
-        f"{_ACTOR}.ppo_micro_batch_size_per_gpu": "critic.ppo_micro_batch_size_per_gpu",
-        f"{_ACTOR}.use_dynamic_bsz": "critic.use_dynamic_bsz",
-        f"{_MODEL}.enable_gradient_checkpointing": "critic.model.enable_gradient_checkpointing",
-    },
-    Phase.VALUES: {
-        f"{_ACTOR}.ppo_micro_batch_size_per_gpu": "critic.forward_micro_batch_size_per_gpu",
-        f"{_ACTOR}.use_dynamic_bsz": "critic.use_dynamic_bsz",
-        **_NO_GRADIENTS,
-    },
-    Phase.REFERENCE: {
-        f"{_ACTOR}.ppo_micro_batch_size_per_gpu": f"{_REF}.log_prob_micro_batch_size_per_gpu",
-        f"{_ACTOR}.use_dynamic_bsz": f"{_REF}.log_prob_use_dynamic_bsz",
-        **_NO_GRADIENTS,
-    },
-    Phase.LOG_PROBS: {
-        f"{_ACTOR}.ppo_micro_batch_size_per_gpu": f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu",
-        f"{_ACTOR}.use_dynamic_bsz": f"{_ROLLOUT}.log_prob_use_dynamic_bsz",
-        **_NO_GRADIENTS,
-    },
-    Phase.REWARD_MODEL: {
-        f"{_ACTOR}.ppo_micro_batch_size_per_gpu": "reward_model.micro_batch_size_per_gpu",
-        f"{_ACTOR}.use_dynamic_bsz": "reward_model.use_dynamic_bsz",
-        **_NO_GRADIENTS,
-    },
-    Phase.SAVE: {f"{_ACTOR}.ppo_micro_batch_size_per_gpu": None, **_NO_BATCH},
-    Phase.VALIDATION: {f"{_ACTOR}.ppo_micro_batch_size_per_gpu": _EVALUATED, **_NO_BATCH},
-}
-"""The actor's key -> that of the role which ran; None if the role does not read it."""
-_NAMES = """
-adam_beta1 adam_beta2 beta bf16 completion_only_loss dataloader_num_workers dataset_num_proc
-dataset_text_field deepspeed epsilon eval_steps eval_strategy fp16 fsdp fsdp_config
-generation_batch_size eval_dataset peft_config processing_class reward_funcs train_dataset
-gradient_accumulation_steps gradient_checkpointing hub_model_id importance_sampling_level
-learning_rate log_completions logging_steps loss_type lr_scheduler_type mask_truncated_completions
-max_completion_length max_grad_norm max_length max_prompt_length max_steps min_p
-num_generations num_iterations num_train_epochs optim output_dir packing padding_free
-per_device_eval_batch_size per_device_train_batch_size report_to repetition_penalty
-resume_from_checkpoint reward_weights run_name save_steps save_strategy save_total_limit
-scale_rewards seed steps_per_generation temperature top_k top_p use_liger_kernel use_vllm
-vllm_gpu_memory_utilization vllm_mode vllm_server_host vllm_server_port
-vllm_tensor_parallel_size warmup_ratio warmup_steps weight_decay
-"""
-"""Arguments of TRL and the trainer of transformers that people set."""
-_RENAMED = {"tokenizer": "processing_class", "max_seq_length": "max_length", "no_cuda": "use_cpu"}
-"""Former arguments -> the present ones, where the names have nothing in common."""
+_MICRO_BATCH = f"{ACTOR}.ppo_micro_batch_size_per_gpu"
 _VERL_KEYS = (
     "actor_rollout_ref.",
     "algorithm.",
@@ -172,7 +107,7 @@ _OUR_TOOLS = re.compile(r"\bgrubrics\b(?!-tui model fetch)|\bengine\.|of this pr
 
 def for_phase(remedies: Iterable[Remedy], phase: Phase | None) -> list[Remedy]:
     """Return the fixes with the keys of the role that ran; without those that do nothing for it."""
-    keys = _OF_PHASE.get(phase or "", {})
+    keys = tables().roles.get(phase, {}) if phase else {}
     moved = []
     for remedy in remedies:
         renamed = [(change, keys.get(change.key, change.key)) for change in remedy.changes]
@@ -184,9 +119,9 @@ def for_phase(remedies: Iterable[Remedy], phase: Phase | None) -> list[Remedy]:
 
 def nearest_argument(name: str) -> str:
     """Return the argument of TRL or transformers whose name is the nearest; empty if none is."""
-    if not name or name in _RENAMED:
-        return _RENAMED.get(name, "")
-    return next(iter(get_close_matches(name, _NAMES.split(), 1, 0.7)), "")
+    if not name or name in tables().renamed:
+        return tables().renamed.get(name, "")
+    return next(iter(get_close_matches(name, tables().names.split(), 1, 0.7)), "")
 
 
 def full_key(key: str) -> str:
@@ -240,51 +175,41 @@ def in_terms_of(framework: Framework, findings: Iterable[Finding]) -> list[Findi
 def _finding(framework: Framework, finding: Finding) -> Finding:
     remedies: dict[str, Remedy] = {}
     for remedy in finding.remedies:
-        if _names_foreign_key(framework, remedy) or _is_in_force(framework, remedy):
-            continue
-        if not _OUR_TOOLS.search(remedy.title) and not any(map(_is_our_command, remedy.changes)):
+        if not _is_for_others(framework, remedy):
             # A fix for several kinds of runs appears once for each, under the same title.
             remedies.setdefault(remedy.title, _remedy(framework, remedy))
     consequences = tuple(_finding(framework, follower) for follower in finding.followed_by)
     return replace(finding, remedies=tuple(remedies.values()), followed_by=consequences)
 
 
-def _is_in_force(framework: Framework, remedy: Remedy) -> bool:
-    """Whether the framework does this by default, or has no such part."""
-    if framework is Framework.HF and any(old.key == _SHARE for old in remedy.changes):
+def _is_for_others(framework: Framework, remedy: Remedy) -> bool:
+    """Whether the fix names a key or a program that the framework's users do not have, or what the
+    framework does by default."""
+    named = _KEY_IN_TEXT.findall(f"{remedy.title} {remedy.effect}")
+    if any(framework is not Framework.VERL or not key.startswith(_VERL_KEYS) for key in named):
         return True
-    return framework is not Framework.OTHER and remedy.title == CLIPPING
-
-
-def _names_foreign_key(framework: Framework, remedy: Remedy) -> bool:
-    """Whether the text names a key that the framework does not have."""
-    keys = _KEY_IN_TEXT.findall(f"{remedy.title} {remedy.effect}")
-    return any(framework is not Framework.VERL or not key.startswith(_VERL_KEYS) for key in keys)
+    keys = {remedy.key, *(change.key for change in remedy.changes)}
+    if not keys.isdisjoint(tables().no_advice.get(framework, ())):
+        return True
+    commands = (str(change.after) for change in remedy.changes if change.kind == "command")
+    return any(_OUR_TOOLS.search(text) for text in (remedy.title, *commands))
 
 
 def _remedy(framework: Framework, remedy: Remedy) -> Remedy:
     """Return the fix with the framework's arguments; relative ones are only named."""
     translated = [(old.key, _change(framework, old)) for old in remedy.changes]
     changes = [(key, new) for key, new in translated if new is not None]
-    relative = [new.key for key, new in changes if key in _RELATIVE]
-    named = relative or _arguments_named(framework, remedy)
-    keys = {change.key for change in remedy.changes}
+    named = [new.key for key, new in changes if key in _RELATIVE]
+    if not remedy.changes and (advised := _change(framework, Change("config", remedy.key, None))):
+        # The prefix depends on verl's trainer.
+        named = [advised.key.removeprefix(f"{ACTOR}.")]
+    smaller = tables().smaller_batch.get(framework)
+    is_smaller = smaller and any(change.key == _MICRO_BATCH for change in remedy.changes)
     return Remedy(
         ": ".join((remedy.title, *named)),
         tuple(new for key, new in changes if key not in _RELATIVE),
-        _SMALLER.get(framework, remedy.effect) if _MICRO_BATCH in keys else remedy.effect,
+        smaller if smaller and is_smaller else remedy.effect,
     )
-
-
-def _arguments_named(framework: Framework, remedy: Remedy) -> list[str]:
-    """Return the argument for a fix without changes."""
-    if remedy.changes:
-        return []
-    keys = [key for beginning, key in _KEY_OF_TITLE.items() if remedy.title.startswith(beginning)]
-    if framework is Framework.VERL:  # The prefix depends on the trainer.
-        return [key.removeprefix(f"{_ACTOR}.") for key in keys]
-    arguments = _ARGUMENTS.get(framework, {})
-    return [arguments[key][0] for key in keys if key in arguments]
 
 
 def _change(framework: Framework, change: Change) -> Change | None:
@@ -293,9 +218,8 @@ def _change(framework: Framework, change: Change) -> Change | None:
         return change
     if framework is Framework.VERL:
         return change if change.key.startswith(_VERL_KEYS) else None
-    key, value = _ARGUMENTS.get(framework, {}).get(change.key, ("", None))
-    return replace(change, key=key, after=change.after if value is None else value) if key else None
-
-
-def _is_our_command(change: Change) -> bool:
-    return change.kind == "command" and _OUR_TOOLS.search(str(change.after)) is not None
+    argument = tables().arguments.get(framework, {}).get(change.key)
+    if isinstance(argument, Mapping):
+        [(key, value)] = argument.items()
+        return replace(change, key=key, after=value)
+    return replace(change, key=argument) if argument else None

@@ -89,12 +89,13 @@ class Change:
 class Remedy:
     """A fix: changes that belong together, and their expected effect.
 
-    Without ``changes`` it is advice.
+    Without ``changes`` it is advice, possibly about the config ``key``.
     """
 
     title: str
     changes: tuple[Change, ...] = ()
     effect: str = ""
+    key: str = ""
 
     @property
     def is_launchable(self) -> bool:

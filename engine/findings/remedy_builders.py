@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,14 +10,13 @@ from engine.findings.finding import Change, Remedy
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Case
 from engine.judge.providers import OFFLINE, asks_server
+from engine.runs.kinds import GRPO
 
 ACTOR = "actor_rollout_ref.actor"
 RESPONSE = "data.max_response_length"
 ROLLOUTS = "actor_rollout_ref.rollout.n"
 TEMPERATURE = "actor_rollout_ref.rollout.temperature"
 TEMPERATURE_SCHEDULE_STEPS = "grubrics.temperature_schedule.steps"
-CLIPPING = "Clip gradients at norm 1"
-"""What the trainers of transformers, TRL and verl do by default."""
 LENGTH_SCHEDULE_STEPS = "grubrics.response_length_schedule.steps"
 
 
@@ -24,11 +24,10 @@ def setting(
     context: MetricContext, key: str | None, after: object, title: str, effect: str
 ) -> Remedy:
     """Set ``key``; only advice if the run's config is unknown."""
-    if key is None or key not in context.recipe:
-        return Remedy(title, (), effect)
     before = context.get(key)
-    changes = () if before == after else (Change("config", key, after, before),)
-    return Remedy(title, changes, effect)
+    if key is None or key not in context.recipe or before == after:
+        return Remedy(title, (), effect, key or "")
+    return Remedy(title, (Change("config", key, after, before),), effect)
 
 
 def scaled(
@@ -37,7 +36,7 @@ def scaled(
     """Multiply ``key``; an integer stays an integer, other numbers get three significant digits."""
     before = context.get(key)
     if not isinstance(before, int | float) or isinstance(before, bool) or before <= 0:
-        return Remedy(title, (), effect)
+        return Remedy(title, (), effect, key or "")
     is_integer = isinstance(before, int)
     after = max(1, round(before * factor)) if is_integer else float(f"{before * factor:.3g}")
     return setting(context, key, after, title, effect)
@@ -76,7 +75,7 @@ def _without_schedule(context: MetricContext, fix: Remedy, key: str) -> Remedy:
 
 def lower_rate(case: Case, factor: float = 0.1) -> Remedy:
     """Lower the learning rate, the first fix if updates are too large."""
-    key = case.context.kind.learning_rate_key if case.context.kind else None
+    key = (case.context.kind or GRPO).learning_rate_key
     now, written = case.context.get(key), case.context.in_file.get(key or "")
     if isinstance(now, int | float) and isinstance(written, int | float) and 0 < written < now:
         effect = "the value in the config file (drops the override)"
@@ -89,17 +88,16 @@ def lower_rate(case: Case, factor: float = 0.1) -> Remedy:
 
 def usual_rate(case: Case) -> Remedy:
     """Set the learning rate that is usual for the kind of run."""
-    kind = case.context.kind
-    key, usual = (kind.learning_rate_key, kind.usual_learning_rate) if kind else (None, 1e-6)
-    return setting(
-        case.context, key, usual, f"Set the learning rate, e.g. {usual:g}", "steps train"
-    )
+    kind = case.context.kind or GRPO
+    usual = kind.usual_learning_rate
+    title = f"Set the learning rate, e.g. {usual:g}"
+    return setting(case.context, kind.learning_rate_key, usual, title, "steps train")
 
 
 def clip_gradients(case: Case) -> Remedy:
     """Clip gradients at the usual norm."""
-    key = case.context.kind.gradient_clip_key if case.context.kind else None
-    return setting(case.context, key, 1.0, CLIPPING, "limits the effect of a single bad batch")
+    key, title = (case.context.kind or GRPO).gradient_clip_key, "Clip gradients at norm 1"
+    return setting(case.context, key, 1.0, title, "limits the effect of a single bad batch")
 
 
 def add_kl_loss(case: Case) -> Remedy:
@@ -108,9 +106,9 @@ def add_kl_loss(case: Case) -> Remedy:
     effect = "keeps the policy near its starting model; costs a reference pass"
     use, weight = f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef"
     if use not in case.context.recipe and case.context.logs_kl:
-        return Remedy("Raise the weight of the KL loss", (), "keeps the policy nearer")
+        return Remedy("Raise the weight of the KL loss", (), "keeps the policy nearer", weight)
     if use not in case.context.recipe:
-        return Remedy(f"{title}, or raise its weight", (), effect)
+        return Remedy(f"{title}, or raise its weight", (), effect, weight)
     before = case.context.get(weight)
     stronger = 0.01 if not isinstance(before, int | float) else max(0.01, 10 * before)
     if not case.context.get(use):
@@ -146,6 +144,28 @@ def longer_responses(case: Case) -> Remedy:
     return _without_schedule(case.context, fix, LENGTH_SCHEDULE_STEPS)
 
 
+_TUNED = re.compile(r"instruct|chat|sft|[-_]it\b|global_step_|checkpoint-", re.IGNORECASE)
+"""Names of models that were fine-tuned already."""
+
+
+def _is_tuned(context: MetricContext) -> bool:
+    model = str(context.get("actor_rollout_ref.model.path") or context.model)
+    return _TUNED.search(model) is not None
+
+
+def easier_prompts(case: Case) -> Remedy:
+    """Start with easier prompts, or from an SFT checkpoint, unless the model is one already."""
+    instead = "" if _is_tuned(case.context) else ", or from an SFT checkpoint"
+    return Remedy(f"Start with easier prompts{instead}")
+
+
+def format_first(case: Case) -> Remedy:
+    """Teach the format by SFT, unless the model had some, or by an example."""
+    if _is_tuned(case.context):
+        return Remedy("Put an example into the prompt, or train the format by more SFT")
+    return Remedy("Start from an SFT checkpoint, or put an example into the prompt")
+
+
 def no_thinking(case: Case) -> tuple[Remedy, ...]:
     """Turn thinking off, unless the config does."""
     if case.context.get("data.apply_chat_template_kwargs.enable_thinking") is False:
@@ -164,6 +184,8 @@ def earlier_checkpoint(case: Case) -> tuple[Remedy, ...]:
     if onset is None:
         return (Remedy("Resume from the last checkpoint before it began"),)
     title = f"Resume from the last checkpoint before step {onset}"
+    if saved is not None:
+        title += f", that of step {max(step for step in saved if step < onset)}"
     return (Remedy(title, (), "keeps what was learned before that step"),)
 
 

@@ -45,6 +45,8 @@ class MetricContext:
     is_counted: bool = False
     checkpoints: tuple[int, ...] | None = None
     """The steps of the checkpoints that were saved; None if unknown."""
+    model: str = ""
+    """The model that an external log names."""
     logs_kl: bool = False
     """Whether a KL loss is among the metrics, so that the run has one."""
     path: str | None = None

@@ -6,8 +6,9 @@ in common, the key ``fixes`` lists of fixes that the rule chooses from.
 
 A fix is a title, a list of fixes, or a mapping. ``fix`` names a function of ``remedy_builders``, or
 one that the module gives to ``Symptoms``; its arguments stand beside it. Otherwise there are
-``title`` and ``effect``, and one of ``config`` (set a key), ``scale`` (multiply its value) and
-``command``. ``{onset}`` in a title is the step at which the symptom began.
+``title`` and ``effect``, and one of ``config`` (set a key), ``scale`` (multiply its value),
+``command`` and ``key`` (the key that the advice is about). ``{onset}`` in a title is the step at
+which the symptom began.
 """
 
 from __future__ import annotations
@@ -49,10 +50,9 @@ class Symptoms(Mapping[str, Symptom]):
 
     @cached_property
     def _tree(self) -> dict[str, Any]:
-        import yaml  # A healthy run needs no texts.
+        from engine.base.yaml_files import read_table  # A healthy run needs no texts.
 
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        tree: dict[str, Any] = yaml.load(self._path.read_text(encoding="utf-8"), loader)
+        tree: dict[str, Any] = read_table(self._path)
         return tree
 
     @cached_property
@@ -94,4 +94,4 @@ def _change(entry: Mapping[str, Any], case: Case) -> Remedy:
     for key, factor in entry.get("scale", {}).items():
         return remedy_builders.scaled(case.context, key, factor, title, effect)
     changes = tuple(Change("command", *change) for change in entry.get("command", {}).items())
-    return Remedy(title, changes, effect)
+    return Remedy(title, changes, effect, entry.get("key", ""))

@@ -14,8 +14,7 @@ from typing import Any
 
 from engine.base.addresses import cleartext_complaint
 from engine.base.masking import mask_text
-from engine.doctor.already_known import KnownFindings
-from engine.doctor.live import RunFollower
+from engine.doctor.live import KnownFindings, RunFollower
 from engine.findings.finding import Finding, Severity, flattened
 from engine.findings.guard_settings import GuardSettings, fires
 from engine.runs.events import ask_stop, log_event

@@ -11,8 +11,8 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.follow import last_lines
 from engine.base.text import count_of, format_config_value
-from engine.doctor.console import Stopped, never
 from engine.doctor.live import RunFollower
+from engine.doctor.text.findings import Stopped, never
 from engine.findings.categories import find_category
 from engine.findings.finding import Finding, flattened
 from engine.history.reward_records import Key, RewardRecord, RewardRecords

@@ -43,7 +43,7 @@ class RewardItem:
         if not self.answers or not self.gold_scores:
             return (
                 f"Missing precomputed answers/gold_scores for question '{self.question_id}'; "
-                "run python -m engine.data.precompute, then prepare the data again"
+                "run python -P -m engine.data.precompute, then prepare the data again"
             )
         problem = gold_problem(self.answers, self.gold_scores)
         return None if problem is None else f"question '{self.question_id}' has {problem}"

@@ -34,7 +34,7 @@ _FALL = 0.5
 """After a resume from a checkpoint, the epoch falls by less."""
 _NUMBERED = re.compile(r"\bstep(s?) (?=\d)")
 _COUNT = re.compile(r"(?<=\d )step(?=s?\b)")
-_CHECKPOINT = re.compile(r"\b(before|of) step \d+$")
+_CHECKPOINT = re.compile(r"\b(before|of) step \d+(?:, that of step \d+)?$")
 
 
 def metric_findings(columns: Columns, context: MetricContext | None = None) -> list[Finding]:

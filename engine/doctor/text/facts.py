@@ -13,9 +13,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from engine.base.errors import unknown_name
+from engine.base.yaml_files import read_table
 from engine.doctor.text.line import Line
 from engine.doctor.text.tracebacks import TASK, Raised
 
@@ -109,9 +108,7 @@ def conditions_in(entry: Mapping[str, Any]) -> dict[str, frozenset[str]]:
 
 @cache
 def _tables() -> dict[str, Any]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    text = Path(__file__).with_name("facts.yaml").read_text(encoding="utf-8")
-    tables: dict[str, Any] = yaml.load(text.replace("LAUNCHERS", _LAUNCHERS), loader)
+    tables: dict[str, Any] = read_table(Path(__file__).with_name("facts.yaml"))
     return tables
 
 
@@ -124,7 +121,8 @@ def _packages() -> dict[str, Part]:
 @cache
 def _table(name: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     entries = _tables()[name].items()
-    return tuple((value, re.compile("|".join(texts), re.IGNORECASE)) for value, texts in entries)
+    joined = ((value, "|".join(texts).replace("LAUNCHERS", _LAUNCHERS)) for value, texts in entries)
+    return tuple((value, re.compile(pattern, re.IGNORECASE)) for value, pattern in joined)
 
 
 _LAUNCHERS = r"main|train\w*|run\w*|launch|finetune\w*|start|serve|sft|[gpd]po"

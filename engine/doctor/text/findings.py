@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 from engine.base import files
+from engine.base.follow import RESTARTS, FileFollower
 from engine.base.holes import chunks
 from engine.doctor.text.events import Event
-from engine.doctor.text.facts import Phase, facts_of
+from engine.doctor.text.facts import facts_of
 from engine.doctor.text.line import read_line
 from engine.doctor.text.reader import LogReader
 from engine.doctor.text.rules import PLACEHOLDER, Role, Rule
 from engine.doctor.text.story import NEAR_END, Story, build_story
 from engine.doctor.text.tracebacks import Raised
 from engine.doctor.text.unknown import kind_of
-from engine.doctor.trainer_dialects import for_phase, full_key, nearest_argument
+from engine.doctor.trainer_dialects import for_phase, full_key, nearest_argument, tables
 from engine.findings.finding import Evidence, Finding, Remedy, Severity
 
 _READ = 4 * 1024 * 1024
@@ -35,6 +36,40 @@ def read_log(path: Path) -> LogReader:
             reader.feed(data)
     reader.finish()
     return reader
+
+
+Stopped = Callable[[], bool]
+"""Called between two parts of a long log; True if the result is no longer needed."""
+
+
+def never() -> bool:
+    return False
+
+
+class ConsoleDiagnosis:
+    """Follows one console log. A truncated or replaced file is read from its start."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._follower = FileFollower(path)
+        self._reader = LogReader()
+
+    def findings(self, *, ended: bool, stopped: Stopped = never) -> list[Finding]:
+        """Return the current findings; none for a missing file.
+
+        ``ended`` means that the last line is complete.
+        """
+        if self._follower.poll() in RESTARTS:
+            self._reader = LogReader()
+        file = self._follower.file
+        if file is None or self._follower.is_deleted:
+            return []
+        for data in file.chunks(_READ):
+            if stopped():
+                break
+            self._reader.feed(data)
+        reader = self._reader.as_ended() if ended and not file.behind() else self._reader
+        return findings(reader, str(self.path), ended=ended)
 
 
 def findings(reader: LogReader, path: str | None = None, *, ended: bool = True) -> list[Finding]:
@@ -88,7 +123,8 @@ def _finding(
         return _unknown_exception(event, evidence, followed_by, is_last)
     texts = event.rule.running if event.mark.is_running else {}
     facts = facts_of(event.line, event.raised)
-    remedies = () if texts else for_phase(event.rule.remedies, facts.phase)
+    offered = [offer.remedy for offer in event.rule.offers if facts.fits(offer.where)]
+    remedies = () if texts else for_phase(offered, facts.phase)
     return Finding(
         id=event.rule.id,
         severity=event.rule.severity,
@@ -171,7 +207,7 @@ def _fill(text: str, event: Event) -> str:
     """Fill the placeholders of a rule's text, ``{name}`` or ``{name|default}``, from the line."""
     groups = {**_facts(event), **event.groups}
     if module := groups.get("module"):
-        groups["package"] = package_of(module)
+        groups["package"] = tables().packages.get(module, module)
     return PLACEHOLDER.sub(
         lambda name: groups.get(name[1]) or ("?" if name[2] is None else name[2]), text
     )
@@ -186,25 +222,14 @@ def _is_known(text: str, event: Event) -> bool:
 def _facts(event: Event) -> dict[str, str]:
     """Return the values of ``FACTS`` that are known."""
     key = event.groups.get("key", "").rstrip(".")
+    phase = facts_of(event.line, event.raised).phase
     known = {
         "model": event.raised.model if event.raised else "",
-        "doing": _DOING.get(facts_of(event.line, event.raised).phase or ""),
+        "doing": phase and tables().doing.get(phase),
         "nearest": nearest_argument(event.groups.get("name", "")),
         "full_key": (_is_of_verl(event) and full_key(key)) or key,
     }
     return {name: value for name, value in known.items() if value}
-
-
-_DOING: Mapping[str, str] = {
-    Phase.ACTOR: "the update of the actor",
-    Phase.CRITIC: "the critic",
-    Phase.VALUES: "the critic",
-    Phase.LOG_PROBS: "the old log-probs",
-    Phase.REFERENCE: "the reference model",
-    Phase.REWARD_MODEL: "the reward model",
-    Phase.SAVE: "the save of a checkpoint",
-    Phase.VALIDATION: "the evaluation",
-}
 
 
 def _is_of_verl(event: Event) -> bool:
@@ -219,20 +244,3 @@ def _fill_remedy(remedy: Remedy, event: Event) -> Remedy:
         for change in remedy.changes
     )
     return replace(remedy, title=_fill(remedy.title, event), changes=tuple(changes))
-
-
-_PACKAGES = {
-    "attr": "attrs", "bs4": "beautifulsoup4", "cv2": "opencv-python-headless",
-    "dateutil": "python-dateutil", "dotenv": "python-dotenv", "faiss": "faiss-cpu",
-    "flash_attn": "flash-attn", "git": "GitPython", "google": "google-api-python-client",
-    "hydra": "hydra-core", "jwt": "PyJWT", "Levenshtein": "python-Levenshtein",
-    "liger_kernel": "liger-kernel", "math_verify": "math-verify", "PIL": "pillow",
-    "pkg_resources": "setuptools", "pylatexenc": "pylatexenc", "pynvml": "nvidia-ml-py",
-    "reasoning_gym": "reasoning-gym", "skimage": "scikit-image", "sklearn": "scikit-learn",
-    "torch_npu": "torch-npu", "transfer_queue": "TransferQueue", "yaml": "PyYAML", "zmq": "pyzmq",
-}  # fmt: skip
-
-
-def package_of(module: str) -> str:
-    """Return the name on PyPI of the package with a top-level module."""
-    return _PACKAGES.get(module, module)

@@ -27,6 +27,8 @@ from engine.doctor.text.wording import (
 )
 
 LOUD = ("ERROR", "CRITICAL", "FATAL")
+_WARNING = re.compile(r"(?:\S+\.py:\d+: )?[A-Z]\w*Warning: ")
+"""The beginning of what Python's ``warnings`` print."""
 
 
 class RuleIndex(NamedTuple):
@@ -152,7 +154,7 @@ def _is_quoted(line: Line, match: re.Match[str]) -> bool:
     """Whether the match is part of a printed prompt or answer, or of a sum that counts none."""
     if is_model_text(line.text[: match.start()]):
         return True
-    if line.level in LOUD or exception_in(line.text):
+    if line.level in LOUD or exception_in(line.text) or _WARNING.match(line.text):
         return False
     if is_verdict(match):
         return False

@@ -24,7 +24,7 @@ _HEADERS = (
     *(b"%berror: " % name for name in (b"value", b"runtime", b"type", b"key", b"index", b"os")),
     *(b"%berror: " % name for name in (b"attribute", b"assertion", b"notimplemented")),
     *(b"%berror: " % name for name in (b"filenotfound", b"validation")),
-    b"falling back",
+    *(b"falling back", b"error in atexit._run_exitfuncs", b"exception in thread "),
     *SIGNS,
 )
 """Searched for in addition to the rules' needles: the start of a traceback, an exception without

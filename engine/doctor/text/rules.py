@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
+import msgspec
 
 from engine.base.errors import UsageError, unknown_name
 from engine.base.literals import required_literals
+from engine.base.yaml_files import read_table
 from engine.doctor import rule_plugins
 from engine.doctor.text.facts import CONDITIONS, Facts, conditions_in
 from engine.findings.finding import Change, Remedy, Severity
@@ -42,25 +43,34 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True)
+class Offer:
+    """A fix, and the conditions on the facts of a line under which it helps."""
+
+    remedy: Remedy
+    where: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
 class Rule:
     """A problem and the lines in which programs report it.
 
-    ``where`` holds the conditions on the facts of the line; for the parts in ``elsewhere`` the rule
-    named there applies instead. ``above`` must match the frames above the line, ``not_above`` must
-    not; ``unless`` excludes the line itself. ``quiet`` rules also match lines of level INFO. The
-    line must occur ``times`` times. A ``lasting`` problem that occurs ``often`` is a finding even
-    if the run continues. A ``hopeless`` problem counts even if it is retried. ``survived`` is the
-    severity of a lasting problem with which the run continues, ``running`` the texts if it occurs
-    after the start. With ``instead``, what the program does instead is the problem itself.
-    ``at_end`` counts only among the last words of a log. ``weight`` decides between rules that
-    match the same line. ``yields_to`` names categories that explain more if they match as well,
-    also later.
+    ``exceptions`` are names of classes, which match like a pattern. ``where`` holds the conditions
+    on the facts of the line; for the parts in ``elsewhere`` the rule named there applies instead.
+    ``above`` must match the frames above the line, ``not_above`` must not; ``unless`` excludes the
+    line itself. ``quiet`` rules also match lines of level INFO. The line must occur ``times``
+    times. A ``lasting`` problem that occurs ``often`` is a finding even if the run continues. A
+    ``hopeless`` problem counts even if it is retried. ``survived`` is the severity of a lasting
+    problem with which the run continues, ``running`` the texts if it occurs after the start. With
+    ``instead``, what the program does instead is the problem itself. ``at_end`` counts only among
+    the last words of a log. ``weight`` decides between rules that match the same line.
+    ``yields_to`` names categories that explain more if they match as well, also later.
     """
 
     id: str
     title: str
     cause: str
-    patterns: tuple[str, ...]
+    patterns: tuple[str, ...] = ()
+    exceptions: str = ""
     role: Role = Role.CAUSE
     severity: Severity = Severity.CRITICAL
     where: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
@@ -79,7 +89,7 @@ class Rule:
     at_end: bool = False
     weight: int = 0
     yields_to: tuple[str, ...] = ()
-    remedies: tuple[Remedy, ...] = ()
+    offers: tuple[Offer, ...] = ()
     source: str = ""
     examples: tuple[str, ...] = ()
     counterexamples: tuple[str, ...] = ()
@@ -126,6 +136,10 @@ class Rule:
         return self.above is not None or not Facts().fits(self.where)
 
     @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        return tuple(offer.remedy for offer in self.offers)
+
+    @property
     def category(self) -> str:
         return self.id.split(".", 1)[0]
 
@@ -146,16 +160,8 @@ def all_rules() -> list[Rule]:
     return rules
 
 
-def read_yaml(path: Path) -> Any:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        return yaml.load(path.read_text(encoding="utf-8"), loader)
-    except yaml.YAMLError as error:
-        raise UsageError(f"{path.name}: {' '.join(str(error).split())}") from error
-
-
 def _read_file(path: Path) -> Iterator[Rule]:
-    tree = read_yaml(path)
+    tree = read_table(path)
     if not isinstance(tree, dict) or not isinstance(tree.get("rules"), list):
         raise UsageError(f"{path.name}: needs a list of rules under 'rules'")
     defaults = {key: value for key, value in tree.items() if key != "rules"}
@@ -165,11 +171,7 @@ def _read_file(path: Path) -> Iterator[Rule]:
         yield _rule({**defaults, **entry}, path.name)
 
 
-_KEYS = (
-    "id", "title", "cause", "patterns", "role", "severity", "above", "not_above", "unless", "quiet",
-    "lasting", "times", "often", "hopeless", "instead", "at_end", "weight", "yields_to", "remedies",
-    "source", "examples", "counterexamples", "elsewhere", "survived", "running", *CONDITIONS,
-)  # fmt: skip
+_KEYS = (*(set(Rule.__dataclass_fields__) - {"offers", "where", "file"}), "remedies", *CONDITIONS)
 
 
 def _rule(entry: Mapping[str, Any], file: str) -> Rule:
@@ -177,29 +179,22 @@ def _rule(entry: Mapping[str, Any], file: str) -> Rule:
     for key in entry:
         if key not in _KEYS:
             raise unknown_name(f"{origin}: key", key, _KEYS)
-    for key in ("title", "cause", "patterns", "examples"):
+    for key in ("title", "cause", "examples"):
         if not entry.get(key):
             raise UsageError(f"{origin}: needs '{key}'")
+    names = "|".join(map(re.escape, entry.get("exceptions", "").split()))
+    patterns = [*entry.get("patterns", ()), *([rf"\b(?:{names})\b"] if names else [])]
+    if not patterns:
+        raise UsageError(f"{origin}: needs 'patterns' or 'exceptions'")
+    fields = {key: value for key, value in entry.items() if key not in CONDITIONS}
+    fields |= {"patterns": patterns, "where": conditions_in(entry), "file": file}
     try:
-        rule = Rule(
-            **{
-                **{key: value for key, value in entry.items() if key not in CONDITIONS},
-                "where": conditions_in(entry),
-                "patterns": tuple(entry["patterns"]),
-                "yields_to": tuple(entry.get("yields_to", ())),
-                "role": Role(entry.get("role", "cause")),
-                "severity": Severity(entry.get("severity", "critical")),
-                "survived": Severity(entry["survived"]) if "survived" in entry else None,
-                "remedies": tuple(_remedy(remedy) for remedy in entry.get("remedies", ())),
-                "examples": tuple(entry["examples"]),
-                "counterexamples": tuple(entry.get("counterexamples", ())),
-            },
-            file=file,
-        )
+        rule = msgspec.convert(fields, Rule)
+        rule = replace(rule, offers=tuple(map(_offer, entry.get("remedies", ()))))
         # Raises for a pattern without a text to search for.
         _ = rule.literals
         _check_placeholders(rule)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, msgspec.ValidationError) as error:
         raise UsageError(f"{origin}: {error}") from error
     return rule
 
@@ -231,18 +226,21 @@ def _check_placeholders(rule: Rule) -> None:
             raise ValueError(str(unknown_name("placeholder", name, sorted(groups))))
 
 
-def _remedy(entry: Any) -> Remedy:
+def _offer(entry: Any) -> Offer:
     if isinstance(entry, str):
-        return Remedy(entry)
+        return Offer(Remedy(entry))
+    for key in entry:
+        if key not in _OFFER_KEYS:
+            raise ValueError(str(unknown_name("remedies: key", key, _OFFER_KEYS)))
     changes = tuple(
-        Change(kind, key, after)
-        for kind in ("config", "environment", "command")
-        for key, after in entry.get(kind, {}).items()
+        Change(kind, key, after) for kind in _KINDS for key, after in entry.get(kind, {}).items()
     )
-    return Remedy(entry["title"], changes, entry.get("effect", ""))
+    remedy = Remedy(entry["title"], changes, entry.get("effect", ""), entry.get("key", ""))
+    return Offer(remedy, conditions_in(entry))
 
 
-__all__ = ["RULES", "Role", "Rule", "all_rules", "load_rules", "read_yaml"]
+_KINDS = ("config", "environment", "command")
+_OFFER_KEYS = ("title", "effect", "key", *_KINDS, *CONDITIONS)
 
 
 _SHORTEST = 4

@@ -75,7 +75,9 @@ def build_story(
         if event.rule is not None or (event.raised is not None and is_telling(event.raised))
     ]
     relevant = [event for event in relevant if not _is_wrapper(event, relevant)]
-    survived = [event for event in relevant if progress.went_on_since(event.mark)]
+    survived = [
+        event for event in relevant if progress.went_on_since(event.mark) or _is_aside(event)
+    ]
     survived += [event for event in relevant if _was_survived_before(event, survived)]
     fatal = [event for event in relevant if event not in survived]
     judge_problems = [event for event in fatal if _is_unrelated_judge_problem(event, fatal)]
@@ -129,6 +131,14 @@ def _is_wrapper(event: Event, events: Sequence[Event]) -> bool:
         and other.rule is not None
         and other.line.source == event.line.source
     )
+
+
+def _is_aside(event: Event) -> bool:
+    """Whether an exit handler raised the exception, or a thread when training was over."""
+    if event.raised is None or (event.rule and event.rule.severity is Severity.WARNING):
+        return False
+    is_late = event.raised.aside == "thread" and event.mark.is_over
+    return event.raised.aside == "exit handler" or is_late
 
 
 def _was_survived_before(event: Event, survived: Sequence[Event]) -> bool:
@@ -269,7 +279,7 @@ def _find_root(fatal: Sequence[Event]) -> Event | None:
         for event in fatal
         if event.rule is None
         or event.role is not Role.CAUSE
-        or event.rule.severity is not Severity.WARNING
+        or event.rule.severity in (Severity.CRITICAL, Severity.ERROR)
     ] or fatal
     causes = [event for event in fatal if event.rule is not None and event.role is Role.CAUSE]
     ends = [event for event in fatal if event.role is Role.END]

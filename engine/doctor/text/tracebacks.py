@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from engine.doctor.text.line import Line, frame
 
 _HEADER = "Traceback (most recent call last)"
 _HEADER_OF_GROUP = f"Exception Group {_HEADER}"
-_IGNORED = ("Exception ignored in", "--- Logging error ---")
-"""The traceback that follows did no harm: it was raised where it cannot be handled."""
+_ASIDE = {
+    "Exception ignored in": "ignored",
+    "--- Logging error ---": "ignored",
+    "Error in atexit._run_exitfuncs": "exit handler",
+    "Exception in thread ": "thread",
+}
+"""Announces a traceback of an exception that does not end the program -> where it was raised."""
 _WORDS = ("Error", "Exception", "Warning", "Timeout", "Failed", "Invalid", "NotFound", "Abort")
 """Words that may begin a line of any text."""
 _UNDERLINES = " ^~"
@@ -54,8 +59,9 @@ class Raised:
 
     ``frames`` are ``file:function``, outermost first. ``code`` is the source of the innermost one
     in one line, if the traceback shows it, ``model`` a model of the hub that a source line names,
-    ``begins`` the number of the line at which it begins. ``is_ignored`` marks exceptions without
-    consequences, and groups of exceptions: their members follow.
+    ``begins`` the number of the line at which it begins. ``aside`` is the ``thread`` or ``exit
+    handler`` that raised it, if the program does not end by it. ``is_ignored`` marks exceptions
+    without consequences, and groups of exceptions: their members follow.
     """
 
     line: Line
@@ -66,6 +72,7 @@ class Raised:
     code: str = ""
     model: str = ""
     begins: int = 0
+    aside: str = ""
 
     @property
     def innermost(self) -> str:
@@ -79,7 +86,7 @@ class _Open:
     has_header: bool = False
     is_group: bool = False
     """Whether it is that of an exception group whose members follow."""
-    is_ignored: bool = False
+    aside: str = ""
     begins: int = 0
     frames: list[str] = field(default_factory=list)
     depth: int = 0
@@ -144,8 +151,8 @@ class Tracebacks:
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {"": _Open()}
         """The log may begin in the middle of a traceback."""
-        self._ignored: dict[str, int] = {}
-        """Lines for which a new traceback of a process is an ignored one."""
+        self._announced: dict[str, tuple[str, int]] = {}
+        """What ``_ASIDE`` says of a process's next traceback, and for how many lines."""
 
     @property
     def any_open(self) -> bool:
@@ -158,8 +165,8 @@ class Tracebacks:
 
     def read(self, line: Line) -> Raised | None:
         self._expire()
-        if line.text.startswith(_IGNORED):
-            self._ignored[line.source] = 3
+        if aside := next((_ASIDE[text] for text in _ASIDE if line.text.startswith(text)), ""):
+            self._announced[line.source] = aside, 3
             self._open.setdefault(line.source, _Open())
         if _HEADER in line.text:
             self._begin(line.source, line.text)
@@ -190,8 +197,8 @@ class Tracebacks:
     def _begin(self, source: str, header: str = "") -> _Open:
         if len(self._open) >= _MOST_OPEN:
             self._open.pop(next(iter(self._open)))
-        is_ignored = self._ignored.pop(source, 0) > 0
-        self._open[source] = _Open(bool(header), _HEADER_OF_GROUP in header, is_ignored)
+        aside, _ = self._announced.pop(source, ("", 0))
+        self._open[source] = _Open(bool(header), _HEADER_OF_GROUP in header, aside)
         return self._open[source]
 
     def _close(self, line: Line, block: _Open) -> Raised | None:
@@ -201,9 +208,16 @@ class Tracebacks:
         if exception is None:
             block.add_text(line.text)
             return None
-        is_ignored = block.is_group or block.is_ignored
-        raised = Raised(line, *exception, block.last_frames, is_ignored)
-        raised = replace(raised, code=" ".join(block.code), model=block.model, begins=block.begins)
+        raised = Raised(
+            line,
+            *exception,
+            block.last_frames,
+            is_ignored=block.is_group or block.aside == "ignored",
+            code=" ".join(block.code),
+            model=block.model,
+            begins=block.begins,
+            aside=block.aside,
+        )
         if block.is_group:
             block.enter_group(line, exception[0])
         else:
@@ -212,7 +226,11 @@ class Tracebacks:
 
     def _expire(self) -> None:
         """Count one more line, and drop tracebacks that are too long."""
-        self._ignored = {source: lines - 1 for source, lines in self._ignored.items() if lines > 1}
+        self._announced = {
+            source: (aside, lines - 1)
+            for source, (aside, lines) in self._announced.items()
+            if lines > 1
+        }
         for source, block in list(self._open.items()):
             block.lines += 1
             block.since += 1

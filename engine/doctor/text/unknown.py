@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from engine.base.yaml_files import read_table
 from engine.doctor.text.facts import CONDITIONS, conditions_in, facts_of
 from engine.doctor.text.line import within
-from engine.doctor.text.rules import RULES, read_yaml
+from engine.doctor.text.rules import RULES
 from engine.doctor.text.tracebacks import TASK, Raised
 
 
@@ -44,7 +45,7 @@ class Kind:
 
 @cache
 def _kinds() -> tuple[Kind, ...]:
-    entries: list[dict[str, Any]] = read_yaml(RULES / "unknown" / "exceptions.yaml")
+    entries: list[dict[str, Any]] = read_table(RULES / "unknown" / "exceptions.yaml")
     return tuple(
         Kind(**{k: v for k, v in entry.items() if k not in CONDITIONS}, where=conditions_in(entry))
         for entry in entries
@@ -134,7 +135,7 @@ def best_vocabulary(raised: Raised, enough: int = ENOUGH) -> Vocabulary | None:
 
 @cache
 def _vocabularies() -> tuple[Vocabulary, ...]:
-    entries: list[dict[str, Any]] = read_yaml(RULES / "unknown" / "words.yaml")
+    entries: list[dict[str, Any]] = read_table(RULES / "unknown" / "words.yaml")
     return tuple(Vocabulary(**entry) for entry in entries)
 
 

@@ -12,8 +12,7 @@ import pytest
 from engine.base import files, jsonl
 from engine.base.follow import Tail
 from engine.checkpoints.disposal import bytes_of
-from engine.doctor.console import ConsoleDiagnosis
-from engine.doctor.text.findings import read_log
+from engine.doctor.text.findings import ConsoleDiagnosis, read_log
 from engine.formats.external_run import read_steps
 from engine.history.reward_records import RewardRecords
 from engine.history.rollout_dump import read_rows

@@ -362,7 +362,7 @@ def test_a_named_holdout_that_is_missing_says_how_to_make_it(
     assert prepare("preset") == 2
     error = capsys.readouterr().err
     assert "holdout holdout.json does not exist" in error
-    assert "python -m engine.data.prepare_sft" in error
+    assert "python -P -m engine.data.prepare_sft" in error
     assert not Path("out").exists()
 
 

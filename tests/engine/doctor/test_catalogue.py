@@ -95,7 +95,7 @@ def test_every_declared_symptom_is_found_by_some_code() -> None:
 def test_a_fix_of_a_symptom_has_no_key_that_nothing_reads(path: Path) -> None:
     if not path.with_suffix(".py").exists():
         return
-    known = {"title", "effect", "config", "scale", "command"}
+    known = {"title", "effect", "config", "scale", "command", "key"}
     trees = [yaml.safe_load(path.read_text(encoding="utf-8"))]
     while trees:
         tree = trees.pop()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
-from engine.doctor.diagnose import diagnose_file, merge_findings
-from engine.doctor.merge import grade_by_records
+from engine.doctor.diagnose import diagnose_file
+from engine.doctor.merge import grade_by_records, merge_findings
 from engine.findings.finding import Evidence, Finding, Severity
 
 

@@ -9,9 +9,8 @@ import pytest
 
 from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
-from engine.doctor.fit_remedies import fit_remedies
 from engine.doctor.live import LiveDoctor
-from engine.doctor.run_end import offer_fixes
+from engine.doctor.run_end import fit_remedies, offer_fixes
 from engine.findings.finding import Change, Finding, Remedy, Severity
 from engine.history.columns import Columns
 from engine.runs.rundir import RunDir

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base import jsonl
-from engine.doctor.console import ConsoleDiagnosis
 from engine.doctor.diagnose import diagnose_run
 from engine.doctor.live import LiveDoctor, RunFollower
-from engine.doctor.text.findings import findings, read_log
+from engine.doctor.text.findings import ConsoleDiagnosis, findings, read_log
 from engine.history.columns import Columns
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state

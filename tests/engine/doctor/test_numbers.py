@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
-from engine.doctor.numbers import NumberDiagnosis, number_findings
+from engine.doctor.live import NumberDiagnosis
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from tests.engine.doctor.metrics.curves import alarms, columns, healthy
@@ -27,18 +27,18 @@ def make_run(folder: Path, **values: Any) -> RunDir:
 def test_a_healthy_run_has_no_alarm(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     write(tmp_path / "attempt_1", scored, range(1, 20))
-    assert alarms(number_findings(run, RUNNING, columns(healthy(1, 20)))) == []
+    assert alarms(NumberDiagnosis(run).findings(RUNNING, columns(healthy(1, 20)))) == []
 
 
 def test_a_run_without_anything_has_none(tmp_path: Path) -> None:
-    assert number_findings(RunDir(tmp_path), RUNNING, columns({"reward/mean": []})) == []
+    assert NumberDiagnosis(RunDir(tmp_path)).findings(RUNNING, columns({"reward/mean": []})) == []
 
 
 def test_a_rate_that_breaks_the_model_is_the_root_of_all_that_follows(tmp_path: Path) -> None:
     run = make_run(tmp_path, **{"actor_rollout_ref.actor.optim.lr": 0.2})
     curves = healthy(2, 40)
     curves["actor/grad_norm"][20:] *= 1000
-    findings = number_findings(run, RUNNING, columns(curves))
+    findings = NumberDiagnosis(run).findings(RUNNING, columns(curves))
     assert alarms(findings) == ["kl_or_grad_blowup.rate"]
     assert [consequence.id for consequence in findings[0].followed_by] == [
         "kl_or_grad_blowup.gradient"

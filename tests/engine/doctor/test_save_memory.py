@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.doctor.save_memory import SaveMemory
+from engine.doctor.run_files import RunFiles
 from engine.recipe.frozen import pinned_recipe
 from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
@@ -35,14 +35,14 @@ def training(tmp_path: Path, free: float, *overrides: str) -> RunDir:
 
 def ids(run: RunDir, step: int = 1999, state: str = "running") -> list[str]:
     now = RunState(state, step=step, total_steps=2000, attempt=1)  # type: ignore[arg-type]
-    return [finding.id for finding in SaveMemory(run).findings(now)]
+    return [finding.id for finding in RunFiles(run).findings(now)]
 
 
 @pytest.mark.row("G52")
 def test_too_little_free_memory_before_the_last_save_is_a_finding(tmp_path: Path) -> None:
     run = training(tmp_path, free=10)
     state = RunState("running", step=1999, total_steps=2000, attempt=1)
-    (finding,) = SaveMemory(run).findings(state)
+    (finding,) = RunFiles(run).findings(state)
     assert (finding.id, finding.severity, finding.onset_step) == (
         "host_oom.next_save",
         "warning",

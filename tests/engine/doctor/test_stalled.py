@@ -9,7 +9,7 @@ import pytest
 
 from engine.doctor.diagnose import diagnose_run
 from engine.doctor.live import RunFollower
-from engine.doctor.stalled import stall_findings
+from engine.doctor.run_files import RunFiles
 from engine.findings.finding import Finding
 from engine.runs.events import log_event
 from engine.runs.rundir import RunDir
@@ -29,7 +29,7 @@ def hung(tmp_path: Path, **seen: Any) -> RunDir:
 
 
 def found(run: RunDir, state: str, step: int = 4, reason: str | None = None) -> list[Finding]:
-    return stall_findings(run, RunState(state, reason=reason, step=step))  # type: ignore[arg-type]
+    return RunFiles(run).findings(RunState(state, reason=reason, step=step))  # type: ignore[arg-type]
 
 
 def test_a_stopped_process_is_named_with_the_way_on(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_advice_without_a_value_names_the_argument(framework: Framework, told: l
         cures.lower_rate(case),
         cures.longer_responses(case),
         cures.add_kl_loss(case),
-        Remedy("Sample more rollouts per prompt"),
+        Remedy("Sample more rollouts per prompt", key=f"{ROLLOUT}.n"),
         Remedy("Look at three rollouts"),
     )
     [finding] = in_terms_of(framework, [Finding("a", Severity.ERROR, "t", "c", remedies=advice)])

@@ -19,7 +19,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.doctor.already_known import KnownFindings
+from engine.doctor.live import KnownFindings
 from engine.findings.finding import Finding, Severity
 from engine.findings.guard_settings import GuardSettings, fires
 from engine.launch.guard import LOCK

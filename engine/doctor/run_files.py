@@ -1,0 +1,200 @@
+"""Rules on the files of a run beside its console and metrics: what blocks a stalled run, what the
+system refused, the memory for the next checkpoint, and metrics that were never read."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.base import jsonl
+from engine.base.follow import last_lines
+from engine.doctor.symptoms import SYMPTOMS
+from engine.estimate.breakdown import size
+from engine.findings.finding import Change, Evidence, Finding, Remedy
+from engine.findings.symptom import Case
+from engine.formats.pattern import is_pattern
+from engine.runs.kinds import COMMAND
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState
+
+_LINES, _BYTES = 400, 1 << 20
+_LATE_S = 600.0
+"""A program may load a model before it writes its first metrics."""
+
+
+class RunFiles:
+    """Diagnoses a run by its files; computes the size of its checkpoints only once."""
+
+    def __init__(self, run: RunDir) -> None:
+        self._run = run
+        self._needed: int | None = None
+
+    def findings(self, state: RunState) -> list[Finding]:
+        return [
+            *_stall_findings(self._run, state),
+            *_system_findings(self._run, state),
+            *_unread_metrics(self._run, state),
+            *self._next_save(state),
+        ]
+
+    def _next_save(self, state: RunState) -> list[Finding]:
+        """Return a finding if the next checkpoint needs more than the free memory of the host."""
+        if state.has_ended or state.step is None or state.step == state.total_steps:
+            return []
+        path = self._run.attempt(max(1, state.attempt)).system
+        memory = _newest_memory(path)
+        if self._needed is None:
+            self._needed = _bytes_of_save(self._run)
+        if memory is None or memory[0] >= self._needed:
+            return []
+        free, total = memory
+        values = {"needed": self._needed, "free": free, "total": total}
+        text = f"{size(free)} of {size(total)} free, {size(self._needed)} needed"
+        finding = SYMPTOMS["host_oom.next_save"].finding(
+            Case(onset=state.step),
+            Evidence(text, str(path), step=state.step, values=values),
+            needed=size(self._needed),
+            free=size(free),
+            total=size(total),
+        )
+        return [finding]
+
+
+def _stall_findings(run: RunDir, state: RunState) -> list[Finding]:
+    """Return where a run is stalled, or was when it ended; empty for one that makes progress."""
+    if state.state != "stalled" and (not state.has_ended or state.went_well):
+        return []
+    event = _last_stall(run, state)
+    if event is None:
+        return []
+    process, pid = jsonl.line(event.get("process")), jsonl.integer(event.get("pid"))
+    reason = jsonl.line(event.get("reason")) or "no step was logged"
+    kind = str(event.get("kind"))
+    symptom = SYMPTOMS.get(f"stalled.{kind}", SYMPTOMS["stalled.unknown"])
+    values = {
+        "process": process,
+        "pid": pid,
+        "process_state": jsonl.line(event.get("process_state")),
+        "place": jsonl.line(event.get("place")),
+    }
+    case = Case(onset=state.step)
+    advice = symptom.remedies(case)
+    if kind == "stopped":
+        advice = _continue_process(pid) if pid is not None and not state.has_ended else ()
+    finding = symptom.finding(
+        case,
+        Evidence(reason, str(run.events), step=state.step, values=values),
+        *_stacks(run, state, event),
+        remedies=(*advice, _resume(run, state)),
+        who=f"{process} {pid}" if process and pid is not None else "the run",
+        reason=reason,
+    )
+    return [finding]
+
+
+def _system_findings(run: RunDir, state: RunState) -> list[Finding]:
+    """Return what the system kept the supervisor from doing in the newest attempt; empty for a run
+    that did every step nevertheless."""
+    if state.went_well:
+        return []
+    message = None
+    for raw in last_lines(run.events, _LINES, _BYTES):
+        event = jsonl.parse_line(raw) or {}
+        if event.get("event") == "start":
+            message = None
+        elif event.get("event") == "warning" and event.get("kind") == "system":
+            message = jsonl.line(event.get("message"))
+    if message is None:
+        return []
+    evidence = Evidence(message, str(run.events), step=state.step)
+    return [SYMPTOMS["stalled.system"].finding(Case(onset=state.step), evidence, message=message)]
+
+
+def _continue_process(pid: int) -> tuple[Remedy, ...]:
+    command = Change("command", "signal", f"kill -CONT {pid}")
+    return (Remedy("Let the process continue", (command,), "the run continues where it was"),)
+
+
+def _last_stall(run: RunDir, state: RunState) -> Mapping[str, Any] | None:
+    """Return the last stall of the newest attempt, unless a step or a continuation followed."""
+    stall = None
+    for raw in last_lines(run.events, _LINES, _BYTES):
+        event = jsonl.parse_line(raw) or {}
+        if event.get("event") in ("start", "continued"):
+            stall = None
+        elif event.get("event") == "stall":
+            stall = event
+    step = None if stall is None else jsonl.integer(stall.get("step"))
+    return stall if (step or 0) >= (state.step or 0) else None
+
+
+def _stacks(run: RunDir, state: RunState, event: Mapping[str, Any]) -> tuple[Evidence, ...]:
+    name = jsonl.line(event.get("stacks")) or ""
+    path = run.attempt(max(1, state.attempt)).path / name
+    if not name or "/" in name or not path.is_file():
+        return ()
+    return (Evidence("stacks of driver and workers at that time", str(path)),)
+
+
+def _resume(run: RunDir, state: RunState) -> Remedy:
+    if not state.has_ended:
+        return Remedy(f"Stop the run now and resume it: grubrics-tui stop {run.id}")
+    return Remedy(f"Resume from the last complete checkpoint: grubrics-tui resume {run.id}")
+
+
+def _newest_memory(system: Path) -> tuple[int, int] | None:
+    """Return the free and the total bytes of the host's memory, of the newest sample."""
+    if not system.is_file():
+        return None
+    for line in reversed(list(last_lines(system, 2, 1 << 18))):
+        sample = jsonl.parse_line(line) or {}
+        total, used = jsonl.number(sample.get("mem_total")), jsonl.number(sample.get("mem_used"))
+        if total is not None and used is not None:
+            return int(total - used), int(total)
+    return None
+
+
+def _bytes_of_save(run: RunDir) -> int:
+    """Return the bytes that a save takes; 0 if that is unknown or the run saves nothing."""
+    # Most commands of the doctor need no estimate: start-up time.
+    from engine.estimate.memory import SAVED
+    from engine.estimate.report import sizes_of
+    from engine.recipe.recipe import load_recipe
+
+    try:
+        sizes = sizes_of(load_recipe(str(run.recipe), env={}), os.environ, None)
+    except Exception:  # The run was launched with this config: what is missing has gone since.
+        return 0
+    if sizes is None or sizes.kept == 0:
+        return 0
+    return next((part.bytes for part in sizes.memory.host.parts if part.name == SAVED), 0)
+
+
+def _unread_metrics(run: RunDir, state: RunState) -> list[Finding]:
+    """Why a command has no steps although its metrics were named; empty if it has some."""
+    if state.step is not None or state.started is None or state.state == "queued":
+        return []
+    if not state.has_ended and time.time() - state.started < _LATE_S:
+        return []
+    manifest = run.read_manifest("kind", "metrics", "cwd")
+    given = jsonl.line(manifest.get("metrics"))
+    if manifest.get("kind") != COMMAND or not given or run.train_log.exists():
+        return []
+    problem = _problem(given, Path(jsonl.line(manifest.get("cwd")) or "."))
+    evidence = Evidence(f"--metrics {given}: {problem}", str(run.manifest))
+    return [
+        SYMPTOMS["config_error.metrics_not_read"].finding(
+            Case(), evidence, given=given, problem=problem
+        )
+    ]
+
+
+def _problem(given: str, cwd: Path) -> str:
+    if is_pattern(given):
+        return "no line of the console matches the pattern"
+    if not (cwd / given).exists():
+        return f"{cwd / given} never appeared"
+    return f"nothing new of a known format is in {cwd / given}"
