@@ -10,6 +10,7 @@ import re
 import sys
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -136,10 +137,10 @@ def formats() -> tuple[Format, ...]:
 
 def find_format(key: str) -> Format:
     """The format of that key; UsageError for an unknown one, with the nearest."""
-    found = next((log_format for log_format in formats() if log_format.key == key), None)
-    if found is None:
-        raise unknown_name("format", key, [log_format.key for log_format in formats()])
-    return found
+    by_key = {row.key: row for row in formats()}
+    if key not in by_key:
+        raise unknown_name("format", key, list(by_key))
+    return by_key[key]
 
 
 def detect(path: Path, as_format: str | None = None) -> Detected:
@@ -161,10 +162,7 @@ def detect(path: Path, as_format: str | None = None) -> Detected:
 
 def _detect_file(path: Path, as_format: str | None, end: int) -> Detected:
     sample = _sample(path, end)
-    if as_format is None:
-        candidates = _formats_of(sample)
-    else:
-        candidates = [log_format for log_format in formats() if log_format.key == as_format]
+    candidates = _formats_of(sample) if as_format is None else [find_format(as_format)]
     if len(candidates) == 1:
         return Detected(path, candidates[0])
     if not candidates:
@@ -184,9 +182,7 @@ def detect_block(path: Path, block: bytes) -> Format | None:
 
 def format_names(as_format: str | None = None) -> str:
     """The names of all formats, or of ``as_format`` alone, separated by commas."""
-    return ", ".join(
-        log_format.name for log_format in formats() if as_format in (None, log_format.key)
-    )
+    return ", ".join(row.name for row in formats() if as_format in (None, row.key))
 
 
 def trainers() -> list[str]:
@@ -209,20 +205,16 @@ def _formats_of(sample: Sample) -> list[Format]:
 
     A general format counts only where no other matches.
     """
-    known = [log_format for log_format in formats() if not log_format.is_general]
-    general = [log_format for log_format in formats() if log_format.is_general]
-    for log_format in known:
-        if not log_format.is_console and log_format.matches(sample):
-            return [log_format]
-    consoles = [log_format for log_format in known if log_format.is_console]
-    matching = [log_format for log_format in consoles if log_format.matches(sample)] or [
-        log_format for log_format in general if log_format.matches(sample)
-    ][:1]
-    covered = {key for log_format in matching for key in log_format.covers}
-    beginning = (
-        [] if matching else [log_format for log_format in consoles if log_format.may_become(sample)]
-    )
-    return [log_format for log_format in matching if log_format.key not in covered] or beginning[:1]
+    known = [row for row in formats() if not row.is_general]
+    consoles = [row for row in known if row.is_console]
+    if exact := next((row for row in known if not row.is_console and row.matches(sample)), None):
+        return [exact]
+    if matching := [row for row in consoles if row.matches(sample)]:
+        covered = {key for row in matching for key in row.covers}
+        return [row for row in matching if row.key not in covered]
+    general = (row for row in formats() if row.is_general and row.matches(sample))
+    beginning = (row for row in consoles if row.may_become(sample))
+    return list(islice(chain(general, beginning), 1))
 
 
 def _sample(path: Path, end: int) -> Sample:

@@ -112,28 +112,15 @@ def last_beginning(columns: Columns) -> float:
     unrelated levels, so only the last is diagnosed. A training begins where the epoch falls back,
     or after the summary of the one before.
     """
-    return max(_epoch_falls(columns), _after_summary(columns))
-
-
-def _epoch_falls(columns: Columns) -> float:
-    for name in _EPOCHS:
-        epoch = columns.get(name)
+    begins, steps = [float("-inf")], columns.times.steps
+    for epoch in map(columns.get, _EPOCHS):
         is_logged = ~np.isnan(epoch.values)
-        steps, values = epoch.steps[is_logged], epoch.values[is_logged]
-        falls = np.flatnonzero(values[1:] < _FALL * values[:-1])
-        if falls.size:
-            return float(steps[falls[-1] + 1])
-    return float("-inf")
-
-
-def _after_summary(columns: Columns) -> float:
-    steps = columns.times.steps
-    for name in _ENDS:
-        indices = np.searchsorted(steps, columns.get(name).steps, side="right")
-        followed = indices[indices < len(steps)]
-        if followed.size:
-            return float(steps[followed[-1]])
-    return float("-inf")
+        epochs = epoch.values[is_logged]
+        begins += epoch.steps[is_logged][1:][epochs[1:] < _FALL * epochs[:-1]].tolist()
+    for summary in map(columns.get, _ENDS):
+        after = np.searchsorted(steps, summary.steps, side="right")
+        begins += steps[after[after < len(steps)]].tolist()
+    return max(begins)
 
 
 def _describe_steps(run: Run, findings: Iterable[Finding]) -> list[Finding]:

@@ -10,9 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from engine.base import jsonl
 from engine.base.follow import RESTARTS, FileFollower
@@ -160,7 +157,7 @@ class RewardFile:
         return [self._steps[number] for number in sorted(self._steps)]
 
     def _add(self, line: bytes, offset: int) -> None:
-        record = _parse(line)
+        record = jsonl.parse_line(line)
         if record is None:
             return
         rollout = read_rollout(record, offset)
@@ -178,11 +175,3 @@ class RewardFile:
                 self._steps[number].close()
         while len(self._steps) > _KEPT_STEPS:
             del self._steps[next(iter(self._steps))]
-
-
-def _parse(line: bytes) -> dict[str, Any] | None:
-    try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return jsonl.parse_line(line)  # Accepts NaN, a BOM and half surrogates too.
-    return record if isinstance(record, dict) else None
