@@ -2,81 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+import msgspec
 
 from engine.findings.finding import Finding
 
-_CAUSES = {
-    "loss_nan": (
-        "kl_or_grad_blowup.rate",
-        "reward_function_error.nan",
-        "kl_or_grad_blowup",
-        "collapse_entropy_or_length",
-    ),
-    "reward_function_error.nan": ("loss_nan",),
-    "loss_flat_no_learning": ("loss_flat_no_learning.rate_zero",),
-    "reward_zero_or_flat": (
-        "reward_zero_or_flat.cap_too_short",
-        "reward_zero_or_flat.no_group",
-        "data_missing_or_schema",
-        "kl_or_grad_blowup.rate",
-        "loss_nan",
-        "judge_",
-        "collapse_entropy_or_length",
-        "kl_or_grad_blowup",
-    ),
-    "collapse_entropy_or_length": (
-        "collapse_entropy_or_length.temperature",
-        "kl_or_grad_blowup.rate",
-        "loss_nan",
-        "kl_or_grad_blowup",
-        "collapse_entropy_or_length",
-        "judge_",
-        "reward_zero_or_flat.zero",
-        "reward_zero_or_flat.all_wrong",
-        "reward_zero_or_flat.one_number",
-    ),
-    "kl_or_grad_blowup": (
-        "kl_or_grad_blowup.rate",
-        "loss_nan",
-        "kl_or_grad_blowup",
-        "collapse_entropy_or_length",
-    ),
-    "judge_timeout_or_connection.samples_failed": ("judge_",),
-    "slow_step": ("judge_", "collapse_entropy_or_length.length_cap"),
-}
-"""Possible causes of a finding, by the start of its ID, the likeliest first."""
-_HEAD_START = {
-    "data_missing_or_schema": 1000,
-    "reward_function_error": 10,
-    "reward_function_error.nan": 0,
-    "judge_": 10,
-    "loss_flat_no_learning.rate_zero": 10,
-    "kl_or_grad_blowup": 5,
-    "loss_nan": 0,
-    "collapse_entropy_or_length.length": 5,
-    "collapse_entropy_or_length.entropy": 3,
-    "collapse_entropy_or_length.temperature": 1000,
-    "collapse_entropy_or_length.cap_from_start": 1000,
-    "reward_zero_or_flat.cap_too_short": 1000,
-    "reward_zero_or_flat.no_group": 1000,
-    "kl_or_grad_blowup.rate": 1000,
-    "reward_zero_or_flat.zero": 2,
-    "reward_zero_or_flat.all_wrong": 2,
-    "reward_zero_or_flat.one_number": 3,
-}
-"""How many steps later than its consequence a cause may be dated, by the start of its ID: a jump is
-dated more exactly than a drift. Of two equal ones, the first in this table is the cause."""
-_EXACT = ("loss_nan", "reward_function_error.nan")
-"""Findings that are dated exactly: nothing that begins before a NaN follows from it."""
-_EXPLAINS_ONLY: Mapping[str, tuple[str, ...]] = {
-    "kl_or_grad_blowup.policy_loss": (),
-    "kl_or_grad_blowup.spikes": (),
-    "collapse_entropy_or_length.cap_from_start": tuple(
-        f"reward_zero_or_flat.{kind}" for kind in ("all_wrong", "zero", "equal", "floor")
-    ),
-}
-"""The only consequences of these findings, which are early signs or states from the start."""
+
+class _Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The tables of ``root_cause.yaml``."""
+
+    causes: dict[str, tuple[str, ...]]
+    head_start: dict[str, int]
+    exact: tuple[str, ...]
+    explains_only: dict[str, tuple[str, ...]]
+
+
+@cache
+def _order() -> _Order:
+    text = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+    return msgspec.yaml.decode(text, type=_Order)
 
 
 def fold_consequences(findings: Iterable[Finding]) -> list[Finding]:
@@ -120,7 +67,7 @@ def _find_cause(finding: Finding, findings: list[Finding]) -> Finding | None:
         return None
     for prefix in _possible_causes(finding.id):
         for cause in findings:
-            explains = _EXPLAINS_ONLY.get(cause.id)
+            explains = _order().explains_only.get(cause.id)
             if explains is not None and not finding.id.startswith(explains):
                 continue
             is_alert = cause.severity.is_alarm
@@ -130,7 +77,8 @@ def _find_cause(finding: Finding, findings: list[Finding]) -> Finding | None:
 
 
 def _precedes(cause: Finding, finding: Finding) -> bool:
-    if cause.id.startswith(_EXACT) or finding.id.startswith(_EXACT):
+    exact = _order().exact
+    if cause.id.startswith(exact) or finding.id.startswith(exact):
         return (_onset(cause), *_age(cause)[1:]) < (_onset(finding), *_age(finding)[1:])
     return _age(cause) < _age(finding)
 
@@ -140,13 +88,17 @@ def _onset(finding: Finding) -> float:
 
 
 def _possible_causes(id: str) -> tuple[str, ...]:
-    keys = [key for key in _CAUSES if id.startswith(key)]
-    return _CAUSES[max(keys, key=len)] if keys else ()
+    causes = _order().causes
+    return causes.get(_longest(causes, id), ())
 
 
 def _age(finding: Finding) -> tuple[float, int, str]:
     """Return a key for a total order, so that no two findings can cause each other."""
-    keys = [key for key in _HEAD_START if finding.id.startswith(key)]
-    key = max(keys, key=len, default="")
-    index = list(_HEAD_START).index(key) if key else len(_HEAD_START)
-    return _onset(finding) - _HEAD_START.get(key, 0), index, finding.id
+    head_start = _order().head_start
+    key = _longest(head_start, finding.id)
+    index = list(head_start).index(key) if key else len(head_start)
+    return _onset(finding) - head_start.get(key, 0), index, finding.id
+
+
+def _longest(beginnings: Iterable[str], id: str) -> str:
+    return max((each for each in beginnings if id.startswith(each)), key=len, default="")
