@@ -8,54 +8,30 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from engine.base.errors import nearest
+from engine.base.yaml_files import parse_packaged
 
 SNAPSHOT = Path(__file__).with_name("verl_keys.json")
 
-# Any key may stand below these: the first is passed on to Ray untouched, the others are read by
-# verl and not listed in its YAML files.
-OPEN_SECTIONS = (
-    "ray_kwargs.ray_init",
-    "actor_rollout_ref.actor.fsdp_config.mixed_precision",
-    "actor_rollout_ref.ref.fsdp_config.mixed_precision",
-    "reward.custom_reward_function.reward_kwargs",
-    "reward.reward_kwargs",
-)
-
-UNLISTED = frozenset(
-    {
-        "algorithm.gdpo_reward_keys",
-        "algorithm.gdpo_reward_weights",
-        "data.cache_dir",
-        "data.chat_template_func",
-        "data.filter_prompts",
-        "data.mm_processor_kwargs",
-        "reward.reward_kwargs",
-        "reward.custom_reward_function.reward_kwargs",
-        "trainer.remove_previous_ckpt_in_save",
-        "trainer.wandb_proxy",
-    }
-)
-"""Keys that verl reads though its YAML files do not list them."""
-
-LEGACY = {
-    "custom_reward_function": "reward.custom_reward_function",
-    "reward_model.num_workers": "reward.num_workers",
-    "reward_model.reward_manager": "reward.reward_manager.name",
-    "reward_model.reward_loop_source": "reward.reward_manager.source",
-    "reward_model.reward_loop_module_path": "reward.reward_manager.module.path",
-    "reward_model.reward_loop_class_name": "reward.reward_manager.name",
-    "reward_model.reward_kwargs": "reward.reward_kwargs",
-    "reward_model.overlong_buffer": "reward.reward_kwargs.overlong_buffer_cfg",
-    "reward_model.model.path": "reward.reward_model.model_path",
-    "reward_model": "reward.reward_model",
-    "sandbox_fusion": "reward.sandbox_fusion",
+_TABLES = Path(__file__).with_name("values.yaml")
+_SECTIONS = {
+    "ACTOR": r"actor_rollout_ref\.actor",
+    "ROLLOUT": r"actor_rollout_ref\.rollout",
+    "ROLE": r"(?:actor_rollout_ref\.actor|critic)",
 }
-"""Sections of earlier versions of verl and where they are now. Its YAML still lists them, and its
-V1 trainer reads none: ``migrate_legacy_reward_impl`` is not called."""
+
+
+@cache
+def tables() -> dict[str, Any]:
+    """The tables of ``values.yaml``, which explains them."""
+    text = _TABLES.read_text(encoding="utf-8")
+    text = re.sub(r"\b(ACTOR|ROLLOUT|ROLE)\b", lambda name: _SECTIONS[name[1]], text)
+    parsed: dict[str, Any] = parse_packaged(text)
+    return parsed
 
 
 @cache
@@ -143,7 +119,8 @@ def sections(keys: Iterable[str]) -> dict[str, list[str]]:
 
 def moved_to(key: str) -> str | None:
     """Return the present name of a key of earlier verl versions; None for any other key."""
-    for old, new in LEGACY.items():
+    moved: dict[str, str] = tables()["moved"]
+    for old, new in moved.items():
         if key == old or key.startswith(f"{old}."):
             return new + key.removeprefix(old)
     return None
@@ -152,18 +129,15 @@ def moved_to(key: str) -> str | None:
 def is_open(key: str, defaults: Mapping[str, Any]) -> bool:
     """Whether verl reads ``key`` though its YAML does not list it.
 
-    A key of ``UNLISTED``, or below a leaf that accepts any mapping (null, empty, or passed on).
+    An unlisted key, or one below a leaf that accepts any mapping (null, empty, or passed on).
     """
-    if key in UNLISTED:
+    if key in tables()["unlisted"]:
         return True
-    parents = key.split(".")[:-1]
-    for depth in range(1, len(parents) + 1):
-        parent = ".".join(parents[:depth])
-        if parent in OPEN_SECTIONS:
-            return True
-        if parent in defaults and defaults[parent] in (None, {}):
-            return True
-    return False
+    parents = list(accumulate(key.split(".")[:-1], "{}.{}".format))
+    return any(
+        parent in tables()["open_sections"] or defaults.get(parent, "") in (None, {})
+        for parent in parents
+    )
 
 
 TAKES_LISTS = re.compile(r"(?:.+\.)?(?:target_modules|train_files|val_files|logger)")
@@ -240,28 +214,12 @@ def _is_reference(value: Any) -> bool:
     return isinstance(value, str) and ("${" in value or value == "???")
 
 
-# Key names of other trainers, and those of verl or our SFT sections.
-_OTHER_NAMES = {
-    "batch_size": ("train_batch_size", "per_device_train_batch_size"),
-    "epochs": ("total_epochs", "num_train_epochs"),
-    "gradient_checkpointing": ("enable_gradient_checkpointing",),
-    "learning_rate": ("lr",),
-    "lora_r": ("lora_rank", "r"),
-    "lr": ("learning_rate",),
-    "max_grad_norm": ("clip_grad",),
-    "max_steps": ("trainer.total_training_steps",),
-    "model": ("model.path",),
-    "model_name_or_path": ("model.path",),
-    "num_generations": ("rollout.n",),
-    "num_train_epochs": ("total_epochs",),
-    "output_dir": ("default_local_dir",),
-    "beta": ("kl_loss_coef",),
-    "seed": ("training.seed", "grubrics.seed"),
-    "steps": ("trainer.total_training_steps", "max_steps"),
-    "total_training_steps": ("max_steps",),
-    "total_steps": ("trainer.total_training_steps", "max_steps"),
-    "warmup_ratio": ("lr_warmup_steps_ratio",),
-}
+def _other_names(name: str) -> Sequence[str]:
+    """The ends of keys for what other trainers call ``name``."""
+    ends: list[str] = tables()["other_names"].get(name, [])
+    return ends
+
+
 _FIRST = ("actor_rollout_ref.actor.", "actor_rollout_ref.", "data.", "trainer.", "training.")
 """Sections in the order of suggestions; few runs have a critic or a reward model."""
 
@@ -269,22 +227,23 @@ _FIRST = ("actor_rollout_ref.actor.", "actor_rollout_ref.", "data.", "trainer.",
 def find_other_name(name: str, known_keys: Iterable[str]) -> str | None:
     """Return the known key for what other trainers call ``name``, e.g. ``lr``."""
     keys = sorted(known_keys, key=_rank)
-    ends = _OTHER_NAMES.get(name, ())
-    return next((key for end in ends for key in keys if f".{key}".endswith(f".{end}")), None)
+    return next(
+        (key for end in _other_names(name) for key in keys if f".{key}".endswith(f".{end}")), None
+    )
 
 
 def nearest_key(key: str, known_keys: Iterable[str]) -> str | None:
     """Return a known key that ends with ``key``, else one of its section, else a similar one."""
     names = sorted((name for name in known_keys if not name.endswith("._target_")), key=_rank)
     section, _, last = key.rpartition(".")
-    endings = (key, *_OTHER_NAMES.get(key, ()))
+    endings = (key, *_other_names(key))
     ending = next(
         (name for end in endings for name in names if f".{name}".endswith(f".{end}")), None
     )
     if ending is not None:
         return ending
     siblings = [name for name in names if name.rpartition(".")[0] == section]
-    renamed = {f"{section}.{alias}" for alias in _OTHER_NAMES.get(last, ())}
+    renamed = {f"{section}.{alias}" for alias in _other_names(last)}
     return (
         next((name for name in siblings if name in renamed), None)
         or nearest(key, siblings)
@@ -308,56 +267,13 @@ def _rank(name: str) -> int:
     return next((rank for rank, first in enumerate(_FIRST) if name.startswith(first)), len(_FIRST))
 
 
-@dataclass(frozen=True)
-class _NotNull:
-    """The types and the minimum of a value; ``name`` describes both."""
-
-    name: str
-    types: tuple[type, ...]
-    least: int | None = None
-    null: bool = True
-
-    def fits(self, value: Any) -> bool:
-        if value is None:
-            return self.null
-        if type(value) not in self.types:
-            return False
-        return self.least is None or bool(value >= self.least)
-
-
-_COUNT = _NotNull("an integer of at least 1, or null", (int,), 1)
-_INTEGER = _NotNull("an integer or null", (int,))
-_NUMBER = _NotNull("a number or null", (int, float))
-_PATH = _NotNull("a path or null", (str,))
-_MAPPING = _NotNull("a mapping or null", (dict,))
-
-_BY_KEY: Mapping[str, _NotNull] = {
-    "trainer.total_training_steps": _COUNT,
-    "trainer.max_actor_ckpt_to_keep": _COUNT,
-    "trainer.max_critic_ckpt_to_keep": _COUNT,
-    "data.train_files": _NotNull("a file or a list of files", (str, list), null=False),
-    "data.val_files": _NotNull("a file or a list of files", (str, list), null=False),
-    "data.seed": _INTEGER,
-    "trainer.default_local_dir": _NotNull("a folder", (str,), null=False),
-    "global_profiler.steps": _NotNull("a list of steps or null", (list,)),
-    "trainer.logger": _NotNull("a logger or a list of loggers", (str, list), null=False),
-}
-
-_BY_NAME = (
-    (re.compile(r"(micro|gen|val)_batch_size(_per_gpu)?|max_model_len|max_num_seqs"), _COUNT),
-    (re.compile(r"max_(assistant|user)_turns|num_(cpus|repeat_rollouts|workers)"), _COUNT),
-    (re.compile(r"max_num_batched_tokens|(prompt|response)_length|n_gpus_per_node|nnodes"), _COUNT),
-    (re.compile(r"max_samples_per_step_per_worker|\w+_parallel_size"), _COUNT),
-    (re.compile(r"loss_scale_factor|dro_beta|gpu_memory_utilization"), _NUMBER),
-    (re.compile(r"override_(optimizer_)?config|\w+_kwargs"), _MAPPING),
-    (re.compile(r"path|\w+_(path|dir|file)"), _PATH),
-)
+_TYPES = {"int": int, "float": float, "str": str, "list": list, "dict": dict}
 
 
 def null_complaint(key: str, value: Any, default: Any) -> str | None:
     """Return what the value of a key with a null default must be, or None when it is allowed.
 
-    ``type_complaint`` checks a key with another default, except those of ``_BY_KEY``.
+    ``type_complaint`` checks a key with another default, except those of ``types_by_key``.
     """
     if isinstance(value, str) and "${" in value:
         return None
@@ -365,8 +281,31 @@ def null_complaint(key: str, value: Any, default: Any) -> str | None:
     return None if wanted is None or wanted.fits(value) else wanted.name
 
 
-def _special_type(key: str, default: Any) -> _NotNull | None:
-    if key in _BY_KEY or default is not None:
-        return _BY_KEY.get(key)
-    name = key.rpartition(".")[2]
-    return next((kind for pattern, kind in _BY_NAME if pattern.fullmatch(name)), None)
+def _special_type(key: str, default: Any) -> _Wanted | None:
+    by_key, by_name = tables()["types_by_key"], tables()["types_by_name"]
+    name = by_key.get(key)
+    if name is None and default is None:
+        last = key.rpartition(".")[2]
+        name = next(
+            (kind for pattern, kind in by_name.items() if re.fullmatch(pattern, last)), None
+        )
+    return None if name is None else _special_types()[name]
+
+
+@cache
+def _special_types() -> dict[str, _Wanted]:
+    """The types of the tables."""
+    return {name: _special(**entry) for name, entry in tables()["types"].items()}
+
+
+def _special(
+    name: str, types: Sequence[str], least: int | None = None, or_null: bool = True
+) -> _Wanted:
+    known = tuple(_TYPES[type_] for type_ in types)
+
+    def fits(value: Any) -> bool:
+        if value is None:
+            return or_null
+        return type(value) in known and (least is None or bool(value >= least))
+
+    return _Wanted(name, fits)
