@@ -1,27 +1,24 @@
-"""Dimensions of a model from its ``config.json``, with the defaults of its model family.
-
-A ``config.json`` holds what differs from the defaults of its family's class in transformers, so the
-defaults that published models rely on are needed to read it.
-"""
+"""Dimensions of a model from its ``config.json``, with the defaults of its model family, or from
+the table of known models. Both are in ``models.yaml``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.estimate.known_models import KNOWN
+from engine.base.yaml_files import parse_packaged
 from engine.recipe.places import local_folder, model_name
 from engine.recipe.recipe import Recipe
 
 
 @dataclass(frozen=True)
 class Family:
-    """``norms``: RMSNorms of the hidden width in each layer. ``fp32_norms``: they multiply by their
-    weight in fp32. ``window_every``: every layer but each n-th sees a window only (0: as the config
-    says). ``defaults``: values of absent keys."""
+    """What models of one ``model_type`` share; ``models.yaml`` explains the fields."""
 
     norms: int = 2
     qk_norm: bool = False
@@ -29,44 +26,37 @@ class Family:
     fp32_norms: bool = False
     window_every: int = 0
     scales_positions: bool = True
-    """Whether ``max_position_embeddings`` is meant before rotary positions are scaled."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
-_GEMMA2_DEFAULTS = {
-    "tie_word_embeddings": True,
-    "head_dim": 256,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 4,
-    "sliding_window": 4096,
-}
+@cache
+def _tables() -> Mapping[str, Any]:
+    tables: dict[str, Any] = parse_packaged(_TABLES.read_text(encoding="utf-8"))
+    return tables
 
-FAMILIES: Mapping[str, Family] = {
-    "qwen2": Family(qkv_bias=True),
-    "qwen3": Family(qk_norm=True, defaults={"head_dim": 128}),
-    "llama": Family(),
-    "mistral": Family(window_every=-1),
-    "gemma": Family(fp32_norms=True, defaults={"tie_word_embeddings": True, "head_dim": 256}),
-    "gemma2": Family(
-        norms=4,
-        fp32_norms=True,
-        window_every=2,
-        defaults={**_GEMMA2_DEFAULTS, "vocab_size": 256_000, "final_logit_softcapping": 30.0},
-    ),
-    "gemma3_text": Family(
-        norms=4,
-        qk_norm=True,
-        fp32_norms=True,
-        window_every=6,
-        scales_positions=False,
-        defaults={
-            **_GEMMA2_DEFAULTS,
-            "vocab_size": 262_208,
-            "max_position_embeddings": 131_072,
-        },
-    ),
-}
-"""By ``model_type``; weights of others are not counted, as they have other parts."""
+
+_TABLES = Path(__file__).with_name("models.yaml")
+_COLUMNS = (
+    *("model_type", "num_hidden_layers", "hidden_size", "intermediate_size"),
+    *("num_attention_heads", "num_key_value_heads", "vocab_size", "max_position_embeddings"),
+    "head_dim",
+)
+
+
+@cache
+def known_configs() -> Mapping[str, Mapping[str, Any]]:
+    """What the ``config.json`` of known models holds, by the last part of their names."""
+    tables, configs = _tables(), {}
+    for names, row in tables["rows"].items():
+        for name in names.split():
+            others = (more for start, more in tables["others"].items() if name.startswith(start))
+            config = dict(zip(_COLUMNS, row, strict=False)) | next(others, {})
+            config["tie_word_embeddings"] = row[-1] == "tied"
+            if name in tables["with_vision"]:
+                vision = {"vision_config": tables["vision_config"]}
+                config = {"model_type": "gemma3", "text_config": config, **vision}
+            configs[name] = config
+    return configs
 
 
 def windowed_layers(config: Mapping[str, Any], family: Family, layers: int) -> int:
@@ -216,18 +206,11 @@ class ModelShape:
         cells = (self.layers - self.windowed) * tokens + self.windowed * seen
         return 2 * self.key_value * cells
 
-    def lora_weights(self, rank: int, targets: str | list[str] = "all-linear") -> int:
-        """Weights of LoRA adapters: ``rank`` x (in + out) for each adapted map (arXiv 2106.09685).
-
-        ``all-linear`` adapts every linear map but the output head, as PEFT does.
-        """
-        return sum(part.weights for part in self.lora_parts(rank, targets))
-
     def lora_parts(
         self, rank: int, targets: str | list[str] = "all-linear", excluded: str | list[str] = ""
     ) -> list[Adapters]:
         """The adapters of each linear map that PEFT adapts for ``target_modules`` without
-        ``exclude_modules``."""
+        ``exclude_modules``; ``all-linear`` is every one but the output head."""
         parts = []
         for stack in self._stacks:
             for name, (rows, columns) in stack.linears.items():
@@ -310,9 +293,10 @@ def from_config(config: Mapping[str, Any]) -> ModelShape | None:
 
 
 def _language_model(config: Mapping[str, Any]) -> ModelShape | None:
-    family = FAMILIES.get(str(config.get("model_type")))
-    if family is None:
+    model_type = str(config.get("model_type"))
+    if model_type not in _tables()["families"]:
         return None
+    family = Family(**_tables()["families"][model_type])
     values = {**family.defaults, **config}
     try:
         heads, hidden = int(values["num_attention_heads"]), int(values["hidden_size"])
@@ -355,8 +339,7 @@ def known(name: str) -> ModelShape | None:
     last = name.rstrip("/").rpartition("/")[2].lower()
     for suffix in ("-instruct", "-base", "-chat", "-it", "-pt"):
         last = last.removesuffix(suffix)
-    found = KNOWN.get(last)
-    return None if found is None else from_config(found)
+    return from_config(known_configs().get(last, {}))
 
 
 def shape_of(recipe: Recipe, env: Mapping[str, str]) -> ModelShape | None:

@@ -10,6 +10,7 @@ import signal
 import site
 import sys
 from collections.abc import Mapping, MutableMapping
+from importlib.metadata import distributions
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
@@ -45,7 +46,8 @@ def own_module(name: str, *arguments: str) -> tuple[str, ...]:
 def typed_words(name: str) -> tuple[str, ...]:
     """The words that run a module of this project from a shell, in any folder."""
     # Of a checkout that is not installed, only its own folder has the modules.
-    is_installed = any(Path(path, "engine") == _ROOT / "engine" for path in site.getsitepackages())
+    folders = site.getsitepackages()
+    is_installed = next(iter(distributions(name="grubrics-tui", path=folders)), None) is not None
     return (sys.executable, *(["-P"] if is_installed else []), "-m", name)
 
 

@@ -85,15 +85,31 @@ def _model(subject: Subject) -> Iterator[Check]:
     elif (writer := _find_writer(subject, path)) is not None:
         yield warn(ID, f"{setting} does not exist yet; run '{writer}' will write it")
     elif not is_hub_name(name):
-        models = [config.parent.name for config in path.parent.glob("*/config.json")]
-        close = nearest(path.name, models)
-        hint = f"; did you mean {path.parent / close}?" if close is not None else ""
-        yield fail(ID, f"{setting} does not exist{hint}", _training_command(Path(name), recipe))
+        problem = f"{setting} does not exist{_similar_folder(path)}"
+        yield fail(ID, problem, _training_command(Path(name), recipe))
     elif (variable := hub.is_offline(subject.env)) is not None:
         problem = f"is not in the hub's cache{' with ' if missing else ''}{' and '.join(missing)}"
-        yield fail(ID, f"{setting} {problem}, and {variable} disables downloads")
+        problem += f", and {variable} disables downloads{_similar_folder(path)}"
+        yield fail(ID, f"{setting} {problem}")
     else:
         yield from _hub_model(subject, setting, name)
+
+
+def _similar_folder(path: Path) -> str:
+    """Suggest the model folder of this disk whose path is spelled most like this one."""
+    found = Path(path.anchor)
+    for part in path.relative_to(path.anchor).parts:
+        if (found / part).is_dir():
+            found /= part
+            continue
+        folders = [other for other in found.glob("*") if other.is_dir()]
+        models = [other for other in folders if (other / "config.json").is_file()]
+        is_last = part == path.name
+        close = nearest(part, [other.name for other in (is_last and models) or folders])
+        if close is None:
+            return ""
+        found /= close
+    return f"; did you mean {found}?"
 
 
 def _hub_model(subject: Subject, setting: str, name: str) -> Iterator[Check]:
@@ -110,6 +126,8 @@ def _hub_model(subject: Subject, setting: str, name: str) -> Iterator[Check]:
         folder = f"models/{Path(name).name}"
         download = f"grubrics-tui model fetch {name} --to {folder}, then {key}={folder}"
         fix = f"on a machine with network access: {download}"
+    if response.state == "missing":
+        message += _similar_folder(Path(name))
     # The nodes of a cluster may have the network, the token and the cache that this host lacks.
     may_work = response.state == "busy" or (subject.uses_cluster and response.state != "exposed")
     yield (warn if may_work else fail)(ID, f"{setting} {message}", fix)

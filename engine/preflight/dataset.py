@@ -133,11 +133,26 @@ def _check_parquet(recipe: Recipe, path: Path) -> Check:
         problems = [f"{path} has no rows"]
     elif not problems and asks_judge(recipe):
         problems = list(_row_problems(path, file, doubts))
+    elif not problems:
+        doubts.untrue = _rows_without_truth(file)
     if problems:
         return fail(ID, "; ".join(problems), _prepare(recipe, path))
     if messages := list(doubts.messages(row_count)):
         return warn(ID, f"{path}: {'; '.join(messages)}", _prepare(recipe, path))
-    return ok(ID, f"{path}: {count_of(row_count, 'row')}")
+    without = ", without a ground truth" if doubts.untrue else ""
+    return ok(ID, f"{path}: {count_of(row_count, 'row')}{without}")
+
+
+def _rows_without_truth(file: pq.ParquetFile) -> list[int]:
+    """The numbers of the rows whose ground truth is null or empty, by which no answer is right."""
+    batches = file.iter_batches(columns=["reward_model.ground_truth"])
+    rows = (row["reward_model"] for batch in batches for row in batch.to_pylist())
+    truths = (row and row["ground_truth"] for row in rows)
+    return [
+        number
+        for number, truth in enumerate(truths)
+        if truth in (None, [], {}) or (isinstance(truth, str) and not truth.strip())
+    ]
 
 
 def _schema_problems(path: Path, schema: pa.Schema) -> Iterator[str]:
@@ -283,6 +298,7 @@ class RowDoubts:
     flat: list[int] = field(default_factory=list)
     contradicting: list[int] = field(default_factory=list)
     reused: list[int] = field(default_factory=list)
+    untrue: list[int] = field(default_factory=list)
     _questions: dict[str, int] = field(default_factory=dict)
 
     def read(self, number: int, row: Row) -> None:
@@ -304,6 +320,8 @@ class RowDoubts:
             (self.contradicting, "different gold scores for the same answer"),
             (self.reused, "the ID of another question, so their records cannot be distinguished"),
         )
+        if 0 < len(self.untrue) < count:  # Data without any need not have one.
+            kinds += ((self.untrue, "an empty ground truth, which no answer equals"),)
         for rows, doubt in kinds:
             if rows:
                 yield f"{len(rows)} of {count} rows have {doubt} ({format_numbers('row', rows)})"

@@ -67,7 +67,7 @@ def check(subject: Subject) -> Check:
     if sys.version_info[:2] not in TESTED_PYTHONS:
         problems.append(warn(ID, f"Python {python} is untested; use 3.11 or 3.12"))
     conda = subject.env.get("CONDA_DEFAULT_ENV")
-    if conda not in (None, CONDA_ENVIRONMENT):
+    if conda not in (None, CONDA_ENVIRONMENT) and _has_own_environment(subject.env):
         message = f"conda environment '{conda}' is active, not '{CONDA_ENVIRONMENT}'"
         problems.append(warn(ID, message, f"conda activate {CONDA_ENVIRONMENT}"))
     lacks_gpu = _lacks_gpu(subject)
@@ -86,6 +86,13 @@ def check(subject: Subject) -> Check:
     versions = ", ".join(f"{name} {package_version(name)}" for name in _MAIN_PACKAGES)
     device = recipe.get("grubrics.device")
     return summary(ID, problems, f"Python {python}; {versions}; device {device}")
+
+
+def _has_own_environment(env: Mapping[str, str]) -> bool:
+    """Whether conda may have the project's environment: beside the active one, or below base."""
+    prefix = Path(env.get("CONDA_PREFIX", ""))
+    known = (prefix.with_name(CONDA_ENVIRONMENT), prefix / "envs" / CONDA_ENVIRONMENT)
+    return "CONDA_PREFIX" not in env or any(folder.is_dir() for folder in known)
 
 
 def _sends_adapters(recipe: Recipe) -> bool:

@@ -52,7 +52,7 @@ def check(subject: Subject) -> Check:
         return skip(ID, f"{recipe.kind.title} has only one trainer")
     problems = [*_managers(recipe), *_overlong(recipe), *_filters(recipe), *_separate(recipe)]
     problems += [*_shares(recipe), *_schedule(recipe)]
-    parts = [f"{recipe.get(_MODE)}", *_preset(recipe)]
+    parts = [f"{recipe.get(_MODE)}", *_preset(recipe), *_truncation(recipe)]
     last = _last_step(recipe)
     parts += [f"{one.of.name} {_values(one, last)}" for one in schedules(recipe.get)]
     if curriculum := find_curriculum(recipe.get):
@@ -123,6 +123,15 @@ def _preset(recipe: Recipe) -> Iterator[str]:
         if recipe.origins.get(key) != "preset" and recipe.get(key) != value:
             now, usual = format_config_value(recipe.get(key)), format_config_value(value)
             yield f"{key}={now} in place of its {usual}"
+
+
+def _truncation(recipe: Recipe) -> Iterator[str]:
+    """The sampling settings by which rollouts come from another distribution than the trainer's."""
+    whole = {"top_p": (None, 1, 1.0), "top_k": (None, -1, 0)}
+    values = {name: recipe.get(f"{ROLLOUT}.{name}") for name in whole}
+    if cut := [f"{name}={values[name]}" for name in whole if values[name] not in whole[name]]:
+        tokens = "rollouts leave out unlikely tokens, which the trainer's probabilities include"
+        yield f"{' and '.join(cut)}: {tokens} (rollout_probs_diff rises)"
 
 
 def _managers(recipe: Recipe) -> Iterator[Check]:

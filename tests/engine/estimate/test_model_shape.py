@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from engine.estimate.known_models import KNOWN
-from engine.estimate.model_shape import ModelShape, context_of, from_config, known
+from engine.estimate.model_shape import ModelShape, context_of, from_config, known, known_configs
+
+KNOWN = known_configs()
 
 
 @pytest.mark.parametrize(
@@ -116,8 +117,9 @@ def test_the_context_of_a_model_on_the_hub_is_known_by_its_name(tmp_path: Path) 
 
 def test_lora_adapters_of_named_maps_are_counted_alone() -> None:
     shape = ModelShape(2, 8, 16, 2, 1, 4, 100, 64)
-    assert shape.lora_weights(3, ["q_proj"]) == 2 * 3 * (8 + 8)
-    assert shape.lora_weights(3, "all-linear") > shape.lora_weights(3, ["q_proj", "o_proj"])
+    (part,) = shape.lora_parts(3, ["q_proj"])
+    assert part.weights == 2 * 3 * (8 + 8)
+    assert len(shape.lora_parts(3, "all-linear")) > len(shape.lora_parts(3, ["q_proj", "o_proj"]))
 
 
 def build(config: Mapping[str, Any]) -> Any:

@@ -421,3 +421,25 @@ def test_a_parquet_file_of_another_name_is_refused_as_verl_would(project: Projec
     check = with_list(project, str(other))
     assert check.status == "fail"
     assert "must end in .parquet" in check.message
+
+
+@pytest.mark.parametrize(
+    ("truths", "status", "told"),
+    [
+        (["4", "", " ", None], "warn", "3 of 4 rows have an empty ground truth"),
+        (["", "", "", ""], "ok", "4 rows, without a ground truth"),
+        (["4", "0", "2", "7"], "ok", "data/train.parquet: 4 rows;"),
+    ],
+)
+def test_rows_without_a_ground_truth_are_counted(
+    project: Project, truths: list[str | None], status: str, told: str
+) -> None:
+    rows = [
+        {**row(number), "reward_model": {"ground_truth": truths[number]}} for number in range(4)
+    ]
+    columns = {name: [entry[name] for entry in rows] for name in rows[0]}
+    pq.write_table(pa.table(columns), TRAIN)
+    Path("rewards.py").write_text("def compute_score(**_):\n    return 1.0\n")
+    check = answer(project, "reward.custom_reward_function.path=rewards.py")
+    assert check.status == status
+    assert told in check.message

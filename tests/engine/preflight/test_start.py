@@ -40,6 +40,25 @@ def test_a_missing_tiny_model_names_the_command_that_makes_it(project: Project) 
     assert check.fix == typed_module("engine.data.tiny_world")
 
 
+@pytest.mark.parametrize(
+    ("typed", "nearest"),
+    [
+        ("mdoels/bsae", "models/base"),
+        ("model/base", "models/base"),
+        ("data/models/base", None),
+        ("./checkpoints/sftt/final", "checkpoints/sft/final"),
+    ],
+)
+def test_a_mistyped_part_of_a_model_folder_names_the_nearest_folder(
+    project: Project, typed: str, nearest: str | None
+) -> None:
+    Path("checkpoints/sft/final").mkdir(parents=True)
+    check = project.checks("sft", f"model.path={typed}", env={"HF_HUB_OFFLINE": "1"})["checkpoint"]
+    assert check.status == "fail"
+    assert ("did you mean" in check.message) == (nearest is not None)
+    assert check.message.endswith("" if nearest is None else f"; did you mean {nearest}?")
+
+
 def test_a_mistyped_model_folder_names_its_neighbour(project: Project) -> None:
     check = project.checks("sft", "model.path=./models/bsae")["checkpoint"]
     assert check.message.endswith(
@@ -218,6 +237,16 @@ def test_a_dashboard_port_counts_only_with_a_dashboard(project: Project) -> None
         shown = "ray_kwargs.ray_init.include_dashboard=true"
         assert project.checks("grpo", port)["ports"].status == "ok"
         assert project.checks("grpo", port, shown)["ports"].status == "fail"
+
+
+@pytest.mark.row("G02")
+def test_nobody_is_told_to_activate_a_conda_environment_that_does_not_exist(
+    project: Project, tmp_path: Path
+) -> None:
+    env = {"CONDA_DEFAULT_ENV": "base", "CONDA_PREFIX": str(tmp_path)}
+    assert "conda" not in project.checks(env=env)["environment"].message
+    (tmp_path / "envs/RL").mkdir(parents=True)
+    assert "conda environment 'base' is active" in project.checks(env=env)["environment"].message
 
 
 @pytest.mark.row("G02")

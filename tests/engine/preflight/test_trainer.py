@@ -163,3 +163,10 @@ def test_the_line_tells_the_share_of_each_training_file() -> None:
 def test_shares_that_cannot_be_mixed_are_refused(overrides: list[str], words: str) -> None:
     answer = line(FILES, *overrides)
     assert answer.status == "fail" and words in answer.message
+
+
+def test_the_line_tells_that_rollouts_leave_out_tokens() -> None:
+    rollout = "actor_rollout_ref.rollout"
+    told = "top_p=0.9 and top_k=50: rollouts leave out unlikely tokens"
+    assert told in line(f"{rollout}.top_p=0.9", f"{rollout}.top_k=50").message
+    assert "leave out" not in line(f"{rollout}.top_p=1.0", f"{rollout}.top_k=-1").message
