@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import psutil
 
-from engine.estimate.breakdown import Breakdown, Part, breakdown
+from engine.checkpoints.find import check_checkpoint, size_bytes
+from engine.estimate.breakdown import GIB, Breakdown, Part, breakdown
 from engine.estimate.earlier_runs import Duration, duration, judge_times, step_times
 from engine.estimate.judge import JudgeUse, judge_use
-from engine.estimate.memory import Memory, certain, memory
+from engine.estimate.memory import Cache, Memory, cache_of, certain, memory
 from engine.estimate.model_shape import ModelShape, shape_of
-from engine.estimate.rollout import Cache, cache_of
 from engine.estimate.training import Training, training_of
+from engine.history import metrics
+from engine.history.columns import Columns
 from engine.host.environment import gpus
 from engine.recipe.compose import effective
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
 from engine.recipe.steps import step_plan
+from engine.runs.machine_use import read_machine_use
+from engine.runs.rundir import RunDir
 
 OTHER = 128 * 1024
 """Random state, schedule, place in the data, configuration and torch's own headers."""
@@ -199,3 +203,96 @@ def _cache_json(cache: Cache) -> dict[str, Any]:
         "tokens": cache.tokens,
         "longest_samples": cache.sequences,
     }
+
+
+Unit = Literal["bytes", "calls"]
+_RESERVED = "perf/max_memory_reserved_gb"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One quantity. ``estimate`` is None where it is unknown; ``note``: what one of them lacks.
+
+    ``is_partial``: the estimate lacks what may be most of the quantity, so its error says nothing.
+    """
+
+    name: str
+    unit: Unit
+    estimate: float | None
+    measured: float
+    note: str = ""
+    is_partial: bool = False
+
+    @property
+    def error(self) -> float | None:
+        """Estimate / measured - 1: above 0, the estimate was too high."""
+        if self.estimate is None or self.is_partial or not self.measured:
+            return None
+        return self.estimate / self.measured - 1
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "error": self.error}
+
+
+def measured_of(run: RunDir, estimate: Estimate) -> list[Measured]:
+    """What the files of a run say about the quantities that were estimated; empty before a step."""
+    columns = Columns.read(run.train_log, {_RESERVED, metrics.JUDGE_CALLS})
+    if not columns.names:
+        return []
+    use = read_machine_use(run)
+    return [
+        *_gpu(estimate, use.gpu_bytes, columns),
+        *_host(estimate, use.host_bytes),
+        *_checkpoint(run, estimate),
+        *_judge(estimate, columns),
+    ]
+
+
+def _gpu(estimate: Estimate, peak: int | None, columns: Columns) -> Iterator[Measured]:
+    expected = None
+    if estimate.device != "cpu" and estimate.sizes is not None:
+        expected = estimate.sizes.memory.peak.total
+    if peak:
+        yield Measured("memory of one GPU", "bytes", expected, peak)
+    elif estimate.device != "cpu" and (reserved := _largest(columns, _RESERVED)):
+        note = "measured: PyTorch's part only"
+        yield Measured("memory of one GPU", "bytes", expected, reserved * GIB, note)
+
+
+def _host(estimate: Estimate, peak: int | None) -> Iterator[Measured]:
+    if not peak:
+        return
+    expected = None
+    if (sizes := estimate.sizes) is not None:
+        on_cpu = sizes.memory.peak.total if estimate.device == "cpu" else 0
+        expected = sizes.memory.host.total + on_cpu
+    is_partial = estimate.device == "cpu" and expected is not None
+    note = "estimate: without Python and Ray"
+    note += ", which may be most of the host memory of a CPU run" if is_partial else ""
+    yield Measured("host memory", "bytes", expected, peak, note, is_partial)
+
+
+def _checkpoint(run: RunDir, estimate: Estimate) -> Iterator[Measured]:
+    saved = check_checkpoint(run)
+    if not saved.complete or saved.path is None or estimate.sizes is None:
+        return
+    parts = estimate.sizes.checkpoint.parts
+    is_final = saved.step is None
+    expected = sum(part.bytes for part in parts if (part.name == FINAL_MODEL) == is_final)
+    name = "final model" if is_final else "checkpoint"
+    yield Measured(name, "bytes", expected, size_bytes(saved.path))
+
+
+def _judge(estimate: Estimate, columns: Columns) -> Iterator[Measured]:
+    calls = columns.get(metrics.JUDGE_CALLS).values
+    if not calls.size or not (measured := float(calls.mean())):
+        return
+    expected = None if estimate.judge is None else float(estimate.judge.calls.step)
+    yield Measured("judge calls per step", "calls", expected, measured)
+
+
+def _largest(columns: Columns, name: str) -> float:
+    values = columns.get(name).values
+    finite = values[values == values]
+    largest = float(finite.max()) if finite.size else 0.0
+    return 0.0 if math.isinf(largest) else largest

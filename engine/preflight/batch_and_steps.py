@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from engine.base.errors import UsageError
+from engine.base.errors import UsageError, nearest
 from engine.base.text import count_of
 from engine.estimate.judge import calls_of
 from engine.preflight.check import Check, Subject, fail, ok, skip, summary, warn
-from engine.preflight.own_data_set import count_own_rows
+from engine.preflight.token_view import NoModelError, ask_trainer
+from engine.recipe.executed import code_objection
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
-from engine.recipe.steps import StepPlan, own_data_set, plan_of_rows, step_plan
+from engine.recipe.steps import OWN_DATA_SET, StepPlan, own_data_set, plan_of_rows, step_plan
 from engine.runs.kinds import GRPO, SFT
 
 BATCH = "batch"
@@ -299,3 +302,50 @@ def _no_batch(recipe: Recipe, plan: StepPlan) -> Check:
         "incomplete batches, so no step would run"
     )
     return fail(STEPS, message, " ".join(changes))
+
+
+def count_own_rows(subject: Subject) -> int | None:
+    """The length of the class's training data; None where it cannot be told here: somebody else
+    could have written the code, or the model is not on this disk.
+
+    UsageError, with file and line, for a class that cannot be constructed.
+    """
+    recipe = subject.recipe
+    file = Path(str(own_data_set(recipe))).expanduser()
+    if "://" not in str(own_data_set(recipe)):
+        _require_class(file, str(recipe.get(f"{OWN_DATA_SET}.name")))
+    if code_objection(recipe) is not None:
+        return None
+    try:
+        value = ask_trainer(recipe, "length", "train")
+    except NoModelError:
+        return None
+    return None if value["rows"] is None else int(value["rows"])
+
+
+def _require_class(file: Path, name: str) -> None:
+    """UsageError for a file that is not Python, and for one that does not define the name."""
+    try:
+        body = ast.parse(file.read_text(encoding="utf-8")).body
+    except OSError as error:
+        raise UsageError(f"{OWN_DATA_SET}.path={file}: {error.strerror}") from error
+    except (SyntaxError, ValueError) as error:
+        line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
+        raise UsageError(f"{file}{line}: {type(error).__name__}: {error}") from error
+    classes = [node.name for node in body if isinstance(node, ast.ClassDef)]
+    names = {target.id for node in ast.walk(ast.Module(body, [])) for target in _targets(node)}
+    imported = {alias.asname or alias.name for node in body for alias in _aliases(node)}
+    if name in {*classes, *names, *imported} or "*" in imported:
+        return
+    close = nearest(name, classes)
+    hint = f"; did you mean {close}?" if close else f"; it has {', '.join(classes) or 'no class'}"
+    raise UsageError(f"{file} has no class '{name}' ({OWN_DATA_SET}.name){hint}")
+
+
+def _targets(node: ast.AST) -> list[ast.Name]:
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return [target for target in targets if isinstance(target, ast.Name)]
+
+
+def _aliases(node: ast.AST) -> list[ast.alias]:
+    return node.names if isinstance(node, ast.Import | ast.ImportFrom) else []

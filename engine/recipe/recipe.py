@@ -25,14 +25,16 @@ from engine.base.text import format_command
 from engine.base.yaml_files import require_bounded
 from engine.recipe import allowed
 from engine.recipe.config_files import find_config
-from engine.recipe.key_ends import ending_with, meant_by, shortest_end
 from engine.recipe.keys import (
+    ending_with,
     find_other_name,
     flatten,
     is_open,
+    meant_by,
     moved_to,
     nearest_key,
     null_complaint,
+    shortest_end,
     type_complaint,
     unflatten,
     verl_defaults,

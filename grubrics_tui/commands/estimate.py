@@ -18,7 +18,7 @@ from grubrics_tui.commands.shared.output import warn_of_unread_parquet
 
 if TYPE_CHECKING:
     from engine.estimate.breakdown import Breakdown
-    from engine.estimate.measured import Measured
+    from engine.estimate.report import Measured
     from engine.estimate.report import Estimate, Sizes
     from engine.recipe.recipe import Recipe
 
@@ -45,7 +45,7 @@ def estimate(
     For a run that has steps, a table compares the estimate with what the run took.
     Exits with 1 if the run does not fit.
     """
-    from engine.estimate.measured import measured_of
+    from engine.estimate.report import measured_of
     from engine.estimate.report import estimate as estimated
     from engine.launch.rerun import recipe_of_source
     from engine.preflight.limits import check_targets

@@ -12,8 +12,7 @@ import pytest
 from engine.base import jsonl
 from engine.estimate.breakdown import GIB
 from engine.estimate.judge import Calls, JudgeUse
-from engine.estimate.measured import Measured, measured_of
-from engine.estimate.report import Estimate, estimate
+from engine.estimate.report import Estimate, Measured, estimate, measured_of
 from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state

@@ -9,9 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.estimate.breakdown import GIB, Breakdown, Part, breakdown, size
-from engine.estimate.memory import Memory, memory
+from engine.estimate.memory import Memory, cache_of, memory
 from engine.estimate.model_shape import known
-from engine.estimate.rollout import cache_of
 from engine.estimate.training import training_of
 from engine.recipe.compose import effective
 from engine.recipe.recipe import load_recipe
