@@ -11,28 +11,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.base import jsonl
 from engine.base.parquet import pq
-from engine.data.adapters.adapter import id_text
 from engine.data.contract import read_facts
-from engine.data.conversations import parse_conversation, read_lines
 from engine.data.holdout import plain_text, read_holdout
 from engine.host.programs import typed_module
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
-from engine.preflight.samples import CONVERSATIONS, row_label, split_files
+from engine.preflight.samples import CONVERSATIONS, read_samples, row_label, split_files
 from engine.recipe.scoring import asks_judge
 from engine.runs.kinds import SFT, ByKind
-from engine.tasks.task import RecordError
 
 ID = "holdout"
 SFT_HOLDOUT = "holdout_ids.json"
 _MAX_EXAMPLES = 5
-_BATCH = 1024
 _VIEWS = 3
 _SHARE_BY_CHANCE = 0.05
 """The share of validation questions that may also be asked under another ID."""
@@ -84,10 +78,11 @@ def check(subject: Subject) -> Check:
         sources = f"{files}; without question IDs {unused} cannot be compared"
     distinct = len({question.digests[0] for question in trained})
     rows = f" in {len(trained):,} rows" if distinct < len(trained) else ""
-    problems = [
-        *_copied_rows(trained, list(_read_questions(validation, key)), fix),
-        *_listed_rows(trained, lists, fix),
-    ]
+    problems = [*_copied_rows(trained, list(_read_questions(validation, key)), fix)]
+    held_out = {name for path in lists for name in read_holdout(path)}
+    if common := held_out & {question.id for question in trained if question.id is not None}:
+        count = f"{len(common)} of {len(held_out)} IDs of {_format_names(lists)}"
+        problems.append(fail(ID, f"{count} are also trained on, e.g. '{min(common)}'", fix))
     return summary(
         ID, problems, f"{distinct:,} training questions{rows}, no overlap with {sources}"
     )
@@ -136,51 +131,19 @@ def _format_pair(question: Question, copy: Question) -> str:
     return f"{question.file.name} {question.label}{name} is {copy.file.name} {copy.label}"
 
 
-def _listed_rows(trained: Sequence[Question], lists: Sequence[Path], fix: str) -> Iterator[Check]:
-    """Check for training rows whose ID is on a held-out list."""
-    held_out = {name for path in lists for name in read_holdout(path)}
-    common = held_out & {question.id for question in trained if question.id is not None}
-    if common:
-        count = f"{len(common)} of {len(held_out)} IDs of {_format_names(lists)}"
-        yield fail(ID, f"{count} are also trained on, e.g. '{min(common)}'", fix)
-
-
 def _read_questions(files: Iterable[Path], key: str) -> Iterator[Question]:
-    for file in files:
-        is_table = file.suffix == ".parquet" and key != CONVERSATIONS
-        yield from _read_parquet(file, key) if is_table else _read_lines(file)
-
-
-def _read_parquet(path: Path, key: str) -> Iterator[Question]:
-    file = pq.ParquetFile(path)
-    schema = file.schema_arrow
-    columns = [key] if key in schema.names else []
-    if "extra_info" in schema.names:
-        fields = schema.field("extra_info").type
-        names = ("question_id", "question")
-        columns += [f"extra_info.{name}" for name in names if fields.get_field_index(name) >= 0]
-    number = 0
-    for batch in file.iter_batches(batch_size=_BATCH, columns=columns):
-        for row in batch.to_pylist():
-            extra = row.get("extra_info") or {}
-            digests = _digests(row.get(key), extra.get("question"))
-            yield Question(path, number, id_text(extra.get("question_id")), digests)
-            number += 1
-
-
-def _read_lines(path: Path) -> Iterator[Question]:
-    """A conversation asks with all its messages but the last one, which is learned."""
-    for number, line in read_lines(path):
-        record = jsonl.parse_line(line)
-        with suppress(RecordError):  # the check parquet names such lines
-            asked = parse_conversation(record)
-            name = id_text((record or {}).get("prompt_id"))
-            yield Question(path, number, name, _digests(asked[:-1] or asked))
+    for sample in read_samples(dict.fromkeys(files), key):
+        asked = sample.messages
+        if key == CONVERSATIONS:  # It asks with all messages but the last one, which is learned.
+            asked = asked[:-1] or asked
+        digests = _digests(asked, sample.question)
+        yield Question(sample.file, sample.row, sample.question_id, digests)
 
 
 def asked_digests(file: Path) -> set[bytes]:
     """What the rows of a training file ask, of GRPO or SFT."""
-    key = "prompt" if file.suffix == ".parquet" and _has_prompts(file) else CONVERSATIONS
+    is_grpo = file.suffix == ".parquet" and "reward_model" in pq.read_schema(file).names
+    key = "prompt" if is_grpo else CONVERSATIONS
     questions = _read_questions([file], key)
     return {digest for question in questions for digest in question.digests[1:2] if digest}
 
@@ -188,10 +151,6 @@ def asked_digests(file: Path) -> set[bytes]:
 def asked_digest(messages: Sequence[Any]) -> set[bytes]:
     """What a prompt asks, without the message of the system, to compare with these."""
     return {digest for digest in _digests([*messages])[1:2] if digest}
-
-
-def _has_prompts(file: Path) -> bool:
-    return "reward_model" in pq.read_schema(file).names
 
 
 def _digests(messages: Any, question: Any = None) -> Digests:

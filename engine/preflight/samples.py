@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
@@ -12,8 +13,10 @@ import numpy as np
 
 from engine.base import jsonl
 from engine.base.parquet import pa, pc, pq
+from engine.data.adapters.adapter import id_text
 from engine.data.conversations import parse_conversation, read_lines
 from engine.recipe.recipe import Recipe
+from engine.tasks.task import RecordError
 
 BUDGET_BYTES = 32 << 20
 """Text that is rendered and tokenized: about ten seconds on two cores."""
@@ -26,12 +29,20 @@ SPLITS: tuple[Split, ...] = ("train", "val")
 
 @dataclass(frozen=True)
 class Sample:
-    """The messages of a row, and the text that the rendered prompt must contain."""
+    """A row: its messages, which parquet may hold in another form, and the question and its ID that
+    are recorded with it."""
 
     file: Path
     row: int
-    messages: Sequence[dict[str, Any]]
-    essential: str
+    messages: Any
+    question: str | None = None
+    question_id: str | None = None
+
+    @property
+    def essential(self) -> str:
+        """The text that the rendered prompt must contain."""
+        last = self.messages[-1].get("content") if self.messages else None
+        return str(self.question or last or "")
 
 
 def row_label(file: Path, row: int) -> str:
@@ -67,11 +78,22 @@ def choose_rows(
     return {path: mask.tolist() for path, mask in zip(files, masks, strict=True)}, len(sizes)
 
 
-def read_samples(masks: Mapping[Path, Mask], key: str) -> Iterator[Sample]:
-    """Read the rows that ``masks`` chose, file by file."""
+def read_samples(masks: Mapping[Path, Mask | None], key: str) -> Iterator[Sample]:
+    """Read the rows that ``masks`` chose, or all where there is none, file by file.
+
+    Lines that are no conversation are left out: the check ``parquet`` names them.
+    """
     for path, mask in masks.items():
-        is_table = path.suffix == ".parquet" and key != CONVERSATIONS
-        yield from _read_parquet(path, key, mask) if is_table else _read_lines(path, mask)
+        if path.suffix == ".parquet" and key != CONVERSATIONS:
+            yield from _read_parquet(path, key, mask)
+            continue
+        lines = read_lines(path)
+        for number, line in lines if mask is None else compress(lines, mask):
+            record = jsonl.parse_line(line)
+            with suppress(RecordError):
+                messages = parse_conversation(record)
+                name = id_text((record or {}).get("prompt_id"))
+                yield Sample(path, number, messages, question_id=name)
 
 
 def _text_sizes(path: Path, key: str) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -90,24 +112,21 @@ def _text_sizes(path: Path, key: str) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.concatenate(sizes)
 
 
-def _read_parquet(path: Path, key: str, mask: Mask) -> Iterator[Sample]:
+def _read_parquet(path: Path, key: str, mask: Mask | None) -> Iterator[Sample]:
     file = pq.ParquetFile(path)
-    columns = [name for name in (key, "extra_info") if name in file.schema_arrow.names]
+    schema = file.schema_arrow
+    columns = [key] if key in schema.names else []
+    if "extra_info" in schema.names:
+        fields = schema.field("extra_info").type
+        names = ("question_id", "question")
+        columns += [f"extra_info.{name}" for name in names if fields.get_field_index(name) >= 0]
     start = 0
     for batch in file.iter_batches(batch_size=_BATCH, columns=columns):
-        chosen = mask[start : start + batch.num_rows]
-        numbers = compress(range(start, start + batch.num_rows), chosen)
+        numbers = range(start, start + batch.num_rows)
+        chosen = [True] * batch.num_rows if mask is None else mask[start : start + batch.num_rows]
         rows = batch.filter(pa.array(chosen, pa.bool_())).to_pylist()
-        for number, row in zip(numbers, rows, strict=True):
-            messages = row[key] or []
-            # The question of rubric data; of other data, the last message.
-            question = (row.get("extra_info") or {}).get("question")
-            last = messages[-1].get("content") if messages else None
-            yield Sample(path, number, messages, str(question or last or ""))
+        for number, row in zip(compress(numbers, chosen), rows, strict=True):
+            extra = row.get("extra_info") or {}
+            name = id_text(extra.get("question_id"))
+            yield Sample(path, number, row.get(key) or [], extra.get("question"), name)
         start += batch.num_rows
-
-
-def _read_lines(path: Path, mask: Mask) -> Iterator[Sample]:
-    for number, line in compress(read_lines(path), mask):
-        messages = parse_conversation(jsonl.parse_line(line))
-        yield Sample(path, number, messages, messages[-1]["content"])
