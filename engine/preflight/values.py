@@ -5,13 +5,15 @@ The limits are far outside of what is used for training.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator
 from typing import Any
 
 from engine.findings import remedy_builders as cures
-from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.findings.finding import Evidence, Finding, Remedy
 from engine.findings.run_context import MetricContext
-from engine.findings.symptom import Case, Symptom
+from engine.findings.symptom import Case
+from engine.findings.symptom_file import Symptoms
 from engine.preflight.check import Check, Subject, summary, warn
 from engine.preflight.complete_change import as_overrides
 from engine.recipe.compose import TEMPERATURE_SCHEDULE
@@ -27,74 +29,30 @@ _COLDEST = 0.05
 
 
 def _usual(
-    case: Case, key: str | None, value: float, is_usual: Callable[[float], bool], title: str
-) -> tuple[Remedy, ...]:
-    return (cures.usual_value(case.context, key, value, is_usual, title),)
+    case: Case,
+    key: str | None,
+    value: float,
+    title: str,
+    least: float = 0.0,
+    most: float = math.inf,
+) -> Remedy:
+    return cures.usual_value(case.context, key, value, lambda usual: least <= usual <= most, title)
 
 
-def _usual_rate(case: Case) -> tuple[Remedy, ...]:
+def _usual_rate(case: Case, title: str) -> Remedy:
     kind = case.context.kind or GRPO
     key, usual = kind.learning_rate_key, kind.highest_usual_learning_rate
-    title = "Set the learning rate to {}"
-    return _usual(case, key, usual, lambda rate: 0 < rate <= _HIGHEST_RATE, title)
+    return _usual(case, key, usual, title, least=1e-12, most=_HIGHEST_RATE)
 
 
-HIGH_RATE = Symptom(
-    id="kl_or_grad_blowup.rate",
-    severity=Severity.WARNING,
-    title="Learning rate {rate} is too high",
-    cause="{key} is {rate}. Language models are trained with 1e-6 to 1e-4, small ones and adapters "
-    "with up to 3e-3: at this rate the first updates destroy the weights.",
-    shape="a learning rate above 1e-2",
-    remedies=_usual_rate,
-    confidence=0.9,
-    source="common practice",
+def _usual_temperature(case: Case, title: str) -> Remedy:
+    return _usual(case, _coldest(case.context)[0], 1.0, title, least=0.5, most=1.5)
+
+
+SYMPTOMS = Symptoms(
+    __file__, usual=_usual, usual_rate=_usual_rate, usual_temperature=_usual_temperature
 )
-SHORT_RESPONSES = Symptom(
-    id="reward_zero_or_flat.cap_too_short",
-    severity=Severity.WARNING,
-    title="Responses of {length} tokens are too short for a rubric",
-    cause="{key} is {length}: a rubric item alone has about ten tokens, so every response is cut "
-    "before the judge finds anything in it.",
-    shape="responses of fewer than 16 tokens, with the rubric reward",
-    ruled_out="other reward functions, which may want a single token",
-    remedies=lambda case: _usual(
-        case,
-        cures.RESPONSE,
-        64,
-        lambda length: length >= 64,
-        "Allow {} tokens",
-    ),
-    source="a rubric of four items has about 50 tokens",
-)
-COLD_SAMPLING = Symptom(
-    id="collapse_entropy_or_length.temperature",
-    severity=Severity.WARNING,
-    title="Rollouts are sampled at temperature {temperature}",
-    cause="{key} is {temperature}: the rollouts of a group become the same text, their rewards are "
-    "equal and no advantage is left.",
-    shape="a sampling temperature of at most 0.05",
-    remedies=lambda case: _usual(
-        case,
-        _coldest(case.context)[0],
-        1.0,
-        lambda value: 0.5 <= value <= 1.5,
-        "Sample at temperature {}",
-    ),
-    source="GRPO: advantage = reward - group mean",
-)
-ONE_ROLLOUT = Symptom(
-    id="reward_zero_or_flat.no_group",
-    severity=Severity.WARNING,
-    title="GRPO needs at least two rollouts per prompt",
-    cause="{key} is 1: there is no other rollout to compare with, and verl uses the reward "
-    "as advantage.",
-    shape="one rollout per prompt, with GRPO's advantage",
-    remedies=lambda case: _usual(
-        case, cures.ROLLOUTS, 6, lambda count: count > 1, "Sample {} rollouts"
-    ),
-    source="verl 0.9.1: a group of one has mean 0 and std 1",
-)
+_NO_GROUP = "reward_zero_or_flat.no_group"
 
 
 def check(subject: Subject) -> Check:
@@ -103,7 +61,7 @@ def check(subject: Subject) -> Check:
     context = MetricContext(recipe.values, recipe.kind, in_file=in_file(recipe))
     warnings = []
     # Of one rollout per prompt, the check batch says what to do.
-    found = [each for each in value_findings(context) if each.id != ONE_ROLLOUT.id]
+    found = [each for each in value_findings(context) if each.id != _NO_GROUP]
     for finding in found:
         changes = [change for remedy in finding.remedies[:1] for change in remedy.changes]
         message = f"{finding.title}: {finding.cause.removesuffix('.')}"
@@ -131,7 +89,8 @@ def value_findings(context: MetricContext) -> list[Finding]:
     key = context.kind.learning_rate_key if context.kind else None
     rate = context.get(key)
     if key and isinstance(rate, int | float) and rate > _HIGHEST_RATE:
-        findings.append(HIGH_RATE.finding(case, _evidence(key, rate), key=key, rate=f"{rate:g}"))
+        symptom, evidence = SYMPTOMS["kl_or_grad_blowup.rate"], _evidence(key, rate)
+        findings.append(symptom.finding(case, evidence, key=key, rate=f"{rate:g}"))
     return findings + (list(_grpo_findings(context, case)) if context.kind == GRPO else [])
 
 
@@ -139,14 +98,18 @@ def _grpo_findings(context: MetricContext, case: Case) -> Iterator[Finding]:
     key, length = cures.RESPONSE, context.get(cures.RESPONSE)
     has_own_reward = context.get("reward.custom_reward_function.path")
     if not has_own_reward and isinstance(length, int) and length < _SHORTEST:
-        yield SHORT_RESPONSES.finding(case, _evidence(key, length), key=key, length=length)
+        yield SYMPTOMS["reward_zero_or_flat.cap_too_short"].finding(
+            case, _evidence(key, length), key=key, length=length
+        )
     key, temperature = _coldest(context)
     if isinstance(temperature, int | float) and temperature <= _COLDEST:
         evidence = _evidence(key, temperature)
-        yield COLD_SAMPLING.finding(case, evidence, key=key, temperature=f"{temperature:g}")
+        yield SYMPTOMS["collapse_entropy_or_length.temperature"].finding(
+            case, evidence, key=key, temperature=f"{temperature:g}"
+        )
     key = cures.ROLLOUTS
     if context.get(key) == 1 and context.get("algorithm.adv_estimator") == "grpo":
-        yield ONE_ROLLOUT.finding(case, _evidence(key, 1), key=key)
+        yield SYMPTOMS[_NO_GROUP].finding(case, _evidence(key, 1), key=key)
 
 
 def _coldest(context: MetricContext) -> tuple[str, Any]:
