@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.estimate.activations import LogitsUse
-from engine.estimate.breakdown import GIB, Breakdown
+from engine.estimate.memory import GIB, Breakdown
 from engine.estimate.known_models import KNOWN
 from engine.estimate.memory import memory
 from engine.estimate.model_shape import ModelShape, known

@@ -7,16 +7,56 @@ works the other's memory is either resident or put to sleep, so each phase has a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.base.text import count_of
 from engine.estimate import activations
 from engine.estimate.activations import LogitsUse
-from engine.estimate.breakdown import GIB, Breakdown, Part, breakdown
 from engine.estimate.model_shape import ModelShape
 from engine.estimate.training import Rollout, Training
+
+GIB = 1024**3
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing that takes memory or disk. ``how`` is its arithmetic in words and numbers."""
+
+    name: str
+    bytes: int
+    how: str = ""
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """Parts that are there at the same time."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+    @property
+    def total(self) -> int:
+        """Bytes; always the sum of the parts."""
+        return sum(part.bytes for part in self.parts)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "bytes": self.total, "parts": [*map(asdict, self.parts)]}
+
+
+def breakdown(name: str, parts: Iterable[Part]) -> Breakdown:
+    """What takes nothing is left out."""
+    return Breakdown(name, tuple(part for part in parts if part.bytes > 0))
+
+
+def size(count: int) -> str:
+    """Bytes for a person, in binary units."""
+    for unit, factor in (("GiB", GIB), ("MiB", 1024**2), ("KiB", 1024)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} B"
+
 
 CONTEXT = GIB // 2
 """What CUDA and its libraries take in each process, whatever it computes; a rule of thumb."""
@@ -240,6 +280,14 @@ class Cache:
     @property
     def holds_sample(self) -> bool:
         return self.bytes >= self.sample
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "bytes": max(0, self.bytes),
+            "bytes_per_token": self.per_token,
+            "tokens": self.tokens,
+            "longest_samples": self.sequences,
+        }
 
 
 def cache_of(rollout: Rollout, shape: ModelShape, gpu_bytes: int) -> Cache:

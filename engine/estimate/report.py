@@ -11,10 +11,19 @@ from typing import Any, Literal
 import psutil
 
 from engine.checkpoints.find import check_checkpoint, size_bytes
-from engine.estimate.breakdown import GIB, Breakdown, Part, breakdown
 from engine.estimate.earlier_runs import Duration, duration, judge_times, step_times
 from engine.estimate.judge import JudgeUse, judge_use
-from engine.estimate.memory import Cache, Memory, cache_of, certain, memory
+from engine.estimate.memory import (
+    GIB,
+    Breakdown,
+    Cache,
+    Memory,
+    Part,
+    breakdown,
+    cache_of,
+    certain,
+    memory,
+)
 from engine.estimate.model_shape import ModelShape, shape_of
 from engine.estimate.training import Training, training_of
 from engine.history import metrics
@@ -137,7 +146,7 @@ class Estimate:
             "trained": None if sizes is None else sizes.training.trained,
             "lora": None if sizes is None else [asdict(one) for one in sizes.training.adapters],
             "memory": None if sizes is None else sizes.memory.to_json(),
-            "kv_cache": None if sizes is None or sizes.cache is None else _cache_json(sizes.cache),
+            "kv_cache": None if sizes is None or sizes.cache is None else sizes.cache.to_json(),
             "checkpoint": None if sizes is None else sizes.checkpoint.to_json(),
             "checkpoints_kept": None if sizes is None else sizes.kept,
             "judge": None if self.judge is None else self.judge.to_json(),
@@ -194,15 +203,6 @@ def sizes_of(recipe: Recipe, env: Mapping[str, str], gpu_bytes: int | None) -> S
 def smallest_gpu() -> int | None:
     """Bytes of the smallest GPU of this machine; None without one."""
     return min((int(gpu["memory"]) for gpu in gpus()), default=None)
-
-
-def _cache_json(cache: Cache) -> dict[str, Any]:
-    return {
-        "bytes": max(0, cache.bytes),
-        "bytes_per_token": cache.per_token,
-        "tokens": cache.tokens,
-        "longest_samples": cache.sequences,
-    }
 
 
 Unit = Literal["bytes", "calls"]

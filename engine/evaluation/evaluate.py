@@ -47,8 +47,7 @@ from engine.evaluation.targets import TEXTS, Target, leased
 from engine.host.programs import own_module
 from engine.recipe.compose import verl_config
 from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import make_scorer
-from engine.recipe.tools import calls_tools, scores_all_turns
+from engine.recipe.scoring import calls_tools, make_scorer, scores_all_turns
 from engine.reward.scorer import Rollout, ScoredRollout, Scorer
 
 BATCH = 32

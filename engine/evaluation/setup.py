@@ -18,8 +18,7 @@ from engine.own_reward.files import code_files, input_files
 from engine.own_reward.function import KEY, TASK, RewardFunction
 from engine.recipe.recipe import Recipe
 from engine.recipe.schedule import rollout_temperature
-from engine.recipe.scoring import asks_judge, reward_function
-from engine.recipe.tools import calls_tools, tools_files
+from engine.recipe.scoring import asks_judge, calls_tools, reward_function, tools_files
 
 
 @dataclass(frozen=True)

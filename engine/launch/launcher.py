@@ -26,7 +26,7 @@ from engine.launch.kept_data import find_copy, keep_data
 from engine.launch.ray_target import follower_argv
 from engine.own_reward.files import code_files, input_files, keep_code, keep_inputs
 from engine.preflight.check import Check
-from engine.recipe.determinism import deterministic_variables
+from engine.recipe.compose import deterministic_variables
 from engine.recipe.executed import require_own_code
 from engine.recipe.frozen import (
     config_of,
@@ -35,12 +35,10 @@ from engine.recipe.frozen import (
     pinned_recipe,
     training_fingerprint,
 )
-from engine.recipe.places import checkpoint_dir, data_files, local_folder, model_name
+from engine.recipe.places import checkpoint_dir, data_files, local_folder, model_name, wandb_name
 from engine.recipe.recipe import Recipe, short_keys
-from engine.recipe.scoring import reward_function
+from engine.recipe.scoring import reward_function, tools_code
 from engine.recipe.steps import step_plan
-from engine.recipe.tools import tools_code
-from engine.recipe.wandb_name import wandb_name
 from engine.runs.events import log_event
 from engine.runs.marks import mark_of, new_mark, place_of
 from engine.runs.processes import alive, end_members

@@ -333,19 +333,18 @@ def _require_class(file: Path, name: str) -> None:
         line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
         raise UsageError(f"{file}{line}: {type(error).__name__}: {error}") from error
     classes = [node.name for node in body if isinstance(node, ast.ClassDef)]
-    names = {target.id for node in ast.walk(ast.Module(body, [])) for target in _targets(node)}
-    imported = {alias.asname or alias.name for node in body for alias in _aliases(node)}
+    nodes = [*ast.walk(ast.Module(body, []))]
+    names = {
+        node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    imported = {
+        alias.asname or alias.name
+        for node in body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
     if name in {*classes, *names, *imported} or "*" in imported:
         return
     close = nearest(name, classes)
     hint = f"; did you mean {close}?" if close else f"; it has {', '.join(classes) or 'no class'}"
     raise UsageError(f"{file} has no class '{name}' ({OWN_DATA_SET}.name){hint}")
-
-
-def _targets(node: ast.AST) -> list[ast.Name]:
-    targets = node.targets if isinstance(node, ast.Assign) else []
-    return [target for target in targets if isinstance(target, ast.Name)]
-
-
-def _aliases(node: ast.AST) -> list[ast.alias]:
-    return node.names if isinstance(node, ast.Import | ast.ImportFrom) else []

@@ -69,13 +69,6 @@ class ChatTemplate:
         if isinstance(refusal, TemplateError):
             raise refusal
 
-    def render(self, messages: Messages, **options: Any) -> str:
-        """The text that the model sees. Raises jinja2.TemplateError if the template refuses."""
-        [text] = self.render_each([messages], **options)
-        if isinstance(text, TemplateError):
-            raise text
-        return text
-
     def render_each(
         self, conversations: Sequence[Messages], **options: Any
     ) -> list[str | TemplateError]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from engine.base.errors import UsageError
+from engine.base.yaml_files import parse_packaged
 from engine.preflight.token_view import TokenView, read_token_view
 from engine.recipe.executed import code_objection
 from engine.recipe.recipe import Recipe
-from engine.recipe.tools import calls_tools, tools_files
+from engine.recipe.scoring import calls_tools, tools_files
 
+_TABLES = Path(__file__).with_name("tables.yaml")
 Status = Literal["ok", "warn", "fail", "skip"]
 
 
@@ -101,3 +103,10 @@ def summary(id: str, checks: Iterable[Check], ok_message: str) -> Check:
             message = "; ".join(check.message for check in chosen)
             return Check(id, chosen[0].status, message, "; ".join(fixes) or None)
     return ok(id, ok_message)
+
+
+@cache
+def tables() -> Mapping[str, Any]:
+    """The sections of ``tables.yaml``, which explains them."""
+    sections: dict[str, Any] = parse_packaged(_TABLES.read_text(encoding="utf-8"))
+    return sections

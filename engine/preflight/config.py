@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from engine.base.errors import nearest
 from engine.base.text import count_of
 from engine.judge.providers import asks_server
-from engine.preflight.check import Check, Subject, fail, ok, summary, warn
+from engine.preflight.check import Check, Subject, fail, ok, summary, tables, warn
 from engine.preflight.demands import check_defaults
 from engine.recipe.compose import OWN_LOOPS
 from engine.recipe.executed import code_objection
@@ -28,27 +28,6 @@ _ACTOR = "actor_rollout_ref.actor"
 _ROLLOUT = "actor_rollout_ref.rollout"
 _MODEL = "actor_rollout_ref.model"
 _ESTIMATOR = "algorithm.adv_estimator"
-_MISSING_INPUTS = {
-    "remax": "a greedy answer to every prompt as its baseline",
-    "optimal_token_baseline": "the sum of squared probabilities of every token",
-    "tir_optimal_token_baseline": "the sum of squared probabilities of every token",
-    "gdpo": "each part of the reward by its name",
-}
-"""What an estimator needs and verl's V1 trainer does not compute (``_compute_advantage``)."""
-_AGENT_LOOPS = ("single_turn_agent", "tool_agent")
-_OPTIMIZERS = (
-    *("Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "ASGD", "Muon", "NAdam"),
-    *("RAdam", "RMSprop", "Rprop", "SGD"),
-)
-"""The optimizers of ``torch.optim`` that take a learning rate and a weight decay."""
-_BACKENDS = ("naive", "nccl", "hccl", "nixl", "kimi_ckpt_engine", "mooncake", "delta_sharded")
-_ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
-_FILE_KEYS = re.compile(
-    r"actor_rollout_ref\.model\.(?:tokenizer|hf_config|lora_adapter)_path"
-    r"|actor_rollout_ref\.rollout\.(?:multi_turn\.(?:tool_config|function_tool)_path"
-    r"|agent\.agent_loop_config_path|router_config_path|quantization_config_file)"
-    r"|data\.custom_cls\.path"
-)
 _RAY_INIT = "ray_kwargs.ray_init."
 _INVALID_IN_WANDB = re.compile(r"[/\\#?%:]")
 """In the name of a project. The name of a run may be any text."""
@@ -140,7 +119,7 @@ def _trainer(recipe: Recipe) -> Iterator[Check]:
     if recipe.get("trainer.device") != device:
         problem = f"contradicts grubrics.device={device}"
         yield _wrong(recipe, "trainer.device", problem, f"trainer.device={device}")
-    if (missing := _MISSING_INPUTS.get(estimator)) is not None:
+    if (missing := tables()["missing_inputs"].get(estimator)) is not None:
         problem = f"needs {missing}, which verl's V1 trainer does not compute"
         yield _wrong(recipe, _ESTIMATOR, problem, f"{_ESTIMATOR}=grpo")
     if estimator == "gae":
@@ -186,26 +165,27 @@ def _actor(recipe: Recipe) -> Iterator[Check]:
 
 def _names(recipe: Recipe) -> Iterator[Check]:
     """Check names that verl looks up, and that only the installed code knows."""
+    known = tables()
     loop = f"{_ROLLOUT}.agent.default_agent_loop"
     own_loops = recipe.is_chosen(OWN_LOOPS) and recipe.get(OWN_LOOPS)
-    if recipe.get(loop) not in _AGENT_LOOPS and not own_loops:
-        yield _unknown(recipe, loop, _AGENT_LOOPS)
+    if recipe.get(loop) not in known["agent_loops"] and not own_loops:
+        yield _unknown(recipe, loop, known["agent_loops"])
     optimizer = f"{_ACTOR}.optim.optimizer"
     is_torch = recipe.get(f"{_ACTOR}.optim.optimizer_impl") == "torch.optim"
-    if is_torch and recipe.get(optimizer) not in _OPTIMIZERS:
-        yield _unknown(recipe, optimizer, _OPTIMIZERS)
+    if is_torch and recipe.get(optimizer) not in known["optimizers"]:
+        yield _unknown(recipe, optimizer, known["optimizers"])
     backend = f"{_ROLLOUT}.checkpoint_engine.backend"
     own_backend = recipe.get(f"{_ROLLOUT}.checkpoint_engine.custom_backend_module")
-    if recipe.get(backend) not in _BACKENDS and not own_backend:
-        yield _unknown(recipe, backend, _BACKENDS)
+    if recipe.get(backend) not in known["backends"] and not own_backend:
+        yield _unknown(recipe, backend, known["backends"])
     if recipe.get("data.prompt_key") != "prompt":
         problem = "is not a column of the prepared data"
         yield _wrong(recipe, "data.prompt_key", problem, "data.prompt_key=prompt")
     attention = f"{_MODEL}.override_config.attn_implementation"
     name = recipe.get(attention)
     # A name with a slash is a kernel of the hub.
-    if name is not None and name not in _ATTENTION and "/" not in str(name):
-        yield _unknown(recipe, attention, _ATTENTION)
+    if name is not None and name not in known["attention"] and "/" not in str(name):
+        yield _unknown(recipe, attention, known["attention"])
 
 
 def _packages(recipe: Recipe) -> Iterator[Check]:
@@ -229,7 +209,7 @@ def _packages(recipe: Recipe) -> Iterator[Check]:
             yield _wrong(recipe, key, f"needs the package {package!r}", f"{key}={usual}")
 
 
-def _unknown(recipe: Recipe, key: str, known: tuple[str, ...]) -> Check:
+def _unknown(recipe: Recipe, key: str, known: Sequence[str]) -> Check:
     close = nearest(str(recipe.get(key)), known) or known[0]
     return _wrong(recipe, key, f"is not one of {', '.join(known)}", f"{key}={close}")
 
@@ -244,7 +224,7 @@ def _files(recipe: Recipe) -> Iterator[Check]:
             where = "the run directory, where rollouts and the doctor look for them"
             yield warn(ID, f"{_setting(recipe, key)} writes outside of {where}", "remove it")
     for key, value in recipe.values.items():
-        if not (recipe.is_chosen(key) and _FILE_KEYS.fullmatch(key) and isinstance(value, str)):
+        if not (recipe.is_chosen(key) and key in tables()["file_keys"] and isinstance(value, str)):
             continue
         if "://" not in value and not Path(value).expanduser().exists() and not is_hub_name(value):
             yield fail(ID, f"{recipe.path}: {_setting(recipe, key)} does not exist")
@@ -280,7 +260,11 @@ _MAX_UNUSED = 4
 def check_unused(subject: Subject) -> Check:
     """Warn of values without effect. They do not forbid a launch: the run uses the others."""
     unused = unread(subject.recipe)
-    messages = list(_mistyped(subject))
+    variables = mistyped_variables(subject.env) if subject.recipe.kind == GRPO else {}
+    messages = [
+        f"environment variable {name} is not read; did you mean {meant}?"
+        for name, meant in variables.items()
+    ]
     if not unused and not messages:
         return ok(_UNUSED, "every value in the config has an effect")
     shown = unused[:_MAX_UNUSED]
@@ -289,10 +273,3 @@ def check_unused(subject: Subject) -> Check:
         messages.append(f"and {len(unused) - _MAX_UNUSED} more")
     fixes = dict.fromkeys(value.instead for value in shown if value.instead)
     return warn(_UNUSED, "; ".join(messages), "; ".join(fixes) or None)
-
-
-def _mistyped(subject: Subject) -> Iterator[str]:
-    """What to say of variables that nothing reads, e.g. ``REWARD_LAMBDA_INF``."""
-    if subject.recipe.kind == GRPO:
-        for name, meant in mistyped_variables(subject.env).items():
-            yield f"environment variable {name} is not read; did you mean {meant}?"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from engine.base.files import content_hash
 from engine.base.text import format_config_value
-from engine.preflight.check import Check, fail
+from engine.preflight.check import Check, fail, tables
 from engine.recipe.places import data_files
 from engine.recipe.recipe import Recipe
-from engine.runs.kinds import GRPO, SFT
 
 _HELP = "restore the file, or change the value once you know why the data differ"
 
@@ -18,50 +17,17 @@ NO_SILENT_DEFAULTS = "grubrics.no_silent_defaults"
 EXPECT_DATA = "grubrics.expect_data"
 
 _SEED, _DATA_SEED = "grubrics.seed", "data.seed"
-_ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-_LEARNING: Mapping[str, Sequence[tuple[str, ...]]] = {
-    GRPO.name: (
-        ("algorithm.adv_estimator",),
-        (f"{_ACTOR}.optim.lr",),
-        (f"{_ACTOR}.ppo_mini_batch_size",),
-        (f"{_ACTOR}.clip_ratio", f"{_ACTOR}.clip_ratio_low"),
-        (f"{_ACTOR}.use_kl_loss",),
-        ("data.train_batch_size",),
-        ("data.max_prompt_length",),
-        ("data.max_response_length",),
-        (f"{_ROLLOUT}.n",),
-        (f"{_ROLLOUT}.temperature", "grubrics.temperature_schedule.initial"),
-        ("trainer.total_epochs", "trainer.total_training_steps"),
-        (_SEED,),
-        (_DATA_SEED,),
-    ),
-    SFT.name: (
-        ("training.learning_rate",),
-        ("training.per_device_train_batch_size",),
-        ("training.gradient_accumulation_steps",),
-        ("training.num_train_epochs", "training.max_steps"),
-        ("training.warmup_ratio",),
-        ("training.weight_decay",),
-        ("training.seed",),
-        ("lora.r",),
-        ("data.max_seq_length",),
-    ),
-}
-"""The values that decide what is learned. One key of a row is enough. Null is no value."""
 
 
 def silent_defaults(recipe: Recipe) -> dict[str, Any]:
     """The keys that decide what is learned and that nobody has set, with the values to set."""
-    rows = _LEARNING[recipe.kind.name]
-    silent = [keys[0] for keys in rows if not any(_is_set(recipe, key) for key in keys)]
+    rows: Sequence[Sequence[str]] = tables()["learning"][recipe.kind.name]
+    values = {key: recipe.get(key) for keys in rows for key in keys if recipe.is_chosen(key)}
+    silent = [keys[0] for keys in rows if all(values.get(key) is None for key in keys)]
     values = {key: recipe.get(key) for key in silent}
     if values.get(_DATA_SEED, 0) is None:
         values[_DATA_SEED] = recipe.get(_SEED)
     return values
-
-
-def _is_set(recipe: Recipe, key: str) -> bool:
-    return recipe.is_chosen(key) and recipe.get(key) is not None
 
 
 def check_defaults(recipe: Recipe, check_id: str) -> Iterator[Check]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from importlib.metadata import Distribution
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 
 import pynvml
 from packaging.requirements import InvalidRequirement, Requirement
@@ -20,7 +19,7 @@ from packaging.version import Version
 from engine.base.text import count_of, format_config_value
 from engine.host.environment import gpus, install_command, package_version
 from engine.judge.providers import find_provider
-from engine.preflight.check import Check, Subject, fail, summary, warn
+from engine.preflight.check import Check, Subject, fail, summary, tables, warn
 from engine.recipe.compose import effective, on_cpu
 from engine.recipe.keys import verl_version
 from engine.recipe.places import lora_rank
@@ -32,27 +31,6 @@ ID = "environment"
 CONDA_ENVIRONMENT = "RL"
 TESTED_PYTHONS = ((3, 11), (3, 12))
 
-# verl imports TransferQueue, cachetools and uvicorn without declaring them.
-_MODULES = (
-    "torch",
-    "verl",
-    "ray",
-    "transformers",
-    "tensordict",
-    "transfer_queue",
-    "cachetools",
-    "uvicorn",
-)
-_LOGGERS = {
-    "wandb": "wandb",
-    "mlflow": "mlflow",
-    "swanlab": "swanlab",
-    "tensorboard": "tensorboard",
-    "clearml": "clearml",
-    "trackio": "trackio",
-    "vemlp_wandb": "volcengine_ml_platform",
-}
-"""The package of each logger of verl."""
 _MODEL = "actor_rollout_ref.model"
 _ROLLOUT = "actor_rollout_ref.rollout"
 _STRATEGY = "actor_rollout_ref.actor.strategy"
@@ -75,7 +53,8 @@ def check(subject: Subject) -> Check:
     problems += check_versions(
         find_installed(),
         vllm=recipe.get(f"{_ROLLOUT}.name") == "vllm",
-        adapter_sync=_sends_adapters(recipe),
+        # The rollout engine gets LoRA adapters instead of merged weights.
+        adapter_sync=lora_rank(recipe) > 0 and not recipe.get(f"{_MODEL}.lora.merge"),
         fsdp1=recipe.get("grubrics.device") == "cuda" and recipe.get(_STRATEGY) == "fsdp",
     )
     if not (recipe.kind.uses_ray and subject.uses_cluster):
@@ -95,22 +74,17 @@ def _has_own_environment(env: Mapping[str, str]) -> bool:
     return "CONDA_PREFIX" not in env or any(folder.is_dir() for folder in known)
 
 
-def _sends_adapters(recipe: Recipe) -> bool:
-    """Whether the rollout engine gets LoRA adapters instead of merged weights."""
-    return lora_rank(recipe) > 0 and not recipe.get(f"{_MODEL}.lora.merge")
-
-
 def needed_modules(recipe: Recipe) -> list[str]:
     """Return the modules that training with this config imports."""
     loggers = recipe.get("trainer.logger") or recipe.get("logging.report_to") or []
     judge = find_provider(recipe.get("judge.provider", "offline")) if asks_judge(recipe) else None
     optional = {
         **dict.fromkeys(judge.modules if judge else (), True),
-        **{_LOGGERS[name]: True for name in _LOGGERS if name in loggers},
+        **{package: True for name, package in tables()["loggers"].items() if name in loggers},
         "peft": lora_rank(recipe) > 0,
         "vllm": recipe.get(f"{_ROLLOUT}.name") == "vllm",
     }
-    return [*_MODULES, *(name for name, is_needed in optional.items() if is_needed)]
+    return [*tables()["modules"], *(name for name, is_needed in optional.items() if is_needed)]
 
 
 def _packages(recipe: Recipe, lacks_gpu: bool) -> Iterator[Check]:
@@ -120,7 +94,7 @@ def _packages(recipe: Recipe, lacks_gpu: bool) -> Iterator[Check]:
         fix = f"pip install {' '.join(missing)}"
         if "vllm" in missing:
             fix = install_command("gpu")  # It includes the extra train.
-        elif {*missing} & {*_MODULES, "peft", "openai"}:
+        elif {*missing} & {*tables()["modules"], "peft", "openai"}:
             fix = install_command("train")
         yield fail(ID, f"not installed: {', '.join(missing)}", fix)
     installed = package_version("verl")
@@ -211,21 +185,6 @@ def _allocator(subject: Subject) -> Iterator[Check]:
             yield fail(ID, message, f"unset {name}")
 
 
-STACK = (
-    "verl",
-    "vllm",
-    "torch",
-    "transformers",
-    "ray",
-    "tensordict",
-    "transferqueue",
-    "peft",
-    "torchdata",
-    "numpy",
-    "flash-attn",
-)
-"""The distributions whose versions depend on each other, by canonical name."""
-
 GPU_SET = ("vllm==0.24.0", "torch==2.11.0", "transformers==5.10.4")
 """The main pins of constraints-gpu.txt: the vLLM that verl 0.9.1 was released with."""
 
@@ -233,30 +192,14 @@ Installed = Mapping[str, Distribution]
 """Distributions by canonical name."""
 
 
-@dataclass(frozen=True)
-class VllmRow:
-    """A range of vLLM releases, and whether verl 0.9.1 works with it."""
-
-    releases: SpecifierSet
-    support: Literal["fits", "untried", "no LoRA", "too old"]
-
-
-VLLM_TABLE = (
-    VllmRow(SpecifierSet("<0.18"), "too old"),
-    VllmRow(SpecifierSet(">=0.18,<0.24"), "untried"),
-    VllmRow(SpecifierSet(">=0.24,<0.29"), "fits"),
-    VllmRow(SpecifierSet(">=0.29"), "no LoRA"),
-)
 PEFT_WITH_FSDP1 = SpecifierSet("<0.21")
 """The releases of PEFT that find LoRA adapters in a model that FSDP 1 wraps."""
-# The vLLM release that is built for each torch release.
-_VLLM_FOR_TORCH = {"2.11": "vllm==0.24.0", "2.13": "vllm==0.28.0"}
 
 
 def find_installed(path: Sequence[str] | None = None) -> dict[str, Distribution]:
     """The installed distributions of the stack; ``path`` replaces ``sys.path``."""
     searched = list(sys.path if path is None else path)
-    matches = {name: Distribution.discover(name=name, path=searched) for name in STACK}
+    matches = {name: Distribution.discover(name=name, path=searched) for name in tables()["stack"]}
     first = {name: next(iter(found), None) for name, found in matches.items()}
     return {name: package for name, package in first.items() if package is not None}
 
@@ -300,19 +243,26 @@ def _mismatch(
 
 def _check_vllm(installed: Installed, adapter_sync: bool) -> Iterator[Check]:
     version, verl = installed["vllm"].version, f"verl {verl_version()}"
-    row = next(row for row in VLLM_TABLE if _contains(row.releases, version))
+    support = vllm_support(version)
     fix = _vllm_command(installed)
-    if row.support == "too old":
+    if support == "too old":
         yield fail(ID, f"vllm {version} is too old for {verl}", fix)
-    elif row.support == "no LoRA" and adapter_sync:
+    elif support == "no LoRA" and adapter_sync:
         yield fail(
             ID,
             f"{verl} cannot send a LoRA adapter to vllm {version}: the first weight sync ends with "
             "an AttributeError (get_unstacked_mapper)",
             fix,
         )
-    elif row.support != "fits":
+    elif support != "fits":
         yield warn(ID, f"vllm {version} is untested with {verl}; use 0.24 to 0.28", fix)
+
+
+def vllm_support(version: str) -> str:
+    """Whether verl works with a vLLM release: "fits", "untried", "no LoRA" or "too old"."""
+    ranges: Mapping[str, str] = tables()["vllm"]
+    matching = (word for limits, word in ranges.items() if _contains(SpecifierSet(limits), version))
+    return next(matching)
 
 
 def _check_peft(installed: Installed) -> Iterator[Check]:
@@ -331,7 +281,7 @@ def _vllm_command(installed: Installed) -> str:
     """Return the command that installs the vLLM for the installed torch, or else the whole set."""
     torch = installed.get("torch")
     release = Version(torch.version).release[:2] if torch else ()
-    pin = _VLLM_FOR_TORCH.get(".".join(map(str, release)))
+    pin = tables()["vllm_for_torch"].get(".".join(map(str, release)))
     pins = (pin,) if pin else GPU_SET
     return "pip install " + " ".join(f'"{pin}"' for pin in pins)
 

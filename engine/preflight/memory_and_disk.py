@@ -16,9 +16,8 @@ import psutil
 
 from engine.base.text import count_of
 from engine.checkpoints.model_folder import parameter_count
-from engine.estimate.breakdown import Breakdown
-from engine.estimate.breakdown import size as readable
-from engine.estimate.memory import certain
+from engine.estimate.memory import Breakdown, certain
+from engine.estimate.memory import size as readable
 from engine.estimate.report import MARGIN, Sizes, kept, sizes_of, smallest_gpu
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.recipe.places import checkpoint_dir, local_folder, lora_rank, model_name

@@ -135,9 +135,11 @@ def check(subject: Subject) -> Check:
         return fail(ID, f"{folder} has no chat template, so prompts cannot be rendered")
     files = [*split_files(recipe, "train"), *split_files(recipe, "val")]
     masks, total = choose_rows(list(dict.fromkeys(files)), _prompt_key(recipe))
-    encode = read_encoder(folder)
+    encoder = read_encoder(folder)
+    # Without a tokenizer, pieces can still be compared by their characters.
+    encode = encoder or (lambda texts: [list(map(ord, text)) for text in texts])
     try:
-        rows = list(_render_rows(subject, template, encode or _encode_characters, masks))
+        rows = list(_render_rows(subject, template, encode, masks))
     except RefusedError as error:
         if labels := getattr(error, "__notes__", []):
             message = f"the chat template of {folder} refuses {labels[0]}: {error}"
@@ -148,7 +150,7 @@ def check(subject: Subject) -> Check:
             )
         return fail(ID, message, _OWN_TEMPLATE)
     context = context_of(name, subject.env)
-    measurement = Measurement(rows, total, encode is not None, context)
+    measurement = Measurement(rows, total, encoder is not None, context)
     _note_lengths(subject, measurement)
     return _check_rows(recipe, folder, template, measurement)
 
@@ -354,8 +356,3 @@ def _format_rows(rows: Sequence[Row], details: Sequence[str] = ()) -> str:
 
 def _prompt_key(recipe: Recipe) -> str:
     return CONVERSATIONS if recipe.kind == SFT else str(recipe.get("data.prompt_key", "prompt"))
-
-
-def _encode_characters(texts: Sequence[str]) -> list[list[int]]:
-    """Replace a tokenizer that cannot be read here: pieces can still be compared."""
-    return [list(map(ord, text)) for text in texts]

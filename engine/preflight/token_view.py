@@ -145,7 +145,10 @@ def ask_trainer(
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"reading {what} took longer than {limit_s:g} s") from error
     if done.returncode != 0 or not done.stdout:
-        raise UsageError(_reason(done.returncode, done.stderr.decode(errors="replace")))
+        # A crash, or code of the tools that ended the process.
+        ended = f"the process that renders ended with exit code {done.returncode}"
+        lines = done.stderr.decode(errors="replace").split("\n")
+        raise UsageError(": ".join([ended, *[line for line in lines if line.strip()][-1:]]))
     value: dict[str, Any] = json.loads(done.stdout)
     if "error" in value:
         raise UsageError(value["error"])
@@ -162,10 +165,3 @@ def _require_bounded(folder: Path, recipe: Recipe) -> None:
                 raise text
     except TemplateError as error:
         raise UsageError(f"the chat template of {folder} cannot be used: {error}") from error
-
-
-def _reason(code: int, console: str) -> str:
-    """Why a process gave no answer: a crash, or code of the tools that ended it."""
-    lines = [line for line in console.splitlines() if line.strip()]
-    ended = f"the process that renders ended with exit code {code}"
-    return f"{ended}: {lines[-1]}" if lines else ended

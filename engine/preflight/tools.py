@@ -10,7 +10,7 @@ from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.preflight.token_view import NoModelError, ToolUse
 from engine.recipe.places import model_name
 from engine.recipe.recipe import Recipe
-from engine.recipe.tools import AGENT_LOOP, MULTI_TURN, calls_tools, tools_files
+from engine.recipe.scoring import AGENT_LOOP, MULTI_TURN, calls_tools, tools_files
 
 ID = "tools"
 
@@ -39,7 +39,7 @@ def check(subject: Subject) -> Check:
     use = view.tools
     if use is None or not use.names:
         return fail(ID, f"{names}: declares no tools", "mark functions with @function_tool")
-    problems = [*_few_turns(recipe), *_problems(recipe, use)]
+    problems = list(_problems(recipe, use))
     trained, total = view.count(trained=True), sum(len(part.tokens) for part in view.parts)
     tools = f"{count_of(len(use.names), 'tool')} ({', '.join(use.names)})"
     return summary(
@@ -47,13 +47,10 @@ def check(subject: Subject) -> Check:
     )
 
 
-def _few_turns(recipe: Recipe) -> Iterator[Check]:
-    key = f"{MULTI_TURN}.max_assistant_turns"
-    if recipe.get(key) == 1:
-        yield fail(ID, f"{key}=1: a call in the last turn is not executed", f"{key}=2")
-
-
 def _problems(recipe: Recipe, use: ToolUse) -> Iterator[Check]:
+    turns = f"{MULTI_TURN}.max_assistant_turns"
+    if recipe.get(turns) == 1:
+        yield fail(ID, f"{turns}=1: a call in the last turn is not executed", f"{turns}=2")
     if not use.listed:
         message = "the chat template does not write the tools into the prompt"
         yield warn(ID, f"{message}: the model does not know them", "describe them in the prompts")

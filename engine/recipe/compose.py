@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.recipe.curriculum import find_curriculum
-from engine.recipe.determinism import deterministic_values
 from engine.recipe.keys import flatten, unflatten
 from engine.recipe.recipe import Origin, Recipe
 from engine.runs.kinds import GRPO
+from engine.runs.rundir import DETERMINISTIC_VARIABLE
 
 ROLLOUT = "actor_rollout_ref.rollout"
 ACTOR = "actor_rollout_ref.actor"
@@ -269,3 +269,38 @@ def effective(recipe: Recipe, attempt_dir: Path) -> Recipe:
 
 
 _ABSENT = object()
+
+
+_DETERMINISTIC = "grubrics.deterministic"
+
+
+def deterministic_values(recipe: Recipe) -> dict[str, Any]:
+    """The values of a GRPO run: verl's deterministic algorithms, and one seed for all that draw."""
+    if not recipe.get(_DETERMINISTIC):
+        return {}
+    seed = recipe.get("grubrics.seed")
+    return {
+        **{f"{role}.fsdp_config.full_determinism": True for role in (ACTOR, REF)},
+        **{f"{role}.fsdp_config.seed": seed for role in (ACTOR, REF)},
+        f"{ACTOR}.data_loader_seed": seed,
+        "data.seed": seed,
+    }
+
+
+def deterministic_variables(recipe: Recipe, env: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the trainer and its workers; empty for a run that need not be deterministic.
+
+    Python takes its hash seed, cuBLAS its workspace, and vLLM its kernels from the environment.
+    Sums depend on the number of threads: on a CPU it is 1, unless ``env`` sets another.
+    """
+    grpo = recipe.kind == GRPO
+    number = int(recipe.get("grubrics.seed" if grpo else "training.seed"))
+    seed = {"PYTHONHASHSEED": str(number % 2**32)}
+    variables: dict[str, str] = {}
+    if grpo and recipe.get(f"{ROLLOUT}.full_determinism"):
+        variables |= seed | {"VERL_FULL_DETERMINISM": "1", "VLLM_BATCH_INVARIANT": "1"}
+    if recipe.get(_DETERMINISTIC):
+        variables |= seed | {DETERMINISTIC_VARIABLE: "1", "CUBLAS_WORKSPACE_CONFIG": ":16:8"}
+        if recipe.get("grubrics.device") == "cpu":
+            variables["OMP_NUM_THREADS"] = env.get("OMP_NUM_THREADS") or "1"
+    return variables

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import netrc
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -36,13 +36,7 @@ class Variable:
     note: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "purpose": self.purpose,
-            "value": self.value,
-            "origin": self.origin,
-            "note": self.note,
-        }
+        return asdict(self)
 
 
 def known_variables() -> dict[str, str]:

@@ -21,9 +21,8 @@ from engine.own_reward.files import OF_CODE, OF_DATA, OF_INPUTS, OF_TOOLS, code_
 from engine.recipe.compose import effective, verl_config
 from engine.recipe.keys import flatten, unflatten
 from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import reward_function
+from engine.recipe.scoring import reward_function, tools_code
 from engine.recipe.sft_compose import sft_values
-from engine.recipe.tools import tools_code
 from engine.runs import manifest
 from engine.runs.kinds import GRPO, SFT, Kind
 from engine.runs.rundir import RunDir

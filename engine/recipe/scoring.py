@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.base.errors import UsageError
-from engine.own_reward.function import KEY, RewardFunction
+from engine.own_reward.files import code_files
+from engine.own_reward.function import KEY, TASK, RewardFunction
+from engine.recipe.compose import ROLLOUT
 from engine.recipe.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -65,3 +68,35 @@ def _make_scorer(recipe: Recipe, env: Mapping[str, str]) -> Scorer:
         raise UsageError(f"{recipe.path}: {scorer(recipe)}, which only the trainer can use")
     judge = make_judge(JudgeSettings(**recipe.section("judge")), None, env)
     return RubricScorer(judge, RewardSettings(**recipe.section("reward_config")))
+
+
+AGENT_LOOP = f"{ROLLOUT}.agent.default_agent_loop"
+MULTI_TURN = f"{ROLLOUT}.multi_turn"
+TOOL_AGENT = "tool_agent"
+
+
+def calls_tools(recipe: Recipe) -> bool:
+    """Whether the agent loop may call tools."""
+    return bool(recipe.get(AGENT_LOOP) == TOOL_AGENT)
+
+
+def tools_files(recipe: Recipe) -> list[Path]:
+    """The files that declare the tools."""
+    keys = (f"{MULTI_TURN}.function_tool_path", f"{MULTI_TURN}.tool_config_path")
+    return [Path(value) for key in keys if (value := recipe.get(key))]
+
+
+def tools_code(recipe: Recipe) -> list[Path]:
+    """The files of the tools that a run can call, with what they import from their folders."""
+    files = tools_files(recipe) if calls_tools(recipe) else []
+    found: dict[Path, None] = {}
+    for path in files:
+        imported = code_files(RewardFunction(str(path))) if path.suffix == ".py" else []
+        found |= dict.fromkeys([path, *imported])
+    return [path for path in found if path.is_file()]
+
+
+def scores_all_turns(path: str | None) -> bool:
+    """Whether a reward function gets the whole response, as from verl: one of the user does. Tasks
+    and judges score the model's last turn. ``path`` is that of the function, None for a judge."""
+    return path is not None and not path.startswith(TASK)

@@ -17,9 +17,8 @@ from typing import Any
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.checkpoints.step_folders import step_of
-from engine.recipe.compose import last_step, verl_config
+from engine.recipe.compose import deterministic_variables, last_step, verl_config
 from engine.recipe.curriculum import find_curriculum
-from engine.recipe.determinism import deterministic_variables
 from engine.recipe.env_file import load_env_file
 from engine.recipe.exposure import (
     into_environment,

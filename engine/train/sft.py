@@ -22,7 +22,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.data.conversations import read_conversations
 from engine.history import metrics
-from engine.recipe.determinism import deterministic_variables
+from engine.recipe.compose import deterministic_variables
 from engine.recipe.recipe import Recipe
 from engine.recipe.sft_compose import TRAIN_PARQUET, VAL_PARQUET, SftPlan, plan, verl_config
 from engine.runs.kinds import SFT

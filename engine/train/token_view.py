@@ -26,8 +26,7 @@ from engine.preflight.samples import Split, split_files
 from engine.preflight.token_view import Part, Role, Token, TokenView, ToolUse, require_model
 from engine.recipe.compose import verl_config
 from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import reward_function
-from engine.recipe.tools import AGENT_LOOP, MULTI_TURN, TOOL_AGENT
+from engine.recipe.scoring import AGENT_LOOP, MULTI_TURN, TOOL_AGENT, reward_function
 from engine.reward.conversation import FIELD, Conversation
 from engine.runs.kinds import GRPO
 from engine.tasks.registry import find_task

@@ -17,9 +17,8 @@ from grubrics_tui.commands.shared.options import option
 from grubrics_tui.commands.shared.output import warn_of_unread_parquet
 
 if TYPE_CHECKING:
-    from engine.estimate.breakdown import Breakdown
-    from engine.estimate.report import Measured
-    from engine.estimate.report import Estimate, Sizes
+    from engine.estimate.memory import Breakdown
+    from engine.estimate.report import Estimate, Measured, Sizes
     from engine.recipe.recipe import Recipe
 
 
@@ -45,8 +44,8 @@ def estimate(
     For a run that has steps, a table compares the estimate with what the run took.
     Exits with 1 if the run does not fit.
     """
-    from engine.estimate.report import measured_of
     from engine.estimate.report import estimate as estimated
+    from engine.estimate.report import measured_of
     from engine.launch.rerun import recipe_of_source
     from engine.preflight.limits import check_targets
 
@@ -78,7 +77,7 @@ def estimate(
 
 def _parse_gib(gib: str | None) -> int | None:
     """Parse GiB to bytes; UsageError for a size that no GPU has."""
-    from engine.estimate.breakdown import GIB
+    from engine.estimate.memory import GIB
 
     if gib is None:
         return None
@@ -92,7 +91,7 @@ def _parse_gib(gib: str | None) -> int | None:
 
 
 def _lines(estimate: Estimate, recipe: Recipe, run: RunDir | None) -> Iterator[str]:
-    from engine.estimate.breakdown import size
+    from engine.estimate.memory import size
 
     if estimate.sizes is None:
         yield "memory: unknown; the model's directory has no config.json with dimensions"
@@ -162,8 +161,7 @@ def _incomplete(estimate: Estimate, sizes: Sizes) -> Iterator[str]:
 
 
 def _verdict(estimate: Estimate, sizes: Sizes) -> str:
-    from engine.estimate.breakdown import size
-    from engine.estimate.memory import certain
+    from engine.estimate.memory import certain, size
 
     peak = sizes.memory.peak
     text = f"peak: {size(peak.total)} in '{peak.name}'"
@@ -184,7 +182,7 @@ def _verdict(estimate: Estimate, sizes: Sizes) -> str:
 
 
 def _parts(title: str, parts: Breakdown) -> Iterator[str]:
-    from engine.estimate.breakdown import size
+    from engine.estimate.memory import size
 
     yield f"{title}: {size(parts.total)}"
     for part in parts.parts:
@@ -267,7 +265,7 @@ def _measured(measured: Sequence[Measured]) -> Iterator[str]:
 
 
 def _amount(value: float | None, unit: str) -> str:
-    from engine.estimate.breakdown import size
+    from engine.estimate.memory import size
 
     if value is None:
         return "unknown"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
-from engine.estimate.breakdown import GIB
 from engine.estimate.judge import Calls, JudgeUse
+from engine.estimate.memory import GIB
 from engine.estimate.report import Estimate, Measured, estimate, measured_of
 from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.estimate.breakdown import GIB, Breakdown, Part, breakdown, size
-from engine.estimate.memory import Memory, cache_of, memory
+from engine.estimate.memory import GIB, Breakdown, Memory, Part, breakdown, cache_of, memory, size
 from engine.estimate.model_shape import known
 from engine.estimate.training import training_of
 from engine.recipe.compose import effective

@@ -19,7 +19,7 @@ from engine.preflight import checkpoint
 from engine.preflight.check import Subject
 from engine.recipe.frozen import pinned_recipe, training_fingerprint
 from engine.recipe.recipe import Recipe, load_recipe
-from engine.recipe.tools import tools_code
+from engine.recipe.scoring import tools_code
 from engine.reports.compare import Comparer
 from engine.reports.run_record import RunRecord
 from engine.runs.drift import CodeWatch

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.estimate.breakdown import GIB
+from engine.estimate.memory import GIB
 from engine.preflight import memory_and_disk
 from engine.preflight.check import Check, Subject
 from engine.recipe.recipe import load_recipe

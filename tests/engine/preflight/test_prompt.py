@@ -158,7 +158,7 @@ def test_special_tokens_and_transformers_helpers_are_known_to_templates(tmp_path
     )
     template = read_template(tmp_path)
     assert template is not None
-    assert template.render([{"role": "é"}, {"role": "b"}]) == '<s>{"role": "é"}</s>'
+    assert template.render_each([[{"role": "é"}, {"role": "b"}]]) == ['<s>{"role": "é"}</s>']
 
 
 def test_prompts_that_would_all_be_dropped_are_refused(project: Project) -> None:

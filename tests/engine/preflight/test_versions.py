@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
-from engine.preflight.check import Check
-from engine.preflight.environment import VLLM_TABLE, check_versions, find_installed
+from engine.preflight.check import Check, tables
+from engine.preflight.environment import check_versions, find_installed
 from engine.recipe.keys import verl_version
 
 VERL = ["transformers!=5.6.0,<5.11,>=5.5.3", "tensordict!=0.9.0,<=0.10.0,>=0.8.0", "numpy>=2.0.0"]
@@ -168,7 +169,7 @@ def test_broken_metadata_is_passed_over(tmp_path: Path) -> None:
 
 def test_every_release_of_vllm_has_exactly_one_row() -> None:
     for version in ("0.9.0", "0.17.9", "0.18.0", "0.23.9", "0.24.0", "0.28.1", "0.29.0", "1.0.0"):
-        rows = [row for row in VLLM_TABLE if row.releases.contains(version)]
+        rows = [limits for limits in tables()["vllm"] if SpecifierSet(limits).contains(version)]
         assert len(rows) == 1, version
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.recipe.compose import effective
-from engine.recipe.determinism import deterministic_variables
+from engine.recipe.compose import deterministic_variables, effective
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.sft_compose import sft_values
 from tests.paths import CONFIGS

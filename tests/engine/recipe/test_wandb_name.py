@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.recipe.wandb_name import wandb_name
+from engine.recipe.places import wandb_name
 from tests.engine.preflight.project import Project, make_project
 
 AT = time.mktime((2026, 1, 2, 3, 4, 5, 0, 0, -1))
