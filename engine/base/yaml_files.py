@@ -4,6 +4,7 @@ aliases that expand endlessly, a key twice in a mapping, lists that are nested t
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,14 @@ def parse_yaml(where: str, text: str) -> Any:
         raise UsageError(f"{where}{line}: invalid YAML: {problem}") from error
 
 
-def parse_packaged(text: str) -> Any:
-    """The value of YAML that comes with the program: in C, and without limits."""
+def read_packaged(path: Path, words: Mapping[str, str] | None = None) -> Any:
+    """The value of a file that comes with the program: parsed in C, and without limits.
+
+    ``words``, such as ``ACTOR``, are replaced before.
+    """
+    text = path.read_text(encoding="utf-8")
+    if words:
+        text = re.sub(rf"\b({'|'.join(words)})\b", lambda word: words[word[0]], text)
     return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.base.yaml_files import parse_packaged
+from engine.base.yaml_files import read_packaged
 from engine.recipe.places import local_folder, model_name
 from engine.recipe.recipe import Recipe
 
@@ -31,7 +31,7 @@ class Family:
 
 @cache
 def _tables() -> Mapping[str, Any]:
-    tables: dict[str, Any] = parse_packaged(_TABLES.read_text(encoding="utf-8"))
+    tables: dict[str, Any] = read_packaged(_TABLES)
     return tables
 
 

@@ -102,10 +102,6 @@ def list_configs(folder: Path = Path()) -> list[ConfigFile]:
     ]
 
 
-def is_config(path: Path) -> bool:
-    return CONFIG.is_in(path)
-
-
 def _yaml_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.yaml"))
 

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from engine.base import files, jsonl
 from engine.base.addresses import is_cleartext
 from engine.base.masking import mask, mask_url
+from engine.base.yaml_files import read_packaged
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
 PATIENCE_S = 5.0
@@ -187,6 +188,7 @@ def read_refusal(status: int, headers: Headers, has_token: bool) -> Answer:
     return Answer("busy", detail)
 
 
+_MESSAGES = Path(__file__).with_suffix(".yaml")
 _SET_TOKEN = "set HF_TOKEN: grubrics-tui keys set HF_TOKEN"
 _USE_TOKEN = " with the account of this token, and allow it to read gated repositories"
 
@@ -197,36 +199,18 @@ def explain(answer: Answer, page: str, noun: str, env: Mapping[str, str]) -> tup
     ``page`` is its address below the hub's, ``noun`` what it is. For every state but ``there`` and
     ``empty``.
     """
-    host, token, detail = mask_url(endpoint(env)), find_token(env), answer.detail
+    token = find_token(env)
     credential = f"the token of {token[1]} ({mask(token[0])})" if token else "HF_TOKEN is not set"
-    sent = " was sent" if token else ""
-    no_access = f" has no access ({detail})" if token else ""
-    messages = {
-        "gated": (
-            f"is gated on {host}, and {credential}{no_access}",
-            f"accept its terms at {host}/{page}"
-            + (_USE_TOKEN if token else f", then {_SET_TOKEN}"),
-        ),
-        "refused": (
-            f"cannot be loaded: {host} answers {detail}; {credential}{sent}",
-            f"open {host}/{page} in a browser to see whether the {noun} or the network is blocked",
-        ),
-        "denied": (f"cannot be loaded: {host} refuses {credential}", _SET_TOKEN),
-        "missing": (
-            f"does not exist on {host}, or is private; {credential}{sent}",
-            f"check the spelling; for a private {noun}, {_SET_TOKEN}",
-        ),
-        "no_revision": (f"has no such revision on {host}", f"choose one of {host}/{page}"),
-        "unreachable": (
-            f"is not on this disk, and {host} cannot be reached ({detail})",
-            "try again where there is a network",
-        ),
-        "no_hub": (
-            f"was not looked for: {host} does not answer as a hub does ({detail})",
-            "correct HF_ENDPOINT, or remove it",
-        ),
-        "invalid": (f"was not looked for: {detail}", "set HF_ENDPOINT, or remove it"),
-        "exposed": (f"was not looked for: {detail}", "set an https:// address in HF_ENDPOINT"),
-        "busy": (f"was not looked for: {host} answers {detail}", "try again later"),
+    names = {
+        "host": mask_url(endpoint(env)),
+        "page": page,
+        "noun": noun,
+        "detail": answer.detail,
+        "set_token": _SET_TOKEN,
+        "credential": credential,
+        "sent": " was sent" if token else "",
+        "no_access": f" has no access ({answer.detail})" if token else "",
+        "with_token": _USE_TOKEN if token else f", then {_SET_TOKEN}",
     }
-    return messages[answer.state]
+    problem, fix = read_packaged(_MESSAGES)[answer.state]
+    return problem.format(**names), fix.format(**names)

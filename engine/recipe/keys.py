@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import nearest
-from engine.base.yaml_files import parse_packaged
+from engine.base.yaml_files import read_packaged
 
 SNAPSHOT = Path(__file__).with_name("verl_keys.json")
 
@@ -28,9 +28,7 @@ _SECTIONS = {
 @cache
 def tables() -> dict[str, Any]:
     """The tables of ``values.yaml``, which explains them."""
-    text = _TABLES.read_text(encoding="utf-8")
-    text = re.sub(r"\b(ACTOR|ROLLOUT|ROLE)\b", lambda name: _SECTIONS[name[1]], text)
-    parsed: dict[str, Any] = parse_packaged(text)
+    parsed: dict[str, Any] = read_packaged(_TABLES, _SECTIONS)
     return parsed
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError, unknown_name
-from engine.base.yaml_files import parse_packaged
+from engine.base.yaml_files import read_packaged
 
 KEY = "grubrics.preset"
 _TABLE = Path(__file__).with_name("presets.yaml")
@@ -31,8 +31,8 @@ class Preset:
 @cache
 def presets() -> Mapping[str, Preset]:
     """The presets by name."""
-    text = _TABLE.read_text(encoding="utf-8").replace("ACTOR.", "actor_rollout_ref.actor.")
-    return {name: Preset(**entry) for name, entry in parse_packaged(text).items()}
+    table = read_packaged(_TABLE, {"ACTOR": "actor_rollout_ref.actor"})
+    return {name: Preset(**entry) for name, entry in table.items()}
 
 
 def preset_names(value: Any) -> list[str]:

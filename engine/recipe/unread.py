@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
@@ -10,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from engine.base.yaml_files import parse_packaged
+from engine.base.yaml_files import read_packaged
 from engine.judge.providers import asks_server
 from engine.recipe.compose import (
     ACTOR,
@@ -156,9 +155,7 @@ class Rule:
 @cache
 def _rules() -> Mapping[str, list[Rule]]:
     """The rules by the sections of the table."""
-    text = _TABLE.read_text(encoding="utf-8")
-    text = re.sub(r"\b(ACTOR|REF|ROLLOUT|MODEL)\.", lambda name: f"{_SECTIONS[name[1]]}.", text)
-    sections = parse_packaged(text)
+    sections = read_packaged(_TABLE, _SECTIONS)
     return {name: [Rule.parse(entry) for entry in entries] for name, entries in sections.items()}
 
 
