@@ -9,12 +9,12 @@ import json
 import os
 import pickle
 import subprocess
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 from jinja2 import TemplateError
 
 from engine.base.errors import UsageError
@@ -88,20 +88,6 @@ class TokenView:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> TokenView:
-        parts = [
-            Part(**{**part, "tokens": tuple(Token(**token) for token in part["tokens"])})
-            for part in value["parts"]
-        ]
-        tools = value["tools"]
-        return cls(
-            value["file"],
-            value["row"],
-            tuple(parts),
-            tools and ToolUse(**{**tools, "schemas": tuple(tools["schemas"])}),
-        )
-
 
 class NoModelError(UsageError):
     """The model is not on this disk, so that nothing can be rendered before a download."""
@@ -121,7 +107,7 @@ def read_token_view(
     recipe: Recipe, row: int = 0, split: Split = "train", limit_s: float = TIME_LIMIT_S
 ) -> TokenView:
     """Let verl render a row. UsageError, with the reason, if it cannot. No tool is called."""
-    return TokenView.from_json(ask_trainer(recipe, str(row), split, limit_s))
+    return msgspec.convert(ask_trainer(recipe, str(row), split, limit_s), TokenView)
 
 
 def ask_trainer(
