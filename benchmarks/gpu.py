@@ -31,7 +31,7 @@ from tiny_project import REPOSITORY, TinyProject, environment
 
 from engine.base import jsonl
 from engine.data.contract import read_rows
-from engine.estimate.known_models import KNOWN
+from engine.estimate.model_shape import known_configs
 from engine.host.system import gpu_memory, open_gpus
 
 DEBUG = "verl_grpo_debug"
@@ -116,7 +116,7 @@ def write_random_model(project: Path, full_size: bool) -> None:
     from transformers import AutoTokenizer, GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 
     tokenizer = AutoTokenizer.from_pretrained(project / "data/tiny/model")
-    shape = dict(KNOWN["qwen2.5-0.5b"])
+    shape = dict(known_configs()["qwen2.5-0.5b"])
     if not full_size:
         shape |= {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2}
         shape |= {"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 2048}

@@ -15,10 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.estimate.activations import LogitsUse
-from engine.estimate.memory import GIB, Breakdown
-from engine.estimate.known_models import KNOWN
-from engine.estimate.memory import memory
-from engine.estimate.model_shape import ModelShape, known
+from engine.estimate.memory import GIB, Breakdown, memory
+from engine.estimate.model_shape import ModelShape, known, known_configs
 from engine.estimate.training import Training, has_flash
 
 
@@ -77,7 +75,7 @@ def measured(setting: Setting, device: str) -> int:
     model = _built(setting, device)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=1e-6)
-    vocabulary = int(KNOWN[setting.model]["vocab_size"])
+    vocabulary = int(known_configs()[setting.model]["vocab_size"])
     for _ in range(3):
         _step(model, optimizer, setting, vocabulary, device)
     return int(torch.cuda.max_memory_allocated()) if device == "cuda" else 0
@@ -87,7 +85,9 @@ def _built(setting: Setting, device: str) -> Any:
     import torch
     import transformers
 
-    config = {key: value for key, value in KNOWN[setting.model].items() if value is not None}
+    config = {
+        key: value for key, value in known_configs()[setting.model].items() if value is not None
+    }
     family = {"qwen2": "Qwen2", "qwen3": "Qwen3", "llama": "Llama"}[config.pop("model_type")]
     loaded = getattr(transformers, f"{family}Config")(**config, attn_implementation="sdpa")
     dtype = torch.bfloat16 if setting.width == 2 else torch.float32
