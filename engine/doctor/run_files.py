@@ -12,7 +12,7 @@ from typing import Any
 from engine.base import jsonl
 from engine.base.follow import last_lines
 from engine.doctor.symptoms import SYMPTOMS
-from engine.estimate.breakdown import size
+from engine.estimate.memory import size
 from engine.findings.finding import Change, Evidence, Finding, Remedy
 from engine.findings.symptom import Case
 from engine.formats.pattern import is_pattern
