@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 from textual.app import App
 from typer.testing import CliRunner
@@ -211,7 +212,8 @@ async def test_the_panel_shows_the_values_of_a_run(
 
 
 async def test_the_key_calls_its_method(monkeypatch: pytest.MonkeyPatch) -> None:
-    action = run_code("COPY_ID")
+    (entry,) = re.findall(r'^```json\n(\{"name".*?)^```$', PAGE, re.MULTILINE | re.DOTALL)
+    action = msgspec.json.decode(entry, type=actions.Action)
     monkeypatch.setattr(actions, "ACTIONS", (*actions.ACTIONS, action))
     copied: list[str] = []
 

@@ -17,6 +17,7 @@ from engine.history import metrics
 from engine.history.columns import Columns, Floats
 from engine.history.live import RunWatch, Update
 from engine.recipe.keys import flatten
+from engine.runs.kinds import ADOPTED
 from engine.runs.machine_use import MachineUse, read_machine_use
 from engine.runs.rundir import RunDir
 from engine.runs.state import UNREADABLE, RunState
@@ -184,7 +185,11 @@ class RunRecord:
         return times
 
     def seconds(self, until: float | None = None) -> float | None:
-        """Wall time of all attempts, up to the time of step ``until``; None: unknown."""
+        """Wall time of all attempts, up to the time of step ``until``; None: unknown, as of an
+        adopted log, whose lines are as old as the moment in which they were read."""
+        adopted = self.manifest.get(ADOPTED, {})
+        if "path" in adopted and "started" not in adopted:
+            return None
         spans = self._spans()
         if until is not None:
             steps, moments = self.columns.times.steps, self.columns.times.values

@@ -1,13 +1,13 @@
-"""The app: which screen is open, and which one follows."""
+"""The app: which screen is open, which one follows, and the picture before the first one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.message import Message
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
@@ -17,7 +17,8 @@ from engine.runs.columns import format_step
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 from grubrics_tui.app.base_app import Frame, screen_name
-from grubrics_tui.app.splash import Splash
+from grubrics_tui.drawing.run_head import RunValues, draw_run_head
+from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.screens.navigation import (
     LaunchAgain,
     OpenAblation,
@@ -35,14 +36,85 @@ from grubrics_tui.screens.navigation import (
     OpenSummary,
     ShowNotice,
 )
-from grubrics_tui.settings.layout import LayoutFile
+from grubrics_tui.settings.layout import LayoutFile, panel_title, room_for
 from grubrics_tui.settings.settings import Loaded, Settings, panels_for
-from grubrics_tui.settings.visits import VisitFile
+from grubrics_tui.settings.state_files import VisitFile
+from grubrics_tui.widgets.span_widget import SpanWidget
 
 if TYPE_CHECKING:
     from grubrics_tui.model.news import News
     from grubrics_tui.model.run_source import Watched
     from grubrics_tui.screens.checklist.screen import ChecklistScreen
+
+
+_HEADER, _TABS, _FOOTER, _MARGIN = 3, 1, 1, 1
+_INDENT = 2
+
+
+class Splash(SpanWidget):
+    """The first view of a run, before anything that draws values is imported."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._run_id, self._kind, self._names = "", "", list[str]()
+        self._values: RunValues | None = None
+
+    def show(self, run_id: str, kind: str, values: RunValues, names: Sequence[str]) -> None:
+        """Show the values and the panels of this run, whose layout is that of ``kind``."""
+        self._run_id, self._kind, self._names = run_id, kind, list(names)
+        self._values = values
+        self.redraw()
+
+    def clear(self) -> None:
+        self._values = None
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        if self._values is None:
+            return []
+        lines = draw_run_head(
+            self._run_id,
+            self._kind,
+            self._values,
+            width - 2 * _INDENT,
+            ascii_only=self.ascii_only,
+        )
+        head: list[Row] = [[Span(" " * _INDENT), *line] for line in lines]
+        wide, room = width - 2 * _MARGIN, height - _HEADER - _FOOTER
+        columns, rows = room_for(wide, room)
+        if columns * rows < len(self._names):
+            columns, rows = room_for(wide, room - _TABS)
+            head, room = [*head, []], room - _TABS
+        return head + frames(self._names[: columns * rows], columns, wide, room)
+
+
+def frames(names: Sequence[str], columns: int, width: int, height: int) -> list[Row]:
+    """Boxes with these titles, side by side."""
+    count = -(-len(names) // columns)
+    lines: list[Row] = []
+    for row in range(count):
+        titles = names[row * columns : (row + 1) * columns]
+        tall = (row + 1) * height // count - row * height // count
+        edges = [column * width // columns for column in range(len(titles))]
+        sizes = [end - start for start, end in zip(edges, [*edges[1:], width], strict=True)]
+        boxes = [
+            _box(row * columns + column + 1, title, size, tall)
+            for column, (title, size) in enumerate(zip(titles, sizes, strict=True))
+        ]
+        lines += [
+            [Span(" "), *(span for part in parts for span in part)]
+            for parts in zip(*boxes, strict=True)
+        ]
+    return lines
+
+
+def _box(number: int, name: str, width: int, height: int) -> list[Row]:
+    title = f" {number} {panel_title(name)} "[: max(0, width - 4)]
+    edge = "─" * (width - 3 - len(title))
+    top = [Span("╭─", "line"), Span(title, "quiet"), Span(f"{edge}╮", "line")]
+    side = [Span(f"│{' ' * (width - 2)}│", "line")]
+    bottom = [Span(f"╰{'─' * (width - 2)}╯", "line")]
+    return [top, *([side] * max(0, height - 2)), bottom]
 
 
 class GrubricsApp(Frame):
@@ -54,13 +126,6 @@ class GrubricsApp(Frame):
     affect a run. With ``log`` it opens that file. Screens are imported when they open, so that a
     log of gigabytes opens at once.
     """
-
-    class Opened(Message):
-        """The runs folder was read; ``news`` is None if it cannot be read."""
-
-        def __init__(self, news: News | None, *, is_new: bool) -> None:
-            super().__init__()
-            self.news, self.is_new = news, is_new
 
     def __init__(
         self,
@@ -108,24 +173,26 @@ class GrubricsApp(Frame):
         is_new = not self.config and not any(
             folder.is_dir() and any(folder.iterdir()) for folder in (self.runs_root, CONFIG_DIR)
         )
-        self.post_message(self.Opened(news, is_new=is_new))
+        self.call_later(self._open, news, is_new=is_new)
 
-    @on(Opened)
-    def _open(self, message: Opened) -> None:
+    def _open(self, news: News | None, is_new: bool) -> None:
         if len(self.screen_stack) > 1:
             return  # The user has opened another screen already.
-        if message.is_new:
+        if is_new:
             self._show(_start(self.runs_root))
-        elif message.news is None or not message.news.total:
+        elif news is None or not news.total:
             self.action_show_checklist()
         else:
-            self._show(_home(self.runs_root, message.news.since, message.news))
+            self._show(_home(self.runs_root, news.since, news))
 
     def _open_first(self, run: Watched) -> None:
         """Show the newest values and empty panel frames first, then import what draws in them."""
         if isinstance(run, RunDir):
-            from grubrics_tui.model.opening import OpeningValues  # Start-up time.
-            from grubrics_tui.model.run_source import kind_of, layout_of
+            from grubrics_tui.model.run_source import (
+                OpeningValues,  # Start-up time.
+                kind_of,
+                layout_of,
+            )
 
             kind, name = kind_of(run), layout_of(run)
             layout = LayoutFile().load(name, panels_for(self.settings, kind.name if kind else ""))
@@ -208,7 +275,7 @@ class GrubricsApp(Frame):
     def action_show_ablations(self) -> None:
         """Choose an ablation of this folder, or plan a new one."""
         from engine.ablations.plan import FOLDER, read_plan
-        from grubrics_tui.screens.ablation.lists import NEW, find_ablations
+        from grubrics_tui.screens.ablation.guide import NEW, find_ablations
         from grubrics_tui.screens.dialogs.choices import PickName
 
         def choose(name: str | None) -> None:
@@ -273,13 +340,13 @@ class GrubricsApp(Frame):
 
     @on(OpenLogEntry)
     def _open_log_entry(self, message: OpenLogEntry) -> None:
-        from grubrics_tui.screens.log_entry import LogEntryScreen
+        from grubrics_tui.screens.forms import LogEntryScreen
 
         self.push_screen(LogEntryScreen(message.run, self.log_path))
 
     @on(OpenDecision)
     def _open_decision(self, message: OpenDecision) -> None:
-        from grubrics_tui.screens.decision import DecisionScreen
+        from grubrics_tui.screens.forms import DecisionScreen
 
         path = self.log_path.with_name(DECISIONS)
         self.push_screen(DecisionScreen(path, message.context))

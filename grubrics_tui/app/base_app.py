@@ -1,4 +1,4 @@
-"""What all screens share: colors, keys, help, command palette and notifications."""
+"""What all screens share: colors, keys, help, command palette, notifications, screenshots."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import asyncio
 import gc
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Protocol, cast
+from xml.etree import ElementTree
 
+from rich.cells import cell_len
+from rich.segment import Segment
 from textual.actions import ActionParseResult, parse
-from textual.command import Provider
+from textual.color import Color
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.events import Event, Key, Paste
@@ -23,9 +30,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from engine.base.errors import UsageError
-from grubrics_tui.app.palette import ActionCommands
-from grubrics_tui.app.textual_internals import LayeredApp, choose_driver
-from grubrics_tui.app.type_ahead import TypeAhead
+from grubrics_tui.app.textual_internals import LayeredApp, TypeAhead, choose_driver
 from grubrics_tui.settings.actions import (
     Action,
     actions_of,
@@ -34,10 +39,56 @@ from grubrics_tui.settings.actions import (
     keymap,
     remapped,
 )
-from grubrics_tui.settings.ascii_text import AsciiFilter
 from grubrics_tui.settings.settings import Loaded, themes_of
 from grubrics_tui.settings.themes import DARK
 from grubrics_tui.text.terminal_text import clean_text
+
+_KEYS = 12
+"""Cells of the column of keys."""
+
+
+class OffersActions(Protocol):
+    """The app."""
+
+    def offered_actions(self, screen: Screen[object]) -> Iterator[Action]:
+        """The actions that do something on the screen now, the most important first."""
+        ...
+
+
+class ActionCommands(Provider):
+    """The actions of the screen in the order of the registry; those of all screens come last."""
+
+    async def discover(self) -> Hits:
+        for action in self._actions():
+            prompt = _prompt(action, Content(_text(action)))
+            yield DiscoveryHit(prompt, self._command(action), text=_text(action))
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for action in self._actions():
+            text = _text(action)
+            if (score := matcher.match(text)) > 0:
+                prompt = _prompt(action, matcher.highlight(text))
+                yield Hit(score, prompt, self._command(action), text=text)
+
+    def _actions(self) -> Iterator[Action]:
+        return cast(OffersActions, self.app).offered_actions(self.screen)
+
+    def _command(self, action: Action) -> Callable[[], object]:
+        return partial(self.screen.run_action, action.name)
+
+
+def _text(action: Action) -> str:
+    """The description, after the label of the footer if it does not hold that word."""
+    is_named = action.label.casefold() in action.description.casefold()
+    return action.description if is_named else f"{action.label.capitalize()}: {action.description}"
+
+
+def _prompt(action: Action, text: Content) -> Content:
+    """The first key, then the text."""
+    key = action.keys.split()[0] if action.keys else ""
+    return Content.styled(key.ljust(_KEYS), "bold $primary") + text
+
 
 _FAULT_S = 20.0
 _SETTLED_S = 3.0
@@ -92,8 +143,7 @@ class Frame(LayeredApp):
         super().__init__()
         self.loaded, self.settings = loaded, loaded.settings
         chosen = self.settings.ascii
-        encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
-        self.ascii_only = "utf" not in encoding.lower() if chosen is None else chosen
+        self.ascii_only = _has_no_unicode() if chosen is None else chosen
         self._ascii_filters = [AsciiFilter()] if self.ascii_only else []
         self.typed = TypeAhead(self)
         self.animation_level = "none"
@@ -204,8 +254,6 @@ class Frame(LayeredApp):
             fix = "Choose a folder in the settings: screenshots: PATH"
             self.notify(f"Read-only mode saves no screenshot. {fix}", severity="error")
             return
-        from grubrics_tui.app.screenshot import save_screenshot  # Start-up time.
-
         folder = Path(chosen or _SCREENSHOTS).expanduser()
         try:
             path = save_screenshot(self.export_screenshot(), folder, screen_name(self.screen))
@@ -228,16 +276,100 @@ class Frame(LayeredApp):
         own = actions_of(screen_name(screen))
         actions = {action.name: remapped(action, keys) for action in own}
         actions.pop("app.command_palette", None)
-        for action in sorted(actions.values(), key=_rank):
+        for action in sorted(actions.values(), key=lambda a: (a.group == "Global", bool(a.group))):
             if not action.needs_argument and self._offers(screen, action):
                 yield action
         yield Action("app.change_theme", "", "", "Choose the color theme", group="Global")
 
 
-def _rank(action: Action) -> int:
-    return 2 if action.group == "Global" else 1 if action.group else 0
+def _has_no_unicode() -> bool:
+    """Whether the terminal reads another encoding. Under ``LC_ALL=C`` Python writes UTF-8 still."""
+    encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
+    return os.environ.get("LC_ALL") in ("C", "POSIX") or "utf" not in encoding.lower()
 
 
 def screen_name(screen: Screen[object]) -> str:
     """Return the name of a screen in the action registry."""
     return getattr(screen, "WHERE", type(screen).__name__.removesuffix("Screen").lower())
+
+
+_CELL = 12.2
+"""Width of a cell in the pictures of Rich."""
+
+
+def save_screenshot(svg: str, folder: Path, screen: str) -> Path:
+    """Write ``grubrics-SCREEN-DATE-TIME.svg`` and the same with ``.txt``; returns the first path.
+
+    Nothing is overwritten: if one of the files exists, both get another number. OSError if they
+    cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in _names(folder, screen):
+        text = path.with_suffix(".txt")
+        if text.exists():
+            continue
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(svg)
+        except FileExistsError:
+            continue
+        text.write_text(picture_text(svg), encoding="utf-8")
+        return path
+    raise AssertionError("unreachable: the numbers do not end")
+
+
+def picture_text(svg: str) -> str:
+    """The text of a terminal's picture, line by line, without blanks at the ends of lines."""
+    lines: dict[int, str] = {}
+    for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"):
+        _, is_cell, number = element.get("clip-path", "").rstrip(")").rpartition("-line-")
+        if is_cell:
+            column, line = round(float(element.get("x", "0")) / _CELL), lines.get(int(number), "")
+            gap = " " * (column - cell_len(line))
+            lines[int(number)] = line + gap + (element.text or "").replace("\xa0", " ")
+    rows = (lines.get(number, "").rstrip() for number in range(max(lines, default=-1) + 1))
+    return "".join(f"{row}\n" for row in rows)
+
+
+def _names(folder: Path, screen: str) -> Iterator[Path]:
+    moment = time.strftime("%Y%m%d-%H%M%S")
+    for number in count(1):
+        suffix = f"-{number}" if number > 1 else ""
+        yield folder / f"grubrics-{screen}-{moment}{suffix}.svg"
+
+
+_REPLACEMENTS = {
+    # States and checks
+    "◌": ".", "◔": "o", "●": "*", "◑": "%", "✓": "+", "✗": "x", "□": "=", "◇": "o", "◆": "o",
+    "★": "*", "✚": "+", "■": "#", "▪": "#", "›": ">", "▲": "^", "▼": "v", "▶": ">", "◀": "<",
+    # Text
+    "…": "~", "±": "~", "–": "-", "—": "-", "·": "-", "•": "*", "×": "x", "→": ">", "←": "<",
+    "↑": "^", "↓": "v", "≤": "<", "≥": ">", "°": " ", "’": "'", "µ": "u",
+    # Frames and rules
+    "─": "-", "━": "-", "┈": ".", "╸": "-", "╺": "-", "│": "|", "┃": "|", "▌": "|", "▐": "|",
+    "╭": "+", "╮": "+", "╰": "+", "╯": "+", "┌": "+", "┐": "+", "└": "+", "┘": "+", "├": "+",
+    "┤": "+", "┬": "+", "┴": "+", "┼": "+", "╵": "|", "╷": "|", "╶": "-", "╴": "-",
+    # Blocks: scroll bars and frames of text fields
+    "▁": "_", "▂": "_", "▃": "_", "▄": "-", "▅": "=", "▆": "=", "▇": "#", "█": "#", "▀": "-",
+    "▔": "-", "▏": "|", "▎": "|", "▍": "|", "▋": "#", "▊": "#", "▉": "#", "▕": "|",
+    "▖": ".", "▗": ".", "▘": "'", "▝": "'", "▙": "#", "▛": "#", "▜": "#", "▟": "#",
+}  # fmt: skip
+
+_TABLE = str.maketrans(_REPLACEMENTS)
+
+
+def plain(text: str) -> str:
+    """Return the text with our signs in ASCII."""
+    return text.translate(_TABLE)
+
+
+class AsciiFilter(LineFilter):
+    """Applies ``plain`` to every line before it is written to the terminal."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        return [
+            segment
+            if segment.text.isascii()
+            else Segment(plain(segment.text), segment.style, segment.control)
+            for segment in segments
+        ]

@@ -93,7 +93,7 @@ def ablate(
     from engine.ablations.report import read_report
     from engine.ablations.runner import RunnerSettings, is_running, start_runner
     from engine.reports.verdict import append_verdict, require_ended
-    from grubrics_tui.text.ablations import format_progress, format_table
+    from grubrics_tui.text.plans import format_progress, format_table
 
     root = runs_root(runs)
     lines: list[str] = []
@@ -176,7 +176,7 @@ def _new_plan(
     from engine.ablations.cost import plan_cost
     from engine.ablations.plan import arm_recipes, find_similar, make_plan, read_plan
     from engine.ablations.runner import write_plan
-    from grubrics_tui.text.ablations import format_plan, format_similar
+    from grubrics_tui.text.plans import format_plan, format_similar
 
     base, _ = trusted_source(source, overrides, root, trust)
     if not request.knobs and not request.arms:

@@ -66,7 +66,7 @@ def pipeline(
     from engine.pipelines.stages import read_pipeline
     from engine.pipelines.start import plan_start
     from engine.pipelines.start import start as start_pipeline
-    from grubrics_tui.text.pipelines import format_status
+    from grubrics_tui.text.plans import format_status
 
     root = runs_root(runs)
     read = read_pipeline(find_config(file, PIPELINE))
@@ -103,7 +103,7 @@ def pipeline(
 
 def _answer_status(name: str, root: Path, as_json: bool) -> None:
     from engine.pipelines.record import read_status
-    from grubrics_tui.text.pipelines import format_status
+    from grubrics_tui.text.plans import format_status
 
     reached = read_status(name, root)
     if reached is None:
@@ -122,7 +122,7 @@ def _status(run: RunDir, plan: StartPlan) -> PipelineStatus:
 def _followed(run: RunDir, plan: StartPlan, as_json: bool) -> PipelineStatus:
     """Print a line when a stage ends, until the pipeline has ended. Ctrl-C stops the pipeline."""
     from engine.supervise.stopping import stop_run
-    from grubrics_tui.text.pipelines import format_stage
+    from grubrics_tui.text.plans import format_stage
 
     out, printed = sys.stderr if as_json else sys.stdout, set[str]()
     with parting(run):

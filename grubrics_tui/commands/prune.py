@@ -16,7 +16,7 @@ from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.commands.shared.trust import require_trust
 from grubrics_tui.text.formats import memory
-from grubrics_tui.text.pruning import format_pruning
+from grubrics_tui.text.plans import format_pruning
 
 if TYPE_CHECKING:
     from engine.checkpoints.pruning import Pruning

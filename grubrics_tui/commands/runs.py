@@ -16,7 +16,7 @@ from grubrics_tui.commands.shared import Command, Task, options, print_json, say
 from grubrics_tui.commands.shared.options import flag, option
 from grubrics_tui.commands.shared.output import cut_lines, terminal_width
 from grubrics_tui.commands.shared.run_text import health_json
-from grubrics_tui.settings.list_view import ListViewFile
+from grubrics_tui.settings.state_files import ListViewFile
 from grubrics_tui.text.formats import cut_cell, cut_name, head_of_cut
 from grubrics_tui.text.terminal_text import clean_texts
 

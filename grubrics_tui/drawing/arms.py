@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from grubrics_tui.drawing.spans import Row, Span, width_of
-from grubrics_tui.text.ablations import format_interval, format_runs, format_verdict
-from grubrics_tui.text.formats import fixed
+from grubrics_tui.drawing.wrap import clipped
+from grubrics_tui.text.plans import arm_cells
 
 if TYPE_CHECKING:
     from engine.ablations.report import AblationReport
@@ -37,7 +37,8 @@ def sort_rows(report: AblationReport, order: Order) -> list[ArmRow]:
     sign = 1 if report.lower_is_better else -1
 
     def key(row: ArmRow) -> tuple[bool, float]:
-        value = _difference(row, report.baseline) if order == "difference" else _mean(row)
+        mean = row.mean.mean if row.mean else None
+        value = _difference(row, report.baseline) if order == "difference" else mean
         return value is None, sign * (value or 0.0)
 
     return sorted(rows, key=key)
@@ -74,21 +75,15 @@ def _heads(width: int) -> tuple[str, ...]:
 
 
 def _cells(row: ArmRow, width: int, problems: Mapping[str, str]) -> tuple[str, ...]:
-    estimate = row.comparison.difference if row.comparison else None
-    name = row.name if len(row.name) <= _LONGEST_NAME else f"{row.name[: _LONGEST_NAME - 1]}…"
-    mean = fixed(row.mean.mean if row.mean else None)
-    runs = format_runs(row.runs)
+    name, mean, difference, interval, runs, verdict = arm_cells(row)
+    name = clipped(name, _LONGEST_NAME)
     if width < WIDE:
-        return name, mean, _plus_minus(estimate), runs, format_verdict(row)
-    return (
-        name,
-        mean,
-        "" if estimate is None else f"{estimate.mean:+.3f}",
-        "" if estimate is None else format_interval(estimate),
-        runs,
-        _health(row, problems),
-        format_verdict(row),
-    )
+        estimate = row.comparison.difference if row.comparison else None
+        return name, mean, _plus_minus(estimate), runs, verdict
+    # How many runs of the arm are unhealthy.
+    unhealthy = sum(bool(problems.get(run.run)) for run in row.runs)
+    health = f"{unhealthy} unhealthy" if unhealthy else ""
+    return name, mean, difference, interval, runs, health, verdict
 
 
 def _without_empty(table: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
@@ -104,12 +99,6 @@ def _plus_minus(estimate: Estimate | None) -> str:
     if estimate.low is None or estimate.high is None:
         return f"{estimate.mean:+.3f}"
     return f"{estimate.mean:+.3f} ±{(estimate.high - estimate.low) / 2:.3f}"
-
-
-def _health(row: ArmRow, problems: Mapping[str, str]) -> str:
-    """How many runs of the arm are unhealthy."""
-    unhealthy = sum(bool(problems.get(run.run)) for run in row.runs)
-    return f"{unhealthy} unhealthy" if unhealthy else ""
 
 
 def _line(
@@ -169,10 +158,6 @@ def _difference(row: ArmRow, baseline: str) -> float | None:
     if row.name == baseline:
         return 0.0
     return row.comparison.difference.mean if row.comparison else None
-
-
-def _mean(row: ArmRow) -> float | None:
-    return row.mean.mean if row.mean else None
 
 
 def _cut(row: Row, width: int) -> Row:

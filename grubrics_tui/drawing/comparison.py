@@ -21,7 +21,7 @@ from engine.reports.measures import Measure, Value, format_delta, format_half, f
 from grubrics_tui.drawing.looks import STATE_LOOKS, look_of
 from grubrics_tui.drawing.spans import Row, Span, width_of
 from grubrics_tui.drawing.wrap import clipped
-from grubrics_tui.text.formats import MISSING
+from grubrics_tui.text.formats import MISSING, cut_name
 
 _NARROWEST, _WIDEST, _LABEL, _GAP = 13, 34, 30, 2
 _CURSOR = "› "
@@ -123,7 +123,8 @@ def head(heads: Sequence[tuple[str, str]], keys: Sequence[str], grid: Grid) -> R
     for index in grid.places:
         label, ink = heads[index]
         key = f"{keys[index]} "
-        text = set_cell_size(f"{key}{_middle(label, grid.column - _GAP - len(key))}", grid.column)
+        room = grid.column - _GAP - len(key)
+        text = set_cell_size(f"{key}{cut_name(label, room, (room - 1) // 3)}", grid.column)
         row.append(Span(text, ink, bold=True))
     return row
 
@@ -245,11 +246,3 @@ def _fitted(parts: Sequence[Span], width: int, paper: str) -> Row:
         row.append(Span(text, part.ink, paper, part.bold))
         room -= cell_len(text)
     return [*row, Span(" " * (width - width_of(row)), "", paper)]
-
-
-def _middle(name: str, width: int) -> str:
-    """Cut the middle of a name: most names differ at the end."""
-    if cell_len(name) <= width:
-        return name
-    front = max(0, (width - 1) // 3)
-    return f"{name[:front]}…{name[len(name) - max(0, width - 1 - front) :]}"

@@ -40,7 +40,9 @@ def config_lines(
     for section, members in groupby(shown, key=lambda value: _section(value.key)):
         if section:
             lines.append(ConfigLine(_line(section)))
-        lines += [ConfigLine(_line(_name(value.key)), value) for value in members]
+        lines += [
+            ConfigLine(_line(value.key.partition(".")[2] or value.key), value) for value in members
+        ]
     return lines
 
 
@@ -62,7 +64,7 @@ def _row(line: ConfigLine, label: int, width: int, *, chosen: bool) -> Row:
     room = max(_NARROWEST, width - label - _ORIGIN - 2)
     text = _line(value.text)
     if value.is_changed:
-        text = f"{text}  (file: {_line(_file_text(value))})"
+        text = f"{text}  (file: {_line(ConfigValue(value.key, value.in_file).text)})"
     return [
         Span("▌ " if chosen else "  ", "primary", paper, chosen),
         Span(_fill(_end(line.label, label - _GAP), label), "" if is_set else "quiet", paper),
@@ -77,16 +79,8 @@ def _ink(value: ConfigValue) -> str:
     return "quiet" if value.origin in ("default", "implied") else "foreground"
 
 
-def _file_text(value: ConfigValue) -> str:
-    return ConfigValue(value.key, value.in_file).text
-
-
 def _section(key: str) -> str:
     return key.partition(".")[0] if "." in key else ""
-
-
-def _name(key: str) -> str:
-    return key.partition(".")[2] or key
 
 
 def _line(text: str) -> str:

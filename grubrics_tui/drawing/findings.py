@@ -89,7 +89,7 @@ def _evidence_rows(evidence: Evidence, width: int, counted: str) -> list[Row]:
 
 def _is_news(name: str, value: object, text: str) -> bool:
     """Whether a value is missing in the text, which already contains most numbers."""
-    if name == _LINE:
+    if name == _LINE or value is None:
         return False
     numeric = isinstance(value, int | float) and not isinstance(value, bool)
     forms = {_value(value), *((f"{value:.3g}", f"{value:,.0f}") if numeric else ())}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -115,19 +114,18 @@ def on_axis(plot: Plot, axis: XAxis) -> Plot:
     def move(values: V) -> V:
         return replace(values, x=place(values.x, values.clock))
 
+    def moved(bands: tuple[Band, ...]) -> tuple[Band, ...]:
+        return tuple(replace(band, facts=tuple(map(move, band.facts))) for band in bands)
+
     if axis == "step" and not plot.timed:
         return plot
     return replace(
         plot,
-        lines=tuple(replace(move(line), bands=_moved(line.bands, move)) for line in plot.lines),
+        lines=tuple(replace(move(line), bands=moved(line.bands)) for line in plot.lines),
         marks=tuple(move(marks) for marks in plot.marks),
         facts=tuple(move(fact) for fact in plot.facts),
         flags=tuple(replace(flags, x=places(flags.x, plot.clock, axis)) for flags in plot.flags),
     )
-
-
-def _moved(bands: tuple[Band, ...], move: Callable[[Values], Values]) -> tuple[Band, ...]:
-    return tuple(replace(band, facts=tuple(map(move, band.facts))) for band in bands)
 
 
 def view_of(plot: Plot, view: View) -> View:

@@ -14,6 +14,7 @@ from engine.runs.kinds import SFT
 from engine.runs.state import GROWING, RunState, describe
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row, Span, bar, justify
+from grubrics_tui.drawing.wrap import clipped
 from grubrics_tui.text.formats import MISSING, duration, fixed, percent, seconds
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _title(values: RunValues, state: RunState, run_id: str, width: int) -> Row:
     glyph, ink = look_of(state.word, values.health)
     word = describe(state) if state.state == "foreign" else state.word
     room = max(12, width - len(word) - 34)
-    name = run_id if len(run_id) <= room else f"{run_id[: room - 1]}…"
+    name = clipped(run_id, room)
     attempt = [Span(f"  attempt {state.attempt}", "warning")] if state.attempt > 1 else []
     return [Span(f"{glyph} {word}", ink, bold=True), Span(f"  {name}", bold=True), *attempt]
 
@@ -83,8 +84,7 @@ def elapsed(state: RunState, remaining: float | None) -> Row:
     """Time since the start, and the ETA of a run that makes progress."""
     took = duration(state.elapsed(time.time()))
     row = [Span("took " if state.has_ended else "elapsed ", "quiet"), Span(took)]
-    # A stalled run has no ETA.
-    if not state.has_ended and state.state != "stalled":
+    if not state.has_ended and state.state not in ("stalled", "stopping"):
         row += [
             Span("   ETA ", "quiet"),
             Span(MISSING if remaining is None else duration(remaining)),

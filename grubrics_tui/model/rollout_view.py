@@ -139,7 +139,8 @@ class RolloutView:
         same = next((g.id for g in read.groups if g.id == self.group_id), None)
         if same is None and before is not None and before.digest:
             same = next((g.id for g in read.groups if g.digest == before.digest), None)
-        keeps_hits = self.read is not None and _key(self.read) == _key(read)
+        shown = self.read
+        keeps_hits = shown is not None and (shown.split, shown.step) == (read.split, read.step)
         return replace(
             self,
             read=read,
@@ -231,7 +232,3 @@ class RolloutView:
     @property
     def _id(self) -> str:
         return self.group.id if self.group else ""
-
-
-def _key(read: StepRollouts) -> tuple[str, int]:
-    return read.split, read.step

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from engine.formats.names import kind_of as kind_of_metrics
+from engine.history import metrics
 from engine.history.live import RunWatch
-from engine.history.train_log import read_steps
+from engine.history.train_log import Step, newest_step, read_steps
 from engine.runs.kinds import COMMAND, PIPELINE, Kind, find_kind, listed_kind
 from engine.runs.rundir import RunDir
+from engine.runs.state import RunState, observed_state
 from grubrics_tui.settings.layout import UNKNOWN
 
-if TYPE_CHECKING:  # Half of the screen's imports, and not needed for our own runs.
+if TYPE_CHECKING:
+    from engine.doctor.health import Health
     from engine.formats.external_run import ExternalRun, ExternalWatch
 
 
@@ -99,3 +102,35 @@ class AttemptLogs:
             return self
         index = max(0, min(numbers.index(self.number) + count, len(numbers) - 1))
         return replace(self, number=numbers[index], numbers=numbers)
+
+
+@dataclass(frozen=True)
+class OpeningValues:
+    """The last values that the run logged. ``step`` is None before its first step."""
+
+    state: RunState
+    step: Step | None
+    read_share = 1.0
+    has_reward_std = True
+
+    @classmethod
+    def read(cls, run: RunDir) -> OpeningValues:
+        return cls(observed_state(run), newest_step(run.train_log))
+
+    @property
+    def health(self) -> Health | None:
+        """The doctor has not been asked yet."""
+        return None
+
+    def last_point(self, name: str) -> tuple[int | None, float | None]:
+        """``(step, value)``; None for a metric that the newest step does not have."""
+        if self.step is None or name not in self.step.metrics:
+            return None, None
+        return self.step.step, self.step.metrics[name]
+
+    def last_step_time(self) -> float | None:
+        return self.last_point(metrics.STEP_TIME)[1]
+
+    def remaining(self) -> float | None:
+        """Unknown: it takes the median of the step times."""
+        return None

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 from rich.cells import cell_len
 from textual import events, work
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
 from grubrics_tui.settings.actions import is_changing
-from grubrics_tui.settings.hints import HintFile, hint
+from grubrics_tui.settings.state_files import HintFile, hint
 from grubrics_tui.widgets.key_footer import BETWEEN, KeyFooter
 
 WIDTHS = [(0, "-narrow"), (100, "-wide")]
@@ -31,6 +31,8 @@ FIELD_BINDINGS: list[BindingType] = [
 ]
 """Keys between the fields of a form. Priority: text that arrives together with the key, as on a
 slow line, is for the next field."""
+
+T = TypeVar("T")
 
 _LOW = 16
 """The height below which there are rows for one list only."""
@@ -95,6 +97,10 @@ class CockpitScreen(Screen[None]):
         name = type(self).__name__.removesuffix("Screen").lower()
         return str(getattr(self, "WHERE", name))
 
+    def action_back(self) -> Awaitable[None] | None:
+        self.app.pop_screen()
+        return None
+
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
         """What the footer offers: what fits, without keys that a read-only screen refuses."""
@@ -119,9 +125,6 @@ class CockpitScreen(Screen[None]):
 class ScrolledScreen(CockpitScreen):
     """A full screen with one ``VerticalScroll``, which the cursor keys scroll."""
 
-    def action_back(self) -> None:
-        self.app.pop_screen()
-
     def action_cursor_down(self) -> None:
         self.query_one(VerticalScroll).scroll_down(animate=False)
 
@@ -130,7 +133,25 @@ class ScrolledScreen(CockpitScreen):
 
 
 class Dialog(ModalScreen[ScreenResultType]):
-    """A modal screen. An error in one of its threads is shown."""
+    """A modal screen: a box in the middle. An error in one of its threads is shown."""
+
+    DEFAULT_CSS = """
+    Dialog {
+        align: center middle;
+        & > Vertical, & > VerticalScroll {
+            background: $panel; border: round $line-focus; border-title-color: $primary;
+            border-subtitle-color: $quiet;
+        }
+    }
+    """
+
+    def close(self, result: ScreenResultType | None = None) -> None:
+        """Return the result to who has opened it. For a thread, by ``call_later``, which would wait
+        for ``dismiss``."""
+        self.dismiss(result)
+
+    def action_back(self) -> None:
+        self.dismiss()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         notify_failure(self, event)
@@ -147,10 +168,10 @@ def notify_failure(screen: Screen[ScreenResultType], event: Worker.StateChanged)
         screen.notify(text, severity="error", markup=False)
 
 
-def post_from_thread(
-    messages: Callable[[], Iterator[Message]], post: Callable[[Message], bool]
+def show_from_thread(
+    screen: Screen[ScreenResultType], find: Callable[[], Iterator[T]], show: Callable[[T], object]
 ) -> None:
-    """Post the messages from a new thread.
+    """Let the screen show each thing that ``find`` yields in a new thread.
 
     Unlike for a Textual worker, nobody waits for the thread: the screen closes at once, even while
     gigabytes are being read.
@@ -158,8 +179,8 @@ def post_from_thread(
 
     def work() -> None:
         with suppress(RuntimeError):  # The app has ended meanwhile.
-            for message in messages():
-                post(message)
+            for thing in find():
+                screen.call_later(show, thing)
 
     threading.Thread(target=work, daemon=True).start()
 

@@ -22,7 +22,7 @@ class ChartScreen(CockpitScreen):
     """All its charts share one view, so that their cursors are at the same step.
 
     Keys act on the view through ``current_chart``, which computes x values from cells. The actions
-    are those of charts in ``actions.py``; they are offered while there is a current chart.
+    are those of charts in ``actions.json``; they are offered while there is a current chart.
     """
 
     view: reactive[View] = reactive(View())

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual import on, work
+from textual import work
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.worker import get_current_worker
 
 from engine.base.jsonl import line
@@ -57,18 +56,6 @@ class EndScreen(ScrolledScreen):
     }
     """
 
-    class Summarized(Message):
-        def __init__(
-            self,
-            history: History,
-            entry: LogEntry,
-            checkpoint: CheckpointReport,
-            health: Health | None,
-        ) -> None:
-            super().__init__()
-            self.history, self.entry, self.checkpoint = history, entry, checkpoint
-            self.health = health
-
     def __init__(self, run: RunDir) -> None:
         super().__init__()
         self.run = run
@@ -100,18 +87,18 @@ class EndScreen(ScrolledScreen):
             history.add(watch.poll())
         health = health_of(self.run, history.state, lambda: worker.is_cancelled)
         entry = drafted(self.run, health)
-        self.post_message(self.Summarized(history, entry, check_checkpoint(self.run), health))
+        self.call_later(self._show, history, entry, check_checkpoint(self.run), health)
 
-    @on(Summarized)
-    def _show(self, message: Summarized) -> None:
-        state = message.history.state
-        assert state is not None
-        self.query_one(Panel).show(message.history)
-        self.query_one("#summary", Facts).show(summary_facts(state, message.entry, message.health))
+    def _show(
+        self, history: History, entry: LogEntry, report: CheckpointReport, health: Health | None
+    ) -> None:
+        assert history.state is not None
+        self.query_one(Panel).show(history)
+        self.query_one("#summary", Facts).show(summary_facts(history.state, entry, health))
         checkpoint = self.query_one("#checkpoint", Facts)
-        checkpoint.show(checkpoint_facts(message.checkpoint))
+        checkpoint.show(checkpoint_facts(report))
         # Where a command saves is not known.
-        checkpoint.display = message.checkpoint.complete or not self.run.is_command
+        checkpoint.display = report.complete or not self.run.is_command
 
     def action_curves(self) -> None:
         self.post_message(OpenRun(self.run))

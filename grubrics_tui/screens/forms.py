@@ -1,22 +1,33 @@
-"""The screen of a form whose entry is appended to a Markdown file."""
+"""Forms whose entry is appended to a Markdown file: the log entry of a run, and a decision."""
 
 from __future__ import annotations
 
+import dataclasses
+import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from textual import on, work
+from textual import work
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Input, Static, TextArea
+from textual.worker import get_current_worker
 
 from engine.base.errors import UsageError
+from engine.runs.rundir import RunDir
 from grubrics_tui.screens.base import FIELD_BINDINGS, CockpitScreen
+from grubrics_tui.screens.dialogs.trust import when_trusted
+from grubrics_tui.settings.actions import bindings
+from grubrics_tui.text.terminal_text import blanked
 from grubrics_tui.widgets.facts import inert
 from grubrics_tui.widgets.key_footer import KeyFooter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from engine.reports.entry import LogEntry
 
 
 class FormScreen(CockpitScreen):
@@ -46,23 +57,6 @@ class FormScreen(CockpitScreen):
         #outcome { margin: 0 2; height: auto; max-height: 3; }
     }
     """
-
-    class Drafted(Message):
-        def __init__(self, texts: Mapping[str, str]) -> None:
-            super().__init__()
-            self.texts = texts
-
-    class Appended(Message):
-        """The entry was appended to the file as ``id``."""
-
-        def __init__(self, id: str, path: Path) -> None:
-            super().__init__()
-            self.id, self.path = id, path
-
-    class Refused(Message):
-        def __init__(self, reason: str) -> None:
-            super().__init__()
-            self.reason = reason
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -102,18 +96,17 @@ class FormScreen(CockpitScreen):
 
     @work(thread=True, exit_on_error=False)
     def _make_draft(self) -> None:
-        self.post_message(self.Drafted(self.draft()))
+        self.call_later(self.fill_in, self.draft())
 
-    @on(Drafted)
-    def _fill_in(self, message: Drafted) -> None:
+    def fill_in(self, texts: Mapping[str, str]) -> None:
         """Fill in the draft, except in fields that the user has typed in."""
         for name, _ in self.ONE_LINE:
             field = self.query_one(f"#{name}", Input)
-            field.value = field.value or message.texts.get(name, "")
+            field.value = field.value or texts.get(name, "")
         for name, _ in self.MANY_LINES:
             area = self.query_one(f"#{name}", TextArea)
-            area.text = area.text or message.texts.get(name, "")
-        self._saved = {**dict.fromkeys(self.texts(), ""), **message.texts}
+            area.text = area.text or texts.get(name, "")
+        self._saved = {**dict.fromkeys(self.texts(), ""), **texts}
         self.say(f"ctrl+s appends the entry to {self._path}", "quiet")
 
     def texts(self) -> dict[str, str]:
@@ -132,18 +125,13 @@ class FormScreen(CockpitScreen):
         try:
             written = self.append(texts)
         except UsageError as error:
-            self.post_message(self.Refused(str(error)))
+            self.call_later(self.say, f"✗ {error}", "error")
         else:
-            self.post_message(self.Appended(written, self._path))
+            self.call_later(self.show_appended, written)
 
-    @on(Appended)
-    def _show_appended(self, message: Appended) -> None:
+    def show_appended(self, id: str) -> None:
         self._saved = self.texts()
-        self.say(f"✓ {message.id} appended to {message.path}", "success")
-
-    @on(Refused)
-    def _show_refusal(self, message: Refused) -> None:
-        self.say(f"✗ {message.reason}", "error")
+        self.say(f"✓ {id} appended to {self._path}", "success")
 
     def action_back(self) -> None:
         if self.texts() != (self._saved or dict.fromkeys(self.texts(), "")) and not self._leaving:
@@ -155,3 +143,78 @@ class FormScreen(CockpitScreen):
     def say(self, text: str, ink: str) -> None:
         """Show a line below the fields."""
         self.query_one("#outcome", Static).update(inert(Content.styled(text, f"${ink}")))
+
+
+class DecisionScreen(FormScreen):
+    """``context``: what is known already, such as the verdicts of an ablation."""
+
+    AUTO_FOCUS = "#title"
+    BINDINGS = bindings("decision")
+    WHERE = "decision"
+
+    ONE_LINE = (("title", "What was decided"), ("revisit", "Revisit when"))
+    MANY_LINES = (
+        ("context", "Context"),
+        ("alternatives", "Alternatives"),
+        ("decision", "Decision"),
+        ("reason", "Reason"),
+    )
+
+    def __init__(self, path: Path, context: str) -> None:
+        super().__init__(path)
+        self._known_so_far = context
+
+    def draft(self) -> Mapping[str, str]:
+        return {"context": "\n".join(map(blanked, self._known_so_far.splitlines()))}
+
+    def append(self, texts: Mapping[str, str]) -> str:
+        from engine.reports.decisions import Decision, append_decision
+
+        return append_decision(self._path, Decision(date=time.strftime("%Y-%m-%d"), **texts))
+
+
+class LogEntryScreen(FormScreen):
+    """The entry of one run."""
+
+    AUTO_FOCUS = "#question"
+    BINDINGS = bindings("log_entry")
+    WHERE = "log_entry"
+
+    ONE_LINE = (("id", "ID"), ("title", "Title"), ("question", "Research question"))
+    MANY_LINES = (
+        ("config", "Config"),
+        ("result", "Result"),
+        ("observations", "Observations"),
+        ("decision", "Decision"),
+    )
+
+    def __init__(self, run: RunDir, path: Path) -> None:
+        super().__init__(path)
+        self.run = run
+        self._entry: LogEntry | None = None
+
+    def on_mount(self) -> None:
+        self.say(f"Drafting from {self.run.path} ...", "quiet")
+        super().on_mount()
+
+    def draft(self) -> Mapping[str, str]:
+        from engine.doctor.health import health_of
+        from engine.reports.entry import drafted, next_id
+
+        worker = get_current_worker()
+        text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+        health = health_of(self.run, stopped=lambda: worker.is_cancelled)
+        self._entry = dataclasses.replace(drafted(self.run, health), id=next_id(text))
+        return {name: getattr(self._entry, name) for name, _ in (*self.ONE_LINE, *self.MANY_LINES)}
+
+    def when_allowed(self, texts: Mapping[str, str]) -> None:
+        def append() -> None:
+            self.run_append(texts)
+
+        when_trusted(self, [self.run], append)
+
+    def append(self, texts: Mapping[str, str]) -> str:
+        from engine.reports.entry import append_entry
+
+        assert self._entry is not None
+        return append_entry(self._path, dataclasses.replace(self._entry, **texts))

@@ -8,9 +8,9 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from grubrics_tui.screens.base import Dialog
 from grubrics_tui.settings.actions import Action, actions_of, bindings, remapped
 from grubrics_tui.settings.keys import format_keys
 
@@ -42,18 +42,15 @@ Entries = dict[str, list[str]]
 """What keys do, in short, and the keys."""
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """Shows the action registry: one row per group of keys, and those that do nothing now."""
 
     BINDINGS = bindings("help")
 
     DEFAULT_CSS = """
     HelpScreen {
-        align: center middle;
         & > VerticalScroll {
             width: 96; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
-            background: $panel; border: round $line-focus; border-title-color: $primary;
-            border-subtitle-color: $quiet;
         }
     }
     """
@@ -82,9 +79,6 @@ class HelpScreen(ModalScreen[None]):
         room = min(_WIDTH, width) - _FRAME - group
         lines = [line for name, row in self._rows() for line in _lines(name, row, room, group)]
         self.query_one(Static).update(Content("\n").join(lines))
-
-    def action_back(self) -> None:
-        self.dismiss()
 
     def action_cursor_down(self) -> None:
         self.query_one(VerticalScroll).scroll_down(animate=False)

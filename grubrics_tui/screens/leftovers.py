@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from textual import events, on, work
+from textual import events, work
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Static
 
 from engine.base import jsonl
@@ -66,18 +65,6 @@ class LeftoversScreen(ScrolledScreen):
     }
     """
 
-    class Found(Message):
-        def __init__(self, orphans: Orphans) -> None:
-            super().__init__()
-            self.orphans = orphans
-
-    class Reaped(Message):
-        """PIDs of the killed processes, and of those that are still running."""
-
-        def __init__(self, ended: Sequence[int], running: Sequence[int]) -> None:
-            super().__init__()
-            self.ended, self.running = ended, running
-
     def __init__(self, root: Path) -> None:
         super().__init__()
         self._root = root
@@ -105,11 +92,10 @@ class LeftoversScreen(ScrolledScreen):
     def _keep_searching(self) -> None:
         self._poller.wake()
         for _ in self._poller.rounds(Pace(_POLL_S, share=0.1)):
-            self.post_message(self.Found(Orphans.find(self._root)))
+            self.call_later(self._show, Orphans.find(self._root))
 
-    @on(Found)
-    def _show(self, message: Found) -> None:
-        self._shown = message.orphans
+    def _show(self, orphans: Orphans) -> None:
+        self._shown = orphans
         self.refresh_bindings()
         self._draw()
 
@@ -136,13 +122,12 @@ class LeftoversScreen(ScrolledScreen):
         running = [orphan.process.pid for orphan in orphans.processes if alive(orphan.process)]
         for attempt in orphans.attempts:
             private_ray.remove(attempt)
-        self.post_message(self.Reaped([pid for pid in ended if pid not in running], running))
+        self.call_later(self._show_outcome, [pid for pid in ended if pid not in running], running)
 
-    @on(Reaped)
-    def _show_outcome(self, message: Reaped) -> None:
-        killed = f"Killed {_format_pids(message.ended)}."
-        outcome = killed if message.ended else "The processes had already exited."
-        still = f" Still running: {_format_pids(message.running)}." if message.running else ""
+    def _show_outcome(self, ended: Sequence[int], running: Sequence[int]) -> None:
+        killed = f"Killed {_format_pids(ended)}."
+        outcome = killed if ended else "The processes had already exited."
+        still = f" Still running: {_format_pids(running)}." if running else ""
         self._outcome = outcome + still
         self.notify(self._outcome, severity="warning" if still else "information", markup=False)
         self._poller.wake()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,60 +10,38 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.suggester import SuggestFromList
 from textual.widgets import Input, Static
 from textual.widgets.option_list import Option
 
 from engine.base.errors import UsageError
 from grubrics_tui.screens.base import CockpitScreen
-from grubrics_tui.screens.dialogs.choices import Choices
+from grubrics_tui.screens.dialogs.choices import Choices, WithChoices
 from grubrics_tui.screens.dialogs.new_config import NewConfigDialog
 from grubrics_tui.screens.navigation import OpenChecklist, OpenLog, OpenRun
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import inert
 from grubrics_tui.widgets.key_footer import KeyFooter
 
-
-def _find_logs(folder: Path) -> Iterable[Path]:
-    # Imported here: the parsers of all formats would delay the first paint.
-    from engine.formats.detect import find_likely_logs
-
-    return find_likely_logs(folder)
-
-
 _WIDEST = 72
 """Cells of a line of the list in a terminal of 80 columns."""
+_PROMPT = "Log file or folder"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One way to begin. ``prompt`` asks for a path; empty: no path is needed."""
+    """One way to begin."""
 
     id: str
     title: str
     about: str
-    prompt: str = ""
-    suggest: Callable[[Path], Iterable[Path]] = lambda folder: ()
-    """Files of a folder to suggest."""
     changes: bool = False
     """Whether it writes files, which read-only mode refuses."""
 
 
 CHOICES = (
-    Choice(
-        "demo",
-        "Try it",
-        "train a tiny model here: no GPU, no network",
-        changes=True,
-    ),
-    Choice(
-        "log",
-        "Watch a log",
-        "written by another trainer",
-        "Log file or folder",
-        _find_logs,
-    ),
+    Choice("demo", "Try it", "train a tiny model here: no GPU, no network", changes=True),
+    Choice("log", "Watch a log", "written by another trainer"),
     Choice(
         "data",
         "Start from your data",
@@ -75,7 +52,7 @@ CHOICES = (
 )
 
 
-class StartScreen(CockpitScreen):
+class StartScreen(WithChoices, CockpitScreen):
     """What takes time is done in a thread; an error is shown below the choices."""
 
     BINDINGS = bindings("start")
@@ -90,24 +67,9 @@ class StartScreen(CockpitScreen):
     }
     """
 
-    class Done(Message):
-        """The thread has ended: ``follow`` opens the next screen."""
-
-        def __init__(self, follow: Message) -> None:
-            super().__init__()
-            self.follow = follow
-
-    class Reported(Message):
-        """One line about the progress of the thread, or about what went wrong."""
-
-        def __init__(self, text: str, *, failed: bool = False) -> None:
-            super().__init__()
-            self.text, self.failed = text, failed
-
     def __init__(self, runs_root: Path) -> None:
         super().__init__()
         self._runs_root = runs_root
-        self._choice = CHOICES[0]
 
     def compose(self) -> ComposeResult:
         title = Content.styled("grubrics-tui", "bold $primary")
@@ -122,7 +84,7 @@ class StartScreen(CockpitScreen):
     def on_mount(self) -> None:
         super().on_mount()
         is_read_only = bool(getattr(getattr(self.app, "settings", None), "read_only", False))
-        choices = self.query_one(Choices)
+        choices = self.choices
         choices.border_subtitle = "enter choose"
         choices.add_options(
             Option(
@@ -143,31 +105,33 @@ class StartScreen(CockpitScreen):
 
         choice = next(choice for choice in CHOICES if choice.id == "log")
         prompt = _line(choice, ", ".join(trainers()))
-        self.query_one(Choices).replace_option_prompt(choice.id, prompt)
+        self.choices.replace_option_prompt(choice.id, prompt)
 
     @on(Choices.OptionSelected)
     def _choose(self, event: Choices.OptionSelected) -> None:
-        self._choice = next(choice for choice in CHOICES if choice.id == event.option_id)
-        if self._choice.prompt:
+        if event.option_id == "log":
             self._ask_path()
-        elif self._choice.id == "config":
+        elif event.option_id == "config":
             self.post_message(OpenChecklist(""))
-        elif self._choice.id == "data":
+        elif event.option_id == "data":
             self.action_new_config()
         else:
-            self.query_one(Choices).disabled = True
+            self.choices.disabled = True
             self._run_demo()
 
     def action_new_config(self) -> None:
         self.app.push_screen(NewConfigDialog(), self._open_config)
 
     def _ask_path(self) -> None:
-        printable = (path for path in self._choice.suggest(Path()) if str(path).isprintable())
+        # Imported here: the parsers of all formats would delay the first paint.
+        from engine.formats.detect import find_likely_logs
+
+        printable = (path for path in find_likely_logs(Path()) if str(path).isprintable())
         existing = [path for path in printable if path.exists()]
         files = sorted(existing, key=lambda path: path.stat().st_mtime, reverse=True)
         field = self.query_one(Input)
         field.suggester = SuggestFromList(map(str, files))
-        field.placeholder = self._choice.prompt
+        field.placeholder = _PROMPT
         field.value = str(files[0]) if files else ""
         field.display = True
         field.focus()
@@ -177,7 +141,7 @@ class StartScreen(CockpitScreen):
     def _submit(self, event: Input.Submitted) -> None:
         path = Path(event.value.strip()).expanduser()
         if not event.value.strip():
-            self._report(f"{self._choice.prompt}: type a path", failed=True)
+            self._report(f"{_PROMPT}: type a path", failed=True)
         else:
             self._open_log(path)
 
@@ -187,14 +151,14 @@ class StartScreen(CockpitScreen):
 
         try:
             require_trainer()
-            self.post_message(self.Reported("generating data/tiny ..."))
+            self.call_later(self._report, "generating data/tiny ...")
             make_demo_data()
-            self.post_message(self.Reported("launching SFT; GRPO waits for it ..."))
+            self.call_later(self._report, "launching SFT; GRPO waits for it ...")
             first, *_ = launch_demo(self._runs_root)
         except UsageError as error:
-            self.post_message(self.Reported(str(error), failed=True))
+            self.call_later(self._report, str(error), failed=True)
         else:
-            self.post_message(self.Done(OpenRun(first)))
+            self.post_message(OpenRun(first))
 
     @work(thread=True, exclusive=True, exit_on_error=False)
     def _open_log(self, path: Path) -> None:
@@ -204,30 +168,22 @@ class StartScreen(CockpitScreen):
             log = open_external(path)
         except UsageError as error:
             if path.is_file() and path.stat().st_size:
-                self.post_message(self.Done(OpenLog(path)))
+                self.post_message(OpenLog(path))
             else:
-                self.post_message(self.Reported(str(error), failed=True))
+                self.call_later(self._report, str(error), failed=True)
             return
         except OSError as error:
-            self.post_message(self.Reported(f"{path}: {error.strerror}", failed=True))
+            self.call_later(self._report, f"{path}: {error.strerror}", failed=True)
             return
         as_text = log.format.is_console and not log.metrics
-        self.post_message(self.Done(OpenLog(log.path) if as_text else OpenRun(log)))
+        self.post_message(OpenLog(log.path) if as_text else OpenRun(log))
 
     def _open_config(self, name: str | None) -> None:
         if name is not None:
             self.post_message(OpenChecklist(name))
 
-    @on(Done)
-    def _follow(self, message: Done) -> None:
-        self.post_message(message.follow)
-
-    @on(Reported)
-    def _show_report(self, message: Reported) -> None:
-        self._report(message.text, failed=message.failed)
-
     def _report(self, text: str, *, failed: bool = False) -> None:
-        choices = self.query_one(Choices)
+        choices = self.choices
         if failed and choices.disabled:
             choices.disabled = False
             choices.focus()
@@ -238,13 +194,7 @@ class StartScreen(CockpitScreen):
         """Close the field for a path."""
         self.query_one(Input).display = False
         self.query_one("#status", Static).update("")
-        self.query_one(Choices).focus()
-
-    def action_cursor_down(self) -> None:
-        self.query_one(Choices).action_cursor_down()
-
-    def action_cursor_up(self) -> None:
-        self.query_one(Choices).action_cursor_up()
+        self.choices.focus()
 
 
 def _line(choice: Choice, about: str) -> Content:

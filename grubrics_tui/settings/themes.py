@@ -6,7 +6,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from engine.base.errors import nearest
 
@@ -56,109 +59,12 @@ class Theme:
         )
 
 
-def _numbered(prefix: str, colors: str) -> dict[str, str]:
-    return {f"{prefix}-{number}": color for number, color in enumerate(colors.split(), 1)}
-
-
-DARK = Theme(
-    "grubrics-dark",
-    {
-        "primary": "#6cb6d9",
-        "secondary": "#8fa3bf",
-        "accent": "#f0b45e",
-        "success": "#7ccf8a",
-        "warning": "#f0b45e",
-        "error": "#f27d83",
-        "foreground": "#d3dae3",
-        "background": "#0e1217",
-        "panel": "#1a2029",
-        "cursor": "#e8eef5",
-        "rule": "#39444f",
-        "line": "#2a333f",
-        "line-focus": "#4d7f99",
-        "quiet": "#7a8797",
-        "axis": "#66727f",
-        "grid": "#1f2731",
-        "track": "#1c242e",
-        "mark": "#f5c469",
-        **_numbered(
-            "series",
-            "#5cc8e6 #ee9468 #b69cf2 #7ccf8a #f07fb0 #e3c45f #6f9bf5 #a9b4c2",
-        ),
-        **_numbered(
-            "phase",
-            "#4fb3d9 #f0b45e #8c7be0 #c58ad6 #6a7a8c #5fbf8f #d97a86 #414c59",
-        ),
-    },
+THEMES = msgspec.json.decode(
+    Path(__file__).with_name("themes.json").read_bytes(), type=tuple[Theme, ...]
 )
-
-LIGHT = Theme(
-    "grubrics-light",
-    {
-        "primary": "#1f6f94",
-        "secondary": "#52657d",
-        "accent": "#a36100",
-        "success": "#2b7d3e",
-        "warning": "#a36100",
-        "error": "#b5303b",
-        "foreground": "#23303d",
-        "background": "#fbfaf7",
-        "panel": "#efede7",
-        "cursor": "#23303d",
-        "rule": "#cfcabf",
-        "line": "#d8d4ca",
-        "line-focus": "#5a9ab8",
-        "quiet": "#6b7682",
-        "axis": "#848d96",
-        "grid": "#eae7df",
-        "track": "#e6e3da",
-        "mark": "#b36b00",
-        **_numbered(
-            "series",
-            "#15759c #bf5a23 #6d4fc4 #2b7d3e #b3246b #8a6a00 #2c56c9 #5f6a75",
-        ),
-        **_numbered(
-            "phase",
-            "#3a94ba #d9952f #7563cc #ab6abd #98a3ae #3f9f6c #c45c68 #c2c7cc",
-        ),
-    },
-    dark=False,
-)
-
-# Hues of Okabe and Ito (2008), which people with any kind of color blindness can distinguish.
-COLOR_BLIND = Theme(
-    "grubrics-color-blind",
-    {
-        "primary": "#56b4e9",
-        "secondary": "#999999",
-        "accent": "#e69f00",
-        "success": "#56b4e9",
-        "warning": "#f0e442",
-        "error": "#e8772e",
-        "foreground": "#dddddd",
-        "background": "#101214",
-        "panel": "#1c1f23",
-        "cursor": "#ffffff",
-        "rule": "#3a4046",
-        "line": "#30353b",
-        "line-focus": "#56b4e9",
-        "quiet": "#8b9299",
-        "axis": "#767d84",
-        "grid": "#22262b",
-        "track": "#22262b",
-        "mark": "#f0e442",
-        **_numbered(
-            "series",
-            "#56b4e9 #e69f00 #cc79a7 #009e73 #f0e442 #3d8fd1 #d55e00 #bbbbbb",
-        ),
-        **_numbered(
-            "phase",
-            "#56b4e9 #e69f00 #009e73 #f0e442 #7d7d7d #0072b2 #cc79a7 #4a4a4a",
-        ),
-    },
-)
-
-THEMES = (DARK, LIGHT, COLOR_BLIND)
+"""The hues of the color-blind one are those of Okabe and Ito (2008), which people with any kind of
+color blindness can distinguish."""
+DARK = THEMES[0]
 ROLES = tuple(DARK.colors)
 """What a theme gives a color to."""
 _BUILT_IN = {theme.name: theme for theme in THEMES}

@@ -17,7 +17,7 @@ from grubrics_tui.drawing.redraw_cache import RedrawCheck, can_be_reused
 from grubrics_tui.drawing.spans import Row
 from grubrics_tui.drawing.table import neighbor, table
 from grubrics_tui.model.history import History
-from grubrics_tui.widgets.chart_mouse import MouseChart
+from grubrics_tui.widgets.chart_base import ChartBase
 
 
 def line_of(
@@ -34,7 +34,7 @@ def line_of(
     return Line(column.steps, column.values, label, write, ink=ink, bands=bands, source=column)
 
 
-class Chart(MouseChart):
+class Chart(ChartBase):
     """Shows a ``Plot`` below its legend; without data, a hint.
 
     The plot is built when it is drawn, so a hidden chart costs nothing.

@@ -401,7 +401,7 @@ class OptimizerPanel(ChartPanel):
 def norm_plot(history: History) -> Plot:
     return Plot(
         (line_of(history, GRAD_NORM, "grad norm", fixed, ink="series-2"),),
-        facts=(fact_of(history, TOKENS, "tokens", partial(fixed, decimals=0)),),
+        facts=(fact_of(history, TOKENS, "tokens/step", partial(fixed, decimals=0)),),
         clock=history.columns.times,
     )
 
@@ -428,13 +428,23 @@ class ThroughputPanel(ChartPanel):
 
 def speed_plot(history: History) -> Plot:
     steps, took = history.step_times()
-    speed = Line(steps, tokens_per_second(history), "tokens/s", thousands)
+    logged = history.series(metrics.THROUGHPUT)
+    if len(logged) and not len(history.series(TOKENS)):
+        # As the trainer measured it: verl per GPU, others of all.
+        speed = line_of(history, metrics.THROUGHPUT, "throughput", thousands)
+    else:
+        speed = Line(steps, tokens_per_second(history), "tokens/s", thousands)
     return Plot((speed,), facts=(Fact(steps, took, "step", seconds),), clock=history.columns.times)
 
 
 def mfu_plot(history: History) -> Plot:
-    line = line_of(history, MFU, "MFU", partial(percent, decimals=1), ink="series-2")
+    share = history.series(MFU)
+    line = Line(share.steps, share.values * 100, "MFU", _format_percent, ink="series-2")
     return Plot((line,), clock=history.columns.times)
+
+
+def _format_percent(value: float | None) -> str:
+    return MISSING if value is None else f"{value:.1f}%"
 
 
 def tokens_per_second(history: History) -> Floats:

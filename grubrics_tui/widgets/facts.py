@@ -10,14 +10,15 @@ from textual.content import Content
 from textual.widgets import Static
 
 from engine.runs.columns import RunInfo, format_step
+from engine.runs.kinds import ADOPTED
 from grubrics_tui.drawing.looks import look_of
+from grubrics_tui.drawing.wrap import clipped
 from grubrics_tui.text.formats import clock, duration
 from grubrics_tui.text.terminal_text import blanked
 
 if TYPE_CHECKING:
     from engine.doctor.health import Health
     from engine.runs.notes import Notes
-    from engine.runs.state import RunState
 
 
 def inert(text: str | Content) -> Content:
@@ -94,10 +95,10 @@ def run_facts(info: RunInfo, health: Health | None = None) -> list[Fact]:
     reason = Content(f"  {state.reason}" if state.reason else "")
     facts: list[Fact] = [
         ("run", Content.styled(info.id, "bold") + Content(f"   {info.recipe}")),
-        ("step", f"{format_step(state.step, state.total_steps)}   {_times(state)}"),
+        ("step", f"{format_step(state.step, state.total_steps)}   {_times(info)}"),
     ]
     if info.changed:
-        facts.append(("changed", _cut("  ".join(info.changed), _LONGEST_CHANGES)))
+        facts.append(("changed", clipped("  ".join(info.changed), _LONGEST_CHANGES)))
     if info.notes:
         facts.append(("notes", _notes(info.notes)))
     if state.waiting_for and not state.has_ended:
@@ -116,17 +117,14 @@ def _notes(notes: Notes) -> Content:
     """Tags and note in one line, so that the state stays visible."""
     tags = "".join(f"#{tag} " for tag in notes.tags)
     text = " ".join(notes.text.split())
-    return Content.styled(tags, "$accent") + Content(_cut(text, _LONGEST_NOTE))
+    return Content.styled(tags, "$accent") + Content(clipped(text, _LONGEST_NOTE))
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def _times(state: RunState) -> str:
+def _times(info: RunInfo) -> str:
+    state = info.state
     attempt = f"attempt {state.attempt}, " if state.attempt > 1 else ""
     if state.first_start is None:
-        return f"{attempt}not started"
+        return f"{attempt}{'start unknown' if info.kind == ADOPTED else 'not started'}"
     took = duration(state.elapsed(time.time()))
     spent = f"{took} without pauses" if state.began else took
     if state.ended is not None:

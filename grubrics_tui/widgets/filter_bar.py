@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on
@@ -38,10 +39,9 @@ class FilterBar(Horizontal):
         Binding("up", "screen.cursor_up", show=False),
     ]
 
+    @dataclass
     class Changed(Message):
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        text: str
 
     class Accepted(Message):
         """Enter was pressed: move to the list."""

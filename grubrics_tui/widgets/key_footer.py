@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 from textual import events
-from textual.binding import Binding
 from textual.content import Content
 from textual.css.query import NoMatches
 from textual.reactive import reactive
@@ -67,10 +66,11 @@ class KeyFooter(Widget):
             return
         shown = [entry.binding for entry in active if entry.enabled and entry.binding.show]
         first = {binding.action: binding for binding in reversed(shown)}
-        self._keys = tuple(self._format_key(first[b.action]) for b in shown if first[b.action] is b)
-
-    def _format_key(self, binding: Binding) -> _Key:
-        return _Key(binding.key, self.app.get_key_display(binding), binding.description)
+        self._keys = tuple(
+            _Key(binding.key, self.app.get_key_display(binding), binding.description)
+            for binding in shown
+            if first[binding.action] is binding
+        )
 
     def render(self) -> Content:
         return Content.assemble(*self._parts())

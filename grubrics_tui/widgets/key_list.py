@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.base.text import format_config_value
@@ -10,7 +11,7 @@ from grubrics_tui.drawing.wrap import clipped
 from grubrics_tui.text.fuzzy import ranked
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.facts import Fact
-from grubrics_tui.widgets.span_widget import SpanWidget
+from grubrics_tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
     from engine.recipe.recipe import Recipe
@@ -37,26 +38,31 @@ def key_facts(key: str, kind: Kind) -> list[Fact]:
     ]
 
 
-class KeyList(SpanWidget):
-    """Keys of a config with value and origin; scrolls to the selected one."""
+class KeyList(RowList):
+    """Keys of a config with value and origin."""
+
+    IS_CENTERED = True
 
     def __init__(self) -> None:
         super().__init__()
         self._recipe: Recipe | None = None
-        self._keys: list[str] = []
-        self._selected = 0
+        self._keys: Sequence[str] = ()
 
-    def show(self, recipe: Recipe, keys: list[str], selected: int) -> None:
-        self._recipe, self._keys, self._selected = recipe, keys, selected
-        self.redraw("no key has this name")
+    def count(self) -> int:
+        return len(self._keys)
 
-    def draw(self, width: int, height: int) -> list[Row]:
-        first = min(max(0, self._selected - height // 2), max(0, len(self._keys) - height))
-        shown = enumerate(self._keys[first : first + height], start=first)
-        recipe = self._recipe
-        if recipe is None:
-            return []
-        return [_row(recipe, key, index == self._selected, width) for index, key in shown]
+    @property
+    def selected(self) -> str | None:
+        return self._keys[self.cursor] if self._keys else None
+
+    def show(self, recipe: Recipe, keys: Sequence[str]) -> None:
+        """With the cursor on the first key."""
+        self._recipe, self._keys, self.cursor = recipe, keys, 0
+        self.changed("no key has this name")
+
+    def draw_lines(self, shown: range, width: int) -> list[Row]:
+        assert self._recipe is not None
+        return [_row(self._recipe, self._keys[n], n == self.cursor, width) for n in shown]
 
 
 def _row(recipe: Recipe, key: str, is_selected: bool, width: int) -> Row:

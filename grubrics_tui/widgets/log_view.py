@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from textual import on, work
-from textual.message import Message
+from textual import work
 
 from engine.logs.log_file import LogFile, LogFollower, LogUpdate
 from engine.logs.log_query import Query
@@ -34,27 +33,6 @@ class LogView(LogPicture):
     process that starts once the end of the file is on the screen. A ``paced`` view has no thread:
     its screen calls ``poll``, so that what changes together is drawn together.
     """
-
-    class Polled(Message):
-        """The file at ``path`` has changed."""
-
-        def __init__(self, path: Path, update: LogUpdate) -> None:
-            super().__init__()
-            self.path, self.update = path, update
-
-    class Surveyed(Message):
-        """A part of ``file`` was surveyed."""
-
-        def __init__(self, file: LogFile, pieces: list[Found]) -> None:
-            super().__init__()
-            self.file, self.pieces = file, pieces
-
-    class Searched(Message):
-        """A part of the file was searched."""
-
-        def __init__(self, search: LogSearch, pieces: list[Found]) -> None:
-            super().__init__()
-            self.search, self.pieces = search, pieces
 
     def __init__(
         self,
@@ -109,7 +87,7 @@ class LogView(LogPicture):
     def poll(self) -> None:
         """Read what was added to the file of a ``paced`` view."""
         if self._follower is not None and (update := self._follower.poll()).change:
-            self._take_over(self.Polled(self._follower.path, update))
+            self._take_over(self._follower.path, update)
 
     def _follow(self, path: Path) -> None:
         if self._is_paced:
@@ -128,13 +106,13 @@ class LogView(LogPicture):
             update = follower.poll()
             pause = _POLL_S if update.change else min(_QUIET_POLL_S, pause * 1.25)
             if update.change:
-                self.post_message(self.Polled(path, update))
+                self.call_later(self._take_over, path, update)
             poller.next_in(pause)
 
-    @on(Polled)
-    def _take_over(self, message: Polled) -> None:
-        update, file = message.update, message.update.file
-        if message.path != self.path or file is None:
+    def _take_over(self, path: Path, update: LogUpdate) -> None:
+        """Show what has changed in the file at ``path``."""
+        file = update.file
+        if path != self.path or file is None:
             return
         if update.change == "deleted":
             self.notice = "the file was deleted; this is its last content"
@@ -167,15 +145,16 @@ class LogView(LogPicture):
     def _start_survey(self, file: LogFile) -> None:
         if file is self.file and self.is_attached:
             self._survey_scan = LogScan(
-                file, Job(file.size), lambda pieces: self.post_message(self.Surveyed(file, pieces))
+                file,
+                Job(file.size),
+                lambda pieces: self.call_later(self._add_to_survey, file, pieces),
             )
 
-    @on(Surveyed)
-    def _add_to_survey(self, message: Surveyed) -> None:
-        if message.file is not self.file:
+    def _add_to_survey(self, file: LogFile, pieces: list[Found]) -> None:
+        if file is not self.file:
             return
         errors = len(self.survey.errors)
-        for piece in message.pieces:
+        for piece in pieces:
             self.survey.add(piece)
         if self._awaits_step is not None:
             self.go_to_step(self._awaits_step)
@@ -320,15 +299,13 @@ class LogView(LogPicture):
         if self.file is None or not query:
             return None
         search = LogSearch(query, Job(self.cursor, upwards_first=self.following, query=query))
-        search.start(self.file, lambda pieces: self.post_message(self.Searched(search, pieces)))
+        search.start(self.file, lambda pieces: self.call_later(self._add_hits, search, pieces))
         return search
 
-    @on(Searched)
-    def _add_hits(self, message: Searched) -> None:
-        search = message.search
+    def _add_hits(self, search: LogSearch, pieces: list[Found]) -> None:
         if search is not self.search and search is not self.filter:
             return
-        search.add(message.pieces)
+        search.add(pieces)
         if search is self.search and self._awaits_hit and (hit := search.first()) is not None:
             self._awaits_hit = False
             self.go_to_offset(hit)

@@ -14,7 +14,7 @@ from grubrics_tui.drawing.chart_data import short
 from grubrics_tui.drawing.plot import means
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.text.formats import thousands
-from grubrics_tui.widgets.span_widget import SpanWidget
+from grubrics_tui.widgets.row_list import RowList
 
 _BLOCKS, _ASCII = "▁▂▃▄▅▆", "_.-=+#"
 _SPARK, _VALUE, _MARK = 16, 11, 2
@@ -31,22 +31,29 @@ class Choice:
     marked: bool = False
 
 
-class MetricList(SpanWidget):
-    """One row per choice; scrolls to the selected one."""
+class MetricList(RowList):
+    """One row per choice."""
+
+    IS_CENTERED = True
 
     def __init__(self) -> None:
         super().__init__()
         self._choices: Sequence[Choice] = ()
-        self._selected = 0
 
-    def show(self, choices: Sequence[Choice], selected: int, hint: str) -> None:
-        self._choices, self._selected = choices, selected
+    def count(self) -> int:
+        return len(self._choices)
+
+    @property
+    def selected(self) -> str:
+        """The name of the choice under the cursor; empty if there is none."""
+        return self._choices[self.cursor].name if self._choices else ""
+
+    def show(self, choices: Sequence[Choice], cursor: int, hint: str) -> None:
+        self._choices, self.cursor = choices, cursor
         self.redraw(hint)
 
-    def draw(self, width: int, height: int) -> list[Row]:
-        first = min(max(0, self._selected - height // 2), max(0, len(self._choices) - height))
-        shown = enumerate(self._choices[first : first + height], start=first)
-        return [self._row(choice, number == self._selected, width) for number, choice in shown]
+    def draw_lines(self, shown: range, width: int) -> list[Row]:
+        return [self._row(self._choices[n], n == self.cursor, width) for n in shown]
 
     def _row(self, choice: Choice, selected: bool, width: int) -> Row:
         spark = _SPARK if width >= 60 else 0

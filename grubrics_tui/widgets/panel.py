@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from textual import events
@@ -40,12 +41,12 @@ class Panel(CachedLines, Vertical):
 
     _title = _note = ""
 
+    @dataclass
     class Clicked(Message):
         """The panel was clicked; ``twice`` in quick succession."""
 
-        def __init__(self, panel: Panel, *, twice: bool) -> None:
-            super().__init__()
-            self.panel, self.twice = panel, twice
+        panel: Panel
+        twice: bool
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -15,7 +15,7 @@ from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
 from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.cli import main
-from grubrics_tui.settings.hints import HINTS, HintFile
+from grubrics_tui.settings.state_files import HINTS, HintFile
 from tests.engine.preflight.project import Project, make_project
 from tests.grubrics_tui.sample_run import OOM, REMOTE, SampleRun, verl_line
 from tests.plugins import install_plugin

@@ -27,38 +27,31 @@ from engine.recipe.recipe import load_recipe
 from engine.recipe.steps import step_plan
 from engine.runs.rundir import RunDir
 from engine.runs.trust import Case, vouch
-from grubrics_tui.screens.ablation.choose_knob import ChooseKnob
-from grubrics_tui.screens.ablation.guide import GuideScreen
+from grubrics_tui.screens.ablation.guide import ChooseKnob, GuideScreen
 from grubrics_tui.screens.ablation.screen import AblationScreen
 from grubrics_tui.screens.base import CockpitScreen, Dialog, ScrolledScreen
 from grubrics_tui.screens.charts import ChartScreen
-from grubrics_tui.screens.checklist.check_list import CheckList
 from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
-from grubrics_tui.screens.checklist.launch import LaunchScreen
-from grubrics_tui.screens.checklist.launch_facts import Needs
-from grubrics_tui.screens.checklist.screen import ChecklistScreen
-from grubrics_tui.screens.compare.choose_metric import ChooseMetric
+from grubrics_tui.screens.checklist.launch import LaunchScreen, Needs, Planned
+from grubrics_tui.screens.checklist.screen import CheckList, ChecklistScreen
+from grubrics_tui.screens.compare.charts import ChooseMetric
 from grubrics_tui.screens.compare.screen import CompareScreen
-from grubrics_tui.screens.compare.whole_values import WholeValues
+from grubrics_tui.screens.compare.table import WholeValues
 from grubrics_tui.screens.config.screen import ConfigScreen
-from grubrics_tui.screens.decision import DecisionScreen
-from grubrics_tui.screens.dialogs.ask_value import AskValue
-from grubrics_tui.screens.dialogs.choices import PickName, PickOne
+from grubrics_tui.screens.dialogs.choices import AskValue, PickName, PickOne
 from grubrics_tui.screens.dialogs.confirm import Confirm
 from grubrics_tui.screens.dialogs.new_config import NewConfigDialog
 from grubrics_tui.screens.dialogs.rerun import remedy_dialog, reproduce_dialog
 from grubrics_tui.screens.dialogs.trust import trust_question
 from grubrics_tui.screens.end import EndScreen
 from grubrics_tui.screens.findings.screen import FindingsScreen
-from grubrics_tui.screens.forms import FormScreen
+from grubrics_tui.screens.forms import DecisionScreen, FormScreen, LogEntryScreen
 from grubrics_tui.screens.help import HelpScreen
 from grubrics_tui.screens.home.screen import HomeScreen
 from grubrics_tui.screens.leftovers import LeftoversScreen
 from grubrics_tui.screens.live.metric_finder import MetricFinder
 from grubrics_tui.screens.live.screen import LiveScreen
-from grubrics_tui.screens.log.screen import LogScreen
-from grubrics_tui.screens.log.sources import SourcesScreen
-from grubrics_tui.screens.log_entry import LogEntryScreen
+from grubrics_tui.screens.log.screen import LogScreen, SourcesScreen
 from grubrics_tui.screens.navigation import (
     OpenAblation,
     OpenCompare,
@@ -74,14 +67,12 @@ from grubrics_tui.screens.navigation import (
     OpenSummary,
 )
 from grubrics_tui.screens.rollouts.screen import RolloutsScreen
-from grubrics_tui.screens.runs.choose_columns import ChooseColumns
-from grubrics_tui.screens.runs.choose_filter import ChooseFilter
+from grubrics_tui.screens.runs.choosers import ChooseColumns, ChooseFilter
 from grubrics_tui.screens.runs.notes import NotesScreen
 from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.screens.start import StartScreen
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
-from grubrics_tui.settings.list_view import ListViewFile
-from grubrics_tui.settings.visits import visits_path
+from grubrics_tui.settings.state_files import ListViewFile, VisitFile
 from tests.engine.checkpoints.checkpoint_files import save
 from tests.grubrics_tui.pilots import Driver
 from tests.grubrics_tui.sample_ablation import make_ablation
@@ -251,7 +242,7 @@ async def checklist(driver: Driver, world: World) -> None:
     await driver.until(lambda: bool(checks.checks) and not checks.unanswered, "all answers")
     driver.app.screen.query_one(CheckList).start([check.id for check in world.checks])
     for check in world.checks:
-        driver.app.screen.post_message(ChecklistScreen.Answered(check))
+        driver.answer(check)
     await driver.until(lambda: bool(checks.checks) and not checks.unanswered, "the answers")
     await driver.shows("Preflight checks", "fail")
 
@@ -278,11 +269,11 @@ async def launch(driver: Driver, world: World) -> None:
     await driver.until(lambda: "estimating" not in driver.screen)
     made = plan(recipe, "small-20260102", RUNS)
     made = replace(made, argv=("python", *made.argv[1:]))
-    planned = LaunchScreen.Planned([made], step_plan(recipe))
-    screen.post_message(planned)
+    planned = Planned([made], step_plan(recipe))
+    screen.show_plan(planned)
     needed = replace(estimate(recipe, {}, RUNS), host_bytes=16 << 30)
     needs = Needs(needed, 120 << 30, ok("machine", "no other active run of yours on this host"))
-    screen.post_message(LaunchScreen.Estimated(planned, needs))
+    screen.show_needs(planned, needs)
     await settled(driver)
 
 
@@ -380,9 +371,9 @@ async def whole_values(driver: Driver, world: World) -> None:
 
 
 async def home(driver: Driver, world: World) -> None:
-    visits_path().parent.mkdir(parents=True, exist_ok=True)
+    VisitFile.default_path().parent.mkdir(parents=True, exist_ok=True)
     visits = {ascii(str(RUNS.resolve())): NOW - 40_000}
-    jsonl.write_json(visits_path(), {"v": 1, "visits": visits})
+    jsonl.write_json(VisitFile.default_path(), {"v": 1, "visits": visits})
     next_run = SampleRun.create(RUNS, "next", total=40, started=NOW)
     next_run.say("queued", waiting_for=f"its turn: 1 run ahead {world.text}".strip())
     await driver.press("H")

@@ -5,22 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 from rich.console import Console
 from textual._compositor import Compositor
+from textual._context import message_hook
 from textual.app import App
 from textual.message import Message
 from textual.pilot import Pilot
 from textual.widget import Widget
 from typer.testing import CliRunner
 
+from engine.preflight.check import Check
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.cli import app as command_line
+from grubrics_tui.screens.checklist.screen import ChecklistScreen
 
 LARGE, SMALL = (120, 40), (80, 24)
 
@@ -52,6 +56,7 @@ async def running(
     app = GrubricsApp(runs, config, **options)
     app.NOTIFICATION_TIMEOUT = _TOAST_S  # type: ignore[misc]
     messages: list[Message] = []
+    message_hook.set(messages.append)  # For the screens that the test opens itself.
     with patch.object(Compositor, "render_update", _draw_if_asked):
         async with app.run_test(
             size=size, notifications=True, message_hook=messages.append
@@ -144,6 +149,17 @@ class Driver:
         await self._pilot.pause()
         return newest
 
+    async def called(self, method: Callable[..., object]) -> None:
+        """Until a thread has let the app call ``method`` since the last such wait."""
+        await self.until(lambda: any(_calls(message, method) for message in self._messages))
+        self._messages.clear()
+        await self._pilot.pause()
+
+    def answer(self, check: Check) -> None:
+        """Give the preflight checks on the screen the result of one."""
+        assert isinstance(self.app.screen, ChecklistScreen)
+        self.app.screen.call_later(self.app.screen.show_answer, check)
+
     async def shows(self, *texts: str) -> str:
         """Wait until every text stands on the screen, wrapped or not; returns the screen."""
         await self.until(lambda: all(map(self._holds, texts)), *texts)
@@ -166,6 +182,11 @@ class Driver:
     @property
     def screen(self) -> str:
         return screen_text(self.app)
+
+
+def _calls(message: Message, method: Callable[..., object]) -> bool:
+    callback = getattr(message, "callback", None)
+    return isinstance(callback, partial) and getattr(callback.func, "__func__", None) is method
 
 
 def screen_text(app: App[None]) -> str:

@@ -4,29 +4,41 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message
+from textual.widgets import Input, Static
 from textual.widgets.option_list import Option
 
-from engine.ablations.plan import PRESETS, preset_arm
+from engine.ablations.plan import PRESETS, preset_arm, split_values
 from engine.base.errors import UsageError
+from engine.base.jsonl import line
+from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.rundir import RunDir
-from grubrics_tui.screens.base import HEIGHTS, CockpitScreen
-from grubrics_tui.screens.dialogs.ask_value import AskValue
-from grubrics_tui.screens.dialogs.choices import Choices, PickName
+from grubrics_tui.drawing.wrap import clipped
+from grubrics_tui.screens.base import HEIGHTS, CockpitScreen, Dialog
+from grubrics_tui.screens.dialogs.choices import (
+    AskValue,
+    Choices,
+    PickName,
+    WithChoices,
+    find_configs,
+)
 from grubrics_tui.screens.dialogs.trust import when_trusted
 from grubrics_tui.screens.navigation import OpenAblation
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.text.ablations import format_changes, format_cost, format_seeds, format_size
+from grubrics_tui.text.plans import format_changes, format_cost, format_seeds, format_size
 from grubrics_tui.widgets.facts import Fact, Facts, inert
 from grubrics_tui.widgets.key_footer import KeyFooter
+from grubrics_tui.widgets.key_list import LONGEST_VALUE, KeyList, find_keys
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +46,98 @@ if TYPE_CHECKING:
     from engine.ablations.cost import Cost
     from engine.ablations.plan import AblationPlan
     from engine.recipe.recipe import Recipe
-    from grubrics_tui.screens.ablation.choose_knob import Knob
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A key and the values to try beside the base's."""
+
+    key: str
+    values: tuple[str, ...]
+
+
+class ChooseKnob(Dialog[Knob]):
+    """Returns a knob whose values the config accepts, or None."""
+
+    WHERE = "choose"
+    BINDINGS = bindings("choose")
+
+    DEFAULT_CSS = """
+    ChooseKnob {
+        & > Vertical { width: 96; max-width: 100%; height: 80%; max-height: 30; padding: 0 1; }
+        Input, Input:focus { border: none; height: 1; padding: 0; background: $panel; }
+        #problem { height: auto; max-height: 4; margin-bottom: 1; }
+        KeyList { background: $panel; }
+    }
+    """
+
+    def __init__(self, base: Recipe) -> None:
+        super().__init__()
+        self._base = base
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            yield Input(placeholder="type part of a key, e.g. lr or rank", compact=True)
+            yield Static(id="problem", markup=False)
+            yield KeyList()
+        box.border_title = inert(f"What to vary in {self._base.name}")
+        box.border_subtitle = "enter takes the key, then the values; esc cancel"
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+        self._find("")
+
+    @on(Input.Changed)
+    def _type(self, message: Input.Changed) -> None:
+        key, separator, _ = message.value.partition("=")
+        self._find(key)
+        if separator and key in self._base.values:
+            origin = self._base.origins.get(key, "default")
+            now = clipped(line(str(self._base.get(key))) or "", LONGEST_VALUE)
+            text = f"now {now} ({origin}); type other values: {key}=V1,V2"
+            self._say(Content.styled(text, "$quiet"))
+        else:
+            self._say(Content(""))
+
+    @on(Input.Submitted)
+    def _submit(self, message: Input.Submitted) -> None:
+        key, separator, values = message.value.partition("=")
+        if not separator:
+            self._take_key()
+        elif not all(split_values(values)):
+            self._say(Content.styled(f"type the values to try: {key}=V1,V2", "$error"))
+        else:
+            self._try(Knob(key, split_values(values)))
+
+    def _take_key(self) -> None:
+        """Complete the key under the cursor; the values are typed after it."""
+        if (key := self.query_one(KeyList).selected) is not None:
+            field = self.query_one(Input)
+            field.value = f"{key}="
+            field.cursor_position = len(field.value)
+
+    @work(thread=True, exclusive=True, exit_on_error=False)
+    def _try(self, knob: Knob) -> None:
+        """Load the base with each value. The end of a key is enough, as on the command line."""
+        try:
+            for value in knob.values:
+                overrides = (*self._base.overrides, f"{knob.key}={value}")
+                recipe = load_recipe(str(self._base.path), overrides)
+        except UsageError as error:
+            self.call_later(self._say, Content.styled(str(error), "$error"))
+        else:
+            whole_key = recipe.overrides[-1].partition("=")[0]
+            self.call_later(self.close, replace(knob, key=whole_key))
+
+    def action_pick(self, rows: int) -> None:
+        self.query_one(KeyList).move(rows)
+
+    def _find(self, query: str) -> None:
+        self.query_one(KeyList).show(self._base, find_keys(self._base, query))
+
+    def _say(self, text: Content) -> None:
+        self.query_one("#problem", Static).update(inert(text))
+
 
 _SEEDS, _MOST_SEEDS = 3, 20
 
@@ -60,10 +163,18 @@ class Draft:
         return shlex.join(words)
 
 
-class GuideScreen(CockpitScreen):
+@dataclass(frozen=True)
+class _Planned:
+    """The plan of a draft; without ``cost`` while that is still being estimated."""
+
+    draft: Draft
+    plan: AblationPlan
+    cost: Cost | None = None
+
+
+class GuideScreen(WithChoices, CockpitScreen):
     """A thread plans and estimates after every change; nothing is written before the start."""
 
-    WHERE = "guide"
     BINDINGS = bindings("guide")
     AUTO_FOCUS = "Choices"
     VERTICAL_BREAKPOINTS = HEIGHTS
@@ -77,25 +188,6 @@ class GuideScreen(CockpitScreen):
     }
     """
 
-    class BaseRead(Message):
-        def __init__(self, recipe: Recipe, run: RunDir | None, steps: int | None) -> None:
-            super().__init__()
-            self.recipe, self.run, self.steps = recipe, run, steps
-
-    class Planned(Message):
-        """The plan of a draft; without ``cost`` while that is still being estimated."""
-
-        def __init__(self, draft: Draft, plan: AblationPlan, cost: Cost | None) -> None:
-            super().__init__()
-            self.draft, self.plan, self.cost = draft, plan, cost
-
-    class Refused(Message):
-        """The draft makes no plan, or the plan cannot be started."""
-
-        def __init__(self, reason: str) -> None:
-            super().__init__()
-            self.reason = reason
-
     def __init__(self, root: Path, base: str, overrides: Sequence[str] = ()) -> None:
         super().__init__()
         self._root = root
@@ -103,7 +195,7 @@ class GuideScreen(CockpitScreen):
         self._recipe: Recipe | None = None
         self._run: RunDir | None = None
         self._plan: AblationPlan | None = None
-        self._accepted: GuideScreen.Planned | None = None
+        self._accepted: _Planned | None = None
         self._is_starting = False
 
     def compose(self) -> ComposeResult:
@@ -129,16 +221,15 @@ class GuideScreen(CockpitScreen):
         try:
             recipe, run = recipe_of_source(draft.base, draft.overrides, self._root)
         except UsageError as error:
-            self.post_message(self.Refused(str(error)))
+            self.call_later(self._show_refusal, str(error))
             return
         steps = step_plan(recipe)
-        self.post_message(self.BaseRead(recipe, run, steps.total if steps else None))
+        self.call_later(self._show_base, recipe, run, steps.total if steps else None)
 
-    @on(BaseRead)
-    def _show_base(self, message: BaseRead) -> None:
-        self._recipe, self._run = message.recipe, message.run
+    def _show_base(self, recipe: Recipe, run: RunDir | None, steps: int | None) -> None:
+        self._recipe, self._run = recipe, run
         if self._draft.steps is None:
-            self._change(steps=message.steps)
+            self._change(steps=steps)
         else:
             self._change()
 
@@ -157,21 +248,23 @@ class GuideScreen(CockpitScreen):
         from engine.ablations.plan import make_plan
 
         if draft.steps is None:
-            self.post_message(self.Refused("the number of steps is unknown; press s to set it"))
+            self.call_later(self._show_refusal, "the number of steps is unknown; press s to set it")
             return
         try:
             plan = make_plan(base, {}, draft.arms, draft.seeds, draft.steps)
-            self.post_message(self.Planned(draft, plan, None))
+            self.call_later(self._show_plan, _Planned(draft, plan))
             cost = plan_cost(plan, base, self._root, os.environ)
         except UsageError as error:
-            self.post_message(self.Refused(str(error)))
+            self.call_later(self._show_refusal, str(error))
         else:
-            self.post_message(self.Planned(draft, plan, cost))
+            self.call_later(self._show_plan, _Planned(draft, plan, cost))
 
     def _show_draft(self) -> None:
         """What was chosen, before the plan of it is known."""
         draft, recipe = self._draft, self._recipe
-        about = "reading ..." if recipe is None else f"{recipe.kind} on {_device(recipe)}"
+        about = (
+            "reading ..." if recipe is None else f"{recipe.kind} on {recipe.get('grubrics.device')}"
+        )
         facts: list[Fact] = [(draft.base, about)]
         if draft.overrides:
             facts.append(("overrides", " ".join(draft.overrides)))
@@ -179,43 +272,41 @@ class GuideScreen(CockpitScreen):
         self._list_arms({name: " ".join(overrides) for name, overrides in draft.arms})
         self.query_one("#plan", Facts).show([("", "planning ...")])
 
-    @on(Planned)
-    def _show_plan(self, message: Planned) -> None:
-        if message.draft != self._draft:
+    def _show_plan(self, planned: _Planned) -> None:
+        if planned.draft != self._draft:
             return
-        self._accepted, plan = message, message.plan
+        self._accepted, plan = planned, planned.plan
         self._plan = plan
         self.refresh_bindings()
         self._list_arms({arm.name: format_changes(arm) for arm in plan.arms[1:]})
         facts: list[Fact] = [("runs", format_size(plan))]
-        if message.cost is None:
+        if planned.cost is None:
             facts.append(("cost", "estimating ..."))
         else:
             facts += [
                 (label, text)
-                for label, _, text in (line.partition(": ") for line in format_cost(message.cost))
+                for label, _, text in (line.partition(": ") for line in format_cost(planned.cost))
             ]
         if note := format_seeds(len(plan.seeds)):
             facts.append(("seeds", note))
         if len(plan.arms) == 1:
             facts.append(("next", "n varies a key, p takes a known ablation"))
-        facts.append(("command", message.draft.command()))
+        facts.append(("command", planned.draft.command()))
         self.query_one("#plan", Facts).show(facts)
 
-    @on(Refused)
-    def _show_refusal(self, message: Refused) -> None:
+    def _show_refusal(self, reason: str) -> None:
         """Say why, and return to the choices before, which made a plan."""
         self._is_starting = False
         if self._accepted is None:
-            error = Content.styled(message.reason, "$error")
+            error = Content.styled(reason, "$error")
             self.query_one("#plan", Facts).show([("error", error)])
             return
-        self.notify(message.reason, title="not possible", severity="error", markup=False)
+        self.notify(reason, title="not possible", severity="error", markup=False)
         self._draft = self._accepted.draft
         self._show_plan(self._accepted)
 
     def _list_arms(self, changes: Mapping[str, str]) -> None:
-        choices = self.query_one(Choices)
+        choices = self.choices
         selected = choices.highlighted
         lines = {"base": "as the config is", **changes}
         width = max(map(len, lines)) + 2
@@ -262,13 +353,11 @@ class GuideScreen(CockpitScreen):
             write_plan(plan, base, self._root)
             start_runner(plan.folder, self._root, RunnerSettings())
         except UsageError as error:
-            self.post_message(self.Refused(str(error)))
+            self.call_later(self._show_refusal, str(error))
         else:
             self.post_message(OpenAblation(plan))
 
     def action_choose_base(self) -> None:
-        from grubrics_tui.screens.ablation.lists import find_bases
-
         def find() -> Iterator[tuple[str, str]]:
             return find_bases(self._root)
 
@@ -283,7 +372,6 @@ class GuideScreen(CockpitScreen):
 
     def action_add_knob(self) -> None:
         from engine.ablations.plan import knob_arms
-        from grubrics_tui.screens.ablation.choose_knob import ChooseKnob
 
         def add(knob: Knob | None) -> None:
             if knob is not None:
@@ -293,8 +381,6 @@ class GuideScreen(CockpitScreen):
             self.app.push_screen(ChooseKnob(self._recipe), add)
 
     def action_add_preset(self) -> None:
-        from grubrics_tui.screens.ablation.lists import find_presets
-
         def add(name: str | None) -> None:
             if name is not None:
                 self._add({name: PRESETS[name]})
@@ -305,7 +391,7 @@ class GuideScreen(CockpitScreen):
         self._change(arms=tuple({**dict(self._draft.arms), **arms}.items()))
 
     def action_remove_arm(self) -> None:
-        choices = self.query_one(Choices)
+        choices = self.choices
         index = (choices.highlighted or 0) - 1
         if 0 <= index < len(self._draft.arms):
             kept = [arm for number, arm in enumerate(self._draft.arms) if number != index]
@@ -327,15 +413,6 @@ class GuideScreen(CockpitScreen):
         self.app.copy_to_clipboard(self._draft.command())
         self.notify("Copied (if the terminal supports OSC 52).")
 
-    def action_cursor_down(self) -> None:
-        self.query_one(Choices).action_cursor_down()
-
-    def action_cursor_up(self) -> None:
-        self.query_one(Choices).action_cursor_up()
-
-    def action_back(self) -> None:
-        self.app.pop_screen()
-
 
 def _parse_steps(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
@@ -343,5 +420,41 @@ def _parse_steps(text: str) -> int:
     return int(text)
 
 
-def _device(recipe: Recipe) -> str:
-    return str(recipe.get("grubrics.device"))
+NEW = "new ablation"
+_MOST_RUNS = 100
+
+
+def find_ablations() -> Iterator[tuple[str, str]]:
+    """``NEW``, then the ablations of this folder, the newest first."""
+    from engine.ablations.plan import list_plans
+
+    yield NEW, "variants of a config, each with several seeds"
+    for plan in list_plans():
+        yield plan.id, _about(plan)
+
+
+def find_bases(root: Path) -> Iterator[tuple[str, str]]:
+    """Configs, then the newest runs of a folder that have one."""
+    from engine.runs.kinds import find_kind
+    from engine.runs.registry import list_runs
+
+    yield from find_configs()
+    varied = (info for info in list_runs(root) if find_kind(info.kind) is not None)
+    for info in islice(varied, _MOST_RUNS):
+        yield info.id, f"run of {info.recipe}, {info.state.word}"
+
+
+def find_presets() -> Iterator[tuple[str, str]]:
+    """The known ablations of the GRubrics reward, with their overrides."""
+    from engine.ablations.plan import PRESETS, SHORT
+
+    for name in SHORT.values():
+        yield name, " ".join(PRESETS[name])
+
+
+def _about(plan: AblationPlan) -> str:
+    """When it was planned, and its arms."""
+    written = (plan.folder / "plan.json").stat().st_mtime
+    day = time.strftime("%Y-%m-%d %H:%M", time.localtime(written))
+    arms = ", ".join(arm.name for arm in plan.arms)
+    return f"{day}  {len(plan.seeds)} seeds  {arms}"

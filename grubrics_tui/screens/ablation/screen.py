@@ -9,23 +9,24 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message
 
 from engine.base.errors import UsageError
 from engine.runs.columns import RunInfo
 from engine.runs.rundir import RunDir
-from grubrics_tui.drawing.arms import ORDERS, has_failed, sort_rows
+from grubrics_tui.drawing.arms import ORDERS, draw_arms, has_failed, sort_rows
 from grubrics_tui.drawing.looks import look_of
+from grubrics_tui.drawing.spans import Row
 from grubrics_tui.model.poller import Pace, Poller
-from grubrics_tui.screens.ablation.arm_table import ArmTable
 from grubrics_tui.screens.base import HEIGHTS, CockpitScreen
-from grubrics_tui.screens.dialogs.stop import confirm_stop
+from grubrics_tui.screens.dialogs.change_runs import confirm_stop
+from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
 from grubrics_tui.screens.navigation import OpenDecision, OpenRun, ShowNotice
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.text.ablations import arm_remarks, format_changes, format_outcome, format_size
 from grubrics_tui.text.formats import fixed
+from grubrics_tui.text.plans import arm_remarks, format_changes, format_outcome, format_size
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.key_footer import KeyFooter
+from grubrics_tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +36,37 @@ if TYPE_CHECKING:
     from engine.ablations.table import ArmRow, SeedRun
     from engine.doctor.health import HealthBook
 
+
+class ArmTable(RowList):
+    """The arms of an ablation; the selected one stays selected in another order."""
+
+    HEADS = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: Sequence[ArmRow] = ()
+        self._problems: Mapping[str, str] = {}
+
+    def count(self) -> int:
+        return len(self._rows)
+
+    @property
+    def selected(self) -> ArmRow | None:
+        return self._rows[self.cursor] if self.cursor < len(self._rows) else None
+
+    def show(self, rows: Sequence[ArmRow], problems: Mapping[str, str], hint: str = "") -> None:
+        """``problems``: by run, what the doctor found."""
+        before = self.selected.name if self.selected else None
+        names = [row.name for row in rows]
+        self._rows, self._problems = rows, problems
+        self.cursor = names.index(before) if before in names else 0
+        self.redraw(hint)
+
+    def draw_lines(self, shown: range, width: int) -> list[Row]:
+        head, *lines = draw_arms(self._rows, self.cursor, width, self._problems)
+        return [head, *lines[shown.start : shown.stop]]
+
+
 _POLL_S = 2.0
 _SHARE = 0.2
 """Of the time, which long logs may take to read."""
@@ -43,7 +75,6 @@ _SHARE = 0.2
 class AblationScreen(CockpitScreen):
     """A thread reads the runs again while the screen is open."""
 
-    WHERE = "ablation"
     BINDINGS = bindings("ablation")
     VERTICAL_BREAKPOINTS = HEIGHTS
 
@@ -57,13 +88,6 @@ class AblationScreen(CockpitScreen):
         #detail { height: auto; max-height: 50%; }
     }
     """
-
-    class Read(Message):
-        """The files of the runs were read. ``problems``: by run, what the doctor found."""
-
-        def __init__(self, report: AblationReport, problems: Mapping[str, str]) -> None:
-            super().__init__()
-            self.report, self.problems = report, problems
 
     def __init__(self, plan: AblationPlan, root: Path, log: Path) -> None:
         """``root``: the folder of the runs; ``log``: the experiment log."""
@@ -102,13 +126,12 @@ class AblationScreen(CockpitScreen):
         reader, book = ReportReader(self.plan, self._root), HealthBook(self._root)
         for baseline in self._poller.rounds(Pace(_POLL_S, _SHARE)):
             report = reader.read(baseline)
-            self.post_message(self.Read(report, self._problems))
+            self.call_later(self._show_report, report, self._problems)
             problems = dict(_find_problems(report, book, self._poller))
-            self.post_message(self.Read(report, problems))
+            self.call_later(self._show_report, report, problems)
 
-    @on(Read)
-    def _show_report(self, message: Read) -> None:
-        self._report, self._problems = message.report, message.problems
+    def _show_report(self, report: AblationReport, problems: Mapping[str, str]) -> None:
+        self._report, self._problems = report, problems
         self.refresh_bindings()
         self._show()
 
@@ -213,8 +236,19 @@ class AblationScreen(CockpitScreen):
         self._poller.wake()
 
     def action_append_verdict(self) -> None:
-        if self._report is not None:
-            self._append(self._report)
+        """Ask, and append the table to the experiment log."""
+        if (report := self._report) is None:
+            return
+
+        def answered(is_confirmed: bool | None) -> None:
+            if is_confirmed:
+                self._append(report)
+
+        answer = Answer(YES, "append it", True, f"to {self._log}")
+        question = Question(
+            f"Append the table of {self.plan.id}?", format_outcome(report), [answer]
+        )
+        self.app.push_screen(Confirm(question), answered)
 
     @work(thread=True, exclusive=True, group="changes", exit_on_error=False)
     def _append(self, report: AblationReport) -> None:
@@ -234,9 +268,6 @@ class AblationScreen(CockpitScreen):
     def action_decide(self) -> None:
         if self._report is not None:
             self.post_message(OpenDecision(format_outcome(self._report)))
-
-    def action_back(self) -> None:
-        self.app.pop_screen()
 
     def _rows(self) -> Sequence[ArmRow]:
         return self._report.rows if self._report else ()

@@ -10,7 +10,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Input, Static
 
 from engine.base.errors import UsageError
@@ -31,12 +30,7 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
 
     DEFAULT_CSS = """
     OverridesScreen {
-        align: center middle;
-        & > Vertical {
-            width: 100; max-width: 100%; height: 80%; max-height: 30; padding: 0 1;
-            background: $panel; border: round $line-focus; border-title-color: $primary;
-            border-subtitle-color: $quiet;
-        }
+        & > Vertical { width: 100; max-width: 100%; height: 80%; max-height: 30; padding: 0 1; }
         Input, Input:focus { border: none; background: $background; height: 1; padding: 0 1; }
         #problem { height: auto; max-height: 4; margin: 1 0; }
         KeyList { background: $panel; }
@@ -44,29 +38,10 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
     }
     """
 
-    class Loaded(Message):
-        """The config was read; its keys can be listed."""
-
-        def __init__(self, recipe: Recipe) -> None:
-            super().__init__()
-            self.recipe = recipe
-
-    class Accepted(Message):
-        def __init__(self, overrides: tuple[str, ...]) -> None:
-            super().__init__()
-            self.overrides = overrides
-
-    class Refused(Message):
-        def __init__(self, reason: str) -> None:
-            super().__init__()
-            self.reason = reason
-
     def __init__(self, source: str, overrides: tuple[str, ...], runs_root: Path) -> None:
         super().__init__()
         self._source, self._overrides, self._runs_root = source, overrides, runs_root
         self._recipe: Recipe | None = None
-        self._keys: list[str] = []
-        self._selected = 0
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
@@ -92,38 +67,37 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
         try:
             recipe, _ = recipe_for_launch(self._source, self._overrides, self._runs_root)
         except UsageError as error:
-            self.post_message(self.Refused(str(error)))
+            self.call_later(self.show_refusal, str(error))
         else:
-            self.post_message(self.Loaded(recipe))
+            self.call_later(self.list_keys, recipe)
 
-    @on(Loaded)
-    def _list_keys(self, message: Loaded) -> None:
-        self._recipe = message.recipe
+    def list_keys(self, recipe: Recipe) -> None:
+        self._recipe = recipe
         self._find()
 
     @on(Input.Changed)
     def _find(self) -> None:
         """List the keys that the word before the cursor may mean."""
-        if self._recipe is None:
-            return
-        self._keys = find_keys(self._recipe, _last_word(self.query_one(Input).value))
-        self.action_pick(-len(self._keys))
+        if (recipe := self._recipe) is not None:
+            typed = self.query_one(Input).value.rpartition(" ")[2].partition("=")[0]
+            self.query_one(KeyList).show(recipe, find_keys(recipe, typed))
+
+    @on(KeyList.Moved)
+    def _describe(self) -> None:
+        key = self.query_one(KeyList).selected
+        about = [] if key is None or not self._recipe else key_facts(key, self._recipe.kind)
+        self.query_one("#about", Facts).show(about)
 
     def action_pick(self, rows: int) -> None:
-        self._selected = max(0, min(self._selected + rows, len(self._keys) - 1))
-        if (recipe := self._recipe) is not None:
-            self.query_one(KeyList).show(recipe, self._keys, self._selected)
-            chosen = self._keys[self._selected : self._selected + 1]
-            about = [fact for key in chosen for fact in key_facts(key, recipe.kind)]
-            self.query_one("#about", Facts).show(about)
+        self.query_one(KeyList).move(rows)
 
     def action_take_key(self) -> None:
         """Complete the key that is being typed; its value is typed after it."""
-        if self._keys:
+        if (key := self.query_one(KeyList).selected) is not None:
             field = self.query_one(Input)
             before, blank, setting = field.value.rpartition(" ")
             value = setting.partition("=")[2]
-            field.value = f"{before}{blank}{self._keys[self._selected]}={value}"
+            field.value = f"{before}{blank}{key}={value}"
             field.cursor_position = len(field.value)
 
     @on(Input.Submitted)
@@ -138,25 +112,12 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
             overrides = tuple(shlex.split(text))
             recipe_for_launch(self._source, overrides, self._runs_root)
         except (UsageError, ValueError) as error:
-            self.post_message(self.Refused(str(error)))
+            self.call_later(self.show_refusal, str(error))
         else:
-            self.post_message(self.Accepted(overrides))
+            self.call_later(self.close, overrides)
 
-    @on(Accepted)
-    def _accept(self, message: Accepted) -> None:
-        self.dismiss(message.overrides)
-
-    @on(Refused)
-    def _refuse(self, message: Refused) -> None:
-        self.query_one("#problem", Static).update(inert(Content.styled(message.reason, "$error")))
-
-    def action_back(self) -> None:
-        self.dismiss()
+    def show_refusal(self, reason: str) -> None:
+        self.query_one("#problem", Static).update(inert(Content.styled(reason, "$error")))
 
 
 _HINT = Content.styled("YAML values; the end of a key is enough; empty: no overrides", "$quiet")
-
-
-def _last_word(text: str) -> str:
-    """The key that is being typed, or whose value is."""
-    return text.rpartition(" ")[2].partition("=")[0]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from textual import on, work
+from textual import work
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.message import Message
 
 from engine.base.errors import UsageError
+from engine.base.text import count_of, format_config_value, sparkline
 from engine.launch.plan_launch import (
     Order,
     launch_all,
@@ -25,29 +25,36 @@ from engine.launch.plan_launch import (
 from engine.runs.rundir import RunDir, check_id
 from grubrics_tui.screens.base import ScrolledScreen
 from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
-from grubrics_tui.screens.checklist.launch_facts import (
-    Needs,
-    change_facts,
-    command_lines,
-    need_facts,
-    order_facts,
-    step_facts,
-)
-from grubrics_tui.screens.dialogs.ask_value import AskValue
-from grubrics_tui.screens.dialogs.choices import PickName
+from grubrics_tui.screens.dialogs.choices import AskValue, PickName
 from grubrics_tui.screens.navigation import OpenRun
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.widgets.facts import Facts
+from grubrics_tui.text.formats import dollars, duration, memory, thousands
+from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.key_footer import KeyFooter
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from engine.estimate.judge import JudgeUse
+    from engine.estimate.report import Estimate
     from engine.launch.launcher import LaunchPlan
+    from engine.launch.plan_launch import Order
     from engine.preflight.check import Check
+    from engine.recipe.recipe import Recipe
     from engine.recipe.steps import StepPlan
+    from engine.runs.rundir import RunDir
+
 
 _NOW, _TURN = "now", "in the queue"
+
+
+@dataclass(frozen=True)
+class Planned:
+    plans: Sequence[LaunchPlan]
+    steps: StepPlan | None
+    again: RunDir | None = None
+    queued: Sequence[str] = ()
+    """The runs that are in the queue already."""
 
 
 class LaunchScreen(ScrolledScreen):
@@ -61,29 +68,6 @@ class LaunchScreen(ScrolledScreen):
         #order { border: round $line-focus; border-title-color: $primary; }
     }
     """
-
-    class Planned(Message):
-        def __init__(
-            self,
-            plans: Sequence[LaunchPlan],
-            steps: StepPlan | None,
-            again: RunDir | None = None,
-            queued: Sequence[str] = (),
-        ) -> None:
-            super().__init__()
-            self.plans, self.steps, self.again, self.queued = plans, steps, again, queued
-
-    class Estimated(Message):
-        """What one of the planned runs needs."""
-
-        def __init__(self, planned: LaunchScreen.Planned, needs: Needs) -> None:
-            super().__init__()
-            self.planned, self.needs = planned, needs
-
-    class Refused(Message):
-        def __init__(self, reason: str) -> None:
-            super().__init__()
-            self.reason = reason
 
     def __init__(
         self,
@@ -101,7 +85,7 @@ class LaunchScreen(ScrolledScreen):
         self._source, self._overrides, self._runs_root = source, tuple(overrides), runs_root
         self._order, self._edited = order or Order(), edited
         self._is_edited = False
-        self._planned: LaunchScreen.Planned | None = None
+        self._planned: Planned | None = None
         self._started = self._starts_when_planned = False
 
     def compose(self) -> ComposeResult:
@@ -130,37 +114,34 @@ class LaunchScreen(ScrolledScreen):
             recipe, again = recipe_for_launch(self._source, overrides, self._runs_root)
             plans = plan_launches(recipe, self._runs_root, order, again=again)
         except UsageError as error:
-            self.post_message(self.Refused(str(error)))
+            self.call_later(self._show_refusal, str(error))
             return
         queued = [run.id for run in line_up(self._runs_root).runs]
-        planned = self.Planned(plans, step_plan(recipe), again, queued)
-        self.post_message(planned)
-        self.post_message(self.Estimated(planned, _find_needs(plans[0], self._runs_root)))
+        planned = Planned(plans, step_plan(recipe), again, queued)
+        self.call_later(self.show_plan, planned)
+        self.call_later(self.show_needs, planned, _find_needs(plans[0], self._runs_root))
 
-    @on(Planned)
-    def _show_plan(self, message: Planned) -> None:
-        self._planned = message
+    def show_plan(self, planned: Planned) -> None:
+        self._planned = planned
         self.refresh_bindings()
-        first = message.plans[0]
-        facts = order_facts(message.plans, self._order, message.again, message.queued)
+        first = planned.plans[0]
+        facts = order_facts(planned.plans, self._order, planned.again, planned.queued)
         self.query_one("#order", Facts).show(list(facts))
         self.query_one("#changes", Facts).show(change_facts(first.recipe))
-        steps = step_facts(first.recipe, message.steps)
+        steps = step_facts(first.recipe, planned.steps)
         self.query_one("#plan", Facts).show([*steps, ("time", "estimating ...")])
         command = Content("\n").join(Content(line) for line in command_lines(first.argv))
         box = self.query_one("#command", Facts)
-        box.border_title = "Command" if len(message.plans) == 1 else "Command of the first run"
+        box.border_title = "Command" if len(planned.plans) == 1 else "Command of the first run"
         box.show([("$", command)])
         if self._starts_when_planned:
             self.action_start()
 
-    @on(Estimated)
-    def _show_needs(self, message: Estimated) -> None:
-        planned = message.planned
+    def show_needs(self, planned: Planned, needs: Needs) -> None:
+        """Show what one of the planned runs needs."""
         if planned is self._planned:
             steps = step_facts(planned.plans[0].recipe, planned.steps)
-            needs = need_facts(message.needs, len(planned.plans))
-            self.query_one("#plan", Facts).show([*steps, *needs])
+            self.query_one("#plan", Facts).show([*steps, *need_facts(needs, len(planned.plans))])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Nothing can be copied before the plan is known."""
@@ -237,16 +218,15 @@ class LaunchScreen(ScrolledScreen):
                 warnings = _require_launchable(plans[0], self._runs_root)
             started = launch_all([plan.with_warnings(warnings) for plan in plans])
         except UsageError as error:
-            self.post_message(self.Refused(str(error)))
+            self.call_later(self._show_refusal, str(error))
         else:
             self.post_message(OpenRun(started[0]))
 
-    @on(Refused)
-    def _show_refusal(self, message: Refused) -> None:
+    def _show_refusal(self, reason: str) -> None:
         self._started = self._starts_when_planned = False
-        error = Content.styled(message.reason, "$error")
+        error = Content.styled(reason, "$error")
         self.query_one("#order", Facts).show([("error", error)])
-        self.notify(message.reason, title="not launched", severity="error", markup=False)
+        self.notify(reason, title="not launched", severity="error", markup=False)
 
     def action_copy_command(self) -> None:
         if self._planned is not None:
@@ -282,3 +262,183 @@ def _require_launchable(plan: LaunchPlan, runs: Path) -> list[Check]:
 def _parse_name(text: str) -> str:
     """Empty or a run ID. Raises UsageError for another text."""
     return check_id(text) if text else ""
+
+
+_CURVE = 24
+"""Columns of a drawn schedule."""
+
+
+def order_facts(
+    plans: Sequence[LaunchPlan], order: Order, again: RunDir | None, queued: Sequence[str]
+) -> Iterator[Fact]:
+    """What was chosen. ``queued`` are the runs that are in the queue already."""
+    recipe = plans[0].recipe
+    source = "" if again is None else f"   as run {again.id} was launched"
+    yield "config", Content.assemble((recipe.name, "bold"), source)
+    yield "run" if len(plans) == 1 else "runs", ", ".join(plan.run_id for plan in plans)
+    yield "folder", str(plans[0].directory.parent if len(plans) > 1 else plans[0].directory)
+    if note := plans[0].folder_note:
+        yield "note", note if len(plans) == 1 else "each seed has a checkpoint folder of its own"
+    keys = " and ".join(recipe.kind.seed_keys)
+    if order.seeds:
+        seeds = ", ".join(map(str, order.seeds))
+        yield "seed" if len(order.seeds) == 1 else "seeds", f"{seeds}   ({keys})"
+    else:
+        yield "seed", f"{recipe.get(recipe.kind.seed_keys[0])}   ({keys}, as in the config)"
+    yield "start", format_start(order, queued)
+
+
+def format_start(order: Order, queued: Sequence[str]) -> str:
+    """When the first run starts: ``now``, ``after run a, then in the queue``."""
+    ahead = f" behind {', '.join(queued)}" if queued else ""
+    turn = f"in the queue{ahead}"
+    if len(order.seeds) > 1:
+        turn += ", one run after the other as resources become free"
+    if order.after is None:
+        return turn if order.takes_turn else "now"
+    return f"after run {order.after}" + (f", then {turn}" if order.takes_turn else "")
+
+
+def change_facts(recipe: Recipe) -> list[Fact]:
+    """Key, value in the file, new value and its origin."""
+    if not recipe.changes:
+        return [("", f"none (all values from {recipe.path})")]
+    return [
+        (
+            change.key,
+            Content.assemble(
+                (format_config_value(change.before), "$quiet"),
+                " → ",
+                (format_config_value(change.after), "bold $primary"),
+                (f"   {change.origin}", "$quiet"),
+                (", as in the file" if change.before == change.after else "", "$quiet"),
+            ),
+        )
+        for change in recipe.changes
+    ]
+
+
+def step_facts(recipe: Recipe, steps: StepPlan | None) -> list[Fact]:
+    """How many steps, and what each of them generates."""
+    from engine.recipe.scoring import asks_judge
+
+    if steps is None:
+        return [("steps", "unknown: cannot read the training file")]
+    requested = "" if steps.asked is None else f"{steps.asked} requested; "
+    facts: list[Fact] = [("steps", f"{steps.total}   ({requested}{steps.arithmetic()})")]
+    if not recipe.kind.has_rollouts:
+        return [*facts, ("each step", count_of(steps.batch, "row"))]
+    samples = int(recipe.get("actor_rollout_ref.rollout.n") or 1)
+    unit = "judge call" if asks_judge(recipe) else "reward"
+    each = f"{count_of(steps.batch, 'row')} × {count_of(samples, 'rollout')}"
+    facts.append(("each step", f"{each} = {count_of(steps.batch * samples, unit)}"))
+    return [*facts, *_phase_facts(recipe), *_schedule_facts(recipe, steps.total)]
+
+
+def _phase_facts(recipe: Recipe) -> Iterator[Fact]:
+    """Each phase of the curriculum, and the shares of verifiable rows over the run."""
+    from engine.recipe.curriculum import find_curriculum
+
+    curriculum = find_curriculum(recipe.get)
+    if curriculum is None:
+        return
+    label = "curriculum"
+    for line in curriculum.describe():
+        yield label, line
+        label = ""
+    total = curriculum.total
+    steps = _points(total)
+    curve = sparkline([curriculum.phase(step).verifiable for step in steps])
+    yield "", Content.assemble("verifiable ", (curve, "$primary"), f" step {total}")
+
+
+def _points(last: int) -> list[int]:
+    """The steps that a curve shows, from 1 to the last."""
+    points = min(_CURVE, last)
+    return [1 + index * (last - 1) // max(1, points - 1) for index in range(points)]
+
+
+def _schedule_facts(recipe: Recipe, last: int) -> Iterator[Fact]:
+    """Each schedule, and its course over the steps of the run."""
+    from engine.recipe.schedule import schedules
+
+    if not last:
+        return
+    steps = _points(last)
+    for schedule in schedules(recipe.get):
+        yield schedule.of.name, schedule.describe(last)
+        curve = sparkline([schedule.at(step) for step in steps])
+        first, end = f"step 1: {schedule.text(1)} ", f" {schedule.text(last)}: step {last}"
+        yield "", Content.assemble(first, (curve, "$primary"), end)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What one run needs, and what it shares the machine with. ``free_disk``: bytes."""
+
+    estimate: Estimate
+    free_disk: int
+    machine: Check
+
+
+def need_facts(needs: Needs, runs: int) -> Iterator[Fact]:
+    """Time, memory, disk and judge of ``runs`` equal runs, and the other runs on this machine."""
+    estimate = needs.estimate
+    yield "time", _format_time(estimate, runs)
+    yield "memory", _format_memory(estimate)
+    yield "disk", f"{_format_disk(estimate, runs)}; {memory(needs.free_disk)} free"
+    if estimate.judge is not None:
+        yield "judge", _format_judge(estimate.judge, runs)
+    if needs.machine.status == "warn":
+        yield "machine", Content.styled(needs.machine.message, "bold $warning")
+        queue = "w queues this run; " if needs.machine.fix else ""
+        yield "", f"{queue}enter starts it alongside the others"
+    else:
+        yield "machine", needs.machine.message
+
+
+def _format_time(estimate: Estimate, runs: int) -> str:
+    expected = estimate.duration
+    if expected.seconds is None:
+        return "unknown: no earlier run of this config or size"
+    times = f"{runs} × " if runs > 1 else ""
+    return f"{times}{duration(expected.seconds)}, from {expected.basis}"
+
+
+def _format_memory(estimate: Estimate) -> str:
+    if estimate.sizes is None:
+        return "unknown: the model's directory has no config.json with dimensions"
+    peak = estimate.sizes.memory.peak
+    text = f"{memory(peak.total)} at its peak ({peak.name})"
+    if estimate.device == "cpu":
+        return f"{text} + Python and Ray, of {memory(estimate.host_bytes)} of this host"
+    if estimate.gpu_bytes is None:
+        return f"{text} on each GPU, without vLLM's share: no GPU is visible here"
+    return f"{text} of {memory(estimate.gpu_bytes)} on each GPU: {estimate.room}"
+
+
+def _format_disk(estimate: Estimate, runs: int) -> str:
+    if estimate.sizes is None:
+        return "size of a checkpoint unknown"
+    count, size = estimate.sizes.kept * runs, estimate.sizes.checkpoint.total
+    if not count:
+        return "no checkpoints"
+    return f"{count_of(count, 'checkpoint')} × {memory(size)} = {memory(count * size)}"
+
+
+def _format_judge(use: JudgeUse, runs: int) -> str:
+    calls = f"{thousands(use.calls.total * runs)} calls with validation, without retries"
+    if use.cost is None:
+        return f"{calls}; cost unknown ({'; '.join(use.unknown)})"
+    return f"{calls}; {dollars(use.cost * runs)}"
+
+
+def command_lines(argv: tuple[str, ...]) -> list[str]:
+    """The command as one would type it, with one option or override per line."""
+    words = [shlex.quote(word) for word in argv]
+    lines, options = [" ".join(words[:3])], words[3:]
+    while options:
+        size = 2 if options[0].startswith("-") and len(options) > 1 else 1
+        lines.append("  " + " ".join(options[:size]))
+        options = options[size:]
+    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]

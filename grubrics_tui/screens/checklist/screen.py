@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,16 +14,16 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.message import Message
+from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
 from engine.base.errors import UsageError
-from engine.recipe.config_files import list_configs
+from grubrics_tui.drawing.looks import CHECK_LOOKS
 from grubrics_tui.screens.base import HEIGHTS, CockpitScreen
-from grubrics_tui.screens.checklist.check_list import CheckList
 from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
-from grubrics_tui.screens.dialogs.choices import PickName
+from grubrics_tui.screens.dialogs.change_runs import confirm_prune, find_ended
+from grubrics_tui.screens.dialogs.choices import Choices, PickName, WithChoices, find_configs
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
-from grubrics_tui.screens.dialogs.prune import confirm_prune, find_ended
 from grubrics_tui.screens.navigation import OpenGuide, ShowNotice
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import clean_text
@@ -36,7 +37,95 @@ if TYPE_CHECKING:
     from engine.runs.rundir import RunDir
 
 
-class ChecklistScreen(CockpitScreen):
+_STATUS, _NAME = 8, 14
+
+
+class CheckList(Choices):
+    """Shows a line for every check from the start, so that nothing moves as results arrive."""
+
+    DEFAULT_CSS = "CheckList { height: 1fr; min-height: 4; }"
+
+    def __init__(self) -> None:
+        super().__init__("Preflight checks")
+        self.checks: dict[str, Check] = {}
+        self._ids: Sequence[str] = ()
+
+    class Accepted(Message):
+        """Enter was pressed while no check is highlighted."""
+
+    def action_select(self) -> None:
+        if self.highlighted is None:
+            self.post_message(self.Accepted())
+        else:
+            super().action_select()
+
+    def on_resize(self) -> None:
+        """Keep the selected check visible when its details take more rows."""
+        self.scroll_to_highlight()
+
+    def start(self, ids: Sequence[str]) -> None:
+        """Show these checks as pending."""
+        self._ids, self.checks = ids, {}
+        self.clear_options()
+        self.add_options(
+            Option(Content.styled(f"{'·':<{_STATUS}}{id:<{_NAME}}", "$quiet"), id=id) for id in ids
+        )
+        self.border_subtitle = self.summary
+
+    def answer(self, check: Check) -> None:
+        """Show the result of a check; select the first failure, which is what to fix first."""
+        if check.id not in self._ids:
+            return
+        self.checks[check.id] = check
+        index = self._ids.index(check.id)
+        self.replace_option_prompt_at_index(index, _answered(check))
+        if check.status == "fail" and self.failures == [check]:
+            self.highlighted = index
+        self.border_subtitle = self.summary
+
+    @property
+    def failures(self) -> list[Check]:
+        return [check for check in self.checks.values() if check.status == "fail"]
+
+    @property
+    def warnings(self) -> list[Check]:
+        return [check for check in self.checks.values() if check.status == "warn"]
+
+    @property
+    def unanswered(self) -> int:
+        return len(self._ids) - len(self.checks)
+
+    @property
+    def selected(self) -> Check | None:
+        if self.highlighted is None:
+            return None
+        return self.checks.get(self._ids[self.highlighted])
+
+    @property
+    def summary(self) -> str:
+        """``9 ok, 1 warning, 0 failed``, and how many checks are pending."""
+        count = dict.fromkeys(CHECK_LOOKS, 0)
+        for check in self.checks.values():
+            count[check.status] += 1
+        plural = "" if count["warn"] == 1 else "s"
+        counts = f"{count['ok']} ok, {count['warn']} warning{plural}, {count['fail']} failed"
+        skipped = f", {count['skip']} skipped" if count["skip"] else ""
+        pending = f", {self.unanswered} pending" if self.unanswered else ""
+        return counts + skipped + pending
+
+
+def _answered(check: Check) -> Content:
+    glyph, ink = CHECK_LOOKS[check.status]
+    message = " ".join(check.message.split())
+    tone = "$quiet" if check.status == "skip" else "$foreground"
+    return (
+        Content.styled(f"{glyph} {check.status}".ljust(_STATUS), f"bold ${ink}")
+        + Content.styled(check.id.ljust(_NAME), "$quiet")
+        + Content.styled(message, tone)
+    )
+
+
+class ChecklistScreen(WithChoices, CockpitScreen):
     """A thread runs the checks one by one; a failed check blocks the launch."""
 
     BINDINGS = bindings("checklist")
@@ -54,31 +143,6 @@ class ChecklistScreen(CockpitScreen):
         }
     }
     """
-
-    class Loaded(Message):
-        """The config was read; ``again`` is the run that it is of, ``ids`` are the checks that will
-        run."""
-
-        def __init__(self, recipe: Recipe, again: RunDir | None, ids: Sequence[str]) -> None:
-            super().__init__()
-            self.recipe, self.again, self.ids = recipe, again, ids
-
-    class Refused(Message):
-        """The config or an override is invalid."""
-
-        def __init__(self, reason: str) -> None:
-            super().__init__()
-            self.reason = reason
-
-    class Answered(Message):
-        """The result of one check."""
-
-        def __init__(self, check: Check) -> None:
-            super().__init__()
-            self.check = check
-
-    class Fixed(Message):
-        """What a fix does outside of the config is done."""
 
     def __init__(
         self, runs_root: Path, config: str, overrides: tuple[str, ...], *, edits: bool = False
@@ -125,33 +189,30 @@ class ChecklistScreen(CockpitScreen):
             recipe, again = recipe_for_launch(self._config, self._overrides, self._runs_root)
             planned = plan_launch(recipe, self._runs_root, again=again).recipe if again else recipe
         except UsageError as error:
-            self.post_message(self.Refused(str(error)))
+            self.call_later(self.show_refusal, str(error))
             return
-        self.post_message(self.Loaded(recipe, again, [*(item.id for item in ITEMS), "tests"]))
+        self.call_later(self.show_recipe, recipe, again, [*(item.id for item in ITEMS), "tests"])
         for check in run_checks(planned, tests=tests, runs=self._runs_root):
             if worker.is_cancelled:
                 return
-            self.post_message(self.Answered(check))
+            self.call_later(self.show_answer, check)
 
-    @on(Loaded)
-    def _show_recipe(self, message: Loaded) -> None:
-        self.recipe, self._again = message.recipe, message.again
-        self.query_one("#run", Facts).show(recipe_facts(message.recipe, message.again))
-        self.query_one(CheckList).start(message.ids)
+    def show_recipe(self, recipe: Recipe, again: RunDir | None, ids: Sequence[str]) -> None:
+        self.recipe, self._again = recipe, again
+        self.query_one("#run", Facts).show(recipe_facts(recipe, again))
+        self.query_one(CheckList).start(ids)
         self._show_detail()
 
-    @on(Refused)
-    def _show_refusal(self, message: Refused) -> None:
-        self._refusal = message.reason
+    def show_refusal(self, reason: str) -> None:
+        self._refusal = reason
         self.query_one("#run", Facts).show(
             [("config", self._config), ("overrides", " ".join(self._overrides) or "none")]
         )
         self._show_detail()
 
-    @on(Answered)
-    def _show_answer(self, message: Answered) -> None:
+    def show_answer(self, answer: Check) -> None:
         checks = self.query_one(CheckList)
-        checks.answer(message.check)
+        checks.answer(answer)
         self._show_detail()
         if self._opens_launch and not checks.unanswered:
             self._opens_launch = False
@@ -245,7 +306,7 @@ class ChecklistScreen(CockpitScreen):
             self._open_launch(queue=True)
         elif fix.prunes:
             root = self._runs_root
-            check = partial(self.post_message, self.Fixed())
+            check = partial(self.call_later, self._start)
             confirm_prune(self, lambda: find_ended(root), root, check)
         elif fix.command:
             self._ask_to_run(fix)
@@ -275,11 +336,7 @@ class ChecklistScreen(CockpitScreen):
         output = (ended.stderr if has_failed else ended.stdout).decode(errors="replace")
         last = next(reversed(clean_text(output).strip().splitlines()), "")
         self.app.post_message(ShowNotice(last or fix.command, failed=has_failed))
-        self.post_message(self.Fixed())
-
-    @on(Fixed)
-    def _check_again(self) -> None:
-        self._start()
+        self.call_later(self._start)
 
     def action_ablate(self) -> None:
         self.post_message(OpenGuide(self._config, self._overrides))
@@ -314,29 +371,17 @@ class ChecklistScreen(CockpitScreen):
         self.post_message(self.Chosen(config, overrides))
         self._start()
 
+    @dataclass
     class Chosen(Message):
         """The user chose another config or other overrides; the app remembers them."""
 
-        def __init__(self, config: str, overrides: tuple[str, ...]) -> None:
-            super().__init__()
-            self.config, self.overrides = config, overrides
+        config: str
+        overrides: tuple[str, ...]
 
     def action_back(self) -> None:
         """Return to the home screen, if the checks were opened from there."""
         if len(self.app.screen_stack) > 2:
             self.app.pop_screen()
-
-    def action_cursor_down(self) -> None:
-        self.query_one(CheckList).action_cursor_down()
-
-    def action_cursor_up(self) -> None:
-        self.query_one(CheckList).action_cursor_up()
-
-
-def find_configs() -> Iterator[tuple[str, str]]:
-    """The configs of this folder and the package, each with its kind and description."""
-    for config in list_configs():
-        yield config.name, f"{config.kind:<6}{config.description}"
 
 
 def recipe_facts(recipe: Recipe, again: RunDir | None = None) -> list[Fact]:

@@ -1,15 +1,17 @@
-"""The metrics of a comparison as small charts side by side, or one of them alone."""
+"""The metrics of a comparison: small charts side by side, one alone, and a list to choose from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
-from textual.containers import Container
+from textual.containers import Container, Vertical
 from textual.message import Message
+from textual.widgets import Input
 
 from engine.history import metrics
 from engine.history.columns import Column, Floats
@@ -19,12 +21,16 @@ from grubrics_tui.drawing.chart_data import Band, Line, Plot, Values, View
 from grubrics_tui.drawing.plot import glyph_of, x_range
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.drawing.wrap import clipped
+from grubrics_tui.screens.base import Dialog
+from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.formats import MISSING
+from grubrics_tui.text.fuzzy import ranked
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.chart_panels import (
     ChartGrid,
     arranged,
 )
+from grubrics_tui.widgets.metric_list import Choice, MetricList
 
 _MOST = 9
 _SMALLEST = (34, 6)
@@ -69,12 +75,11 @@ class SmallChart(Chart):
     """A chart whose head is the metric and a value of each line; the table of results names the
     lines."""
 
+    @dataclass
     class Clicked(Message):
         """The chart was clicked."""
 
-        def __init__(self, metric: str) -> None:
-            super().__init__()
-            self.metric = metric
+        metric: str
 
     metric = ""
     is_chosen = False
@@ -182,3 +187,52 @@ class CompareCharts(Container):
         chart.is_alone = is_alone
         version = (metric, chart.is_chosen, is_alone, self._version)
         chart.show(partial(self._build, metric), version, f"no run has logged {metric}")
+
+
+class ChooseMetric(Dialog[str]):
+    """Returns a metric, or None. ``metrics`` are shown with the values of one run."""
+
+    WHERE = "choose"
+    BINDINGS = bindings("choose")
+
+    DEFAULT_CSS = """
+    ChooseMetric {
+        & > Vertical { width: 80; max-width: 100%; height: 80%; max-height: 30; padding: 0 1; }
+        Input, Input:focus { border: none; height: 1; padding: 0; background: $panel; }
+        Input { margin-bottom: 1; }
+        MetricList { background: $panel; }
+    }
+    """
+
+    def __init__(self, metrics: Mapping[str, Column], shown: str) -> None:
+        super().__init__()
+        self._metrics, self._shown = metrics, shown
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            yield Input(placeholder="type part of a metric name", compact=True)
+            yield MetricList()
+        box.border_title = "Choose a metric"
+        box.border_subtitle = "enter show, esc cancel"
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+        self._find("")
+
+    @on(Input.Changed)
+    def _type(self, message: Input.Changed) -> None:
+        self._find(message.value)
+
+    @on(Input.Submitted)
+    def _submit(self) -> None:
+        if name := self.query_one(MetricList).selected:
+            self.dismiss(name)
+
+    def action_pick(self, rows: int) -> None:
+        self.query_one(MetricList).move(rows)
+
+    def _find(self, query: str) -> None:
+        found = ranked(query, self._metrics)
+        index = found.index(self._shown) if not query and self._shown in found else 0
+        choices = [Choice(name, self._metrics[name], shown=name == self._shown) for name in found]
+        self.query_one(MetricList).show(choices, index, "no match")

@@ -8,14 +8,13 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.reactive import reactive
 
 from engine.base.errors import UsageError
 from engine.formats.external_run import ExternalRun
 from engine.reports.compare import Comparer, Comparison, check_groups, metric_names
 from engine.reports.groups import Group, Grouping, common_beginning, find_groups, group_each
-from engine.reports.run_record import RunRecord, RunUpdate, distinct_ids, open_reader
+from engine.reports.run_record import RunRecord, distinct_ids, open_reader
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.chart_data import Line, Plot
 from grubrics_tui.drawing.plot import glyph_of
@@ -32,6 +31,7 @@ from grubrics_tui.screens.compare.table import CompareTable
 from grubrics_tui.screens.navigation import OpenConfig
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.settings.comparison_marks import SERIES, ComparisonMarks
+from grubrics_tui.text.formats import cut_name
 from grubrics_tui.widgets.chart_base import ChartBase
 from grubrics_tui.widgets.key_footer import KeyFooter
 
@@ -44,7 +44,6 @@ _ALONG = 16
 class CompareScreen(ChartScreen):
     """A thread reads the files of the runs, including those that still grow."""
 
-    WHERE = "compare"
     BINDINGS = bindings("compare")
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
@@ -71,16 +70,6 @@ class CompareScreen(ChartScreen):
     current: reactive[str] = reactive("curves")
     alone: reactive[bool] = reactive(False)
     by_seed: reactive[bool] = reactive(False)
-
-    class RunRead(Message):
-        """The files of the run at ``index`` have new content."""
-
-        def __init__(self, index: int, update: RunUpdate) -> None:
-            super().__init__()
-            self.index, self.update = index, update
-
-    class AllRead(Message):
-        """All runs were polled, and at least one has new content."""
 
     def __init__(
         self,
@@ -125,20 +114,16 @@ class CompareScreen(ChartScreen):
                 news = reader.poll(examine=are_shown)
                 state = news.update.state.evolve(heartbeat=None, beat=None)
                 if news.is_news or state != states[index]:
-                    self.post_message(self.RunRead(index, news))
+                    self.call_later(self.records[index].add, news)
                     is_new, states[index] = True, state
                 is_behind = is_behind or news.update.read_share < 1
             if is_new:
-                self.post_message(self.AllRead())
+                self.call_later(self.show)
             self._poller.next_in(_POLL_S if are_shown and not is_behind else _BEHIND_S)
             are_shown = are_shown or not is_behind
 
-    @on(RunRead)
-    def _add_update(self, message: RunRead) -> None:
-        self.records[message.index].add(message.update)
-
-    @on(AllRead)
-    def _show(self) -> None:
+    def show(self) -> None:
+        """Compare what was read of the runs so far."""
         if not self.metric:
             usual = first_metrics(metric_names(self.records))
             self.set_reactive(CompareScreen.metric, usual[0] if usual else "")
@@ -147,17 +132,7 @@ class CompareScreen(ChartScreen):
     def watch_metric(self) -> None:
         self._compare()
 
-    def watch_baseline(self) -> None:
-        self._compare()
-
-    def watch_equal_steps(self) -> None:
-        self._compare()
-
-    def watch_deltas(self) -> None:
-        self._compare()
-
-    def watch_shell(self) -> None:
-        self._compare()
+    watch_baseline = watch_equal_steps = watch_deltas = watch_shell = watch_metric
 
     def watch_alone(self) -> None:
         self.query_one(CompareCharts).show_alone(self.alone)
@@ -287,7 +262,7 @@ class CompareScreen(ChartScreen):
         if self.view.table and self.current == "curves":
             self.action_chart_end(True)
         else:
-            self.query_one(CompareTable).move_to_end()
+            self.query_one(CompareTable).select(-1)
 
     def action_table_runs(self, runs: int) -> None:
         self.query_one(CompareTable).sideways(runs)
@@ -314,7 +289,7 @@ class CompareScreen(ChartScreen):
         self.shell = not self.shell
 
     def action_whole_values(self) -> None:
-        from grubrics_tui.screens.compare.whole_values import WholeValues
+        from grubrics_tui.screens.compare.table import WholeValues
 
         row, comparison = self.query_one(CompareTable).selected, self.comparison
         if row is not None and row.source is not None and comparison is not None:
@@ -326,7 +301,7 @@ class CompareScreen(ChartScreen):
         self.post_message(OpenConfig(self.records[group.members[0]].run))
 
     def action_find_metric(self) -> None:
-        from grubrics_tui.screens.compare.choose_metric import ChooseMetric
+        from grubrics_tui.screens.compare.charts import ChooseMetric
 
         def choose(metric: str | None) -> None:
             self.metric = metric or self.metric
@@ -359,13 +334,8 @@ def labels(names: Sequence[str]) -> list[str]:
     if len(names) > 1 and start >= _LONG_BEGINNING:
         names = [name[start:] for name in names]
     width = _LONGEST_LABEL
-    while len({_short(name, width) for name in names}) < len(names) and width < max(
-        map(len, names)
-    ):
+    while True:
+        short = [cut_name(name, width, (width - 1) // 3) for name in names]
+        if len(set(short)) == len(names) or width >= max(map(len, names)):
+            return short
         width += 8
-    return [_short(name, width) for name in names]
-
-
-def _short(name: str, width: int) -> str:
-    front = (width - 1) // 3
-    return name if len(name) <= width else f"{name[:front]}…{name[front + 1 - width :]}"

@@ -2,23 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual import on, work
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.message import Message
 
 from engine.reports.run_config import ConfigValue, RunConfig, read_run_config
 from engine.runs.kinds import Kind
-from grubrics_tui.drawing.config_values import config_lines
+from grubrics_tui.drawing.config_values import ConfigLine, config_lines, config_rows
+from grubrics_tui.drawing.spans import Row
 from grubrics_tui.model.run_source import Watched
 from grubrics_tui.screens.base import HEIGHTS, CockpitScreen
-from grubrics_tui.screens.config.value_list import ValueList
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.filter_bar import FilterBar
 from grubrics_tui.widgets.key_footer import KeyFooter
 from grubrics_tui.widgets.key_list import key_facts
+from grubrics_tui.widgets.row_list import RowList
+
+
+class ValueList(RowList):
+    """The values of a configuration under headings."""
+
+    DEFAULT_CSS = """
+    ValueList {
+        height: 1fr; margin: 0 1; padding: 0 1;
+        border: round $line-focus; border-title-color: $primary; border-subtitle-color: $quiet;
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: Sequence[ConfigLine] = ()
+
+    def count(self) -> int:
+        return len(self._lines)
+
+    def is_heading(self, index: int) -> bool:
+        return self._lines[index].value is None
+
+    @property
+    def selected(self) -> ConfigValue | None:
+        return self._lines[self.cursor].value if self.cursor < len(self._lines) else None
+
+    def show(self, lines: Sequence[ConfigLine], hint: str) -> None:
+        """The cursor stays on its value; ``hint`` is shown if there is no line."""
+        value, self._lines, self._hint = self.selected, lines, hint
+        found = (n for n, line in enumerate(lines) if value and line.value == value)
+        self.cursor = next(found, 0)
+        self.move(0)
+
+    def draw_lines(self, shown: range, width: int) -> list[Row]:
+        return list(config_rows(self._lines, shown.start, len(shown), self.cursor, width))
+
 
 _EXAMPLES = "any part of a key or value: lr  kl_loss  vllm"
 
@@ -37,11 +75,6 @@ class ConfigScreen(CockpitScreen):
         &.-short #value { height: 7; }
     }
     """
-
-    class WasRead(Message):
-        def __init__(self, config: RunConfig) -> None:
-            super().__init__()
-            self.config = config
 
     def __init__(self, run: Watched) -> None:
         super().__init__()
@@ -62,11 +95,10 @@ class ConfigScreen(CockpitScreen):
 
     @work(thread=True, exit_on_error=False)
     def _read(self) -> None:
-        self.post_message(self.WasRead(read_run_config(self.run)))
+        self.call_later(self._take, read_run_config(self.run))
 
-    @on(WasRead)
-    def _take(self, message: WasRead) -> None:
-        self._config = message.config
+    def _take(self, config: RunConfig) -> None:
+        self._config = config
         self._show()
 
     @on(FilterBar.Changed)
@@ -75,7 +107,9 @@ class ConfigScreen(CockpitScreen):
             return
         words = self.query_one(FilterBar).text.lower().split()
         lines = config_lines(config, words, defaults=self._lists_defaults())
-        self._list.show(lines, "no value matches the filter" if config.values else _missing(config))
+        source = f" ({config.source})" if config.source else ""
+        missing = f"the files of this run hold no configuration{source}"
+        self._list.show(lines, "no value matches the filter" if config.values else missing)
         self.refresh_bindings()
 
     @on(FilterBar.Accepted)
@@ -83,7 +117,7 @@ class ConfigScreen(CockpitScreen):
         self.query_one(FilterBar).leave()
         self.set_focus(None)
 
-    @on(ValueList.Highlighted)
+    @on(ValueList.Moved)
     def _describe(self) -> None:
         value = self._list.selected
         kind = self._config.kind if self._config else None
@@ -154,7 +188,3 @@ def _facts(value: ConfigValue, kind: Kind | None) -> list[Fact]:
     if value.origin:
         facts.append(("origin", value.origin + (f"; in the file: {before}" if before else "")))
     return facts if kind is None else [*facts, *key_facts(value.key, kind)]
-
-
-def _missing(config: RunConfig) -> str:
-    return f"the files of this run hold no configuration ({config.source})".replace(" ()", "")

@@ -1,21 +1,31 @@
-"""A list of choices, and the dialog that asks for one of them."""
+"""A list of choices, and the dialogs that ask for one of them, or for a value in a line of text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
-from textual.widgets import OptionList
+from textual.screen import Screen
+from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from engine.base.errors import UsageError
+from engine.recipe.config_files import list_configs
 from grubrics_tui.screens.base import Dialog
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import inert
+
+if TYPE_CHECKING:
+    _Screen = Screen[Any]
+else:
+    _Screen = object  # Textual looks for its stylesheet along the first base that is a widget.
+
+T = TypeVar("T")
 
 
 class Choices(OptionList):
@@ -54,12 +64,25 @@ class Choices(OptionList):
         self.border_title = title
 
 
-class PickOne(Dialog[str]):
+class WithChoices(_Screen):
+    """Mixin, before the screen's class: the keys of a list move the cursor of its ``Choices``."""
+
+    @property
+    def choices(self) -> Choices:
+        return self.query_one(Choices)
+
+    def action_cursor_down(self) -> None:
+        self.choices.action_cursor_down()
+
+    def action_cursor_up(self) -> None:
+        self.choices.action_cursor_up()
+
+
+class PickOne(WithChoices, Dialog[str]):
     """Answers what was picked, or None. Subclasses fill the list and read what was chosen."""
 
     DEFAULT_CSS = """
     PickOne {
-        align: center middle;
         Choices { width: 90; max-width: 96%; height: auto; max-height: 80%; }
     }
     """
@@ -71,30 +94,12 @@ class PickOne(Dialog[str]):
     def compose(self) -> ComposeResult:
         yield Choices(self._title_of_list)
 
-    @property
-    def choices(self) -> Choices:
-        return self.query_one(Choices)
-
-    def action_back(self) -> None:
-        self.dismiss()
-
-    def action_cursor_down(self) -> None:
-        self.choices.action_cursor_down()
-
-    def action_cursor_up(self) -> None:
-        self.choices.action_cursor_up()
-
 
 class PickName(PickOne):
     """Lists names, each with a word about it, as a thread finds them. Returns the chosen name."""
 
     WHERE = "names"
     BINDINGS = bindings("names")
-
-    class Listed(Message):
-        def __init__(self, names: dict[str, str]) -> None:
-            super().__init__()
-            self.names = names
 
     def __init__(
         self, title: str, find: Callable[[], Iterable[tuple[str, str]]], current: str = ""
@@ -108,11 +113,9 @@ class PickName(PickOne):
 
     @work(thread=True, exit_on_error=False)
     def _list(self) -> None:
-        self.post_message(self.Listed(dict(self._find())))
+        self.call_later(self._show, dict(self._find()))
 
-    @on(Listed)
-    def _show(self, message: Listed) -> None:
-        names = message.names
+    def _show(self, names: dict[str, str]) -> None:
         width = max(map(len, names), default=0) + 2
         self.choices.add_options(
             Option(
@@ -128,3 +131,45 @@ class PickName(PickOne):
     @on(Choices.OptionSelected)
     def _choose(self, event: Choices.OptionSelected) -> None:
         self.dismiss(event.option_id)
+
+
+def find_configs() -> Iterator[tuple[str, str]]:
+    """The configs of this folder and the package, each with its kind and description."""
+    for config in list_configs():
+        yield config.name, f"{config.kind:<6}{config.description}"
+
+
+class AskValue(Dialog[T]):
+    """Returns what ``parse`` makes of the text, or None. A refusal is shown in one line."""
+
+    WHERE = "ask"
+    BINDINGS = bindings("ask")
+
+    DEFAULT_CSS = """
+    AskValue {
+        & > Vertical { width: 60; max-width: 96%; height: auto; padding: 1 2; }
+        Input, Input:focus { border: none; background: $background; height: 1; padding: 0 1; }
+        Static { margin-top: 1; }
+    }
+    """
+
+    def __init__(self, title: str, text: str, hint: str, parse: Callable[[str], T]) -> None:
+        """``parse`` raises UsageError for what is no value."""
+        super().__init__()
+        self._title_of_box, self._text, self._hint, self._parse = title, text, hint, parse
+
+    def compose(self) -> ComposeResult:
+        hint = Static(inert(Content.styled(self._hint, "$quiet")), markup=False)
+        box = Vertical(Input(self._text), hint)
+        box.border_title = inert(self._title_of_box)
+        box.border_subtitle = "enter apply, esc cancel"
+        yield box
+
+    @on(Input.Submitted)
+    def _submit(self, event: Input.Submitted) -> None:
+        try:
+            value = self._parse(event.value.strip())
+        except UsageError as error:
+            self.query_one(Static).update(inert(Content.styled(str(error), "$error")))
+        else:
+            self.dismiss(value)

@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.screen import ScreenResultType
 from textual.widgets import Static
 
@@ -57,10 +56,9 @@ class Confirm(Dialog[ScreenResultType]):
 
     DEFAULT_CSS = """
     Confirm {
-        align: center middle;
         & > VerticalScroll {
             width: 76; max-width: 95%; height: auto; max-height: 90%; padding: 1 2;
-            background: $panel; border: round $warning; border-title-color: $warning;
+            border: round $warning; border-title-color: $warning;
         }
         #answers { dock: bottom; padding: 1 0 0 0; background: $panel; }
         #keys { dock: bottom; height: 1; padding: 0 2; background: $background; }
@@ -72,13 +70,6 @@ class Confirm(Dialog[ScreenResultType]):
         Binding("j,down", "scroll(1)", "down"),
         Binding("k,up", "scroll(-1)", "up"),
     ]
-
-    class Prepared(Message):
-        """The facts of the question are known."""
-
-        def __init__(self, question: Question[Any]) -> None:
-            super().__init__()
-            self.question = question
 
     def __init__(
         self,
@@ -113,11 +104,10 @@ class Confirm(Dialog[ScreenResultType]):
             question = self._prepare()
         except (UsageError, OSError) as error:
             question = Question(self._question.title, str(error))
-        self.post_message(self.Prepared(question))
+        self.call_later(self._show, question)
 
-    @on(Prepared)
-    def _show(self, message: Prepared) -> None:
-        self._question = message.question
+    def _show(self, question: Question[Any]) -> None:
+        self._question = question
         self.query_one(VerticalScroll).border_title = inert(self._question.title)
         self.query_one("#question", Static).update(inert(Content(self._question.text)))
         self.query_one("#answers", Static).update(self._answer_lines())

@@ -12,13 +12,12 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.suggester import SuggestFromList
 from textual.widgets import Input, Static
 
 from engine.base.errors import UsageError
 from engine.base.text import count_of
-from grubrics_tui.screens.base import FIELD_BINDINGS, Dialog, post_from_thread
+from grubrics_tui.screens.base import FIELD_BINDINGS, Dialog, show_from_thread
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.facts import inert
@@ -52,11 +51,8 @@ class NewConfigDialog(Dialog[str]):
 
     DEFAULT_CSS = """
     NewConfigDialog {
-        align: center middle;
         & > VerticalScroll {
             width: 76; max-width: 96%; height: auto; max-height: 100%; padding: 0 1;
-            background: $panel; border: round $line-focus; border-title-color: $primary;
-            border-subtitle-color: $quiet;
         }
         Input {
             height: 3; border: round $line; border-title-color: $quiet; background: $panel;
@@ -69,44 +65,6 @@ class NewConfigDialog(Dialog[str]):
         Static { height: auto; padding: 0 2; }
     }
     """
-
-    class Described(Message):
-        """What the typed data seems to be."""
-
-        def __init__(self, typed: str, text: str) -> None:
-            super().__init__()
-            self.typed = typed
-            self.text = text
-
-    class ModelDescribed(Message):
-        """Where the model comes from."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
-    class Suggested(Message):
-        """What can be typed into the fields, the likeliest first; ``tasks`` have summaries."""
-
-        def __init__(self, suggestions: dict[str, list[str]], tasks: dict[str, str]) -> None:
-            super().__init__()
-            self.suggestions = suggestions
-            self.tasks = tasks
-
-    class Progressed(Message):
-        def __init__(self, read: int) -> None:
-            super().__init__()
-            self.read = read
-
-    class Written(Message):
-        def __init__(self, config: NewConfig) -> None:
-            super().__init__()
-            self.config = config
-
-    class Refused(Message):
-        def __init__(self, reason: str) -> None:
-            super().__init__()
-            self.reason = reason
 
     def __init__(self) -> None:
         super().__init__()
@@ -148,12 +106,11 @@ class NewConfigDialog(Dialog[str]):
             "scoring": [*summaries, *_newest(("*.py", "rewards/*.py"))],
             "model": [str(Path(config).parent) for config in models],
         }
-        self.post_message(self.Suggested(suggestions, summaries))
+        self.call_later(self._offer, suggestions, summaries)
 
-    @on(Suggested)
-    def _offer(self, message: Suggested) -> None:
-        self._tasks, self._files = message.tasks, message.suggestions["data"]
-        for name, texts in message.suggestions.items():
+    def _offer(self, suggestions: dict[str, list[str]], tasks: dict[str, str]) -> None:
+        self._tasks, self._files = tasks, suggestions["data"]
+        for name, texts in suggestions.items():
             field = self.query_one(f"#{name}", Input)
             field.suggester = SuggestFromList(texts)
         self._renew_hint()
@@ -164,7 +121,7 @@ class NewConfigDialog(Dialog[str]):
         if event.value.strip():
             self._read_data(event.value.strip())
         else:
-            self.post_message(self.Described("", ""))
+            self.call_later(self._show_data, "", "")
 
     @work(thread=True, exclusive=True, group="describe", exit_on_error=False)
     def _read_data(self, typed: str) -> None:
@@ -174,29 +131,27 @@ class NewConfigDialog(Dialog[str]):
             text = describe_data(Path(typed).expanduser())
         except UsageError as error:
             text = str(error)
-        self.post_message(self.Described(typed, text))
+        self.call_later(self._show_data, typed, text)
 
-    @on(Described)
-    def _show_data(self, message: Described) -> None:
-        if message.typed == self.query_one("#data", Input).value.strip():
-            self._data = message.text
+    def _show_data(self, typed: str, text: str) -> None:
+        if typed == self.query_one("#data", Input).value.strip():
+            self._data = text
             self._renew_hint()
 
     @on(events.DescendantFocus)
     def _enter_field(self) -> None:
         if self._field in ("model", "name"):
             model = self.query_one("#model", Input).value.strip()
-            post_from_thread(lambda: self._read_model(model), self.post_message)
+            show_from_thread(self, lambda: self._read_model(model), self._show_model)
         self._show_hint()
 
-    def _read_model(self, model: str) -> Iterator[Message]:
+    def _read_model(self, model: str) -> Iterator[str]:
         from engine.launch.new_config import describe_model
 
-        yield self.ModelDescribed(describe_model(model, os.environ))
+        yield describe_model(model, os.environ)
 
-    @on(ModelDescribed)
-    def _show_model(self, message: ModelDescribed) -> None:
-        self._model = message.text
+    def _show_model(self, text: str) -> None:
+        self._model = text
         self._renew_hint()
 
     def _renew_hint(self) -> None:
@@ -263,25 +218,15 @@ class NewConfigDialog(Dialog[str]):
                 words=words,
             )
         except UsageError as error:
-            self.post_message(self.Refused(str(error)))
+            self.call_later(self._show_status, str(error), "error")
         else:
-            self.post_message(self.Written(config))
+            self.call_later(self._close, config)
 
     def _report(self, read: int, source: str) -> None:
         if read % _REPORTED == 0:
-            self.post_message(self.Progressed(read))
+            self.call_later(self._show_status, f"{count_of(read, 'record')} read ...", "quiet")
 
-    @on(Progressed)
-    def _show_progress(self, message: Progressed) -> None:
-        self._show_status(f"{count_of(message.read, 'record')} read ...", "quiet")
-
-    @on(Refused)
-    def _show_refusal(self, message: Refused) -> None:
-        self._show_status(message.reason, "error")
-
-    @on(Written)
-    def _close(self, message: Written) -> None:
-        config = message.config
+    def _close(self, config: NewConfig) -> None:
         lines = [f"wrote {config.path}"]
         if config.reward is not None:
             lines.append(f"wrote {config.reward}: edit how a response is scored")
@@ -297,9 +242,6 @@ class NewConfigDialog(Dialog[str]):
         self._is_answer = is_answer
         status = Content.styled(clean_text(text), f"${ink}")
         self.query_one("#status", Static).update(inert(status))
-
-    def action_back(self) -> None:
-        self.dismiss()
 
 
 def _newest(patterns: Iterable[str]) -> list[str]:

@@ -33,9 +33,11 @@ def confirm_fix(screen: Screen[None], run: RunDir, remedies: Mapping[int, Remedy
 
     def answered(answer: tuple[int, Rerun] | None) -> None:
         if answer is not None:
+            from engine.launch.rerun import launch_rerun
+
             number, rerun = answer
             screen.notify(f"Launching {run.id} with fix {number} ...", markup=False)
-            _work(screen, partial(_launch_rerun, screen, rerun))
+            _launch(screen, partial(launch_rerun, rerun), f"Launched {{}}: {run.id} with a fix")
 
     def ask() -> None:
         screen.app.push_screen(remedy_dialog(run, remedies), answered)
@@ -48,8 +50,10 @@ def confirm_reproduction(screen: Screen[None], run: RunDir, findings: Sequence[F
 
     def answered(is_confirmed: bool | None) -> None:
         if is_confirmed:
+            from engine.launch.repro import launch_repro, plan_repro
+
             screen.notify(f"Reproducing {run.id} at small scale ...", markup=False)
-            _work(screen, partial(_launch_repro, screen, run))
+            _launch(screen, lambda: launch_repro(plan_repro(run)))
 
     def ask() -> None:
         screen.app.push_screen(reproduce_dialog(run, findings), answered)
@@ -62,7 +66,9 @@ def confirm_command_again(screen: Screen[Any], run: RunDir) -> None:
 
     def answered(plan: CommandPlan | None) -> None:
         if plan is not None:
-            _work(screen, partial(_launch_command, screen, plan))
+            from engine.launch.command import launch_command
+
+            _launch(screen, partial(launch_command, plan))
 
     def ask() -> None:
         title = f"Run {run.id} again?"
@@ -85,42 +91,20 @@ def _command_question(title: str, run: RunDir) -> Question[CommandPlan]:
     return Question(title, clean_text(text), [Answer(YES, "run it", plan, "in the background")])
 
 
-def _work(screen: Screen[None], launch: Callable[[], None]) -> None:
-    screen.run_worker(launch, thread=True, group="changes", exit_on_error=False)
+def _launch(screen: Screen[None], launch: Callable[[], RunDir], notice: str = "") -> None:
+    """Launch a run in a thread and open it with the notice, or say why it was not launched."""
 
-
-def _launch_rerun(screen: Screen[None], rerun: Rerun) -> None:
-    from engine.launch.rerun import launch_rerun
-
-    try:
-        child = launch_rerun(rerun)
-    except (UsageError, OSError) as error:
-        screen.app.post_message(ShowNotice(str(error), failed=True))
-        return
-    screen.app.post_message(ShowNotice(f"Launched {child.id}: {rerun.original.id} with a fix"))
-    screen.post_message(OpenRun(child))
-
-
-def _launch_command(screen: Screen[None], plan: CommandPlan) -> None:
-    from engine.launch.command import launch_command
-
-    try:
-        run = launch_command(plan)
-    except (UsageError, OSError) as error:
-        screen.app.post_message(ShowNotice(str(error), failed=True))
-    else:
+    def work() -> None:
+        try:
+            run = launch()
+        except (UsageError, OSError) as error:
+            screen.app.post_message(ShowNotice(str(error), failed=True))
+            return
+        if notice:
+            screen.app.post_message(ShowNotice(notice.format(run.id)))
         screen.post_message(OpenRun(run))
 
-
-def _launch_repro(screen: Screen[None], run: RunDir) -> None:
-    from engine.launch.repro import launch_repro, plan_repro
-
-    try:
-        small = launch_repro(plan_repro(run))
-    except (UsageError, OSError) as error:
-        screen.app.post_message(ShowNotice(str(error), failed=True))
-    else:
-        screen.post_message(OpenRun(small))
+    screen.run_worker(work, thread=True, group="changes", exit_on_error=False)
 
 
 def remedy_dialog(run: RunDir, remedies: Mapping[int, Remedy]) -> Confirm[tuple[int, Rerun]]:

@@ -9,25 +9,70 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
+from textual.geometry import Region
 from textual.message import Message
 from textual.widgets import Static
 
 from engine.findings.finding import Evidence, Finding, Remedy, launchable
 from engine.runs.rundir import RunDir
-from grubrics_tui.drawing.findings import detail
-from grubrics_tui.drawing.spans import Span
+from grubrics_tui.drawing.findings import detail, list_row
+from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.drawing.wrap import wrapped
 from grubrics_tui.model.poller import Poller
 from grubrics_tui.model.run_doctor import Diagnosis, diagnoses, find_evidence_line
 from grubrics_tui.model.run_source import Watched
-from grubrics_tui.screens.base import WIDTHS, CockpitScreen, post_from_thread
+from grubrics_tui.screens.base import WIDTHS, CockpitScreen, show_from_thread
 from grubrics_tui.screens.dialogs.rerun import confirm_fix, confirm_reproduction
-from grubrics_tui.screens.findings.finding_list import FindingList
 from grubrics_tui.screens.navigation import OpenLog, OpenRollouts
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.key_footer import KeyFooter
 from grubrics_tui.widgets.scroll_text import ScrollText
+
+
+class FindingList(ScrollText):
+    """The selected finding stays selected while others come and go."""
+
+    class Highlighted(Message):
+        """Another finding is selected, or the selected one says something else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.border_title = "Findings"
+        self.add_class("-current")
+        self._findings: Sequence[Finding] = ()
+        self._index = 0
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        return self._findings
+
+    @property
+    def selected(self) -> Finding | None:
+        return self._findings[self._index] if self._index < len(self._findings) else None
+
+    def fill(self, findings: Sequence[Finding]) -> None:
+        selected = self.selected
+        self._findings = findings
+        ids = [finding.id for finding in findings]
+        self._index = ids.index(selected.id) if selected is not None and selected.id in ids else 0
+        self._draw()
+
+    def select(self, count: int) -> None:
+        last = len(self._findings) - 1
+        self._index = max(0, min(last, self._index + count))
+        self._draw()
+
+    def _draw(self) -> None:
+        self.show(self._rows_of, keep_scroll=True)
+        self.scroll_to_region(Region(0, self._index, 1, 1), animate=False, immediate=True)
+        self.post_message(self.Highlighted())
+
+    def _rows_of(self, width: int) -> list[Row]:
+        return [
+            list_row(finding, width, chosen=number == self._index)
+            for number, finding in enumerate(self._findings)
+        ]
 
 
 class FindingsScreen(CockpitScreen):
@@ -46,13 +91,6 @@ class FindingsScreen(CockpitScreen):
         &.-narrow FindingList { width: 1fr; height: auto; max-height: 7; }
     }
     """
-
-    class Diagnosed(Message):
-        """The diagnosis has changed."""
-
-        def __init__(self, diagnosis: Diagnosis) -> None:
-            super().__init__()
-            self.diagnosis = diagnosis
 
     def __init__(self, run: Watched, findings: Sequence[Finding] = ()) -> None:
         """``findings`` are shown until the first diagnosis is complete."""
@@ -74,16 +112,12 @@ class FindingsScreen(CockpitScreen):
         self._say("Diagnosing ...")
         if self._first_findings:
             self._fill(self._first_findings)
-        post_from_thread(
-            lambda: map(self.Diagnosed, diagnoses(self.run, self._poller)), self.post_message
-        )
+        show_from_thread(self, lambda: diagnoses(self.run, self._poller), self._show)
 
     def on_unmount(self) -> None:
         self._poller.close()
 
-    @on(Diagnosed)
-    def _show(self, message: Diagnosed) -> None:
-        diagnosis = message.diagnosis
+    def _show(self, diagnosis: Diagnosis) -> None:
         self._fill(diagnosis.findings)
         self.query_one("#kin", Static).update(clean_text(diagnosis.lineage))
         self.query_one("#kin").display = bool(diagnosis.lineage)
@@ -124,6 +158,8 @@ class FindingsScreen(CockpitScreen):
         finding = self.selected
         if action == "apply_remedy":
             return bool(self._applicable(finding))
+        if action == "fix":
+            return parameters[0] in self._applicable(finding)
         if action == "reproduce":
             return isinstance(self.run, RunDir) and not self.run.is_command
         if action == "evidence":
@@ -163,12 +199,15 @@ class FindingsScreen(CockpitScreen):
         if isinstance(self.run, RunDir) and (remedies := self._applicable(self.selected)):
             confirm_fix(self, self.run, remedies)
 
+    def action_fix(self, number: int) -> None:
+        """Ask whether to apply the fix of this number."""
+        fix = self._applicable(self.selected).get(number)
+        if isinstance(self.run, RunDir) and fix is not None:
+            confirm_fix(self, self.run, {number: fix})
+
     def action_reproduce(self) -> None:
         if isinstance(self.run, RunDir):
             confirm_reproduction(self, self.run, self.query_one(FindingList).findings)
-
-    def action_back(self) -> None:
-        self.app.pop_screen()
 
     def _applicable(self, finding: Finding | None) -> dict[int, Remedy]:
         """The applicable fixes of the finding by number."""

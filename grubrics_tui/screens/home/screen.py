@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.message import Message
 
 from engine.runs.rundir import RunDir
 from grubrics_tui.model.ended_run_doctor import EndedRunDoctor
 from grubrics_tui.model.news import News, read_news
 from grubrics_tui.model.poller import Pace, Poller
-from grubrics_tui.screens.base import CockpitScreen, post_from_thread
+from grubrics_tui.screens.base import CockpitScreen, show_from_thread
 from grubrics_tui.screens.home.news_list import NewsList
 from grubrics_tui.screens.navigation import (
     LaunchAgain,
@@ -25,8 +24,8 @@ from grubrics_tui.screens.navigation import (
     OpenRun,
     OpenSummary,
 )
-from grubrics_tui.settings.actions import bindings
-from grubrics_tui.settings.visits import VisitFile
+from grubrics_tui.settings.actions import bindings, needs_of
+from grubrics_tui.settings.state_files import VisitFile
 from grubrics_tui.text.formats import memory, percent
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.key_footer import KeyFooter
@@ -38,7 +37,6 @@ _RUNS_S, _RUNS_SHARE = 2.0, 0.1
 _MACHINE_FIRST_S, _MACHINE_S, _MACHINE_SHARE = 0.3, 10.0, 0.02
 """Pauses between two readings, and the share of the time that they may take."""
 _TICK_S = 30.0
-_ON_RUN = ("open_run", "open_config", "findings", "relaunch")
 
 
 class HomeScreen(CockpitScreen):
@@ -54,30 +52,13 @@ class HomeScreen(CockpitScreen):
     }
     """
 
-    class Read(Message):
-        """The runs were read."""
-
-        def __init__(self, news: News) -> None:
-            super().__init__()
-            self.news = news
-
-    class Measured(Message):
-        """The machine was measured."""
-
-        def __init__(self, machine: Machine) -> None:
-            super().__init__()
-            self.machine = machine
-
-    class Examined(Message):
-        """The health of another run is known."""
-
     def __init__(self, root: Path, since: float | None, news: News | None = None) -> None:
         """``since`` is the last visit; ``news`` are shown until the runs have been read again."""
         super().__init__()
         self._root, self._since, self._news = root, since, news
         self._runs: Poller[None] = Poller()
         self._machine: Poller[None] = Poller()
-        self._health = EndedRunDoctor(root, lambda: self.post_message(self.Examined()))
+        self._health = EndedRunDoctor(root, lambda: self.call_later(self._show_health))
 
     def compose(self) -> ComposeResult:
         yield NewsList(self._health.health)
@@ -86,11 +67,11 @@ class HomeScreen(CockpitScreen):
 
     def on_mount(self) -> None:
         if self._news is not None:
-            self._show(self.Read(self._news))
+            self._show(self._news)
         self.query_one(Facts).show([("", "measuring ...")])
         self._health.begin()
-        post_from_thread(self._readings, self.post_message)
-        post_from_thread(self._measurements, self.post_message)
+        show_from_thread(self, self._readings, self._show)
+        show_from_thread(self, self._measurements, self._show_machine)
         self.set_interval(_TICK_S, self.query_one(NewsList).draw_again)
         self.run_worker(self._record_visit, thread=True, exit_on_error=False)
 
@@ -106,7 +87,7 @@ class HomeScreen(CockpitScreen):
         with suppress(OSError):  # A folder that cannot be written: every visit is the first.
             VisitFile().record(self._root)
 
-    def _readings(self) -> Iterator[Message]:
+    def _readings(self) -> Iterator[News]:
         shown = self._news
         if shown is not None:
             self._runs.rest(_RUNS_S)
@@ -116,9 +97,9 @@ class HomeScreen(CockpitScreen):
                 news = read_news(self._root, self._since)
                 if news != shown:
                     shown = news
-                    yield self.Read(news)
+                    yield news
 
-    def _measurements(self) -> Iterator[Message]:
+    def _measurements(self) -> Iterator[Machine]:
         self._machine.rest(_MACHINE_FIRST_S)
         # Imported here: start-up time.
         from engine.host.system import open_gpus
@@ -128,20 +109,17 @@ class HomeScreen(CockpitScreen):
         self._machine.wake()
         for _ in self._machine.rounds(Pace(_MACHINE_S, _MACHINE_SHARE)):
             with suppress(OSError):
-                yield self.Measured(read_machine(self._root, gpus))
+                yield read_machine(self._root, gpus)
 
-    @on(Read)
-    def _show(self, message: Read) -> None:
-        self.query_one(NewsList).fill(message.news)
-        self._health.examine(message.news.shown)
+    def _show(self, news: News) -> None:
+        self.query_one(NewsList).fill(news)
+        self._health.examine(news.shown)
 
-    @on(Examined)
     def _show_health(self) -> None:
         self.query_one(NewsList).draw_again()
 
-    @on(Measured)
-    def _show_machine(self, message: Measured) -> None:
-        self.query_one(Facts).show(machine_facts(message.machine))
+    def _show_machine(self, machine: Machine) -> None:
+        self.query_one(Facts).show(machine_facts(machine))
 
     @on(NewsList.Highlighted)
     def _refresh_keys(self) -> None:
@@ -150,11 +128,8 @@ class HomeScreen(CockpitScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer what applies to the selected run."""
         info = self.query_one(NewsList).selected if self.is_mounted else None
-        if action in _ON_RUN:
-            return info is not None
-        if action == "verdict":
-            return info is not None and info.state.has_ended
-        return super().check_action(action, parameters)
+        needs = needs_of("home", action)
+        return not needs or (info is not None and (needs == "run" or info.state.has_ended))
 
     @on(NewsList.Opened)
     def action_open_run(self) -> None:

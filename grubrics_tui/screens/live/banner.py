@@ -1,19 +1,79 @@
-"""The most important line about a run: why it waits, failed or ended, and what to do next."""
+"""The lines above the panels: the run and its values; why it waits, failed or ended; what to do."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from textual.content import Content
 from textual.widgets import Static
 
-from engine.findings.finding import Finding, Severity
+from engine.findings.categories import find_category
+from engine.findings.finding import Finding, Severity, launchable
 from engine.logs.log_lines import last_errors
 from engine.runs.state import RunState
 from grubrics_tui.drawing.findings import LOOKS
 from grubrics_tui.drawing.looks import look_of
+from grubrics_tui.drawing.run_head import draw_run_head
+from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.model.history import History
 from grubrics_tui.text.terminal_text import clean_text
+from grubrics_tui.widgets.span_widget import SpanWidget
+
+_TICK_S = 1.0
+
+
+class RunHeader(SpanWidget):
+    """Redrawn only if one of its values changed."""
+
+    DEFAULT_CSS = "RunHeader { height: 3; margin: 0 1; padding: 0 1; }"
+
+    def __init__(self, run_id: str, kind: str, source: str = "") -> None:
+        """``source`` names the format of an external run."""
+        super().__init__()
+        self._run_id, self._kind, self._source = run_id, kind, source
+        self._history: History | None = None
+        self._shown: list[Row] = []
+        self._next: list[Row] | None = None
+        self._drawn = 0.0
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.set_interval(_TICK_S, self._tick)
+
+    def show(self, history: History) -> None:
+        self._history = history
+        self._refresh()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        self._shown = self._next or self._rows(width)
+        return self._shown
+
+    def _tick(self) -> None:
+        """Update the clock, unless a step has just redrawn the header."""
+        if time.monotonic() - self._drawn > _TICK_S * 0.95:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        self._drawn = time.monotonic()
+        rows = self._rows(self.size.width)
+        if rows != self._shown:
+            self._next = rows
+            self.redraw()
+            self._next = None
+
+    def _rows(self, width: int) -> list[Row]:
+        if self._history is None:
+            return [[Span(self._run_id, bold=True)], [], []]
+        return draw_run_head(
+            self._run_id,
+            self._kind,
+            self._history,
+            width,
+            source=self._source,
+            ascii_only=self.ascii_only,
+        )
+
 
 _HINT = "   f findings"
 _GAP = "   "
@@ -110,7 +170,8 @@ def message(state: RunState, history: History) -> list[str]:
         return _ended(state, history)
     reason = state.reason or "no reason recorded"
     if state.state == "stopping":
-        return [f"stopping: {reason}", *_first_alert(history, _HINT)]
+        asked = state.reason or "its processes were asked to end"
+        return [f"stopping: {asked}", *_first_alert(history, _HINT)]
     if state.state == "stalled":
         return [f"stalled: {reason}", *_other_alert(history)]
     if alerts := _alerts(history):
@@ -160,3 +221,60 @@ def _style(state: RunState, history: History) -> tuple[str, str]:
         if not history.health.is_known:
             return "unexamined", look_of(state.word, history.health)[1]
     return state.word, look_of(state.word, history.health)[1]
+
+
+NextStep = tuple[str, str]
+"""An action of the registry, and what it does here."""
+
+_SUMMARY, _ENTRY = ("verdict", "summary"), ("log_entry", "log entry")
+_FINDINGS, _STOP = ("findings", "findings"), ("stop", "stop")
+
+
+def next_steps(
+    history: History,
+    resume_step: int | None = None,
+    *,
+    shows_error: bool = False,
+    is_command: bool = False,
+) -> list[NextStep]:
+    """``resume_step`` is the checkpoint from which the run can be resumed (0: the start), None if
+    it cannot. ``shows_error``: the log opens at the line that proves the first finding.
+    ``is_command``: the run executes a command, which can only be run again."""
+    state = history.state
+    if state is None or state.state == "foreign":
+        return []
+    if state.state == "stalled":
+        return [_FINDINGS, _STOP]
+    if not state.has_ended:
+        return []
+    fix = [("apply_remedy", "fix")] if launchable(history.findings) and not is_command else []
+    is_unhealthy = history.health is not None and history.health.finding is not None
+    about = [*fix, _FINDINGS] if is_unhealthy else []
+    if is_command:
+        resume = [("relaunch", "run again")]
+    else:
+        resume = [] if resume_step is None else [("resume", _resume_label(state, resume_step))]
+    if state.state == "finished":
+        return [*resume, *about, _SUMMARY, _ENTRY]
+    root = first_alert(history)
+    look = [("open_log", "log at the error" if shows_error else "log")]
+    look += [_FINDINGS] if root is not None else []
+    again = [*fix, *look, *resume] if fix and not _is_outside(root) else [*resume, *look, *fix]
+    return again if is_command else [*again, ("reproduce", "reproduce")]
+
+
+def first_alert(history: History) -> Finding | None:
+    """The root cause, or the worst of the alerts."""
+    return next((finding for finding in history.findings if finding.severity.is_alarm), None)
+
+
+def _is_outside(root: Finding | None) -> bool:
+    """Whether the cause lies outside of the config, so that the run can continue as it is."""
+    return root is not None and find_category(root.category).resumable
+
+
+def _resume_label(state: RunState, step: int) -> str:
+    """``resume from step 10 (3 steps again)``."""
+    again = max(0, (state.step or 0) - step)
+    repeats = f" ({again} step{'' if again == 1 else 's'} again)" if again else ""
+    return f"resume from step {step}{repeats}" if step else f"resume from the start{repeats}"

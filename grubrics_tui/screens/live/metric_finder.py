@@ -5,11 +5,11 @@ from __future__ import annotations
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from grubrics_tui.drawing.chart_data import Plot
 from grubrics_tui.model.history import History
+from grubrics_tui.screens.base import Dialog
 from grubrics_tui.screens.live.panels import PANELS
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.settings.layout import Layout, Slot
@@ -21,7 +21,7 @@ from grubrics_tui.widgets.metric_list import Choice, MetricList
 _REFRESH_S = 1.0
 
 
-class MetricFinder(ModalScreen[Slot | None]):
+class MetricFinder(Dialog[Slot | None]):
     """Returns the slot to show: a panel, or the metrics to pin."""
 
     WHERE = "metrics"
@@ -31,12 +31,7 @@ class MetricFinder(ModalScreen[Slot | None]):
 
     DEFAULT_CSS = """
     MetricFinder {
-        align: center middle;
-        #box {
-            width: 90%; max-width: 150; height: 80%; max-height: 40; padding: 0 1;
-            background: $panel; border: round $line-focus; border-title-color: $primary;
-            border-subtitle-color: $quiet;
-        }
+        #box { width: 90%; max-width: 150; height: 80%; max-height: 40; padding: 0 1; }
         Input { border: none; height: 1; padding: 0; background: $panel; margin-bottom: 1; }
         MetricList { width: 3fr; background: $panel; }
         Chart { width: 2fr; margin-left: 2; background: $panel; }
@@ -53,7 +48,6 @@ class MetricFinder(ModalScreen[Slot | None]):
         self._titles = {panel.TITLE: name for name, panel in PANELS.items()}
         self._matches: list[str] = []
         self._marked: list[str] = []
-        self._selected = 0
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box") as box:
@@ -77,26 +71,21 @@ class MetricFinder(ModalScreen[Slot | None]):
     def _submit(self) -> None:
         if self._marked:
             self.dismiss(Slot(metrics=tuple(self._marked)))
-        elif self._matches:
-            name = self._matches[self._selected]
+        elif name := self.query_one(MetricList).selected:
             panel = self._panels.get(name)
             self.dismiss(Slot(panel) if panel else Slot(metrics=(name,)))
 
     def action_pick(self, rows: int) -> None:
-        self._selected = min(max(0, self._selected + rows), max(0, len(self._matches) - 1))
-        self._refresh()
+        self.query_one(MetricList).move(rows)
 
     def action_mark(self) -> None:
         """Add the selected metric to the pinned panel, or remove it."""
-        name = self._matches[self._selected] if self._matches else ""
+        name = self.query_one(MetricList).selected
         if name in self._marked:
             self._marked.remove(name)
         elif name and name not in self._panels and len(self._marked) < len(INKS):
             self._marked.append(name)
-        self._refresh()
-
-    def action_back(self) -> None:
-        self.dismiss(None)
+        self._show_matches(name)
 
     @property
     def _panels(self) -> dict[str, str]:
@@ -107,24 +96,27 @@ class MetricFinder(ModalScreen[Slot | None]):
 
     def _filter(self, query: str) -> None:
         self._matches = ranked(query, [*self._panels, *self._history.columns.names])
-        self._selected = 0
-        self._refresh()
+        self._show_matches()
 
     def _update_metrics(self) -> None:
         """Add metrics that the run has logged since this was opened."""
-        selected = self._matches[self._selected : self._selected + 1]
-        query = self.query_one(Input).value
+        query, selected = self.query_one(Input).value, self.query_one(MetricList).selected
         self._matches = ranked(query, [*self._panels, *self._history.columns.names])
-        names = [name for name in selected if name in self._matches]
-        self._selected = self._matches.index(names[0]) if names else 0
-        self._refresh()
+        self._show_matches(selected)
 
-    def _refresh(self) -> None:
+    def _show_matches(self, selected: str = "") -> None:
+        """``selected`` is the match with the cursor; without it, the first one."""
         choices = [self._choice(name) for name in self._matches]
-        self.query_one(MetricList).show(choices, self._selected, "no match")
+        index = self._matches.index(selected) if selected in self._matches else 0
+        self.query_one(MetricList).show(choices, index, "no match")
+        self._preview()
+
+    @on(MetricList.Moved)
+    def _preview(self) -> None:
         total = len(self._panels) + len(self._history.columns.names)
         self.query_one("#box").border_subtitle = f"{len(self._matches)} of {total}"
-        names = tuple(self._marked) or tuple(self._matches[self._selected : self._selected + 1])
+        selected = self.query_one(MetricList).selected
+        names = tuple(self._marked) or ((selected,) if selected else ())
         shown = tuple(name for name in names if name not in self._panels)
         self.query_one(Chart).show(
             lambda: metrics_plot(self._history, shown) if shown else Plot(),

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.message import Message
 from textual.reactive import reactive
 from textual.timer import Timer
 
@@ -29,17 +28,13 @@ from grubrics_tui.model.run_source import (
     source_of,
     watcher,
 )
-from grubrics_tui.screens.base import HEIGHTS, WIDTHS, post_from_thread
+from grubrics_tui.screens.base import HEIGHTS, WIDTHS, show_from_thread
 from grubrics_tui.screens.charts import ChartScreen
+from grubrics_tui.screens.dialogs.change_runs import confirm_resume, confirm_stop
 from grubrics_tui.screens.dialogs.rerun import confirm_fix, confirm_reproduction
-from grubrics_tui.screens.dialogs.resume import confirm_resume
-from grubrics_tui.screens.dialogs.stop import confirm_stop
-from grubrics_tui.screens.live.banner import Banner
-from grubrics_tui.screens.live.next_steps import first_alert, next_steps
-from grubrics_tui.screens.live.panel_grid import PanelGrid
-from grubrics_tui.screens.live.panel_tabs import PanelTabs
+from grubrics_tui.screens.live.banner import Banner, RunHeader, first_alert, next_steps
+from grubrics_tui.screens.live.panel_grid import PanelGrid, PanelTabs
 from grubrics_tui.screens.live.panels import external_layout
-from grubrics_tui.screens.live.run_header import RunHeader
 from grubrics_tui.screens.navigation import (
     LaunchAgain,
     OpenConfig,
@@ -80,27 +75,6 @@ class LiveScreen(ChartScreen):
 
     panels: reactive[Layout] = reactive(Layout(()))
     zoomed: reactive[bool] = reactive(False)
-
-    class Updated(Message):
-        """The files of the run have new content."""
-
-        def __init__(self, update: Update) -> None:
-            super().__init__()
-            self.update = update
-
-    class Diagnosed(Message):
-        """The findings have changed."""
-
-        def __init__(self, findings: Sequence[Finding]) -> None:
-            super().__init__()
-            self.findings = findings
-
-    class ResumePointFound(Message):
-        """The step that attempt number ``attempt`` can be resumed from; None if it cannot."""
-
-        def __init__(self, attempt: int, step: int | None) -> None:
-            super().__init__()
-            self.attempt, self.step = attempt, step
 
     def __init__(
         self,
@@ -151,7 +125,7 @@ class LiveScreen(ChartScreen):
             self._poll()
         else:
             self.call_after_refresh(self._open_console, self.run.console)
-        post_from_thread(lambda: map(self.Diagnosed, self._doctor.findings()), self.post_message)
+        show_from_thread(self, self._doctor.findings, self._show_findings)
 
     def _open_console(self, console: Path) -> None:
         """Show the last lines of an external log first; then read its history."""
@@ -162,9 +136,8 @@ class LiveScreen(ChartScreen):
         self._poller.close()
         self._doctor.close()
 
-    @on(Diagnosed)
-    def _show_findings(self, message: Diagnosed) -> None:
-        is_news = self.history.set_findings(message.findings)
+    def _show_findings(self, findings: Sequence[Finding]) -> None:
+        is_news = self.history.set_findings(findings)
         root = first_alert(self.history)
         self._error_line = None if root is None else find_evidence_line([root])
         self.query_one(RunHeader).show(self.history)
@@ -208,12 +181,11 @@ class LiveScreen(ChartScreen):
             step = resume_step(run)
         except (UsageError, OSError):
             return  # The question says why.
-        self.post_message(self.ResumePointFound(attempt, step))
+        self.call_later(self._offer_resume, attempt, step)
 
-    @on(ResumePointFound)
-    def _offer_resume(self, message: ResumePointFound) -> None:
-        if message.attempt == self._ended_attempt:
-            self._resume_step = message.step
+    def _offer_resume(self, attempt: int, step: int | None) -> None:
+        if attempt == self._ended_attempt:
+            self._resume_step = step
             self._show_banner()
             self.refresh_bindings()
 
@@ -224,7 +196,7 @@ class LiveScreen(ChartScreen):
         for _ in self._poller.rounds():
             update = watch.poll()
             if _is_news(update, before):
-                self.post_message(self.Updated(update))
+                self.call_later(self.show, update)
             before = (update.state, update.read_share)
             self._poller.next_in(0.0 if update.read_share < 1 else self._settings.refresh_s)
 
@@ -267,27 +239,27 @@ class LiveScreen(ChartScreen):
         panel = self.query_one(PanelGrid).current
         return next(iter(panel.query(ChartBase)), None) if panel is not None else None
 
-    @on(Updated)
-    def _show(self, message: Updated) -> None:
+    def show(self, update: Update) -> None:
+        """Show what the files of the run have new."""
         before = self.history.state
-        self.history.add(message.update)
-        if before is None or before.has_ended != message.update.state.has_ended:
+        self.history.add(update)
+        if before is None or before.has_ended != update.state.has_ended:
             self.refresh_bindings()
         now = time.monotonic()
-        if message.update.read_share < 1 and now - self._drawn < _READING_S:
+        if update.read_share < 1 and now - self._drawn < _READING_S:
             return  # A long history arrives in many parts; not every part is drawn.
         self._drawn = now
         if self._is_command and self._kind is None and self.is_current and kind_of(self.run):
             self.post_message(OpenRun(self.run))  # with the panels for its first metrics
             return
-        if isinstance(self.run, RunDir) or message.update.read_share >= 1:
-            self._doctor.update(message.update.state, self.history.columns)
-        self._look_for_checkpoint(message.update.state)
+        if isinstance(self.run, RunDir) or update.read_share >= 1:
+            self._doctor.update(update.state, self.history.columns)
+        self._look_for_checkpoint(update.state)
         self.query_one(RunHeader).show(self.history)
         self._show_banner()
-        if console := console_of(self.run, message.update.state.attempt):
+        if console := console_of(self.run, update.state.attempt):
             self.query_one(LogView).open(console)
-        if message.update.console:
+        if update.console:
             self.query_one(LogView).poll()
         self.query_one(PanelGrid).show(self.history)
 

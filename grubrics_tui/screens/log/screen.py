@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Input, Static
+from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
 from engine.base.errors import UsageError
 from engine.logs.log_file import LogFile
+from engine.logs.log_lines import is_judge
 from engine.logs.log_query import Query
 from engine.logs.log_times import Asked, LogTimes, Stamp
 from grubrics_tui.model.log_search import LogSearch
 from grubrics_tui.model.run_source import AttemptLogs
 from grubrics_tui.screens.base import CockpitScreen
-from grubrics_tui.screens.log.log_status import clean, format_facts, format_position, format_status
+from grubrics_tui.screens.dialogs.choices import Choices, PickOne
 from grubrics_tui.settings.actions import bindings
+from grubrics_tui.text.formats import memory
+from grubrics_tui.text.terminal_text import clean_line
 from grubrics_tui.widgets.key_footer import KeyFooter
 from grubrics_tui.widgets.log_view import LogView, Way
 
@@ -59,13 +63,6 @@ class LogScreen(CockpitScreen):
         #prompt, #prompt:focus { border: none; background: $panel; }
     }
     """
-
-    class TimeFound(Message):
-        """The line at a time, or None; ``newest`` is the last timestamp of the file."""
-
-        def __init__(self, file: LogFile, stamp: Stamp | None, newest: Stamp | None) -> None:
-            super().__init__()
-            self.file, self.stamp, self.newest = file, stamp, newest
 
     def __init__(self, path: Path, title: str = "") -> None:
         super().__init__()
@@ -189,20 +186,17 @@ class LogScreen(CockpitScreen):
         if oldest and newest:
             stamp = times.at_or_after(wanted.moment(oldest.when, newest.when))
         if not worker.is_cancelled:
-            self.post_message(self.TimeFound(file, stamp, newest))
+            self.call_later(self._go_to_line_of_time, file, stamp, newest)
 
-    @on(TimeFound)
-    def _go_to_line_of_time(self, message: TimeFound) -> None:
+    def _go_to_line_of_time(self, file: LogFile, stamp: Stamp | None, newest: Stamp | None) -> None:
         self._wanted_time = ""
         self._show()
-        if message.file is not self.view.file:
+        if file is not self.view.file:
             return
-        if message.stamp is not None:
-            self.view.go_near(message.stamp.offset)
-        elif message.newest is not None:
-            self._notify(
-                f"No line at or after that time; the last timestamp is {message.newest.when}"
-            )
+        if stamp is not None:
+            self.view.go_near(stamp.offset)
+        elif newest is not None:
+            self._notify(f"No line at or after that time; the last timestamp is {newest.when}")
         else:
             self._notify("This log has no timestamps; press : to go to a step, e.g. s12")
 
@@ -265,8 +259,6 @@ class LogScreen(CockpitScreen):
             self._notify(f"Copied {len(line):,} characters")
 
     def action_source(self) -> None:
-        from grubrics_tui.screens.log.sources import SourcesScreen
-
         def choose(source: str | None) -> None:
             if source is not None:
                 self.view.set_filter(Query(self._shown_query.patterns, source))
@@ -301,3 +293,102 @@ def _first_pattern(search: LogSearch | None) -> str:
 
 def _side(way: Way) -> str:
     return "below" if way > 0 else "above"
+
+
+def format_facts(view: LogView) -> str:
+    """Size, lines, errors and sources of the file, as far as they are known."""
+    if view.file is None:
+        return "   waiting for the file"
+    survey, size = view.survey, view.file.size
+    facts = [memory(size)]
+    if (lines := survey.line_count()) is not None:
+        facts.append(f"{lines:,} {'line' if lines == 1 else 'lines'}")
+    elif size:
+        share = f"{min(99, 100 * survey.read // size)}%"
+        facts.append(f"scan stopped at {share}" if survey.given_up else f"scanning: {share}")
+    if errors := len(survey.errors):
+        facts.append(f"{errors:,} {'error' if errors == 1 else 'errors'}")
+    return "   " + "   ".join(facts)
+
+
+def format_position(view: LogView) -> str:
+    if view.file is None:
+        return ""
+    survey, offset = view.survey, view.cursor
+    share = "all" if view.shows_all else f"{round(100 * offset / max(1, view.file.size))}%"
+    parts = ["following" if view.following else share]
+    if (line := survey.line_number(view.file, offset)) is not None:
+        parts.append(f"line {line:,}")
+    if (step := survey.step_at(offset)) is not None:
+        parts.append(f"step {step:,}")
+    parts += [f"column {view.left:,}"] if view.left else []
+    parts += [] if view.folded else ["unfolded"]
+    return "   ".join(parts)
+
+
+def format_status(view: LogView, wanted_time: str = "") -> Content:
+    """Notice, search and filter in one line. ``wanted_time`` is a time being searched for."""
+    parts = [Content.styled(view.notice, "$warning")] if view.notice else []
+    if wanted_time:
+        parts.append(Content.styled(f"searching for {wanted_time}, esc stops", "$quiet"))
+    if view.search is not None:
+        parts.append(_format_search("search", view.search, view))
+    if view.filter is not None:
+        parts.append(_format_search("filter", view.filter, view))
+    return Content("   ").join(parts)
+
+
+def _format_search(verb: str, search: LogSearch, view: LogView) -> Content:
+    query = search.query
+    pattern = "  ".join(clean(part) for part in (*query.patterns[:1], query.source) if part)
+    lines = "line" if len(search.hits) == 1 else "lines"
+    count = f"{len(search.hits):,}{'+' if search.full else ''} {lines}"
+    if verb == "search" and not search.running and search.hits.any_in(view.cursor, view.cursor + 1):
+        count = f"{search.hits.count_before(view.cursor) + 1:,} of {count}"
+    size = max(1, view.file.size if view.file else 1)
+    progress = f"   {min(99, 100 * search.read // size)}%, esc stops" if search.running else ""
+    progress = "   stopped: it takes too long" if search.given_up else progress
+    return (
+        Content.styled(f"{verb} ", "$quiet")
+        + Content.styled(pattern, "bold $mark")
+        + Content.styled(f"  {count}{progress}", "$quiet")
+    )
+
+
+def clean(text: str) -> str:
+    return clean_line(text.encode("utf-8", errors="replace"))
+
+
+_ALL = "all sources"
+
+
+class SourcesScreen(PickOne):
+    """Returns a source, an empty string for all of them, or None."""
+
+    BINDINGS = bindings("sources")
+
+    DEFAULT_CSS = "SourcesScreen Choices { width: 70; }"
+
+    def __init__(self, sources: Mapping[str, int], shown: str) -> None:
+        super().__init__("Filter by source")
+        ordered = sorted(sources.items(), key=lambda item: (-item[1], item[0]))
+        self._sources = [("", sum(sources.values())), *ordered]
+        self._shown = shown
+
+    def on_mount(self) -> None:
+        choices = self.choices
+        choices.add_options([Option(_line(*source)) for source in self._sources])
+        names = [name for name, _ in self._sources]
+        choices.highlighted = names.index(self._shown) if self._shown in names else 0
+        choices.border_subtitle = "enter show only these lines"
+        choices.focus()
+
+    @on(Choices.OptionSelected)
+    def _choose(self, event: Choices.OptionSelected) -> None:
+        self.dismiss(self._sources[event.option_index][0])
+
+
+def _line(name: str, lines: int) -> Content:
+    label = f"{name}   judge" if is_judge(name) else name or _ALL
+    unit = "line" if lines == 1 else "lines"
+    return Content(label.ljust(46)) + Content.styled(f"{lines:>12,} {unit}", "$quiet")

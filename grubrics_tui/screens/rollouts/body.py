@@ -13,8 +13,16 @@ from textual.content import Content
 from engine.history.rollouts import Rollout, Visit
 from grubrics_tui.drawing.chart_data import Line, Marks, Plot, View
 from grubrics_tui.drawing.plot import render
-from grubrics_tui.drawing.rollout_layout import Shown, rollout_rows
-from grubrics_tui.drawing.rollouts import group_row, list_head, list_row, mark_of, strip_row, widest
+from grubrics_tui.drawing.rollouts import (
+    Shown,
+    group_row,
+    list_head,
+    list_row,
+    mark_of,
+    rollout_rows,
+    strip_row,
+    widest,
+)
 from grubrics_tui.drawing.spans import Row, Span, justify, width_of
 from grubrics_tui.drawing.wrap import clipped, wrapped
 from grubrics_tui.model.rollout_view import GroupTexts, Pair, RolloutView

@@ -11,24 +11,14 @@ from textual.widgets import Input
 from engine.base.errors import UsageError
 from engine.history.reward_records import Split
 from engine.history.rollout_query import Filter, numbers_of
+from engine.history.rollouts import StepRollouts, Visit
 from engine.runs.rundir import RunDir
-from grubrics_tui.model.rollout_view import GroupKey, GroupTexts, Pair, RolloutView
+from grubrics_tui.model.rollout_view import GroupKey, GroupTexts, Hit, Pair, RolloutView
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.rollouts.body import RolloutBody, RolloutBox, Scene
-from grubrics_tui.screens.rollouts.reader import (
-    DiffRead,
-    OtherStepsSearched,
-    PromptFollowed,
-    RolloutReader,
-    StepFailed,
-    StepLoaded,
-    StepSearched,
-    StepsListed,
-    Target,
-    TextsRead,
-)
-from grubrics_tui.screens.rollouts.search import RolloutSearch
+from grubrics_tui.screens.rollouts.reader import RolloutReader, RolloutSearch, SearchRequest, Target
 from grubrics_tui.settings.actions import bindings
+from grubrics_tui.text.word_diff import Piece
 from grubrics_tui.widgets.key_footer import KeyFooter
 
 _BESIDE = 100
@@ -82,7 +72,7 @@ class RolloutsScreen(CockpitScreen):
         self.run = run
         self.view = RolloutView()
         self.texts = GroupTexts()
-        self.reader = RolloutReader(self, run, lambda: self.view)
+        self.reader = RolloutReader(self, self, run, lambda: self.view)
         self.search = RolloutSearch(self.reader, self._say)
         self._target: Target | None = None
         self._first_step, self._first_rollout = step, (group, rollout)
@@ -104,13 +94,12 @@ class RolloutsScreen(CockpitScreen):
         super().on_resize(event)
         self.show(keep_scroll=True)
 
-    @on(StepsListed)
-    def _take_steps(self, message: StepsListed) -> None:
-        if message.split != self.view.split:
+    def take_steps(self, split: Split, steps: tuple[int, ...]) -> None:
+        if split != self.view.split:
             return
-        self.view = replace(self.view, steps=message.steps)
-        if not message.steps:
-            kind = "validation" if message.split == "val" else "training"
+        self.view = replace(self.view, steps=steps)
+        if not steps:
+            kind = "validation" if split == "val" else "training"
             self._note = f"no {kind} rollouts in {self.run.path} yet"
         elif (target := self._step_to_load()) is not None:
             self._load(target)
@@ -132,17 +121,16 @@ class RolloutsScreen(CockpitScreen):
         self._target = target
         self.reader.load(target)
 
-    @on(StepLoaded)
-    def _take_step(self, message: StepLoaded) -> None:
-        target, before = message.target, self._group_key
+    def take_step(self, target: Target, rollouts: StepRollouts, suffix: str) -> None:
+        before = self._group_key
         if target != self._target:
             return  # Another step was asked for since.
         self._target = None
-        if message.rollouts == self.view.read and not target.group:
+        if rollouts == self.view.read and not target.group:
             return
-        self._prompt_suffix = message.suffix
+        self._prompt_suffix = suffix
         view = replace(self.view, group_id=target.group or self.view.group_id)
-        self.view = view.loaded(message.rollouts)
+        self.view = view.loaded(rollouts)
         if target.rollout is not None:
             self.view = replace(self.view, rollout=target.rollout)
         if before[:2] != self._group_key[:2]:
@@ -153,45 +141,41 @@ class RolloutsScreen(CockpitScreen):
             self._read_texts()
         self._show_group()
 
-    @on(StepFailed)
-    def _report_failure(self, message: StepFailed) -> None:
-        if message.target == self._target:
+    def report_failure(self, target: Target, reason: str) -> None:
+        if target == self._target:
             self._target = None
-            self._note = f"cannot read step {message.target.step}: {message.reason}"
+            self._note = f"cannot read step {target.step}: {reason}"
             self.show(keep_scroll=True)
 
-    @on(TextsRead)
-    def _take_texts(self, message: TextsRead) -> None:
-        if message.texts.key == self._group_key:
-            self.texts = message.texts
+    def take_texts(self, texts: GroupTexts) -> None:
+        if texts.key == self._group_key:
+            self.texts = texts
             self.show()
 
-    @on(DiffRead)
-    def _take_diff(self, message: DiffRead) -> None:
-        if message.key == self.texts.key:
-            diffs = {**self.texts.diffs, message.pair: message.pieces}
+    def take_diff(self, key: GroupKey, pair: Pair, pieces: tuple[Piece, ...]) -> None:
+        if key == self.texts.key:
+            diffs = {**self.texts.diffs, pair: pieces}
             self.texts = replace(self.texts, diffs=diffs)
             self.show(keep_scroll=True)
 
-    @on(PromptFollowed)
-    def _take_visits(self, message: PromptFollowed) -> None:
+    def take_visits(self, visits: tuple[Visit, ...], done: int, total: int) -> None:
         if self.view.visits is None:
             return
-        self._follows = message.done < message.total
-        self._note = (
-            "" if not self._follows else f"searched {message.done} of {message.total} steps"
-        )
-        self.view = replace(self.view, visits=message.visits)
+        self._follows = done < total
+        self._note = "" if not self._follows else f"searched {done} of {total} steps"
+        self.view = replace(self.view, visits=visits)
         self.show(keep_scroll=True)
 
-    @on(StepSearched)
-    def _take_hits(self, message: StepSearched) -> None:
-        if (view := self.search.take_hits(message, self.view)) is not None:
+    def take_hits(
+        self, request: SearchRequest, hits: frozenset[Hit], done: int, total: int
+    ) -> None:
+        if (view := self.search.take_hits(request, hits, done, total, self.view)) is not None:
             self._go_to(view)
 
-    @on(OtherStepsSearched)
-    def _take_other_steps(self, message: OtherStepsSearched) -> None:
-        result = self.search.take_other_steps(message, self.view)
+    def take_other_steps(
+        self, request: SearchRequest, target: Target | None, done: int, total: int
+    ) -> None:
+        result = self.search.take_other_steps(request, target, done, total, self.view)
         if isinstance(result, Target):
             self._load(result)
         elif result is not None:
@@ -239,16 +223,16 @@ class RolloutsScreen(CockpitScreen):
         self.set_class(self._shows_diff, "-diff")
         scene = Scene(
             view,
-            self.texts if has_texts else None,
-            self._prompt_suffix,
-            self._note,
-            self.search.text,
-            self.has_class("-reading"),
-            self._follows,
-            pair,
-            self.app.size.width >= _BESIDE,
-            self.reader.store.weights,
-            view.read.formula if view.read else "",
+            texts=self.texts if has_texts else None,
+            prompt_suffix=self._prompt_suffix,
+            note=self._note,
+            query=self.search.text,
+            whole=self.has_class("-reading"),
+            follows=self._follows,
+            pair=pair,
+            beside=self.app.size.width >= _BESIDE,
+            weights=self.reader.store.weights,
+            formula=view.read.formula if view.read else "",
         )
         self._body.show(scene, keep_scroll=keep_scroll)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import on, work
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Input, Static, TextArea
 
 from engine.base.errors import UsageError
@@ -27,12 +26,7 @@ class NotesScreen(Dialog[Notes]):
 
     DEFAULT_CSS = """
     NotesScreen {
-        align: center middle;
-        & > Vertical {
-            width: 90; max-width: 96%; height: auto; max-height: 96%; padding: 1 2;
-            background: $panel; border: round $line-focus; border-title-color: $primary;
-            border-subtitle-color: $quiet;
-        }
+        & > Vertical { width: 90; max-width: 96%; height: auto; max-height: 96%; padding: 1 2; }
         Static { height: auto; }
         Input, Input:focus { border: none; background: $background; height: 1; padding: 0 1; }
         TextArea {
@@ -42,16 +36,6 @@ class NotesScreen(Dialog[Notes]):
         Input { margin-bottom: 1; }
     }
     """
-
-    class Saved(Message):
-        def __init__(self, notes: Notes) -> None:
-            super().__init__()
-            self.notes = notes
-
-    class Refused(Message):
-        def __init__(self, error: Exception) -> None:
-            super().__init__()
-            self.error = error
 
     def __init__(self, run: RunDir, notes: Notes) -> None:
         super().__init__()
@@ -84,19 +68,14 @@ class NotesScreen(Dialog[Notes]):
         try:
             saved = edit_notes(self._run_dir, self._before, notes.tags, notes.text)
         except (UsageError, OSError) as error:
-            self.post_message(self.Refused(error))
+            self.call_later(self._refuse, error)
         else:
-            self.post_message(self.Saved(saved))
+            self.call_later(self.close, saved)
 
-    @on(Saved)
-    def _leave(self, message: Saved) -> None:
-        self.dismiss(message.notes)
-
-    @on(Refused)
-    def _refuse(self, message: Refused) -> None:
-        text = str(message.error)
-        if isinstance(message.error, NotesChangedError):
-            self._before = message.error.now
+    def _refuse(self, error: Exception) -> None:
+        text = str(error)
+        if isinstance(error, NotesChangedError):
+            self._before = error.now
             text += "\nctrl+s again replaces it."
         self._say(text, "error")
 

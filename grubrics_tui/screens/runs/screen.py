@@ -8,7 +8,6 @@ from pathlib import Path
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.message import Message
 
 from engine.base.errors import UsageError
 from engine.runs.columns import COLUMNS, Column, RunInfo, sort_runs
@@ -21,10 +20,14 @@ from engine.supervise.housekeeping import archive, delete, finish_deletions, pla
 from grubrics_tui.model.ended_run_doctor import EndedRunDoctor
 from grubrics_tui.model.run_feed import Listing, RunFeed
 from grubrics_tui.screens.base import CockpitScreen
-from grubrics_tui.screens.dialogs.ask_value import AskValue
-from grubrics_tui.screens.dialogs.prune import confirm_prune
-from grubrics_tui.screens.dialogs.resume import confirm_resume
-from grubrics_tui.screens.dialogs.stop import confirm_stop
+from grubrics_tui.screens.dialogs.change_runs import (
+    Removal,
+    confirm_prune,
+    confirm_resume,
+    confirm_stop,
+    removal_dialog,
+)
+from grubrics_tui.screens.dialogs.choices import AskValue
 from grubrics_tui.screens.dialogs.trust import when_trusted
 from grubrics_tui.screens.navigation import (
     LaunchAgain,
@@ -39,13 +42,11 @@ from grubrics_tui.screens.navigation import (
     OpenSummary,
     ShowNotice,
 )
-from grubrics_tui.screens.runs.choose_columns import ChooseColumns
-from grubrics_tui.screens.runs.choose_filter import ChooseFilter
-from grubrics_tui.screens.runs.questions import Removal, removal_dialog
-from grubrics_tui.screens.runs.run_list import RunList
-from grubrics_tui.settings.actions import bindings
+from grubrics_tui.screens.runs.choosers import ChooseColumns, ChooseFilter
+from grubrics_tui.screens.runs.table import RunList
+from grubrics_tui.settings.actions import bindings, needs_of
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
-from grubrics_tui.settings.list_view import ListView, ListViewFile, check_filter_name
+from grubrics_tui.settings.state_files import ListView, ListViewFile, check_filter_name
 from grubrics_tui.text.formats import memory
 from grubrics_tui.widgets.facts import Fact, Facts, run_facts
 from grubrics_tui.widgets.filter_bar import FilterBar
@@ -58,19 +59,6 @@ _EXAMPLES = "words  sick  state:failed  tag:best  step>100  reward>0.5  lr=3e-5 
 _TICK_S = 1.0
 _MOST_NAMED = 6
 """Runs that a notice names."""
-_FOR_ENDED = ("verdict", "log_entry")
-_ON_TARGETS = ("stop", "resume", "remove", "prune")
-_FOR_ANY = (
-    "open_run",
-    "open_config",
-    "findings",
-    "relaunch",
-    "notes",
-    "mark",
-    "select",
-    "cursor_down",
-    "cursor_up",
-)
 
 
 class RunsScreen(CockpitScreen):
@@ -87,21 +75,13 @@ class RunsScreen(CockpitScreen):
     }
     """
 
-    class Listed(Message):
-        def __init__(self, listing: Listing) -> None:
-            super().__init__()
-            self.listing = listing
-
-    class Examined(Message):
-        """The health of another finished run is known."""
-
     def __init__(self, root: Path) -> None:
         super().__init__()
         self._root = root
         self._shown_run: RunInfo | None = None
         self._shown: Listing | None = None
         self._feed = RunFeed(root)
-        self._health = EndedRunDoctor(root, lambda: self.post_message(self.Examined()))
+        self._health = EndedRunDoctor(root, lambda: self.call_later(self._show_health))
         self.marks = ComparisonMarks()
         self._file = ListViewFile()
         self._view = self._file.load()
@@ -130,7 +110,6 @@ class RunsScreen(CockpitScreen):
     def _examine_visible(self) -> None:
         self._health.examine(self.query_one(RunList).in_sight)
 
-    @on(Examined)
     def _show_health(self) -> None:
         self._listing_changed()
         self._show_selected()
@@ -138,11 +117,10 @@ class RunsScreen(CockpitScreen):
     @work(thread=True, exclusive=True, group="runs", exit_on_error=False)
     def _poll(self) -> None:
         for listing in self._feed.listings():
-            self.post_message(self.Listed(listing))
+            self.call_later(self._show, listing)
 
-    @on(Listed)
-    def _show(self, message: Listed) -> None:
-        self._shown = listing = message.listing
+    def _show(self, listing: Listing) -> None:
+        self._shown = listing
         if listing.filter != self.query_one(FilterBar).text:
             return  # Another filter was typed since.
         self._listed_runs |= {run.id: run for run in listing.runs}
@@ -317,7 +295,7 @@ class RunsScreen(CockpitScreen):
 
     @property
     def _targets(self) -> list[RunInfo]:
-        """What ``_ON_TARGETS`` act on: the selected runs, else the one under the cursor."""
+        """The selected runs, else the one under the cursor."""
         if self.marks:
             return [self._listed_runs[run] for run in self.marks.ids]
         return [self._selected] if self._selected is not None else []
@@ -370,11 +348,10 @@ class RunsScreen(CockpitScreen):
             return info is not None and (kind is None or kind.has_rollouts)
         if action == "compare":
             return info is not None or len(self.marks) > 1
-        if action in _FOR_ANY:
-            return info is not None
-        if action in _ON_TARGETS:
+        needs = needs_of("runs", action)
+        if needs == "targets":
             return any(_allows(action, target) for target in self._targets)
-        return action not in _FOR_ENDED or (info is not None and info.state.has_ended)
+        return not needs or (info is not None and (needs == "run" or info.state.has_ended))
 
     @on(RunList.Opened)
     def action_open_run(self) -> None:

@@ -13,7 +13,7 @@ from engine.launch.ray_target import needed_variables
 from engine.preflight.environment import needed_modules
 from engine.recipe.recipe import Recipe
 from engine.recipe.steps import step_plan
-from grubrics_tui.screens.checklist.launch_facts import step_facts
+from grubrics_tui.screens.checklist.launch import step_facts
 from grubrics_tui.screens.checklist.screen import recipe_facts
 from tests.engine.preflight.project import Project, row
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,16 @@ def test_an_attempt_without_an_end_event_ends_with_its_last_line(tmp_path: Path)
     log(run, 2, 0.2, attempt=2, t=START + 5060)
     write_state(run, RunState("finished", attempt=2, started=START + 5000, ended=START + 5100))
     assert RunRecord.read(run).seconds() == 60.0 + 100.0
+
+
+@pytest.mark.parametrize(("adopted", "known"), [({}, False), ({"started": START}, True)])
+def test_an_adopted_log_has_the_wall_time_that_it_tells(
+    adopted: dict[str, float], known: bool, tmp_path: Path
+) -> None:
+    run = make_run(tmp_path, "log", [0.1, 0.2])
+    manifest = json.loads(run.manifest.read_text())
+    jsonl.write_json(run.manifest, {**manifest, "adopted": {"path": "a.log", **adopted}})
+    assert (RunRecord.read(run).seconds() is not None) is known
 
 
 def test_a_run_without_steps_has_no_measures(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grubrics_tui.app.screenshot import picture_text, save_screenshot
+from grubrics_tui.app.base_app import picture_text, save_screenshot
 from grubrics_tui.settings.settings import Loaded, Settings
 from tests.grubrics_tui.pilots import LARGE, running
 from tests.grubrics_tui.sample_run import SampleRun

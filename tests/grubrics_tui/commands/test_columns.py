@@ -20,7 +20,7 @@ from engine.supervise.run_summary import read_summary
 from grubrics_tui.cli import app
 from grubrics_tui.commands.runs import list_runs as print_runs
 from grubrics_tui.screens.runs.table import Table, Widths
-from grubrics_tui.settings.list_view import ListViewFile
+from grubrics_tui.settings.state_files import ListViewFile
 
 GPUS = Column(
     name="gpus",

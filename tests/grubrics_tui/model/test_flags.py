@@ -6,8 +6,8 @@ from typing import Any
 
 from engine.history.columns import Columns
 from engine.history.train_log import Step
-from grubrics_tui.model import flags as f
-from grubrics_tui.model.flags import flags_of
+from grubrics_tui.model import history as f
+from grubrics_tui.model.history import flags_of
 
 
 def run(*saved: int, validated: tuple[int, ...] = ()) -> Columns:

@@ -9,7 +9,7 @@ from engine.history.live import RunWatch
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.run_head import RunValues, draw_run_head
 from grubrics_tui.model.history import History
-from grubrics_tui.model.opening import OpeningValues
+from grubrics_tui.model.run_source import OpeningValues
 from tests.grubrics_tui.sample_run import SampleRun
 
 

@@ -108,9 +108,9 @@ async def test_the_table_is_written_into_the_experiment_log_once() -> None:
     with standing_clock(Path.cwd()):
         async with running(RUNS) as driver:
             plan = await open_table(driver)
-            await driver.press("e")
+            await driver.press("e", "y")
             await driver.shows("EXP-001 appended to")
-            await driver.press("e")
+            await driver.press("e", "y")
             await driver.shows("already has an entry")
             assert driver.app.log_path.read_text().count(f"`{plan.id}`") == 1
 
@@ -121,7 +121,7 @@ async def test_no_table_is_written_while_the_ablation_is_running() -> None:
         async with running(RUNS) as driver:
             plan = await open_table(driver)
             with runner.locked(plan.folder):
-                await driver.press("e")
+                await driver.press("e", "y")
                 await driver.shows("append the table when all have")
             assert not driver.app.log_path.exists()
 
@@ -152,7 +152,9 @@ async def test_a_known_arm_and_a_key_become_a_plan_that_is_started(started: list
         await driver.shows("lambda_info: 0.3 -> 0")
         await driver.press("n", *"actor.optim.lr", "enter", *"1e-3,5e-3", "enter")
         await driver.shows("4 arms x 3 seeds x 60 steps = 12 runs", "0.0002 -> 0.005")
-        await driver.press("minus", "l")
+        await driver.press("minus")
+        await driver.shows("4 arms x 2 seeds")
+        await driver.press("l")
         await driver.shows("Difference from base")
         [folder] = started
         plan = read_plan(folder)

@@ -8,8 +8,9 @@ import pytest
 from rich.segment import Segment
 from textual.color import Color
 
-from grubrics_tui.model.flags import _KINDS
-from grubrics_tui.settings.ascii_text import AsciiFilter, plain
+from grubrics_tui.app.app import GrubricsApp
+from grubrics_tui.app.base_app import AsciiFilter, plain
+from grubrics_tui.model.history import _KINDS
 from grubrics_tui.settings.keys import format_keys
 from grubrics_tui.settings.settings import Loaded, Settings
 from tests.grubrics_tui.every_screen import WAYS, settled
@@ -33,6 +34,13 @@ async def test_an_app_that_starts_with_it_is_ascii(name: str, tmp_path: Path) ->
                 await driver.resize(size)
                 screen = await settled(driver)
                 assert [line for line in screen.splitlines() if not line.isascii()] == []
+
+
+def test_the_locale_c_is_ascii_though_python_writes_utf_8(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    assert GrubricsApp(tmp_path, "").ascii_only
 
 
 def expecting_ascii(driver: Driver) -> None:

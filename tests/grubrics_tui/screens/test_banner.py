@@ -13,7 +13,7 @@ from engine.formats.external_run import open_external
 from engine.history.columns import Columns
 from engine.runs.state import RunState
 from grubrics_tui.model import run_doctor
-from grubrics_tui.model.flags import FINDING
+from grubrics_tui.model.history import FINDING
 from grubrics_tui.model.run_doctor import RunDoctor
 from grubrics_tui.screens.live.banner import Banner
 from grubrics_tui.settings.settings import Loaded, Settings

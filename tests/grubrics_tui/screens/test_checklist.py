@@ -16,10 +16,9 @@ from engine.launch.plan_launch import Order
 from engine.preflight import checklist
 from engine.preflight.check import Check, ok, warn
 from engine.preflight.checklist import ITEMS
-from grubrics_tui.screens.checklist.check_list import CheckList
 from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
 from grubrics_tui.screens.checklist.launch import LaunchScreen
-from grubrics_tui.screens.checklist.screen import ChecklistScreen
+from grubrics_tui.screens.checklist.screen import CheckList, ChecklistScreen
 from grubrics_tui.screens.live.screen import LiveScreen
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.sample_run import SampleRun
@@ -87,7 +86,7 @@ async def test_a_warning_is_shown_in_full_beside_its_fix(project: Path, runs: Pa
         checks.highlighted = None
         warned = warn("disk", "a long story " * 8 + "to its end", "mend=it")
         for check in [*(ok(id, "fine") for id in list(checks.checks)), warned]:
-            driver.app.screen.post_message(ChecklistScreen.Answered(check))
+            driver.answer(check)
         await driver.shows("1 warning. Press l to launch anyway.", "end", "mend=it")
 
 
@@ -99,7 +98,7 @@ async def test_enter_opens_the_launch_screen_while_no_line_is_highlighted(
         checks = driver.app.screen.query_one(CheckList)
         await driver.until(lambda: len(checks.checks) > 0 and checks.unanswered == 0)
         for id in list(checks.checks):
-            driver.app.screen.post_message(ChecklistScreen.Answered(ok(id, "fine")))
+            driver.answer(ok(id, "fine"))
         checks.highlighted = None
         await driver.shows("All checks passed. Press l to review the launch.")
         await driver.press("enter")
@@ -125,7 +124,7 @@ async def test_a_launch_with_changes_is_reviewed_once_no_check_has_to_be_read(
     monkeypatch.setattr(checklist, "run_checks", run_checks)
     async with running(runs, config="small") as driver:
         await driver.app.push_screen(ChecklistScreen(runs, "small", (), edits=True))
-        await driver.message(OverridesScreen.Loaded)
+        await driver.called(OverridesScreen.list_keys)
         await driver.press(*"learning_rate=1e-4", "enter")
         await driver.shows(shown)
 
@@ -145,7 +144,7 @@ async def test_launching_is_refused_with_the_reason_while_a_check_fails(
 
 async def test_a_missing_config_is_one_line(project: Path, runs: Path) -> None:
     async with running(runs, config="smal") as driver:
-        await driver.message(ChecklistScreen.Refused)
+        await driver.called(ChecklistScreen.show_refusal)
         await driver.shows("config 'smal' does not exist; did you mean 'small'?")
 
 
@@ -153,12 +152,12 @@ async def test_another_config_is_chosen_from_the_recipes_of_the_folder(
     project: Path, runs: Path
 ) -> None:
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         await driver.press("o")
         screen = await driver.shows("another warm-up")
         assert "notes" not in screen
         await driver.press("k", "enter")
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         await driver.shows("another warm-up")
         assert driver.app.config == "other"
 
@@ -170,12 +169,12 @@ async def test_a_recipe_in_the_folder_of_the_command_can_be_chosen_too(
     (project / "mine.yaml").write_text(recipe)
     (project / "compose.yaml").write_text("services: {}")
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         await driver.press("o")
         screen = await driver.shows("mine.yaml")
         assert "compose" not in screen
         await driver.press("j", "enter")
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         assert driver.app.config == "mine.yaml"
 
 
@@ -184,7 +183,7 @@ async def test_overrides_are_continued_at_their_end_and_a_key_is_completed_befor
 ) -> None:
     async with running(runs, config="small") as driver:
         await driver.app.push_screen(OverridesScreen("small", ("training.max_steps=7",), runs))
-        await driver.message(OverridesScreen.Loaded)
+        await driver.called(OverridesScreen.list_keys)
         await driver.press(*" learning_r=1e-4", "tab")
         field = driver.app.screen.query_one(Input)
         assert field.value == "training.max_steps=7 training.learning_rate=1e-4"
@@ -192,13 +191,13 @@ async def test_overrides_are_continued_at_their_end_and_a_key_is_completed_befor
 
 async def test_an_override_is_checked_before_it_is_taken(project: Path, runs: Path) -> None:
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         await driver.press("v")
         await driver.press(*"training.max_step=5", "enter")
-        await driver.message(OverridesScreen.Refused)
+        await driver.called(OverridesScreen.show_refusal)
         await driver.shows("unknown key 'training.max_step'", "'training.max_steps'?")
         await driver.press(*["backspace"] * 2, *"s=5", "enter")
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         await driver.shows("training.max_steps=5 (cli)")
         assert driver.app.overrides == ("training.max_steps=5",)
 
@@ -207,36 +206,36 @@ async def test_a_key_is_found_by_a_part_of_its_name_and_completed(
     project: Path, runs: Path
 ) -> None:
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         await driver.press("v")
-        await driver.message(OverridesScreen.Loaded)
+        await driver.called(OverridesScreen.list_keys)
         await driver.press(*"grad_norm", "tab", *"0.5", "enter")
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         assert driver.app.overrides == ("training.max_grad_norm=0.5",)
 
 
 async def test_the_key_under_the_cursor_is_explained(project: Path, runs: Path) -> None:
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         await driver.press("v")
-        await driver.message(OverridesScreen.Loaded)
+        await driver.called(OverridesScreen.list_keys)
         await driver.press(*"lora.r")
         await driver.shows("accepts at least 0", "meaning LoRA rank; 0 is full fine-tuning.")
 
 
 async def test_a_value_out_of_range_is_refused_before_the_launch(project: Path, runs: Path) -> None:
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         await driver.press("v")
         await driver.press(*"lora.r=-1", "enter")
-        await driver.message(OverridesScreen.Refused)
+        await driver.called(OverridesScreen.show_refusal)
         await driver.shows("lora.r=-1", "greater than or equal to 0")
 
 
 async def test_the_launch_screen_shows_command_changes_and_plan(project: Path, runs: Path) -> None:
     (project / "train.jsonl").write_text('{"messages": []}\n' * 40)
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         await driver.app.push_screen(LaunchScreen("small", ["training.max_steps=5"], runs))
         await driver.shows("-m engine.train.sft", "training.max_steps", "3 → 5", "cli")
         # A long temporary path wraps the command.
@@ -256,7 +255,7 @@ async def test_the_launch_screen_draws_the_schedule_of_the_temperature(
     overrides = [f"grubrics.temperature_schedule.{end}" for end in ends]
     settings = [f"data.train_files={project / 'train.parquet'}", *overrides]
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         await driver.app.push_screen(
             LaunchScreen("grpo_tiny", [*settings, "trainer.total_training_steps=75"], runs)
         )
@@ -273,7 +272,7 @@ async def test_the_launch_screen_draws_the_phases_of_a_curriculum(
     phases = "grubrics.curriculum=0.8:0.2:0.5 0.2:0.8:0.5:0.1"
     settings = [f"data.train_files=[{','.join(files)}]", phases]
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         await driver.app.push_screen(
             LaunchScreen("grpo_tiny", [*settings, "trainer.total_training_steps=8"], runs)
         )
@@ -286,7 +285,7 @@ async def test_the_launch_screen_names_the_active_run_and_offers_the_queue(
 ) -> None:
     (project / "train.jsonl").write_text('{"messages": []}\n' * 40)
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         SampleRun.create(runs, "busy").say("running")
         await driver.app.push_screen(LaunchScreen("small", [], runs))
         await driver.shows("run 'busy' is running", "w queues this run", "w start")
@@ -296,7 +295,7 @@ async def test_name_seeds_and_start_are_chosen_on_the_launch_screen(
     project: Path, runs: Path
 ) -> None:
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         SampleRun.create(runs, "busy").say("running")
         await driver.app.push_screen(LaunchScreen("small", [], runs))
         await driver.shows("small-", "now", "as in the config")
@@ -315,21 +314,21 @@ async def test_enter_while_the_plan_is_made_again_starts_it_once_it_is_made(
 ) -> None:
     monkeypatch.setattr(launcher, "start_supervisor", lambda run, variables=None: None)
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         launch = LaunchScreen("small", [], runs)
         await driver.app.push_screen(launch)
         await driver.shows("small-", "as in the config")
         launch._change(Order(name="trial"))
         launch.action_start()
         await driver.until(lambda: (runs / "trial").is_dir(), "the run")
-        await driver.message(LiveScreen.Updated)
+        await driver.called(LiveScreen.show)
 
 
 async def test_seeds_that_are_no_numbers_are_refused_in_the_dialog(
     project: Path, runs: Path
 ) -> None:
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         await driver.app.push_screen(LaunchScreen("small", [], runs))
         await driver.press("s", *"1,x", "enter")
         await driver.shows("seed 'x' is not a whole number")
@@ -339,7 +338,7 @@ async def test_values_that_change_on_the_launch_screen_are_checked_again(
     project: Path, runs: Path
 ) -> None:
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         checklist = driver.app.screen
         assert isinstance(checklist, ChecklistScreen)
         checklist._open_launch()
@@ -357,23 +356,23 @@ async def _show_one_check(driver: Driver, check: Check) -> None:
     checks = driver.app.screen.query_one(CheckList)
     await driver.until(lambda: len(checks.checks) > 0 and checks.unanswered == 0)
     for answered in [*(ok(id, "fine") for id in list(checks.checks)), check]:
-        driver.app.screen.post_message(ChecklistScreen.Answered(answered))
+        driver.answer(answered)
     checks.highlighted = None
 
 
 async def test_a_fix_of_values_is_applied_with_one_key(project: Path, runs: Path) -> None:
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         await _show_one_check(driver, warn("values", "too many", "training.max_steps=2"))
         await driver.shows("press f to apply")
         await driver.press("f")
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         assert driver.app.overrides == ("training.max_steps=2",)
 
 
 async def test_a_fix_that_queues_opens_the_launch_screen(project: Path, runs: Path) -> None:
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         await _show_one_check(driver, warn("machine", "busy", "grubrics-tui launch small --queue"))
         await driver.shows("press f to apply")
         await driver.press("f")
@@ -382,7 +381,7 @@ async def test_a_fix_that_queues_opens_the_launch_screen(project: Path, runs: Pa
 
 async def test_a_command_that_fixes_is_shown_before_it_runs(project: Path, runs: Path) -> None:
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         await _show_one_check(driver, warn("disk", "short", "grubrics-tui runs"))
         await driver.shows("press f to apply")
         await driver.press("f")
@@ -393,7 +392,7 @@ async def test_a_command_that_fixes_is_shown_before_it_runs(project: Path, runs:
 
 async def test_a_fix_for_a_person_has_no_key(project: Path, runs: Path) -> None:
     async with running(runs, config="small") as driver:
-        await driver.message(ChecklistScreen.Loaded)
+        await driver.called(ChecklistScreen.show_recipe)
         await _show_one_check(driver, warn("credentials", "open", "chmod 600 .env"))
         screen = await driver.shows("chmod 600 .env")
         assert "press f to apply" not in screen

@@ -36,7 +36,7 @@ async def compare(driver: Driver, runs: int = 3) -> CompareScreen:
     await driver.press("r")
     await driver.shows("growing", "short", "long")
     await driver.press(*["space"] * runs, "x")
-    await driver.message(CompareScreen.AllRead)
+    await driver.called(CompareScreen.show)
     screen = driver.app.screen
     assert isinstance(screen, CompareScreen)
     await driver.until(lambda: screen.comparison is not None and len(screen.comparison.summary) > 5)
@@ -207,7 +207,7 @@ async def compare_seeds(driver: Driver) -> CompareScreen:
     await driver.press("r")
     await driver.shows("base-s1", "high-s3")
     await driver.press(*["space"] * 6, "x")
-    await driver.message(CompareScreen.AllRead)
+    await driver.called(CompareScreen.show)
     screen = driver.app.screen
     assert isinstance(screen, CompareScreen)
     await driver.until(lambda: screen.comparison is not None and len(screen.comparison.summary) > 5)
@@ -493,7 +493,7 @@ async def test_an_ablation_without_effect_is_shown_above_the_differences(
         await driver.press("r")
         await driver.shows("base", "lambda-0")
         await driver.press("space", "space", "x")
-        await driver.message(CompareScreen.AllRead)
+        await driver.called(CompareScreen.show)
         await driver.shows("! ", "Both runs logged identical metrics")
 
 

@@ -10,8 +10,7 @@ from engine.base import jsonl
 from engine.formats.external_run import open_external
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
-from grubrics_tui.screens.config.screen import ConfigScreen
-from grubrics_tui.screens.config.value_list import ValueList
+from grubrics_tui.screens.config.screen import ConfigScreen, ValueList
 from grubrics_tui.screens.navigation import OpenConfig
 from tests.engine.formats.samples import message, wandb_log
 from tests.grubrics_tui.every_screen import arrive

@@ -18,8 +18,7 @@ from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
 from grubrics_tui.screens.dialogs.confirm import Confirm
 from grubrics_tui.screens.dialogs.rerun import reproduce_dialog
-from grubrics_tui.screens.findings.finding_list import FindingList
-from grubrics_tui.screens.findings.screen import FindingsScreen
+from grubrics_tui.screens.findings.screen import FindingList, FindingsScreen
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.log.screen import LogScreen
 from grubrics_tui.screens.navigation import OpenFindings
@@ -188,7 +187,10 @@ async def test_the_question_shows_the_whole_change_and_its_answer_launches(
 ) -> None:
     async with running(runs) as driver:
         await findings(driver, curable, TITLE, "a fix")
-        await driver.press("a")
+        await driver.press("1")
+        await driver.until(on(driver, Confirm))
+        await driver.shows("ppo_micro_batch_size_per_gpu: 4 -> 1", "apply fix 1")
+        await driver.press("escape", "a")
         await driver.until(on(driver, Confirm))
         screen = await driver.shows("ppo_micro_batch_size_per_gpu: 4 -> 1", "apply fix 1")
         assert "apply fix 2" not in screen

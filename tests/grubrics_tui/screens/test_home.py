@@ -14,7 +14,7 @@ from grubrics_tui.screens.home.news_list import NewsList
 from grubrics_tui.screens.home.screen import HomeScreen, machine_facts
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.settings.settings import Loaded, Settings
-from grubrics_tui.settings.visits import VisitFile
+from grubrics_tui.settings.state_files import VisitFile
 from tests.grubrics_tui.every_screen import arrive
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
 from tests.grubrics_tui.sample_run import SampleRun

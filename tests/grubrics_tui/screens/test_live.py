@@ -48,7 +48,7 @@ async def test_every_panel_shows_the_last_values_of_the_large_screen(
     async with running(runs, LARGE) as driver:
         titles = ("1 reward", "2 judge", "3 step time", "4 policy", "5 machine", "6 log")
         await driver.shows(*titles)
-        await driver.message(LiveScreen.Updated)
+        await driver.called(LiveScreen.show)
         screen = driver.screen
         for label, name in PHASES.items():
             assert f"{label} {values[f'timing_s/{name}']:.2f}" in screen

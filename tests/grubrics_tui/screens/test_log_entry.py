@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grubrics_tui.screens.log_entry import LogEntryScreen
+from grubrics_tui.screens.forms import LogEntryScreen
 from tests.grubrics_tui.pilots import LARGE, SMALL, running
 from tests.grubrics_tui.sample_run import SampleRun
 
@@ -45,7 +45,7 @@ async def test_the_form_is_filled_in_and_appends_what_a_person_adds(
         await driver.press(*"RQ1")
         assert not log.exists()
         await driver.press("ctrl+s")
-        await driver.message(LogEntryScreen.Appended)
+        await driver.called(LogEntryScreen.show_appended)
         await driver.shows("✓ EXP-001 appended to")
     text = log.read_text()
     assert "### [EXP-001]" in text
@@ -65,7 +65,7 @@ async def test_what_is_typed_while_the_draft_is_made_stays(
         await driver.press(*"RQ1")
         screen = driver.app.screen
         assert isinstance(screen, LogEntryScreen)
-        screen.post_message(LogEntryScreen.Drafted({"question": "?", "result": "step 40 of 40"}))
+        screen.fill_in({"question": "?", "result": "step 40 of 40"})
         await driver.shows("step 40 of 40")
         assert screen.texts()["question"] == "RQ1"
 
@@ -80,9 +80,9 @@ async def test_a_second_entry_for_the_same_run_is_refused_in_one_line(
         await driver.press("e")
         await driver.shows("ctrl+s appends the entry")
         await driver.press("ctrl+s")
-        await driver.message(LogEntryScreen.Appended)
+        await driver.called(LogEntryScreen.show_appended)
         await driver.press("ctrl+s")
-        await driver.message(LogEntryScreen.Refused)
+        await driver.called(LogEntryScreen.say)
         await driver.shows("already has an entry")
     assert log.read_text().count("### [EXP-") == 1
 

@@ -11,7 +11,7 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from grubrics_tui.model.history import History
 from grubrics_tui.screens.dialogs.confirm import Confirm
-from grubrics_tui.screens.live.next_steps import next_steps
+from grubrics_tui.screens.live.banner import next_steps
 from grubrics_tui.screens.log.screen import LogScreen
 from grubrics_tui.screens.navigation import OpenRun
 from tests.grubrics_tui.every_screen import arrive, save_checkpoint

@@ -22,7 +22,6 @@ from grubrics_tui.cli import app
 from grubrics_tui.commands import rollouts as rollouts_command
 from grubrics_tui.screens.navigation import OpenRollouts
 from grubrics_tui.screens.rollouts import reader as rollout_reader
-from grubrics_tui.screens.rollouts.reader import StepsListed
 from grubrics_tui.screens.rollouts.screen import RolloutsScreen
 from tests.engine.history.rollout_files import record, row, write_dump, write_records, write_step
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
@@ -220,7 +219,7 @@ async def test_a_step_is_shown_though_reading_takes_longer_than_the_run_needs_fo
         await driver.press("o")
         for step in range(2, 12):
             write_records(attempt, [record(f"g{step}", 0, 0.5, step)])
-            await driver.message(StepsListed)
+            await driver.called(RolloutsScreen.take_steps)
         await driver.shows("answer 0 of g1")
 
 

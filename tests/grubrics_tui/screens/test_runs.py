@@ -19,10 +19,9 @@ from engine.runs.rundir import RunDir, archive_root
 from engine.runs.trust import vouch
 from grubrics_tui.drawing.spans import plain
 from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
-from grubrics_tui.screens.runs.run_list import RunList
 from grubrics_tui.screens.runs.screen import RunsScreen
-from grubrics_tui.screens.runs.table import Table, Widths
-from grubrics_tui.settings.list_view import ListViewFile
+from grubrics_tui.screens.runs.table import RunList, Table, Widths
+from grubrics_tui.settings.state_files import ListViewFile
 from grubrics_tui.widgets import facts
 from tests.engine.checkpoints.checkpoint_files import save
 from tests.engine.supervise.kept_runs import make_trained
@@ -467,7 +466,7 @@ async def test_a_run_is_launched_again_with_another_value_and_a_folder_of_its_ow
         await driver.press("r")
         await driver.shows(curable.id)
         await driver.press("R")
-        await driver.message(OverridesScreen.Loaded)
+        await driver.called(OverridesScreen.list_keys)
         await driver.press(*"optim.lr=1e-4", "enter")
         as_launched = f"as run {curable.id} was launched"
         await driver.shows(as_launched, "0.0001", f"those of run '{curable.id}' stay")

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input, TextArea
 
-from grubrics_tui.settings.ascii_text import AsciiFilter
+from grubrics_tui.app.base_app import AsciiFilter
 from tests.grubrics_tui.every_screen import WAYS, package_screens, settled
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.snapshots import FOLDER, must_update, snapshot

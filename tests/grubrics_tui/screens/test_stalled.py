@@ -9,7 +9,7 @@ import pytest
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from grubrics_tui.drawing.run_head import elapsed
-from grubrics_tui.screens.dialogs.stop import stop_question
+from grubrics_tui.screens.dialogs.change_runs import stop_question
 
 
 @pytest.mark.parametrize(("state", "promised"), [("running", True), ("stalled", False)])

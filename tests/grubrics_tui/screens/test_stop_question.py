@@ -10,7 +10,7 @@ import pytest
 from engine.base import jsonl
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
-from grubrics_tui.screens.dialogs.stop import stop_question, with_waiting_runs
+from grubrics_tui.screens.dialogs.change_runs import stop_question, with_waiting_runs
 
 
 @pytest.mark.parametrize(("kind", "offered"), [("grpo", [False, True]), ("command", [False])])

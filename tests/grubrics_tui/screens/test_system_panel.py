@@ -15,7 +15,7 @@ from grubrics_tui.drawing.chart_data import View
 from grubrics_tui.drawing.plot import render
 from grubrics_tui.drawing.prepare import on_axis
 from grubrics_tui.model.system_history import Sample, SystemHistory
-from grubrics_tui.screens.live.system_panel import gauges, headline, system_plot
+from grubrics_tui.screens.live.panels import gauges, headline, system_plot
 
 KEYS = ("t", "cpu_percent", "cpu_count", "mem_used", "mem_total", "run")
 GPU_KEYS = ("index", "name", "util", "mem_used", "mem_total", "run_mem", "power_w", "temp_c")

@@ -12,8 +12,8 @@ from grubrics_tui.screens.base import HintLine
 from grubrics_tui.screens.navigation import OpenCompare, OpenLog, OpenRollouts
 from grubrics_tui.settings.actions import actions_of
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
-from grubrics_tui.settings.hints import HINTS, HintFile, hint, hints_path
 from grubrics_tui.settings.settings import Loaded, Settings
+from grubrics_tui.settings.state_files import HINTS, HintFile, hint
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.sample_run import SampleRun
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.waits
 
 @pytest.fixture(autouse=True)
 def nothing_seen_yet(own_settings: None) -> None:
-    hints_path().unlink()
+    HintFile.default_path().unlink()
 
 
 def hinted(driver: Driver) -> bool:
@@ -119,11 +119,11 @@ async def test_it_can_be_turned_off_and_a_read_only_screen_has_none(
 async def test_a_torn_file_and_one_that_cannot_be_written_do_no_harm(
     run: SampleRun, runs: Path
 ) -> None:
-    hints_path().write_text('{"seen": [1, nul')
+    HintFile.default_path().write_text('{"seen": [1, nul')
     async with running(runs, LARGE) as driver:
         await driver.shows("Keys:")
-        hints_path().unlink()
-        hints_path().mkdir()
+        HintFile.default_path().unlink()
+        HintFile.default_path().mkdir()
         await driver.press("m")
         await driver.until(lambda: not hinted(driver), "no hint")
         await driver.shows("step 12/40")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
-from grubrics_tui.settings.list_view import ListView, ListViewFile, check_filter_name
+from grubrics_tui.settings.state_files import ListView, ListViewFile, check_filter_name
 
 
 @pytest.fixture

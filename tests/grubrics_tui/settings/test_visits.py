@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from grubrics_tui.settings import visits
-from grubrics_tui.settings.visits import VisitFile
+from grubrics_tui.settings import state_files as visits
+from grubrics_tui.settings.state_files import VisitFile
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_visits_at_the_same_time_are_all_kept(file: Path, tmp_path: Path) -> Non
 def test_the_folders_visited_last_are_remembered(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(visits, "_MOST", 2)
+    monkeypatch.setattr(visits, "_MOST_FOLDERS", 2)
     for moment in (1.0, 2.0, 3.0):
         at(moment, monkeypatch)
         VisitFile(file).record(tmp_path / f"{moment:g}")

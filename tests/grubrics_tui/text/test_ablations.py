@@ -8,7 +8,7 @@ from engine.ablations.plan import BASE, AblationPlan, Arm
 from engine.ablations.report import AblationReport
 from engine.ablations.table import SeedRun, make_table
 from engine.runs.state import RunState
-from grubrics_tui.text.ablations import format_progress, format_table, format_verdict
+from grubrics_tui.text.plans import format_progress, format_table, format_verdict
 
 PLAN = AblationPlan("a", "c", "grpo", (Arm(BASE, (), {}), Arm("x", (), {})), (1, 2), 20)
 

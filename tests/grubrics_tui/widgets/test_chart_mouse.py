@@ -8,10 +8,9 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from grubrics_tui.screens.live.panel_grid import PanelGrid
-from grubrics_tui.screens.live.panel_tabs import PanelTabs
+from grubrics_tui.screens.live.panel_grid import PanelGrid, PanelTabs
+from grubrics_tui.screens.live.panels import StackedBar
 from grubrics_tui.screens.live.screen import LiveScreen
-from grubrics_tui.screens.live.stacked_bar import StackedBar
 from grubrics_tui.widgets.chart import Chart
 from tests.grubrics_tui.pilots import SMALL, Driver, running
 from tests.grubrics_tui.sample_run import SampleRun

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.logs.log_file import Offsets
-from grubrics_tui.widgets.log_strips import scrollbar
+from grubrics_tui.widgets.log_picture import scrollbar
 
 
 def offsets(*places: int) -> Offsets:

@@ -27,8 +27,10 @@ from grubrics_tui.widgets.chart_panels import (
     arranged,
     judge_plot,
     metrics_plot,
+    mfu_plot,
     quantity_plot,
     reward_plot,
+    speed_plot,
     tokens_per_second,
     validation_plot,
 )
@@ -231,6 +233,16 @@ def test_every_validation_score_has_its_line(tmp_path: Path) -> None:
 def test_tokens_per_second_of_wall_clock_time(tmp_path: Path) -> None:
     steps = [(n, {"train/global_tokens": 300.0}) for n in (1, 2, 3)]
     assert tokens_per_second(history_of(tmp_path, *steps)).tolist() == [150.0, 150.0]
+
+
+def test_throughput_is_shown_as_it_was_logged_where_no_tokens_were(tmp_path: Path) -> None:
+    steps = [(n, {"perf/throughput": 900.0}) for n in (1, 2, 3)]
+    assert told(speed_plot(history_of(tmp_path, *steps))) == {"throughput": "900", "step": "2 s"}
+
+
+def test_mfu_is_in_percent_in_the_legend_and_on_the_axis(tmp_path: Path) -> None:
+    plot = mfu_plot(history_of(tmp_path, (1, {"train/mfu": 0.25})))
+    assert (told(plot), plot.lines[0].y.tolist()) == ({"MFU": "25.0%"}, [25.0])
 
 
 def test_a_clock_that_was_set_back_gives_no_negative_speed(tmp_path: Path) -> None:

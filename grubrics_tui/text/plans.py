@@ -1,19 +1,23 @@
-"""Ablations in words: a plan before it starts, and the table of its arms."""
+"""Plans in words: an ablation and the table of its arms, a pipeline, what pruning frees."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from engine.base.text import count_of, format_config_value
-from grubrics_tui.text.formats import dollars, fixed, memory, thousands
+from grubrics_tui.text.formats import dollars, duration, fixed, memory, thousands
 
 if TYPE_CHECKING:
     from engine.ablations.cost import Cost
     from engine.ablations.plan import AblationPlan, Arm
     from engine.ablations.report import AblationReport
     from engine.ablations.table import ArmRow, SeedRun
+    from engine.checkpoints.pruning import Pruning
+    from engine.pipelines.record import PipelineStatus, StageStatus
     from engine.statistics.intervals import Estimate
+
 
 COLUMNS = ("arm", "mean", "difference", "95% interval", "seeds", "verdict")
 _DATA = "data."
@@ -65,7 +69,9 @@ def format_cost(cost: Cost) -> Iterator[str]:
     if cost.hours is None:
         yield "time: unknown; no run of this size has been measured here"
     else:
-        yield f"time: {_format_hours(cost.hours)}, one run after the other, from {cost.basis}"
+        minutes = max(1, round(cost.hours * 60))
+        took = f"{cost.hours:.1f} h" if cost.hours >= 1 else f"{minutes} min"
+        yield f"time: {took}, one run after the other, from {cost.basis}"
     if cost.disk_bytes is not None:
         yield f"disk: {memory(cost.disk_bytes)} of checkpoints"
     if cost.judge_calls:
@@ -187,5 +193,52 @@ def format_runs(runs: Sequence[SeedRun]) -> str:
     return ", ".join([f"{finished}/{len(runs)}", *others])
 
 
-def _format_hours(hours: float) -> str:
-    return f"{hours:.1f} h" if hours >= 1 else f"{max(1, round(hours * 60))} min"
+def format_pruning(pruning: Pruning) -> str:
+    """``grpo-night   frees steps 10, 20, 30 (1.2 GiB), keeps steps 40 (best), 60 (last)``.
+
+    Steps that are kept for one reason are named together.
+    """
+    run = f"{pruning.run.id:<36}"
+    if pruning.kept_because:
+        return f"{run} keeps all: {pruning.kept_because}"
+    reasons = groupby(pruning.kept.items(), key=lambda item: item[1])
+    kept = ", ".join(
+        f"{', '.join(str(step) for step, _ in items)} ({reason})" for reason, items in reasons
+    )
+    keeps = f"keeps {_steps_word(len(pruning.kept))} {kept}" if kept else "keeps none"
+    if not pruning.entries:
+        return f"{run} nothing to free, {keeps}"
+    count = len(pruning.steps)
+    steps = ", ".join(map(str, pruning.steps))
+    freed = f"{_steps_word(count)} {steps}" if count else "remains of a deletion"
+    return f"{run} frees {freed} ({memory(pruning.bytes)}), {keeps}"
+
+
+def _steps_word(count: int) -> str:
+    return "step" if count == 1 else "steps"
+
+
+def format_status(status: PipelineStatus, *, with_stages: bool = True) -> Iterator[str]:
+    """Yield a line about the pipeline and one for each stage, and how to continue."""
+    is_told = any(stage.state in ("failed", "stopped", "lost") for stage in status.stages)
+    reason = f": {status.reason}" if status.reason and not is_told else ""
+    yield f"pipeline {status.name}  run {status.run}  {status.state}{reason}"
+    width = max(len(stage.name) for stage in status.stages)
+    if with_stages:
+        yield from (f"  {format_stage(stage, width)}" for stage in status.stages)
+    if (stage := status.next_stage) is not None:
+        yield f"continue: grubrics-tui pipeline {status.file} --from {stage}"
+
+
+def format_stage(stage: StageStatus, width: int = 0) -> str:
+    """``sft  finished  1m 03s  run tiny-sft``; of a failure, its reason and finding, too."""
+    parts = [stage.name.ljust(width), stage.state.ljust(8)]
+    if stage.duration_s is not None:
+        parts.append(duration(stage.duration_s))
+    if stage.run is not None:
+        parts.append(f"run {stage.run}")
+    if stage.reason is not None and stage.state != "finished":
+        parts.append(stage.reason)
+    if stage.finding is not None:
+        parts.append(f"finding: {stage.finding}")
+    return "  ".join(parts).rstrip()

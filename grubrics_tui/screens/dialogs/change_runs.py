@@ -1,0 +1,296 @@
+"""Ask whether runs shall be stopped, resumed, freed of checkpoints or removed, and do so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from textual.screen import Screen
+
+from engine.base.errors import UsageError
+from engine.base.text import count_of
+from engine.runs.columns import format_step
+from engine.runs.events import ask_stop
+from engine.runs.rundir import RunDir
+from engine.runs.state import RunState
+from engine.supervise.adopted import find_running, require_process
+from engine.supervise.housekeeping import Deletion, plan_deletion
+from engine.supervise.queue import line_up
+from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
+from grubrics_tui.screens.dialogs.trust import when_trusted
+from grubrics_tui.screens.navigation import OpenRun, ShowNotice
+from grubrics_tui.text.formats import memory
+from grubrics_tui.text.plans import format_pruning
+
+if TYPE_CHECKING:
+    from engine.checkpoints.pruning import Pruning
+
+
+def confirm_stop(screen: Screen[None], runs: Sequence[tuple[RunDir, RunState]]) -> None:
+    """Stop the runs if the user confirms it; say why one of them cannot be stopped."""
+    try:
+        for run, _ in runs:
+            require_process(run)
+    except UsageError as error:
+        screen.notify(str(error), severity="error", markup=False)
+        return
+
+    def stop(after_checkpoint: bool | None) -> None:
+        if after_checkpoint is None:
+            return
+        for run, _ in runs:
+            ask_stop(run, after_checkpoint=after_checkpoint)
+        names = ", ".join(run.id for run, _ in runs)
+        moment = "after the next checkpoint" if after_checkpoint else "now"
+        screen.notify(f"Stop requested: {names}, {moment}.", markup=False)
+
+    def ask() -> None:
+        question = stop_question(runs)
+        dialog = Confirm(question, lambda: with_waiting_runs(question, [run for run, _ in runs]))
+        screen.app.push_screen(dialog, stop)
+
+    when_trusted(screen, [run for run, _ in runs], ask)
+
+
+def stop_question(runs: Sequence[tuple[RunDir, RunState]]) -> Question[bool]:
+    """The question; its answer says whether to stop after the next checkpoint.
+
+    It can only be stopped now if its checkpoints are not known, as those of a command, and if it is
+    stalled, because it may never save another one.
+    """
+    title = f"Stop {runs[0][0].id if len(runs) == 1 else f'{len(runs)} runs'}?"
+    is_stalled = any(state.state == "stalled" for _, state in runs)
+    are_commands = [run.is_command for run, _ in runs]
+    if all(are_commands):
+        loss = "ends all of its processes" if len(runs) == 1 else "ends all of their processes"
+    else:
+        loss = "loses the steps after the last checkpoint"
+    answers = (
+        Answer(YES, "stop now", False, loss),
+        Answer("a", "stop after the next checkpoint", True, "loses no steps"),
+    )[: 1 if is_stalled or any(are_commands) else 2]
+    return Question(title, "\n".join(_format_run(run, state) for run, state in runs), answers)
+
+
+def with_waiting_runs(question: Question[bool], runs: Sequence[RunDir]) -> Question[bool]:
+    """Add the queued runs that wait for one of these to finish, also by way of another one: a stop
+    makes them fail."""
+    after = {queued.id: queued.ticket.after for queued in line_up(runs[0].path.parent).runs}
+    failed = {run.id for run in runs}
+    while found := {name for name, first in after.items() if first in failed} - failed:
+        failed |= found
+    lost = sorted(failed - {run.id for run in runs})
+    if not lost:
+        return question
+    verb = "waits for it to finish, and fails" if len(lost) == 1 else "wait for it, and fail"
+    return replace(question, text=f"{question.text}\n\n{', '.join(lost)} {verb} if it is stopped.")
+
+
+def _format_run(run: RunDir, state: RunState) -> str:
+    step = format_step(state.step, state.total_steps)
+    text = f"{run.id} is {state.state}, {step if state.total_steps == 0 else f'step {step}'}."
+    running = find_running(run)
+    return f"{text} This ends {running}, launched elsewhere." if running else text
+
+
+ResumePoint = tuple[RunDir, int]
+"""A run and the step of the checkpoint that it resumes from; 0: from the start."""
+
+
+def confirm_resume(
+    screen: Screen[None],
+    runs: Sequence[tuple[RunDir, RunState]],
+    done: Callable[[], None] = lambda: None,
+) -> None:
+    """Resume the runs if the user confirms it; a single one is then shown.
+
+    ``done`` is called in a thread when all are resumed.
+    """
+
+    def answered(points: Sequence[ResumePoint] | None) -> None:
+        if points is None:
+            return
+        names = ", ".join(f"{run.id} from step {step}" for run, step in points)
+        screen.notify(f"Resuming {names} ...", markup=False)
+        work = partial(_resume, screen, points, done)
+        screen.run_worker(work, thread=True, group="changes", exit_on_error=False)
+
+    def ask() -> None:
+        screen.app.push_screen(resume_dialog(runs), answered)
+
+    when_trusted(screen, [run for run, _ in runs], ask, executes=True)
+
+
+def _resume(screen: Screen[None], points: Sequence[ResumePoint], done: Callable[[], None]) -> None:
+    from engine.launch.resume import resume
+
+    for run, step in points:
+        try:
+            warnings = resume(run, step or None).warnings
+        except (UsageError, OSError) as error:
+            screen.app.post_message(ShowNotice(str(error), failed=True))
+            continue
+        if warnings:
+            screen.app.post_message(ShowNotice("\n".join(warnings)))
+        if len(points) == 1:
+            screen.post_message(OpenRun(run))
+    done()
+
+
+def resume_dialog(runs: Sequence[tuple[RunDir, RunState]]) -> Confirm[Sequence[ResumePoint]]:
+    """Find the checkpoints, and ask whether to resume from them.
+
+    If one run cannot be resumed, none is.
+    """
+    title = f"Resume {runs[0][0].id if len(runs) == 1 else f'{len(runs)} runs'}?"
+    waiting: Question[Sequence[ResumePoint]] = Question(title, "Finding the last checkpoint ...")
+    return Confirm(waiting, lambda: _resume_question(title, runs))
+
+
+def _resume_question(
+    title: str, runs: Sequence[tuple[RunDir, RunState]]
+) -> Question[Sequence[ResumePoint]]:
+    from engine.launch.resume import resume_step
+
+    points: list[ResumePoint] = []
+    lines, repeated = [], 0
+    for run, state in runs:
+        try:
+            step = resume_step(run)
+        except (UsageError, OSError) as error:
+            return Question(title, f"{run.id} cannot be resumed: {error}")
+        points.append((run, step))
+        end = "" if state.total_steps is None else f" of {state.total_steps}"
+        start = f"from the checkpoint at step {step}{end}" if step else "from the start"
+        lines.append(f"{run.id} resumes {start}, as attempt {state.attempt + 1} of the same run.")
+        repeated += max(0, (state.step or 0) - step)
+    if len(runs) > 1:
+        lines.append("They start at the same time and share the GPUs and the memory.")
+    cost = f"repeats {repeated} logged step{'' if repeated == 1 else 's'}" if repeated else ""
+    return Question(title, "\n".join(lines), [Answer(YES, "resume", points, cost)])
+
+
+_MOST_LISTED = 12
+
+
+def confirm_prune(
+    screen: Screen[None],
+    find_runs: Callable[[], Sequence[RunDir]],
+    root: Path,
+    done: Callable[[], object],
+) -> None:
+    """Free checkpoints of the runs if the user confirms it; then call ``done`` in a thread."""
+
+    def free(prunings: Sequence[Pruning] | None) -> None:
+        if prunings is None:
+            return
+
+        def work() -> None:
+            screen.app.post_message(_free(prunings, root))
+            done()
+
+        screen.run_worker(work, thread=True, group="changes", exit_on_error=False)
+
+    waiting: Question[Sequence[Pruning]] = Question("Free checkpoints?", "Measuring files ...")
+    screen.app.push_screen(Confirm(waiting, lambda: _question(find_runs(), root)), free)
+
+
+def find_ended(root: Path) -> list[RunDir]:
+    """Every run that has ended."""
+    from engine.runs.registry import list_runs
+
+    return [RunDir(root / info.id) for info in list_runs(root) if info.state.has_ended]
+
+
+def _question(runs: Sequence[RunDir], root: Path) -> Question[Sequence[Pruning]]:
+    from engine.ablations.plan import base_files
+    from engine.checkpoints.pruning import Keep
+    from engine.supervise.housekeeping import plan_prunings
+
+    both = plan_prunings(runs, root, Keep(), base_files())
+    last = plan_prunings(runs, root, Keep(best=False), base_files())
+    answers = [
+        Answer(key, label, freed, f"frees {memory(size)}, permanently")
+        for key, label, freed, size in (
+            (YES, "keep best and last", *_freed(both)),
+            ("l", "keep only the last", *_freed(last)),
+        )
+        if freed
+    ]
+    shown = [pruning for pruning in both if pruning.entries] or both
+    lines = [format_pruning(pruning) for pruning in shown[:_MOST_LISTED]]
+    if len(shown) > _MOST_LISTED:
+        lines.append(f"and {len(shown) - _MOST_LISTED} more")
+    if not runs:
+        lines = ["No run has ended."]
+    name = runs[0].id if len(runs) == 1 else count_of(len(runs), "run")
+    return Question(f"Free checkpoints of {name}?", "\n".join(lines), answers)
+
+
+def _freed(prunings: Sequence[Pruning]) -> tuple[Sequence[Pruning], int]:
+    """Those that free something, and how many bytes."""
+    freed = [pruning for pruning in prunings if pruning.entries]
+    return freed, sum(pruning.bytes for pruning in freed)
+
+
+def _free(prunings: Sequence[Pruning], root: Path) -> ShowNotice:
+    from engine.ablations.plan import base_files
+    from engine.supervise.housekeeping import prune_runs
+
+    try:
+        freed = sum(prune_runs(prunings, root, base_files()))
+    except (UsageError, OSError) as error:
+        return ShowNotice(str(error), failed=True)
+    return ShowNotice(f"Checkpoints of {count_of(len(prunings), 'run')}: {memory(freed)} freed.")
+
+
+Removal = Literal["archive", "delete", "delete_all"]
+
+
+def removal_dialog(runs: Sequence[RunDir], root: Path) -> Confirm[Removal]:
+    """Measure the files, and ask what to do with them.
+
+    If one run must not be touched, none is, as on the command line.
+    """
+    title = f"Archive or delete {runs[0].id if len(runs) == 1 else f'{len(runs)} runs'}?"
+
+    def prepare() -> Question[Removal]:
+        deletions = [plan_deletion(run, root) for run in runs]
+        text = "\n".join(_format_deletion(deletion) for deletion in deletions)
+        return Question(title, text, _removal_answers(deletions))
+
+    return Confirm(Question(title, "Measuring files ..."), prepare)
+
+
+def _format_deletion(deletion: Deletion) -> str:
+    checkpoints = deletion.checkpoints
+    lines = [deletion.run.id, f"files        {memory(deletion.files_bytes)}"]
+    if checkpoints.moved:
+        lines += [
+            "checkpoints  kept: a later run moved them to",
+            f"             {checkpoints.moved}",
+        ]
+    elif checkpoints.bytes:
+        lines.append(f"checkpoints  {memory(checkpoints.bytes)} in {checkpoints.folder}")
+    if checkpoints.kept_because and not checkpoints.moved:
+        lines.append(f"             kept: {checkpoints.kept_because}")
+    return "\n".join(lines)
+
+
+def _removal_answers(deletions: Sequence[Deletion]) -> list[Answer[Removal]]:
+    count = len(deletions)
+    runs = "run" if count == 1 else f"{count} runs"
+    files = sum(deletion.files_bytes for deletion in deletions)
+    # The question is opened with d: no answer is d, so that pressing it twice deletes nothing.
+    answers: list[Answer[Removal]] = [
+        Answer("a", f"archive the {runs}", "archive", "hides from the list, can be restored"),
+        Answer(YES, "delete files", "delete", f"frees {memory(files)}, permanently"),
+    ]
+    if any(deletion.checkpoints.entries for deletion in deletions):
+        total = memory(files + sum(deletion.checkpoints.freed for deletion in deletions))
+        consequence = f"frees {total}, permanently"
+        answers.append(Answer("c", "delete files and checkpoints", "delete_all", consequence))
+    return answers
