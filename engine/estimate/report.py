@@ -33,7 +33,7 @@ from engine.recipe.compose import effective
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
 from engine.recipe.steps import step_plan
-from engine.runs.machine_use import read_machine_use
+from engine.runs.figures import read_machine_use
 from engine.runs.rundir import RunDir
 
 OTHER = 128 * 1024

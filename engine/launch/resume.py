@@ -33,7 +33,7 @@ from engine.runs.kinds import COMMAND, read_kind
 from engine.runs.manifest import values_of
 from engine.runs.processes import members
 from engine.runs.rundir import RunDir, find_run
-from engine.runs.state import RunState, describe, readable_state, with_first_start, write_state
+from engine.runs.state import RunState, describe, readable_state, write_state
 from engine.runs.trust import require, vouch
 from engine.supervise.cluster_jobs import left_on_cluster
 from engine.supervise.finalize import finalize, hold_run
@@ -113,7 +113,7 @@ def resume(run: RunDir, from_step: int | None = None) -> Resumed:
                 files.write_atomic(run.recipe, pinned_recipe(manifest["config"]))
                 moved = [jsonl.line(text) or "" for text in _moved_defaults(run, manifest)]
             warnings = (*planned.warnings, *moved)
-            _begin(run, manifest, attempt, warnings, with_first_start(planned.state, manifest))
+            _begin(run, manifest, attempt, warnings, planned.state)
             vouch(run)
         except OSError as error:
             raise UsageError(f"{run.path}: {error.strerror}; nothing was resumed") from error

@@ -29,7 +29,7 @@ from engine.runs.kinds import find_kind
 from engine.runs.manifest import changed_values, command_of, parent_phrase, values_of
 from engine.runs.notes import read_notes
 from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, describe, observed_state, with_first_start
+from engine.runs.state import RunState, describe, observed_state
 
 WINDOW = 10
 """Steps at each end of a run that a mean is taken over."""
@@ -48,7 +48,7 @@ def draft_entry(run: RunDir) -> LogEntry:
 def drafted(run: RunDir, health: Health | None) -> LogEntry:
     """The entry of a run whose health is known."""
     manifest = run.read_manifest()
-    state = with_first_start(observed_state(run), manifest)
+    state = observed_state(run)
     start = state.first_start or manifest.get("created")
     notes = read_notes(run)
     tags = f"tags: {', '.join(notes.tags)}" if notes.tags else ""

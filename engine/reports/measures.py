@@ -16,7 +16,7 @@ from engine.history import metrics
 from engine.reports.entry import WINDOW
 from engine.reports.groups import Group
 from engine.reports.run_record import RunRecord
-from engine.runs.machine_use import MachineUse
+from engine.runs.figures import MachineUse
 from engine.statistics.comparison import (
     Comparison,
     adjust_for_many,

@@ -17,8 +17,8 @@ from engine.history import metrics
 from engine.history.columns import Columns, Floats
 from engine.history.live import RunWatch, Update
 from engine.recipe.keys import flatten
+from engine.runs.figures import MachineUse, read_machine_use
 from engine.runs.kinds import ADOPTED
-from engine.runs.machine_use import MachineUse, read_machine_use
 from engine.runs.rundir import RunDir
 from engine.runs.state import UNREADABLE, RunState
 

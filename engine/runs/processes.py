@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from engine.base import files, jsonl
+from engine.base import files
 from engine.runs.marks import Mark, names, read_environment, read_mark
 from engine.runs.rundir import SUPERVISES_VARIABLE, RunDir
 
@@ -34,14 +33,6 @@ class Identity:
     start: int
     boot: str
 
-    @classmethod
-    def from_json(cls, raw: Any) -> Identity | None:
-        if not isinstance(raw, dict):
-            return None
-        pid, start = jsonl.integer(raw.get("pid")), jsonl.integer(raw.get("start"))
-        boot = jsonl.line(raw.get("boot"))
-        return None if pid is None or start is None or boot is None else cls(pid, start, boot)
-
 
 def boot_id() -> str:
     """The ID of this boot of this machine."""
@@ -50,7 +41,7 @@ def boot_id() -> str:
 
 def identify(pid: int) -> Identity | None:
     """The identity of a live process, or None."""
-    fields = _stat(pid)
+    fields = stat_of(pid)
     if fields is None or fields[_STATE] == "Z":
         return None
     return Identity(pid, int(fields[_START]), boot_id())
@@ -191,8 +182,9 @@ def end_members(run: RunDir, patience_s: float, roots: Sequence[int] = ()) -> li
     return ended
 
 
-def _stat(pid: int) -> list[str] | None:
-    """None for a process that is gone. OSError when that is not known."""
+def stat_of(pid: int) -> list[str] | None:
+    """The fields of ``/proc/PID/stat`` after the name, the state first; None for a process that is
+    gone. OSError when that is not known."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -205,7 +197,7 @@ def _stat(pid: int) -> list[str] | None:
 def every_parent() -> Iterator[tuple[int, int]]:
     """``(pid, pid of its parent)`` of every process."""
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (fields := _stat(int(entry.name))) is not None:
+        if entry.name.isdigit() and (fields := stat_of(int(entry.name))) is not None:
             yield int(entry.name), int(fields[_PARENT])
 
 

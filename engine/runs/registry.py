@@ -25,7 +25,6 @@ from engine.runs.state import (
     recorded_state,
     state_from_json,
     unreadable,
-    with_first_start,
 )
 from engine.runs.trust import is_neighbor
 
@@ -97,7 +96,6 @@ def _row(run: RunDir) -> Row:
     if exists(str(run.notes)) and (notes := read_notes(run)):
         row["notes"] = notes.to_json()
     if state is not None:
-        state = with_first_start(state, manifest)
         # ``asdict`` copies every value, which takes long for ten thousand ended runs.
         fields = vars(state) if state.has_ended else asdict(state)
         dropped = _ACTIVE_FIELDS if state.has_ended else ()

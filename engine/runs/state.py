@@ -106,11 +106,15 @@ def _phrase(value: Any) -> str | None:
     return None if text is None else text[:_LONGEST_PHRASE]
 
 
+def _process(value: Any) -> Identity | None:
+    return jsonl.convert(value, Identity)
+
+
 _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "reason": _phrase,
     "waiting_for": _phrase,
-    "trainer": Identity.from_json,
-    "supervisor": Identity.from_json,
+    "trainer": _process,
+    "supervisor": _process,
     "heartbeat": jsonl.moment,
     "beat": jsonl.number,
     "host": jsonl.line,
@@ -217,14 +221,6 @@ def unreadable(run: RunDir) -> RunState:
     except OSError as error:
         reason = error.strerror or str(error)
     return RunState("lost", reason=f"{UNREADABLE_WORD}: {jsonl.line(reason)}")
-
-
-def with_first_start(state: RunState, manifest: Mapping[str, Any]) -> RunState:
-    """Add the time of the first attempt to a resumed run's state; older states lack it."""
-    attempts = manifest.get("attempts") or [{}]
-    if state.attempt == 1 or state.began is not None or state.ran_before is None:
-        return state
-    return state.evolve(began=attempts[0].get("started"))
 
 
 def observed_state(run: RunDir) -> RunState:

@@ -40,7 +40,7 @@ class Adopted:
             return None
         path = raw.get("path")
         return cls(
-            Identity.from_json(raw.get("process")),
+            jsonl.convert(raw.get("process"), Identity),
             Path(path) if path else None,
             tuple(map(Path, raw.get("logs") or ())),
             jsonl.moment(raw.get("started")),

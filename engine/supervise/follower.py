@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from engine.base import files, jsonl
 from engine.supervise.troubles import Troubles
@@ -24,7 +24,6 @@ LAST_WORDS_S = 600.0
 """A follower that cannot write how its run ended tries again for so long."""
 
 Outcome = Literal["exited", "stopped", "failed", "unknown", "left"]
-_OUTCOMES: dict[object, Outcome] = {outcome: outcome for outcome in get_args(Outcome)}
 
 
 @dataclass(frozen=True)
@@ -51,17 +50,7 @@ def write_report(attempt: Path, report: Report) -> None:
 
 def read_report(attempt: Path) -> Report | None:
     """The last report of an attempt's follower; None if there is none."""
-    raw = jsonl.read_json(attempt / "follower.json")
-    if raw is None:
-        return None
-    return Report(
-        where=jsonl.line(raw.get("where")) or "the program",
-        waiting_for=jsonl.line(raw.get("waiting_for")),
-        outcome=_OUTCOMES.get(raw.get("outcome")),
-        reason=jsonl.line(raw.get("reason")),
-        quiet=jsonl.line(raw.get("quiet")),
-        ended=jsonl.moment(raw.get("ended")),
-    )
+    return jsonl.convert(jsonl.read_json(attempt / "follower.json"), Report)
 
 
 class Follower:

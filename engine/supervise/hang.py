@@ -20,7 +20,7 @@ from typing import Any, Literal
 import psutil
 
 from engine.base import files
-from engine.runs.processes import Identity
+from engine.runs.processes import Identity, every_parent, stat_of
 
 Kind = Literal["stopped", "disk", "zombie", "spinning", "judge", "code", "waiting"]
 
@@ -271,26 +271,16 @@ def _kernel_function(pid: int) -> str | None:
 
 def _sample(pid: int) -> tuple[str, int] | None:
     """``(state, CPU ticks)``."""
-    fields = _stat(pid)
+    fields = stat_of(pid)
     return None if fields is None else (fields[0], int(fields[11]) + int(fields[12]))
 
 
 def _zombies(parents: Iterable[int]) -> Iterator[int]:
     """Children of these processes that have ended and were not collected."""
     parent_pids = set(parents)
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) not in parent_pids:
-            fields = _stat(int(entry.name))
-            if fields is not None and fields[0] == "Z" and int(fields[1]) in parent_pids:
-                yield int(entry.name)
-
-
-def _stat(pid: int) -> list[str] | None:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    return text[text.rfind(")") + 2 :].split()
+    for pid, parent in every_parent():
+        if parent in parent_pids and pid not in parent_pids and _state(pid) == "Z":
+            yield pid
 
 
 def _name(pid: int, driver: int | None) -> str:
@@ -305,7 +295,7 @@ def _name(pid: int, driver: int | None) -> str:
 
 
 def _state(pid: int) -> str:
-    fields = _stat(pid)
+    fields = stat_of(pid)
     return "" if fields is None else fields[0]
 
 

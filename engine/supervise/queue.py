@@ -181,11 +181,7 @@ class Ticket:
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> Ticket | None:
-        raw = manifest.get("queue")
-        if not isinstance(raw, dict):
-            return None
-        count, joined = jsonl.integer(raw.get("gpus")), jsonl.moment(raw.get("joined"))
-        return cls(jsonl.line(raw.get("after")), bool(raw.get("turn")), count or 0, joined or 0.0)
+        return jsonl.convert(manifest.get("queue"), cls)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

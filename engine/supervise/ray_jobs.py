@@ -302,18 +302,7 @@ def write_job(attempt: Path, job: RayJob) -> None:
 
 def read_job(attempt: Path) -> RayJob | None:
     """The attempt's job; None when it has none or the file is not readable."""
-    raw = jsonl.read_json(job_file(attempt)) or {}
-    try:
-        return RayJob(
-            address=str(raw["address"]),
-            submission_id=str(raw["submission_id"]),
-            cwd=str(raw["cwd"]),
-            argv=tuple(str(word) for word in raw["argv"]),
-            environment={str(name): str(value) for name, value in raw["environment"].items()},
-            ended=raw.get("ended"),
-        )
-    except (KeyError, TypeError, AttributeError):
-        return None
+    return jsonl.convert(jsonl.read_json(job_file(attempt)), RayJob)
 
 
 POLL_S = 1.0

@@ -10,16 +10,16 @@ from engine.base import jsonl
 from engine.checkpoints.disposal import bytes_of
 from engine.checkpoints.find import check_checkpoint, list_checkpoints
 from engine.runs.columns import RunInfo
-from engine.runs.drift import CodeWatch
 from engine.runs.figures import read_figures
 from engine.runs.kinds import listed_kind
 from engine.runs.manifest import changed_values, format_changes
 from engine.runs.notes import read_notes
 from engine.runs.processes import Identity, members, tree
 from engine.runs.rundir import RunDir
-from engine.runs.state import describe, observed_state, with_first_start
+from engine.runs.state import describe, observed_state
 from engine.runs.trust import exposures
 from engine.supervise.adopted import Adopted
+from engine.supervise.milestones import CodeWatch
 from engine.supervise.ray_jobs import read_job
 from engine.supervise.wandb_sync import run_url
 
@@ -30,7 +30,7 @@ def read_summary(run: RunDir) -> dict[str, Any]:
     The keys below are not those of columns, except ``recipe`` and ``kind``, here None if unknown.
     """
     manifest = run.read_manifest()
-    state = with_first_start(observed_state(run), manifest)
+    state = observed_state(run)
     figures = read_figures(run.train_log)
     info = RunInfo(
         id=run.id,

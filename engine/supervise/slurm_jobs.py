@@ -192,13 +192,9 @@ def write_job(attempt: Path, job: SlurmJob) -> None:
 
 def read_job(attempt: Path) -> SlurmJob | None:
     """The attempt's job; None when it has none or the file is not readable."""
-    raw = jsonl.read_json(attempt / "slurm_job.json") or {}
-    name, options, number = raw.get("name"), raw.get("options"), raw.get("id")
-    if not isinstance(name, str) or not isinstance(options, list):
-        return None
-    is_id = isinstance(number, str) and _JOB_ID.fullmatch(number) is not None
-    ended = jsonl.line(raw.get("ended"))
-    return SlurmJob(name, tuple(map(str, options)), number if is_id else None, ended)
+    job = jsonl.convert(jsonl.read_json(attempt / "slurm_job.json"), SlurmJob)
+    is_id = job is not None and _JOB_ID.fullmatch(job.id or "") is not None
+    return job if job is None or is_id else replace(job, id=None)
 
 
 def _ask(program: str, *arguments: str, text: str = "") -> str:

@@ -30,7 +30,6 @@ from engine.host.gpus import ALL
 from engine.host.programs import detach, keep_folder_last
 from engine.host.system import SystemSampler
 from engine.runs import processes
-from engine.runs.drift import CodeWatch
 from engine.runs.events import pending_stop
 from engine.runs.rundir import ARGV_VARIABLE, RunDir, RunDirGuard
 from engine.runs.state import (
@@ -48,6 +47,7 @@ from engine.supervise.follower import Report, read_report
 from engine.supervise.hang import Dumps, Hang, find_hang, find_stopped, sample_members, write_stacks
 from engine.supervise.milestones import (
     CheckpointWatch,
+    CodeWatch,
     next_save,
     skipped_updates_of,
     validation_of,

@@ -22,10 +22,10 @@ from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.scoring import tools_code
 from engine.reports.compare import Comparer
 from engine.reports.run_record import RunRecord
-from engine.runs.drift import CodeWatch
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch
+from engine.supervise.milestones import CodeWatch
 from engine.supervise.queue import Ticket
 from engine.supervise.run_summary import read_summary
 from tests.engine.preflight.project import write_model
