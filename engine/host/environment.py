@@ -19,12 +19,12 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import psutil
-import pynvml
 
 from engine.base.errors import PackageError, UsageError
 from engine.base.files import content_hash, sampled_hash
 from engine.base.masking import shown
 from engine.base.parquet import pa, pq
+from engine.host.system import open_gpus
 from engine.judge.providers import variable_prefixes
 
 PACKAGES = (
@@ -193,14 +193,11 @@ def hardware_snapshot() -> dict[str, Any]:
 
 def gpus() -> list[dict[str, Any]]:
     """Name and memory (bytes) of every NVIDIA GPU; empty without a driver."""
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return []
-    try:
-        return [_gpu(index) for index in range(pynvml.nvmlDeviceGetCount())]
-    finally:
-        pynvml.nvmlShutdown()
+    samples = (gpu.sample(set()) for gpu in open_gpus())
+    return [
+        {"index": each["index"], "name": each["name"], "memory": int(each["mem_total"])}
+        for each in samples
+    ]
 
 
 def fingerprint(path: Path) -> dict[str, Any]:
@@ -228,15 +225,6 @@ def model_fingerprint(path: Path) -> dict[str, Any]:
         return {"sampled_sha256": sampled_hash(path), "bytes": size}
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
-
-
-def _gpu(index: int) -> dict[str, Any]:
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    return {
-        "index": index,
-        "name": str(pynvml.nvmlDeviceGetName(handle)),
-        "memory": int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
-    }
 
 
 def _rows(path: Path) -> int | None:

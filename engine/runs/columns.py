@@ -205,10 +205,6 @@ def _texts(text: str | None) -> tuple[str, ...]:
     return (text,) if text else ()
 
 
-def _state_words(run: RunInfo) -> tuple[str, ...]:
-    return (EXTERNAL,) if run.state.state == FOREIGN else (run.state.word,)
-
-
 def _health_words(run: RunInfo) -> tuple[str, ...]:
     """An unhealthy run is also found as ``sick``."""
     if not run.health:
@@ -216,12 +212,8 @@ def _health_words(run: RunInfo) -> tuple[str, ...]:
     return (run.health, "sick") if run.health.startswith("unhealthy") else (run.health,)
 
 
-def _reward(run: RunInfo) -> str:
-    return f"{run.curve} {_score(run.reward):>6}" if run.curve else MISSING
-
-
-def _loss(run: RunInfo) -> str:
-    return f"{run.loss_curve} {_score(run.train_loss):>6}" if run.loss_curve else MISSING
+def _with_curve(curve: str, last: float | None) -> str:
+    return f"{curve} {_score(last):>6}" if curve else MISSING
 
 
 def _score(value: float | None) -> str:
@@ -240,7 +232,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="id", about="run ID", kind="text", value=lambda run: (run.id,),
            key="id", to_json=lambda run: run.id),
     Column(name="state", about="running, failed, stopped, ...", kind="text",
-           value=_state_words, choices=_STATES,
+           value=lambda run: (run.state.word,), choices=_STATES,
            key="state", to_json=lambda run: run.state.word),
     Column(name="reason", about="why it is in that state", kind="text",
            value=lambda run: _texts(run.state.reason),
@@ -256,10 +248,12 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="health", about="healthy, or what the doctor found; sick: unhealthy", kind="text",
            value=_health_words, key=None, format=lambda run: run.health or MISSING),
     Column(name="reward", about="mean reward of the last step, after a curve of the last eight",
-           kind="number", value=lambda run: run.reward, key="reward", format=_reward,
+           kind="number", value=lambda run: run.reward, key="reward",
+           format=lambda run: _with_curve(run.curve, run.reward),
            cell=Cell(rank=2, width=15, least=6, right=True)),
     Column(name="train_loss", about="loss of the last step, of runs without rewards such as SFT",
-           kind="number", value=lambda run: run.train_loss, key="train_loss", format=_loss,
+           kind="number", value=lambda run: run.train_loss, key="train_loss",
+           format=lambda run: _with_curve(run.loss_curve, run.train_loss),
            cell=Cell(rank=2, head="loss", width=15, least=6, right=True)),
     Column(name="validation", about="reward of the last validation", kind="number",
            value=lambda run: run.validation, key="validation",

@@ -200,12 +200,8 @@ def _files(value: Any) -> dict[str, dict[str, Any]] | None:
     }
 
 
-def _surroundings(value: Any) -> dict[str, Any] | None:
-    return _fields(value, _OF_SURROUNDINGS) if isinstance(value, dict) else None
-
-
-def _adopted(value: Any) -> dict[str, Any] | None:
-    return _fields(value, _OF_ADOPTED) if isinstance(value, dict) else None
+def _record(readers: Mapping[str, Callable[[Any], Any]]) -> Callable[[Any], dict[str, Any] | None]:
+    return lambda value: _fields(value, readers) if isinstance(value, dict) else None
 
 
 def _locations(value: Any) -> list[str] | None:
@@ -259,7 +255,7 @@ _OF_ATTEMPT: Mapping[str, Callable[[Any], Any]] = {
     "argv": _words,
     "from_step": jsonl.integer,
     "from": jsonl.location,
-    "surroundings": _surroundings,
+    "surroundings": _record(_OF_SURROUNDINGS),
 }
 
 _FIELDS: Mapping[str, Callable[[Any], Any]] = {
@@ -290,7 +286,7 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "format": jsonl.line,
     "ray": jsonl.line,
     "slurm": _words,
-    "adopted": _adopted,
+    "adopted": _record(_OF_ADOPTED),
     "parent": _parent,
     "pipeline": _mapping,
     "wandb": _shown_mapping,

@@ -259,7 +259,13 @@ def observe(state: RunState, run: RunDir | None = None) -> RunState:
     if state.supervisor is None:
         young = _is_near(state.heartbeat, _STARTUP_S)
         return state if young else state.evolve(state="lost", reason="supervisor did not start")
-    if _is_supervised(state.supervisor, run):
+    try:
+        is_supervised = alive(state.supervisor) and (
+            run is None or _may_supervise(state.supervisor, run)
+        )
+    except OSError:  # The system does not say: then the heartbeat decides.
+        is_supervised = True
+    if is_supervised:
         return _unless_silent(state)
     if state.host not in (None, this_host()) and _is_near(state.heartbeat, _SILENCE_S):
         return state
@@ -268,14 +274,6 @@ def observe(state: RunState, run: RunDir | None = None) -> RunState:
         return state.evolve(state="lost", reason=reason, waiting_for=None)
     quiet = f"last heartbeat {_since(state.heartbeat)}"
     return state.evolve(state="lost", reason=f"{_loss_reason(state)}; {quiet}")
-
-
-def _is_supervised(supervisor: Identity, run: RunDir | None) -> bool:
-    """True too where the system does not say: then the heartbeat decides."""
-    try:
-        return alive(supervisor) and (run is None or _may_supervise(supervisor, run))
-    except OSError:
-        return True
 
 
 def _may_supervise(process: Identity, run: RunDir) -> bool:

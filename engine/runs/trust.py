@@ -113,7 +113,11 @@ def files_objection(
         return None
     reasons = tuple(f"{path} {text}" for path, text in islice(complaints.items(), _MOST_SHOWN))
     told = [("command", command) for command in commands]
-    shown = (*(("file", _described(path)) for path in complaints), *told)
+    described = (
+        f"{path}  owner {owner_names(path)}, mode {stat.S_IMODE(path.stat().st_mode):04o}"
+        for path in complaints
+    )
+    shown = (*(("file", text) for text in described), *told)
     digest = hashlib.sha256(b"files\0")
     for path in sorted(complaints):
         owner = owner_names(path).encode()
@@ -314,10 +318,6 @@ def _file_complaint(path: Path) -> str | None:
     is_loose = is_trusted and other_writers(path, status) is not None
     fix = f"chmod go-w {path}" if is_loose else "launch your own copy"
     return f"{complaint} (mode {stat.S_IMODE(status.st_mode):04o}; {fix})"
-
-
-def _described(path: Path) -> str:
-    return f"{path}  owner {owner_names(path)}, mode {stat.S_IMODE(path.stat().st_mode):04o}"
 
 
 def _is_agreed(digest: str) -> bool:

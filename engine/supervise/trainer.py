@@ -44,7 +44,12 @@ class Trainer:
         self._held = held
         self.exit: Exit | None = None
         inherited = {name: text for name, text in os.environ.items() if name not in MARKS}
-        marks = _marks(run, held, number)
+        mark = mark_of(held)
+        marks = {  # A config cannot replace them.
+            RUN_ID_VARIABLE: run.id,
+            ATTEMPT_DIR_VARIABLE: str(run.attempt(number).path.resolve()),
+            **({MARK_VARIABLE: mark} if mark else {}),
+        }
         variables = {**inherited, "PYTHONUNBUFFERED": "1", **environment, **marks}
         started = self._started()
         self._pid = started or _start(argv, cwd, variables, held.attempt(number).console)
@@ -101,16 +106,6 @@ def recording(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
     return {
         "VERL_FILE_LOGGER_PATH": str(attempt.metrics.resolve()),
         **wandb_variables(run, os.environ),
-    }
-
-
-def _marks(run: RunDir, held: RunDir, number: int) -> Mapping[str, str]:
-    """The variables that identify the run's processes; a config cannot replace them."""
-    mark = mark_of(held)
-    return {
-        RUN_ID_VARIABLE: run.id,
-        ATTEMPT_DIR_VARIABLE: str(run.attempt(number).path.resolve()),
-        **({MARK_VARIABLE: mark} if mark else {}),
     }
 
 
