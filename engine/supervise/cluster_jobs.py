@@ -11,7 +11,8 @@ from engine.runs.marks import is_copy
 from engine.runs.rundir import Attempt, RunDir
 from engine.runs.trust import require
 from engine.supervise import adopted, ray_jobs, slurm_jobs
-from engine.supervise.ray_jobs import JobError, RayJob
+from engine.supervise.follower import JobError
+from engine.supervise.ray_jobs import RayJob
 from engine.supervise.slurm_jobs import SlurmJob
 
 _STOP_PATIENCE_S = 30.0
@@ -29,10 +30,7 @@ def left_on_cluster(run: RunDir) -> str | None:
             return f"{job.title} may still run: {error}"
         if found.ended is None:
             return f"{found.title} is {state}"
-        if isinstance(found, RayJob):
-            ray_jobs.write_job(attempt.path, found)
-        else:
-            slurm_jobs.write_job(attempt.path, found)
+        found.write(attempt.path)
     return adopted.left_running(run)
 
 

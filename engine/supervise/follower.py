@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -140,6 +141,38 @@ class LogCopy:
                     written = os.write(self._out, block)
                     self.offset += written
                     block = block[written:]
+
+
+class JobError(Exception):
+    """What runs a job, a Ray cluster or Slurm, does not do what was asked: one line."""
+
+
+def job_log(attempt: Path) -> Path:
+    """What the job prints, which the follower copies to the console."""
+    return attempt / "job.log"
+
+
+class JobFollower(Follower):
+    """What the followers of one job share. Its record is written before it is submitted, so that no
+    job is ever unknown."""
+
+    job: Any
+
+    def __init__(self, attempt: Path, report: Report, job: Any, cluster: str) -> None:
+        super().__init__(attempt, report)
+        self.job = job
+        self.log = LogCopy(job_log(attempt), sys.stdout.fileno())
+        self.contact = Contact(cluster)
+
+    def keep_job(self, **changes: Any) -> None:
+        self.job = replace(self.job, **changes)
+        self.keep("write its job", partial(self.job.write, self.attempt))
+
+    def begin(self) -> bool:
+        """Write the record; False if a signal came before it could be written."""
+        self.listen()
+        self.keep_job()
+        return self.flush_until(lambda: bool(self.signals))
 
 
 def say(text: str) -> None:

@@ -21,7 +21,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -32,17 +31,14 @@ from engine.base.addresses import cleartext_complaint
 from engine.base.errors import UsageError
 from engine.host.programs import keep_folder_last
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, ON_CLUSTER_VARIABLE, RUN_ID_VARIABLE
-from engine.supervise.follower import Contact, Follower, LogCopy, Report, say
+from engine.supervise.follower import JobError, JobFollower, Report, say
 
 DEFAULT_PORT = 8265
+_JOB_FILE = "ray_job.json"
 TIMEOUT_S = 15.0
 _NO_AGENT_YET = "No available agent"
 """What the job server answers with status 500 until the nodes' agents run, seconds after itself."""
 _EXAMPLE = f"http://HEAD:{DEFAULT_PORT}"
-
-
-class JobError(Exception):
-    """What runs a job, a Ray cluster or Slurm, does not do what was asked: one line."""
 
 
 class UnreachableError(JobError):
@@ -275,6 +271,9 @@ class RayJob:
     def title(self) -> str:
         return f"job {self.submission_id} on {self.address}"
 
+    def write(self, attempt: Path) -> None:
+        jsonl.write_json(attempt / _JOB_FILE, {"v": 1, **asdict(self)})
+
     def look(self) -> tuple[RayJob, str]:
         """The job with its end, if it has ended, and Ray's word for its state. Raises JobError."""
         found = self.cluster.job(self.submission_id)
@@ -287,22 +286,9 @@ class RayJob:
         self.cluster.stop(self.submission_id)
 
 
-def job_file(attempt: Path) -> Path:
-    return attempt / "ray_job.json"
-
-
-def job_log(attempt: Path) -> Path:
-    """What the job prints: the job writes it, the follower copies it to the console."""
-    return attempt / "job.log"
-
-
-def write_job(attempt: Path, job: RayJob) -> None:
-    jsonl.write_json(job_file(attempt), {"v": 1, **asdict(job)})
-
-
 def read_job(attempt: Path) -> RayJob | None:
     """The attempt's job; None when it has none or the file is not readable."""
-    return jsonl.convert(jsonl.read_json(job_file(attempt)), RayJob)
+    return jsonl.convert(jsonl.read_json(attempt / _JOB_FILE), RayJob)
 
 
 POLL_S = 1.0
@@ -341,23 +327,19 @@ def entrypoint(attempt: Path, job: RayJob) -> str:
     return shlex.join(["env", *(f"{name}={value}" for name, value in env.items()), *driver])
 
 
-class RayFollower(Follower):
+class RayFollower(JobFollower):
     """One job, from submission to end."""
 
+    job: RayJob
+
     def __init__(self, attempt: Path, job: RayJob) -> None:
-        super().__init__(attempt, Report(f"job {job.submission_id}"))
-        self.job = job
+        super().__init__(attempt, Report(f"job {job.submission_id}"), job, job.address)
         self.cluster: Cluster = job.cluster
-        self._log = LogCopy(job_log(attempt), sys.stdout.fileno())
-        self._contact = Contact(job.address)
         self._stop_asked = False
 
     def follow(self) -> int:
         """Return the exit code: the job's own, 128 + n after signal n, otherwise 1."""
-        self.listen()
-        self._keep_job()
-        # A job that no file names could not be found again.
-        if not self.flush_until(lambda: bool(self.signals)):
+        if not self.begin():
             return 128 + self.signals[0]
         try:
             self._submit()
@@ -365,9 +347,6 @@ class RayFollower(Follower):
             say(f"RayJobError: {self.job.address}: {error}")
             return 1
         return self._conclude(self._until_end())
-
-    def _keep_job(self) -> None:
-        self.keep("write its job", partial(write_job, self.attempt, self.job))
 
     def _submit(self) -> None:
         """Submit once: a lost answer must not start the job twice."""
@@ -377,25 +356,25 @@ class RayFollower(Follower):
             try:
                 if self.cluster.job(self.job.submission_id) is None:
                     self.cluster.submit(self.job.submission_id, command, variables)
-                self._contact.restored()
+                self.contact.restored()
                 say(f"Ray job {self.job.submission_id} submitted to {self.job.address}")
                 return
             except UnreachableError as error:
-                self._contact.lost(error)
+                self.contact.lost(error)
                 time.sleep(POLL_S)
 
     def _until_end(self) -> Job | None:
         """The ended job; None if it cannot be followed any further."""
         while True:
-            self._log.copy()
+            self.log.copy()
             try:
                 self._pass_on_stop()
                 job = self.cluster.job(self.job.submission_id)
-                self._contact.restored()
+                self.contact.restored()
                 if job is None or job.has_ended:
                     return job or Job("GONE", "the cluster does not know the job", None)
             except (UnreachableError, RefusedError) as error:
-                self._contact.lost(error)
+                self.contact.lost(error)
                 if len(self.signals) > 1:
                     return None
             time.sleep(POLL_S)
@@ -414,10 +393,9 @@ class RayFollower(Follower):
             say(f"RayJobError: {self.job.address} does not answer; the job may still run there")
             return 1
         # A failure does no harm: later commands ask the cluster.
-        self.job = replace(self.job, ended=job.status)
-        self._keep_job()
-        self._log.copy()
-        if self._log.offset == 0 and job.status == "FAILED":
+        self.keep_job(ended=job.status)
+        self.log.copy()
+        if self.log.offset == 0 and job.status == "FAILED":
             say(self._own_log() or job.message)
         say(f"Ray job {self.job.submission_id}: {job.status}")
         if self._stop_asked and job.status != "SUCCEEDED":

@@ -17,18 +17,16 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.files import read_regular
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE
-from engine.supervise.follower import LOOK_S, Contact, Follower, LogCopy, Outcome, Report, say
-from engine.supervise.ray_jobs import JobError
+from engine.supervise.follower import LOOK_S, JobError, JobFollower, Outcome, Report, job_log, say
 
 _TIMEOUT_S = 30.0
+_JOB_FILE = "slurm_job.json"
 _JOB_ID = re.compile(r"\d{1,18}")
 _WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED"})
 _RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"})
@@ -76,6 +74,9 @@ class SlurmJob:
     @property
     def title(self) -> str:
         return f"Slurm job {self.id or self.name}"
+
+    def write(self, attempt: Path) -> None:
+        jsonl.write_json(attempt / _JOB_FILE, {"v": 1, **asdict(self)})
 
     def look(self) -> tuple[SlurmJob, str]:
         """The job with its ID, its end, if it has ended, and Slurm's word for its state. Raises
@@ -176,23 +177,14 @@ def cancel(job_id: str, *, kill: bool = False) -> None:
     _ask("scancel", *(("--signal=KILL", "--full") if kill else ()), job_id)
 
 
-def job_log(attempt: Path) -> Path:
-    """What the job prints: Slurm writes it, the follower copies it to the console."""
-    return attempt / "job.log"
-
-
 def exit_file(attempt: Path) -> Path:
     """Where the job writes its exit code."""
     return attempt / "exit_code"
 
 
-def write_job(attempt: Path, job: SlurmJob) -> None:
-    jsonl.write_json(attempt / "slurm_job.json", {"v": 1, **asdict(job)})
-
-
 def read_job(attempt: Path) -> SlurmJob | None:
     """The attempt's job; None when it has none or the file is not readable."""
-    job = jsonl.convert(jsonl.read_json(attempt / "slurm_job.json"), SlurmJob)
+    job = jsonl.convert(jsonl.read_json(attempt / _JOB_FILE), SlurmJob)
     is_id = job is not None and _JOB_ID.fullmatch(job.id or "") is not None
     return job if job is None or is_id else replace(job, id=None)
 
@@ -235,43 +227,36 @@ def main(arguments: Sequence[str]) -> int:
     return SlurmFollower(attempt, SlurmJob(name, tuple(options)), argv).follow()
 
 
-class SlurmFollower(Follower):
+class SlurmFollower(JobFollower):
     """One job, from submission to end."""
 
+    job: SlurmJob
+
     def __init__(self, attempt: Path, job: SlurmJob, argv: Sequence[str]) -> None:
-        super().__init__(attempt, Report("Slurm", waiting_for="Slurm"))
-        self._job, self._argv = job, argv
-        self._log = LogCopy(job_log(attempt), sys.stdout.fileno())
-        self._contact = Contact("Slurm")
+        super().__init__(attempt, Report("Slurm", waiting_for="Slurm"), job, "Slurm")
+        self._argv = argv
         self._passed_on = 0
 
     def follow(self) -> int:
         """Return the exit code: the job's own, 128 + n after signal n, otherwise 1."""
-        self.listen()
-        self._keep_job()
         self.tell()
-        # A job that no file names could not be found again.
-        if not self.flush_until(lambda: bool(self.signals)):
+        if not self.begin():
             return self.end(128 + self.signals[0], "stopped")
         try:
-            job_id = submit(self.attempt, self._job, self._argv, Path.cwd())
+            job_id = submit(self.attempt, self.job, self._argv, Path.cwd())
         except SlurmError as error:
-            self._keep_job(ended="REFUSED")
+            self.keep_job(ended="REFUSED")
             return self._end("failed", f"Slurm refused the job: {error}", 1)
-        self._keep_job(id=job_id)
+        self.keep_job(id=job_id)
         self.tell(where=f"Slurm job {job_id}")
         say(f"Slurm job {job_id} submitted")
         return self._conclude(self._until_end(job_id))
-
-    def _keep_job(self, **changes: Any) -> None:
-        self._job = replace(self._job, **changes)
-        self.keep("write its job", partial(write_job, self.attempt, self._job))
 
     def _until_end(self, job_id: str) -> JobState | None:
         """The state in which the job ended; None if Slurm no longer knows it."""
         period_s, due, missing_since, last = SHORTEST_POLL_S, 0.0, None, None
         while True:
-            self._log.copy()
+            self.log.copy()
             self.flush()
             if self._pass_on_stop(job_id):
                 period_s, due = SHORTEST_POLL_S, 0.0
@@ -281,9 +266,9 @@ class SlurmFollower(Follower):
             now = time.monotonic()
             try:
                 state = read_state(job_id)
-                self._contact.restored()
+                self.contact.restored()
             except SlurmError as error:
-                self._contact.lost(error)
+                self.contact.lost(error)
                 due = now + period_s
                 continue
             missing_since = None if state is not None else (missing_since or now)
@@ -313,9 +298,9 @@ class SlurmFollower(Follower):
         return True
 
     def _conclude(self, state: JobState | None) -> int:
-        self._log.copy()
+        self.log.copy()
         ended = state.state if state else "GONE"
-        self._keep_job(ended=ended)
+        self.keep_job(ended=ended)
         where, written = self.report.where, self._exit_code()
         say(f"{where}: {ended}")
         code = written if written is not None else (state.exit_code if state else None)

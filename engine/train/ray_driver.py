@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from engine.base import files
-from engine.supervise.ray_jobs import RayJob, job_log, read_job
+from engine.supervise.follower import job_log
+from engine.supervise.ray_jobs import RayJob, read_job
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -17,7 +17,8 @@ from engine.history.train_log import read_steps
 from engine.runs.processes import members
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
-from engine.supervise.ray_jobs import Cluster, job_log, read_job
+from engine.supervise.follower import job_log
+from engine.supervise.ray_jobs import Cluster, read_job
 from tests.e2e.project import GROUPS_OF_4, Project
 from tests.e2e.ray_cluster import RAY, TwoNodes, two_nodes
 from tests.waiting import TRAINING_PATIENCE_S

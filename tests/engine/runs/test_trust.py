@@ -39,7 +39,7 @@ from engine.supervise.cluster_jobs import left_on_cluster
 from engine.supervise.finalize import hold_run
 from engine.supervise.housekeeping import archive, plan_deletion
 from engine.supervise.queue import log_path
-from engine.supervise.ray_jobs import RayJob, write_job
+from engine.supervise.ray_jobs import RayJob
 from engine.supervise.run_summary import read_summary
 from engine.supervise.stopping import stop_run
 
@@ -342,12 +342,12 @@ def test_a_queue_that_a_stranger_made_is_not_joined(root: Path) -> None:
 
 def test_the_token_is_sent_only_to_the_cluster_of_the_launch(root: Path) -> None:
     run = make_run(root, ray="http://127.0.0.1:9")
-    write_job(run.attempt(1).path, RayJob("http://127.0.0.1:1", "id", "/", ("x",), {}))
+    RayJob("http://127.0.0.1:1", "id", "/", ("x",), {}).write(run.attempt(1).path)
     with pytest.raises(UntrustedError, match="did not launch it here"):
         left_on_cluster(run)
     vouch(run)
     assert left_on_cluster(run) is None
-    write_job(run.attempt(1).path, RayJob("http://127.0.0.1:9", "id", "/", ("x",), {}))
+    RayJob("http://127.0.0.1:9", "id", "/", ("x",), {}).write(run.attempt(1).path)
     assert "may still run" in str(left_on_cluster(run))
 
 

@@ -14,7 +14,7 @@ from engine.runs.rundir import RunDir
 from engine.supervise.adopted import left_process
 from engine.supervise.cluster_jobs import has_open_jobs, left_on_cluster
 from engine.supervise.follower import Follower, Report, read_report
-from engine.supervise.slurm_jobs import SlurmJob, write_job
+from engine.supervise.slurm_jobs import SlurmJob
 
 
 def test_what_cannot_be_written_now_is_written_later(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_copy_acts_on_no_job_and_no_program_of_the_original(tmp_path: Path) ->
     place = place_of(run, run.path)
     manifest = {"v": 1, "mark": "m", "folder": place, "adopted": {"process": asdict(program)}}
     jsonl.write_json(run.manifest, manifest)
-    write_job(run.attempt(1).path, SlurmJob("x", ()))
+    SlurmJob("x", ()).write(run.attempt(1).path)
     copy = RunDir(shutil.copytree(run.path, tmp_path / "copy"))
     assert (has_open_jobs(run), left_process(run)) == (True, program)
     assert (has_open_jobs(copy), left_process(copy), left_on_cluster(copy)) == (False, None, None)

@@ -26,7 +26,7 @@ from engine.supervise.housekeeping import (
     plan_deletion,
     unarchive,
 )
-from engine.supervise.ray_jobs import RayJob, write_job
+from engine.supervise.ray_jobs import RayJob
 from tests.engine.supervise.kept_runs import CONSOLE, make_run
 
 
@@ -121,7 +121,7 @@ def test_a_run_whose_job_may_be_on_a_cluster_is_refused(root: Path) -> None:
     nobody_listens = "http://127.0.0.1:9"
     run = make_run(root, ray=nobody_listens)
     vouch(run)
-    write_job(run.attempt(1).path, RayJob(nobody_listens, "job-1", "/", ("python",), {}))
+    RayJob(nobody_listens, "job-1", "/", ("python",), {}).write(run.attempt(1).path)
     with pytest.raises(UsageError, match=r"job-1 .* may still run.*; stop it first"):
         archive(run)
 

@@ -26,8 +26,8 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
 from engine.runs.trust import vouch
 from engine.supervise.cluster_jobs import left_on_cluster
-from engine.supervise.follower import LogCopy
-from engine.supervise.ray_jobs import Job, carried, exit_code, job_log, new_submission_id, read_job
+from engine.supervise.follower import LogCopy, job_log
+from engine.supervise.ray_jobs import Job, carried, exit_code, new_submission_id, read_job
 from engine.supervise.stopping import stop_run
 from tests.paths import ROOT
 from tests.waiting import ended, wait_for

@@ -10,7 +10,7 @@ import pytest
 import ray
 from ray.exceptions import GetTimeoutError, RaySystemError
 
-from engine.supervise.ray_jobs import RayJob, write_job
+from engine.supervise.ray_jobs import RayJob
 from engine.train import ray_attach
 
 
@@ -104,7 +104,7 @@ def test_a_busy_node_is_not_taken_for_one_without_the_folder(
             return None
 
     node = {"NodeID": "ab" * 28, "NodeManagerHostname": "node-1", "Alive": True}
-    write_job(tmp_path, RayJob("http://127.0.0.1:1", "this job", "/", ("x",), {}))
+    RayJob("http://127.0.0.1:1", "this job", "/", ("x",), {}).write(tmp_path)
     monkeypatch.setattr(ray, "nodes", lambda: [node])
     monkeypatch.setattr(ray, "remote", lambda **_options: lambda _task: Task())
     monkeypatch.setattr(ray, "get", get)
