@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import orjson
@@ -170,6 +170,10 @@ def _to_json(value: Any, indent: int | None = None) -> bytes:
     not UTF-8, becomes its escape."""
     text = json.dumps(finite(value), ensure_ascii=False, indent=indent)
     return (text + "\n").encode(errors="backslashreplace")
+
+
+Integer = Annotated[int, msgspec.Meta(ge=-_LARGEST_INTEGER, le=_LARGEST_INTEGER)]
+"""Of a field that ``convert`` reads: one that a call of the system takes, too."""
 
 
 def convert(value: Any, kind: type[T]) -> T | None:

@@ -206,11 +206,7 @@ def fingerprint(path: Path) -> dict[str, Any]:
     Raises UsageError when the file cannot be read.
     """
     try:
-        return {
-            "sha256": content_hash(path),
-            "bytes": path.stat().st_size,
-            "rows": _rows(path),
-        }
+        return {"sha256": content_hash(path), "bytes": path.stat().st_size, "rows": _rows(path)}
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
 

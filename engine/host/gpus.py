@@ -55,10 +55,7 @@ def read_devices(gpus: Iterable[Gpu]) -> list[Device]:
 
 
 def choose(
-    count: int,
-    devices: Sequence[Device],
-    claims: Mapping[str, str],
-    allowed: str | None = None,
+    count: int, devices: Sequence[Device], claims: Mapping[str, str], allowed: str | None = None
 ) -> tuple[int, ...] | Shortage:
     """The first ``count`` devices that are free, as indices in PCI bus order.
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.base import files
+from engine.base import files, jsonl
 from engine.runs.marks import Mark, names, read_environment, read_mark
 from engine.runs.rundir import SUPERVISES_VARIABLE, RunDir
 
@@ -29,8 +29,8 @@ class Identity:
     ``boot`` identifies the machine and its boot.
     """
 
-    pid: int
-    start: int
+    pid: jsonl.Integer
+    start: jsonl.Integer
     boot: str
 
 

@@ -176,7 +176,7 @@ class Ticket:
 
     after: str | None = None
     turn: bool = False
-    gpus: int = 0
+    gpus: jsonl.Integer = 0
     joined: float = 0.0
 
     @classmethod

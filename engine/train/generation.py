@@ -85,10 +85,7 @@ def _keep_top_p(logits: torch.Tensor, top_p: float) -> torch.Tensor:
 
 @torch.inference_mode()
 def generate(
-    model: Any,
-    requests: Sequence[Request],
-    stop_tokens: Sequence[int],
-    pad_token: int,
+    model: Any, requests: Sequence[Request], stop_tokens: Sequence[int], pad_token: int
 ) -> list[Generated]:
     """Continue every request until a stop token or its budget. All share one ``Sampling``.
 

@@ -59,8 +59,6 @@ def train(config: dict[str, Any]) -> None:
 
     tree = OmegaConf.create(config)
     validate_config(
-        config=tree,
-        use_reference_policy=need_reference_policy(tree),
-        use_critic=need_critic(tree),
+        config=tree, use_reference_policy=need_reference_policy(tree), use_critic=need_critic(tree)
     )
     run_ppo(tree, task_runner_class=TaskRunnerV1)

@@ -30,12 +30,7 @@ from engine.train import environment, skipped_updates
 from engine.train.environment import StopSignals, require_variables
 from engine.train.grpo import logged, read_recipe
 from engine.train.ray_session import LOOPBACK_INTERFACE
-from engine.train.sft_inputs import (
-    saved_step,
-    shuffled,
-    starting_checkpoint,
-    write_parquet,
-)
+from engine.train.sft_inputs import saved_step, shuffled, starting_checkpoint, write_parquet
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -121,10 +116,7 @@ def train_rank(config: dict[str, Any]) -> None:
     import torch
     from omegaconf import OmegaConf
     from verl.trainer.sft_trainer import SFTTrainer
-    from verl.utils.distributed import (
-        destroy_global_process_group,
-        initialize_global_process_group,
-    )
+    from verl.utils.distributed import destroy_global_process_group, initialize_global_process_group
 
     torch.manual_seed(config["trainer"]["seed"])
     initialize_global_process_group()

@@ -55,11 +55,8 @@ def test_the_newest_run_comes_first(root: Path, index: Index) -> None:
 
 
 def test_a_resumed_run_keeps_its_date_and_comes_first_again(root: Path, index: Index) -> None:
-    resumed = RunState("finished", attempt=2, started=9.0, ended=12.0, ran_before=1.0, step=5)
-    run = RunDir(root / "run-1")
-    write_state(run, resumed)
-    # Written by a version that did not keep the first start in the state.
-    jsonl.write_json(run.manifest, {"attempts": [{"number": 1, "started": 1.0}, {"number": 2}]})
+    resumed = RunState("finished", attempt=2, started=9.0, ended=12.0, ran_before=1.0, began=1.0)
+    write_state(RunDir(root / "run-1"), resumed)
     first = list_runs(root, index)[0]
     assert (first.id, first.started) == ("run-1", 1.0)
 
