@@ -55,10 +55,9 @@ SYMPTOMS = Symptoms(__file__)
 
 def check(run: Run) -> Iterator[Finding]:
     if run.has_rewards:  # The entropy of a run that learns from labels is meant to fall.
-        yield from _short_responses(run)
-        yield from _length_limit(run)
-        yield from _entropy(run)
-        if run.is_short:
+        findings = [*_short_responses(run), *_length_limit(run), *_entropy(run)]
+        yield from findings
+        if run.is_short and not any(finding.severity.is_alarm for finding in findings):
             yield from _collapsed(run)
 
 

@@ -55,13 +55,11 @@ SYMPTOMS = Symptoms(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
-    yield from _kl(run)
-    yield from _gradients(run)
-    exploded = list(_exploded_loss(run))
-    yield from exploded or _rising_loss(run)
+    findings = [*_kl(run), *_gradients(run), *(list(_exploded_loss(run)) or _rising_loss(run))]
     if run.has_rewards:
-        yield from _policy_loss(run)
-    if run.is_short:
+        findings += _policy_loss(run)
+    yield from findings
+    if run.is_short and not findings:
         yield from _too_large(run)
 
 
