@@ -1,16 +1,17 @@
-"""Rules for steps that are slow from the start, or that mostly wait for the judge or a save."""
+"""Rules for steps that are slow from the start, become slower, or mostly wait for judge or save."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from engine.base.text import seconds
 from engine.doctor.metrics.judge_load import NEWEST, measured_fixes, newest, waiting_for_rewards
-from engine.doctor.metrics.run import Run, Series, percent
+from engine.doctor.metrics.run import LENGTH, Run, Series, figure, percent
 from engine.doctor.metrics.series_stats import late_level, tail_start
-from engine.findings.finding import Evidence, Finding
+from engine.findings.finding import Evidence, Finding, Severity
 from engine.findings.symptom import Rule
 from engine.findings.symptom_file import Symptoms
 from engine.history import metrics
@@ -23,9 +24,9 @@ _QUEUE_SHARE, _JUDGE_SHARE = 0.5, 0.8
 _NOTICEABLE_S = 1.0
 _SAVE_SHARE, _SAVE_S = 0.2, 5.0
 _SOMETIMES = ("timing_s/save_checkpoint", "timing_s/testing")
-JUDGING = (metrics.REWARD_DURATION, "timing_s/reward")
+_JUDGING = (metrics.REWARD_DURATION, "timing_s/reward")
 
-PHASES = {
+_PHASES = {
     "timing_s/gen": "generation",
     "timing_s/reward": "reward",
     "timing_s/old_log_prob": "log-probabilities",
@@ -50,6 +51,14 @@ _TIMES = (
 )
 """By these four times the debug guide tells which phase is slow."""
 
+_TREND_STEPS = 12
+_SLOWER = 2.5
+_EACH_SLOWER = 1.5
+_UNEVEN = 3.0
+_AS_LONG = 1.2
+"""Up to this factor, steps grew no more than their responses did."""
+_LONGER = 1.5
+
 SYMPTOMS = Symptoms(__file__)
 
 
@@ -60,6 +69,7 @@ def check(run: Run) -> Iterator[Finding]:
     yield from _slow_saving(run)
     if not judge_findings:
         yield from _slow_from_start(run)
+    yield from _got_slower(run)
 
 
 def _judge_share(run: Run) -> Iterator[Finding]:
@@ -115,7 +125,7 @@ def _slow_first_step(run: Run) -> Iterator[Finding]:
     yield SYMPTOMS["slow_step.warm_up"].finding(case, evidence, first=seconds(first), usual=usual_s)
 
 
-def plain_steps(run: Run) -> Series:
+def _plain_steps(run: Run) -> Series:
     """Return step times without saving, validation and the first step of each attempt."""
     step = run.series(metrics.STEP_TIME)
     occasional = [run.columns.get(name).at(step.steps) for name in _SOMETIMES]
@@ -127,7 +137,7 @@ def plain_steps(run: Run) -> Series:
 
 def _slow_saving(run: Run) -> Iterator[Finding]:
     """Find checkpoints that take a large share of the time between two of them."""
-    saves, steps = run.series("timing_s/save_checkpoint"), plain_steps(run)
+    saves, steps = run.series("timing_s/save_checkpoint"), _plain_steps(run)
     if len(saves) < 2 or len(steps) < 5:
         return
     every = float(np.median(np.diff(saves.steps)))
@@ -153,7 +163,7 @@ def _slow_from_start(run: Run) -> Iterator[Finding]:
         return
     phase, cost = _largest_phase(run)
     if cost <= _LARGEST_SHARE * step:
-        largest = f"the largest phase is {PHASES[phase]} with {percent(cost / step)}"
+        largest = f"the largest phase is {_PHASES[phase]} with {percent(cost / step)}"
         yield SYMPTOMS["slow_overall"].finding(
             run.case(),
             Evidence(f"the median step is {seconds(step)}", values={"seconds": step}),
@@ -163,10 +173,10 @@ def _slow_from_start(run: Run) -> Iterator[Finding]:
         )
         return
     is_judged = phase == metrics.REWARD_DURATION or (
-        phase in JUDGING and len(run.series(metrics.SEMAPHORE_WAIT)) > 0
+        phase in _JUDGING and len(run.series(metrics.SEMAPHORE_WAIT)) > 0
     )
     kind, calls = _judge_calls(run) if is_judged else ("long", "")
-    if phase in JUDGING:
+    if phase in _JUDGING:
         remedies = measured_fixes(run, SYMPTOMS[f"slow_step.{'judge' if kind == 'long' else kind}"])
     else:
         remedies = SYMPTOMS.fixes(phase, run.case())
@@ -178,7 +188,7 @@ def _slow_from_start(run: Run) -> Iterator[Finding]:
         step=seconds(step),
         cost=seconds(cost),
         share=percent(min(1.0, cost / step)),
-        phase=PHASES[phase],
+        phase=_PHASES[phase],
         calls=calls,
     )
 
@@ -212,7 +222,7 @@ def _usual_step(run: Run) -> float | None:
 def _largest_phase(run: Run) -> tuple[str, float]:
     """Return the phase that takes most of a usual step, and its seconds."""
     steps = len(run.first(metrics.STEP_TIME, metrics.GPU_PHASE, metrics.REWARD_DURATION))
-    regular = [name for name in PHASES if 2 * len(run.series(name)) >= steps]
+    regular = [name for name in _PHASES if 2 * len(run.series(name)) >= steps]
     costs = {name: _usual(run.series(name)) or 0.0 for name in regular}
     costs[metrics.REWARD_DURATION] = _usual(waiting_for_rewards(run)) or 0.0
     if _usual(run.series(metrics.STEP_TIME)) is not None:
@@ -233,6 +243,120 @@ def _judge_calls(run: Run) -> tuple[str, str]:
         return "judge", f" A call takes {seconds(call)}."
     text = f" A call waits {seconds(wait)} for a free slot and then takes {seconds(call)}."
     return "judge_queue" if wait >= call else "judge", text
+
+
+def _got_slower(run: Run) -> Iterator[Finding]:
+    steps = _plain_steps(run)
+    slowdown = _find_slowdown(steps)
+    if slowdown is not None:
+        yield _slower(run, steps, slowdown)
+    else:
+        yield from _throughput(run)
+
+
+class _Slowdown(NamedTuple):
+    """Medians before the onset and now; the latter is that of the last ``width`` steps."""
+
+    onset: int
+    before: float
+    now: float
+    width: int
+
+
+def _find_slowdown(steps: Series) -> _Slowdown | None:
+    if len(steps) < _TREND_STEPS:
+        return None
+    values, width = steps.values, max(5, len(steps) // 10)
+    base, last = values[: max(4, min(20, values.size // 5))], values[-width:]
+    before, now = float(np.median(base)), float(np.median(last))
+    if before <= 0 or now < _SLOWER * before or float(last.min()) < _EACH_SLOWER * before:
+        return None
+    if float(last.min()) <= float(base.max()) and float(base.max()) > _UNEVEN * before:
+        return None  # The first steps were as uneven: a busy host, not a change.
+    fast = np.flatnonzero(values < _EACH_SLOWER * before)
+    return _Slowdown(steps.step(int(fast[-1]) + 1), before, now, width)
+
+
+def _slower(run: Run, steps: Series, slowdown: _Slowdown) -> Finding:
+    onset, (phase, old, new) = slowdown.onset, _most_grown_phase(run, slowdown.onset)
+    evidence, phase_text = [run.change(steps, onset, "rose")], ""
+    if phase:
+        evidence.append(run.change(_phase(run, phase), onset, "rose"))
+        phase_text = f" Most of it is {_PHASES.get(phase, phase)}: {seconds(old)} before, "
+        phase_text += f"{seconds(new)} now (medians)."
+    short, long = _levels(run.series(LENGTH), onset)
+    length_text = ""
+    if long > _LONGER * short:
+        grew = f"from {figure(short)} to {figure(long)} tokens (medians)"
+        length_text = f" Responses grew {grew}, which takes longer."
+    step_before, step_now = _levels(steps, onset)
+    growth = _AS_LONG * long / max(short, 1e-9)
+    is_by_length = phase not in _JUDGING and step_now / max(step_before, 1e-9) <= growth
+    symptom = SYMPTOMS[f"slower_{_kind_of_growth(run, phase, onset)}"]
+    return symptom.finding(
+        run.case(onset),
+        *evidence,
+        severity=Severity.INFO if is_by_length else None,
+        confidence=None if phase else 0.6,
+        remedies=measured_fixes(run, symptom),
+        factor=f"{slowdown.now / slowdown.before:.1f}",
+        before=seconds(slowdown.before),
+        now=seconds(slowdown.now),
+        width=slowdown.width,
+        phase=phase_text,
+        responses=length_text,
+    )
+
+
+def _most_grown_phase(run: Run, onset: int) -> tuple[str, float, float]:
+    """Return the phase that gained most seconds, before and now; no name if none is logged."""
+    best = ("", 0.0, 0.0)
+    for name in (*metrics.STEP_PHASES, metrics.REWARD_DURATION):
+        old, new = _levels(_phase(run, name), onset, skip=1)
+        if new - old > best[2] - best[1]:
+            best = (name, old, new)
+    return best
+
+
+def _phase(run: Run, name: str) -> Series:
+    """Return the seconds of a phase; rewards that arrive during generation delay nothing."""
+    return waiting_for_rewards(run) if name == metrics.REWARD_DURATION else run.series(name)
+
+
+def _levels(series: Series, onset: int, skip: int = 0) -> tuple[float, float]:
+    """Return the median before the onset, without the first ``skip`` values, and that of the last
+    5 values since; NaN without values."""
+    before, after = series.until(onset).values[skip:], series.since(onset).values
+    old = float(np.median(before)) if before.size else float("nan")
+    return old, late_level(after, 5) if after.size else float("nan")
+
+
+def _kind_of_growth(run: Run, phase: str, onset: int) -> str:
+    if phase in _JUDGING:
+        names = metrics.SEMAPHORE_WAIT, metrics.JUDGE_LATENCY
+        wait, call = (np.nan_to_num(_levels(run.series(name), onset)[1]) for name in names)
+        return "judge_queue" if wait > call else "judge"
+    return {"": "unknown", "timing_s/gen": "generation"}.get(phase, "training")
+
+
+def _throughput(run: Run) -> Iterator[Finding]:
+    """Find a lasting fall of tokens per second, if no step time is logged."""
+    speed = run.series("perf/throughput")
+    if len(run.series(metrics.STEP_TIME)) or len(speed) < _TREND_STEPS:
+        return
+    inverse = Series(speed.name, speed.steps[1:], 1 / np.maximum(speed.values[1:], 1e-9))
+    slowdown = _find_slowdown(inverse)
+    if slowdown is None:
+        return
+    onset, before, now, width = slowdown
+    yield SYMPTOMS["slow_step.throughput"].finding(
+        run.case(onset),
+        run.change(speed, onset, "fell"),
+        share=percent(before / now),
+        before=figure(1 / before),
+        now=figure(1 / now),
+        width=width,
+    )
 
 
 RULE = Rule(check)
