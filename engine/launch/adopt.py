@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.base.masking import holds_secret, mask_data, mask_words
-from engine.formats.detect import Detected, detect, find_format
+from engine.base.masking import holds_secret, mask_data, mask_text, mask_words
+from engine.formats.detect import detect, find_format
 from engine.formats.format import About
 from engine.formats.pattern import PatternFormat, is_pattern
 from engine.host.programs import own_module
@@ -50,6 +50,17 @@ class Adoption:
     """Indices of the GPUs that the program holds."""
     about: About = About()  # noqa: RUF009 - frozen
     """What the files tell about the run."""
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags of the log that a run can have."""
+        given = dict.fromkeys(self.about.tags)
+        return [tag for tag in given if is_tag(tag) and not holds_secret(tag)][:MOST_TAGS]
+
+    @property
+    def other_tags(self) -> str:
+        """The tags that it cannot have, by their characters or number; empty without any."""
+        return mask_text(", ".join(repr(tag) for tag in self.about.tags if tag not in self.tags))
 
     def to_json(self) -> dict[str, Any]:
         process = self.adopted.process
@@ -97,8 +108,8 @@ def plan_adoption(
 def adopt(adoption: Adoption) -> RunDir:
     """Create the run directory and start the supervisor; UsageError as for a launch."""
     run = start_run(adoption.directory, lambda: _manifest(adoption))
-    if tags := [tag for tag in adoption.about.tags if is_tag(tag) and not holds_secret(tag)]:
-        add_tags(run, tags[:MOST_TAGS])
+    if adoption.tags:
+        add_tags(run, adoption.tags)
     return run
 
 
@@ -137,16 +148,24 @@ def _of_files(
     if not given.exists():
         raise UsageError(f"{given}: no such file or folder. For a process, give its pid")
     given = given.resolve()
-    if (run := _run_around(given)) is not None:
+    around = (RunDir(folder) for folder in (given, *given.parents))
+    if (run := next((one for one in around if one.is_one()), None)) is not None:
         raise UsageError(f"{given} belongs to run '{run.id}' of {run.path.parent}, a run already")
     log = detect(given, metrics or log_format)
+    # Readable text is copied to the console log, but not a file of metrics.
+    console = log.format.console_of(log.path)
+    is_metrics = console == log.path and not log.format.is_console
     reader = log.open()
     reader.poll(_HEAD)
     about = reader.about()
     stem = run_stem(about.name or log.format.run_name(given, log.path))
     return Adoption(
         directory=choose_directory(runs, name, stem),
-        adopted=Adopted(path=log.path, logs=_logs(log), started=about.started),
+        adopted=Adopted(
+            path=log.path,
+            logs=() if console is None or is_metrics else (console,),
+            started=about.started,
+        ),
         argv=(str(given),),
         cwd=given if given.is_dir() else given.parent,
         metrics=metrics if log.format.is_console else str(log.path),
@@ -155,22 +174,11 @@ def _of_files(
     )
 
 
-def _logs(log: Detected) -> tuple[Path, ...]:
-    """What is copied to the console log: readable text, but not a file of metrics."""
-    console = log.format.console_of(log.path)
-    if console is None or (console == log.path and not log.format.is_console):
-        return ()
-    return (console,)
-
-
-def _run_around(path: Path) -> RunDir | None:
-    """The run whose directory contains ``path``."""
-    return next((run for p in (path, *path.parents) if (run := RunDir(p)).is_one()), None)
-
-
 def _require_new(adopted: Adopted, runs: Path) -> None:
     """Raise UsageError if a run follows the same, or has followed it to its end."""
-    for run, other in _adopted_runs(runs):
+    for run in (RunDir(runs / name) for name in run_ids(runs)):
+        if not run.is_command or (other := read_adopted(run)) is None:
+            continue
         is_same = (adopted.process, adopted.path) == (other.process, other.path)
         if is_same and not observed_state(run).has_ended:
             raise UsageError(f"{adopted.where} is already adopted as run '{run.id}'")
@@ -179,12 +187,6 @@ def _require_new(adopted: Adopted, runs: Path) -> None:
                 f"{adopted.where} was adopted as run '{run.id}', which has ended. To adopt it "
                 f"again, delete that first: grubrics-tui delete {run.id}"
             )
-
-
-def _adopted_runs(runs: Path) -> Iterator[tuple[RunDir, Adopted]]:
-    for run in (RunDir(runs / name) for name in run_ids(runs)):
-        if run.is_command and (adopted := read_adopted(run)):
-            yield run, adopted
 
 
 def _require_room(adoption: Adoption) -> None:

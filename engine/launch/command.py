@@ -110,7 +110,9 @@ def plan_command(
     folder = (cwd or Path.cwd()).absolute()
     if not folder.is_dir():
         raise UsageError(f"--cwd: {folder} is not a folder")
-    _require_program(argv[0], folder)
+    # A relative path begins in the folder.
+    if shutil.which(folder / argv[0] if os.sep in argv[0] else argv[0]) is None:
+        raise UsageError(f"'{argv[0]}': no such program. Usage: grubrics-tui run -- COMMAND")
     if metrics is not None and is_pattern(metrics):
         PatternFormat(metrics)
     if log_format is not None:
@@ -251,13 +253,6 @@ def _given_variables() -> dict[str, str]:
         and not is_secret_name(name)
         and mask_text(value) == value
     }
-
-
-def _require_program(program: str, cwd: Path) -> None:
-    """Raise UsageError if there is no such program. A relative path begins in ``cwd``."""
-    found = shutil.which(cwd / program if os.sep in program else program)
-    if found is None:
-        raise UsageError(f"'{program}': no such program. Usage: grubrics-tui run -- COMMAND")
 
 
 def _slurm_options(slurm: Sequence[str], gpus: int | None, queue: bool) -> tuple[str, ...]:

@@ -34,7 +34,12 @@ def find_drift(run: RunDir, recipe: Recipe) -> list[Change]:
 
 def select_drift(differences: Iterable[Change]) -> list[Change]:
     """The differences that can change what is learned: software, and contents of files."""
-    return [change for change in differences if _matters(str(change["what"]))]
+    return [
+        change
+        for change in differences
+        if (what := str(change["what"])).startswith(_SOFTWARE)
+        or (what.partition(".")[0] in _FILES and what.endswith(_HASHES))
+    ]
 
 
 def describe_drift(since: str, drift: Iterable[Change]) -> str | None:
@@ -46,11 +51,6 @@ def describe_drift(since: str, drift: Iterable[Change]) -> str | None:
 def software_drift(drift: Iterable[Change]) -> list[Change]:
     """The differences that are not those of files."""
     return [change for change in drift if str(change["what"]).startswith(_SOFTWARE)]
-
-
-def _matters(what: str) -> bool:
-    is_file = what.partition(".")[0] in _FILES and what.endswith(_HASHES)
-    return is_file or what.startswith(_SOFTWARE)
 
 
 def _phrases(drift: list[Change]) -> Iterator[str]:

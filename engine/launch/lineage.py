@@ -33,7 +33,12 @@ class Lineage:
         manifest = run.read_manifest()
         parent = manifest.get("parent") or {}
         self._relation, self._phrase = parent.get("relation"), parent_phrase(manifest)
-        self._parent = _sibling(run, parent.get("run", ""))
+        try:
+            sibling = RunDir(run.path.parent / check_id(parent.get("run", "")))
+        except UsageError:
+            sibling = run
+        is_there = sibling.path != run.path and sibling.manifest.is_file()
+        self._parent = sibling if is_there else None
         is_compared = self._parent is not None and self._relation != "relaunch"
         self._doctor = RunFollower(self._parent) if is_compared and self._parent else None
         self._run, self._comparison = run, Comparison()
@@ -61,14 +66,6 @@ class Lineage:
             self._comparison = compare_small(self._parent, self._run)
         conclusion = verdict(parent_state, parent_findings, state, findings, self._comparison)
         return f"{self._phrase}: {conclusion.text}"
-
-
-def _sibling(run: RunDir, name: str) -> RunDir | None:
-    try:
-        sibling = RunDir(run.path.parent / check_id(name))
-    except UsageError:
-        return None
-    return sibling if sibling.manifest.is_file() and sibling.path != run.path else None
 
 
 def _effect_of_fix(
@@ -123,8 +120,8 @@ class Comparison:
 
     ``values`` are those of the small run. ``own_files`` are the run's own code: reward, tools, data
     set class. ``missed`` says which failing rows the small run did not train on, and ``reduced``
-    how much less it did; both are half a sentence. ``attempt`` is the run's last one, whose samples
-    show which processes held the memory.
+    how much less it did, as in ``20 of 320 scored rollouts``: both are half a sentence. ``attempt``
+    is the run's last one, whose samples show which processes held the memory.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -145,11 +142,17 @@ def compare_small(run: RunDir, small: RunDir) -> Comparison:
         is_resumable = resume_step(run) > 0
     except (UsageError, UntrustedError):
         is_resumable = False
+    counted = {
+        "scored rollouts": [sum(map(len, _rewards(one))) for one in (run, small)],
+        "steps": [observed_state(one).step or 0 for one in (run, small)],
+    }
     return Comparison(
         values_of(small.read_manifest()),
         tuple(own),
         _missed_rows(run, small),
-        _reduced_work(run, small),
+        " and ".join(
+            f"{few} of {all_} {unit}" for unit, (all_, few) in counted.items() if few < all_
+        ),
         is_resumable,
         next(reversed(run.attempts()), None),
     )
@@ -165,14 +168,6 @@ def _missed_rows(run: RunDir, small: RunDir) -> str:
     if not missed:
         return ""
     return f"{count_of(len(missed), 'row')} of step {picked.step}, {picked.why}"
-
-
-def _reduced_work(run: RunDir, small: RunDir) -> str:
-    """``20 of 320 scored rollouts and 5 of 40 steps``; empty where the small run did no less."""
-    rollouts = [sum(len(records) for records in _rewards(one)) for one in (run, small)]
-    steps = [observed_state(one).step or 0 for one in (run, small)]
-    counted = ((rollouts, "scored rollouts"), (steps, "steps"))
-    return " and ".join(f"{few} of {many} {unit}" for (many, few), unit in counted if few < many)
 
 
 def _rewards(run: RunDir) -> Iterator[Mapping[Key, RewardRecord]]:

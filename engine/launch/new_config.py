@@ -134,10 +134,18 @@ def write_config(
     such function, or if a config of that name exists; then nothing is written.
     """
     is_scored = task is not None or reward is not None
-    if not data.is_file() and not (is_scored and _is_source(data, task)):
+    is_on_hub = HubSource.parse(str(data)) is not None
+    # ``prepare`` also reads records in no file: of the hub, or made by the task or a function.
+    if not data.is_file() and not (
+        is_scored
+        and (
+            is_on_hub
+            or OwnRecords.parse(str(data)) is not None
+            or (task is not None and find_format(task).make_records is not None)
+        )
+    ):
         if is_scored:
             require_file(data)
-        is_on_hub = HubSource.parse(str(data)) is not None
         advice = f"; for a data set of the hub: {words.score(data)}" if is_on_hub else ""
         raise UsageError(
             f"{data} is not a file; give a .jsonl or .parquet file, or with {words.scoring} also "
@@ -266,15 +274,6 @@ def describe_model(model: str, env: Mapping[str, str]) -> str:
 _ANOTHER_MODEL = (
     f"type the folder of a model, such as that of {MAKE_TINY_WORLD}: {TINY_WORLD}/model"
 )
-
-
-def _is_source(data: Path, task: str | None) -> bool:
-    """Whether ``prepare`` reads records that are in no file of that name: of the hub, or made by
-    the task or a function."""
-    if task is not None and find_format(task).make_records is not None:
-        return True
-    text = str(data)
-    return OwnRecords.parse(text) is not None or HubSource.parse(text) is not None
 
 
 def _prepare(

@@ -115,7 +115,14 @@ def plan_repro(run: RunDir, env: Mapping[str, str] | None = None, step: int | No
     small, changes = shrink_recipe(recipe, size, os.environ if env is None else env)
     planned = plan(small, name, run.path.parent, parent=Parent(run.id, "reproduction"))
     edited = edited_complaint(run.id, run.read_manifest())
-    kept = _unchanged(small, changes)
+    changed = {change.key for change in changes}
+    kept = {
+        key: value
+        for key in read_keys(small)
+        if (key in SHOWN_KEYS or key.startswith(SHOWN_SECTIONS))
+        and key not in changed
+        and (value := small.get(key)) is not None
+    }
     return Repro(run.id, planned, changes, kept, rows, file, left_out, table, edited)
 
 
@@ -166,14 +173,3 @@ def _select_rows(recipe: Recipe, picked: PickedStep) -> pa.Table | None:
     indices = dict.fromkeys(index for key in keys for index in places.get(key, ()))
     chosen = table.take([*indices][: STEPS * BATCH]) if indices else None
     return chosen and chosen.replace_schema_metadata(tables[0].schema.metadata)
-
-
-def _unchanged(recipe: Recipe, changes: Sequence[Change]) -> dict[str, Any]:
-    changed = {change.key for change in changes}
-    return {
-        key: recipe.get(key)
-        for key in read_keys(recipe)
-        if (key in SHOWN_KEYS or key.startswith(SHOWN_SECTIONS))
-        and key not in changed
-        and recipe.get(key) is not None
-    }

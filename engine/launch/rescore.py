@@ -131,8 +131,18 @@ def replay(plan: Recorded, env: Mapping[str, str]) -> Replay:
     UsageError if credentials or the reward function are missing.
     """
     scores = asyncio.run(_scores(plan, env))
+    pairs = ((rollout.then, now) for rollout, now in zip(plan.rollouts, scores, strict=True))
     rescored = tuple(
-        _compared(rollout.then, score) for rollout, score in zip(plan.rollouts, scores, strict=True)
+        Again(
+            *then.key,
+            then.question_id,
+            then.reward,
+            now.reward,
+            _moved(then, now),
+            then.error.kind if then.error else None,
+            f"{now.error.kind}: {now.error.message}" if now.error else None,
+        )
+        for then, now in pairs
     )
     outcome = min((rollout.outcome for rollout in rescored), key=_WORST_FIRST.index)
     return Replay(outcome, _meaning(outcome, rescored), rescored)
@@ -161,18 +171,6 @@ def _row_of(then: RewardRecord, rows: list[Row]) -> Row | None:
     """Several rows may have the same question with different answers: the gold scores decide."""
     same = (row for row in rows if tuple(row["extra_info"].get("gold_scores") or ()) == then.gold)
     return next(same, rows[0] if rows else None)
-
-
-def _compared(then: RewardRecord, now: RolloutScore) -> Again:
-    return Again(
-        *then.key,
-        then.question_id,
-        then.reward,
-        now.reward,
-        _moved(then, now),
-        then.error.kind if then.error else None,
-        f"{now.error.kind}: {now.error.message}" if now.error else None,
-    )
 
 
 def _moved(then: RewardRecord, now: RolloutScore) -> str | None:

@@ -41,6 +41,13 @@ Values = Iterator[tuple[str, Any, str]]
 """Key, value and the reason in one phrase."""
 
 
+_NO_GUARD: tuple[tuple[str, Any, str], ...] = tuple(
+    (f"guard.{key}", value, "runs to its end without notifications")
+    for key, value in (("stop_on", []), ("command", []), ("webhook_variable", None))
+)
+"""A small run is launched to show its problem: the guard neither stops it nor notifies."""
+
+
 @dataclass(frozen=True)
 class Size:
     """Size and folder of the small run. ``rows`` is the file to train on, if not the run's own."""
@@ -63,7 +70,7 @@ def shrink_recipe(
     cpu_values = {} if has_gpu else on_cpu(recipe)
     wanted = {
         key: Change("config", key, value, recipe.get(key), reason)
-        for key, value, reason in (*_SIZES[recipe.kind](recipe, size, env, has_gpu), *_no_guard())
+        for key, value, reason in (*_SIZES[recipe.kind](recipe, size, env, has_gpu), *_NO_GUARD)
         if recipe.get(key) != value
         # The CPU platform sets these values itself if the recipe leaves them open.
         and (key not in cpu_values or recipe.is_chosen(key))
@@ -104,29 +111,18 @@ def _grpo(recipe: Recipe, size: Size, env: Mapping[str, str], has_gpu: bool) -> 
     yield "trainer.test_freq", -1, "training only"
     yield "trainer.save_freq", size.steps, "saves once, at the end"
     yield "trainer.max_actor_ckpt_to_keep", 1, "saves once, at the end"
-    if not has_gpu:
-        yield from _on_cpu(recipe)
+    if not has_gpu:  # The values of the CPU platform, for keys that the recipe sets itself.
+        for key, value in on_cpu(recipe).items():
+            per_process = key.startswith(("trainer.n_gpus_per_node", "ray_kwargs."))
+            if not per_process and not is_never_read(key):
+                yield key, value, "the CPU platform"
+        yield f"{_ACTOR}.fsdp_config.model_dtype", "fp32", "the CPU platform"
 
 
 def _adapters(recipe: Recipe) -> Values:
     for key in (f"{_MODEL}.lora_rank", f"{_MODEL}.lora.rank", "lora.r"):
         if lora_rank(recipe) and recipe.get(key):
             yield key, min(LOW_RANK, int(recipe.get(key))), "small"
-
-
-def _no_guard() -> Values:
-    """A small run is launched to show its problem: the guard neither stops it nor notifies."""
-    for key, value in (("stop_on", []), ("command", []), ("webhook_variable", None)):
-        yield f"guard.{key}", value, "runs to its end without notifications"
-
-
-def _on_cpu(recipe: Recipe) -> Values:
-    """The values of the CPU platform, for keys that the recipe sets itself."""
-    per_process = ("trainer.n_gpus_per_node", "ray_kwargs.")
-    for key, value in on_cpu(recipe).items():
-        if not key.startswith(per_process) and not is_never_read(key):
-            yield key, value, "the CPU platform"
-    yield f"{_ACTOR}.fsdp_config.model_dtype", "fp32", "the CPU platform"
 
 
 def _sft(recipe: Recipe, size: Size, env: Mapping[str, str], has_gpu: bool) -> Values:

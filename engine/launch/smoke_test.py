@@ -63,8 +63,7 @@ def check_steps(steps: Sequence[Step], *, judged: bool = True) -> tuple[SmokeChe
     ``judged`` says that a judge scores. Otherwise a reward function of the config does, and the
     last check is whether it scored every rollout.
     """
-    scored = _judge_replies(steps) if judged else _scored_rollouts(steps)
-    return (_reward(steps), _spread(steps), _loss(steps), scored)
+    return (_reward(steps), _spread(steps), _loss(steps), _scored(steps, judged))
 
 
 def _reward(steps: Sequence[Step]) -> SmokeCheck:
@@ -98,20 +97,19 @@ def _loss(steps: Sequence[Step]) -> SmokeCheck:
     return SmokeCheck("policy loss does not explode", max(losses) <= limit, text)
 
 
-def _judge_replies(steps: Sequence[Step]) -> SmokeCheck:
-    failures = math.fsum(value or 0.0 for value in _values(steps, metrics.JUDGE_PARSE_FAILURES))
-    calls = math.fsum(value or 0.0 for value in _values(steps, metrics.JUDGE_CALLS))
-    text = f"{failures:.0f} of {calls:.0f} judge replies could not be read"
-    return SmokeCheck("every judge reply can be read", failures == 0 and calls > 0, text)
-
-
-def _scored_rollouts(steps: Sequence[Step]) -> SmokeCheck:
+def _scored(steps: Sequence[Step], judged: bool) -> SmokeCheck:
+    if judged:
+        failures, calls = (
+            math.fsum(value or 0.0 for value in _values(steps, name))
+            for name in (metrics.JUDGE_PARSE_FAILURES, metrics.JUDGE_CALLS)
+        )
+        text = f"{failures:.0f} of {calls:.0f} judge replies could not be read"
+        return SmokeCheck("every judge reply can be read", failures == 0 and calls > 0, text)
     shares = [share for share in _values(steps, metrics.FAILED_SHARE) if share is not None]
     failed = sum(share > 0 for share in shares)
     text = f"it failed for some rollouts in {failed} of {len(shares)} steps"
-    return SmokeCheck(
-        "the config's reward function scores every rollout", bool(shares) and not failed, text
-    )
+    name = "the config's reward function scores every rollout"
+    return SmokeCheck(name, bool(shares) and not failed, text)
 
 
 def _values(steps: Sequence[Step], name: str) -> list[float | None]:

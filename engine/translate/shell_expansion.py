@@ -1,14 +1,16 @@
-"""Fill in what a shell expands in a word: variables, defaults, arrays, integers."""
+"""Fill in what a shell expands in a word: variables, defaults, arrays, integers; and decide
+``[ ... ]`` and ``[[ ... ]]``, where what only a shell knows, such as files, stays open."""
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from engine.base.masking import names_secret
-from engine.translate.shell_arithmetic import compute
 from engine.translate.shell_state import Argument, Holes, State, Value
 from engine.translate.shell_syntax import Simple
 from engine.translate.shell_words import (
@@ -27,6 +29,18 @@ _VARIABLE = re.compile(
 )
 _PLAIN = re.compile(r"[A-Za-z_]\w*|[0-9@*#]", re.ASCII)
 _SUBSCRIPT = re.compile(r"0|[1-9][0-9]{0,5}")
+_BLANKS = " \t\n"
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
+_ARGUMENT = re.compile(r"\$(?:([0-9])|\{([0-9]+)\})")
+_NUMBERS: Mapping[str, Callable[[int, int], bool]] = {
+    "-eq": operator.eq,
+    "-ne": operator.ne,
+    "-gt": operator.gt,
+    "-ge": operator.ge,
+    "-lt": operator.lt,
+    "-le": operator.le,
+}
+_EQUAL = ("=", "==", "!=")
 _WORKING_FOLDER = ("$(pwd)", "`pwd`")
 """A command that every shell has built in, and that only names its folder."""
 _ALL = ("@", "*")
@@ -80,35 +94,53 @@ class Expander:
         return re.compile("".join(parts), re.DOTALL)
 
     def _fields(self, line: int, pieces: Sequence[Piece], *, splits: bool) -> list[Argument]:
-        fields = _Fields(line, self.state.values.get("IFS"))
+        """The words that one word becomes: a list is several, and so is what a shell splits."""
+        separators = self.state.values.get("IFS", _BLANKS)
+        separators = separators if isinstance(separators, str) else _BLANKS
+        blank = re.compile(f"[{re.escape(separators)}]+") if separators else None
+        words, lines, has_empty_list = [list[str]()], [line], False
         for piece in pieces:
-            if piece.kind == "text":
-                fields.add(piece.text)
-                continue
             value = self._of_piece(piece, line)
-            self._count(value, line)
-            if isinstance(value, tuple):
-                fields.add_several(value, is_split=splits and not piece.is_quoted)
-            elif piece.is_quoted or not splits:
-                fields.add(value)
-            else:
-                fields.add_split(value)
-        return fields.arguments()
-
-    def _count(self, value: Value, line: int) -> None:
-        """Raise ShellError for a script that doubles a value again and again."""
-        self._expanded += sum(len(item.text) for item in listed(value))
-        if self._expanded > _MOST_TEXT:
-            raise ShellError(line, f"its variables expand to more than {_MOST_TEXT:,} characters")
+            items = value if isinstance(value, tuple) else (Argument(line, value),)
+            has_empty_list = has_empty_list or not items
+            is_split = splits and piece.kind != "text" and not piece.is_quoted
+            for index, item in enumerate(items):
+                parts = blank.split(item.text) if is_split and blank else [item.text]
+                for number, part in enumerate(parts):
+                    if index or number:
+                        words.append([])
+                        lines.append(line)
+                    if part or not is_split:
+                        words[-1].append(part)
+                        lines[-1] = item.line or line
+        # ``"$@"`` without arguments is no word, unlike other words without text.
+        kept = ((at, parts, "".join(parts)) for at, parts in zip(lines, words, strict=True))
+        return [
+            Argument(at, text) for at, parts, text in kept if parts and (text or not has_empty_list)
+        ]
 
     def _of_piece(self, piece: Piece, line: int) -> Value:
+        if piece.kind == "text":
+            return piece.text
+        value = self._expansion(piece, line)
+        self._expanded += sum(len(item.text) for item in listed(value))
+        if self._expanded > _MOST_TEXT:  # A script that doubles a value again and again.
+            raise ShellError(line, f"its variables expand to more than {_MOST_TEXT:,} characters")
+        return value
+
+    def _expansion(self, piece: Piece, line: int) -> Value:
         if piece.text in _WORKING_FOLDER:
             return self.state.values.get("PWD", "")
         if piece.kind == "executed" and piece.text.startswith("$((") and piece.text.endswith("))"):
             return self.number(piece.text[3:-2], piece.text)
         if piece.kind == "executed":
-            needs = self.holes.add(f"{piece.text} needs a shell", piece.text)
-            return "" if _is_comment(piece.text) else needs
+            body = piece.text[1 if piece.text.startswith("`") else 2 : -1]
+            # A comment, as in ``a=1 `# one` \``.
+            if body.lstrip()[:1] == "#" and not any(
+                isinstance(token, Word) for token in read_tokens(body)
+            ):
+                return ""
+            return self.holes.add(f"{piece.text} needs a shell", piece.text)
         shown = f"${piece.text}" if _PLAIN.fullmatch(piece.text) else f"${{{piece.text}}}"
         match = _VARIABLE.fullmatch(piece.text)
         if match is None:
@@ -165,19 +197,17 @@ class Expander:
         if value is None:
             return None
         if name in _ALL or subscript in _ALL:
-            is_one_word = is_quoted and (name == "*" or subscript == "*")
-            return self._joined(value) if is_one_word else value
+            if not (is_quoted and (name == "*" or subscript == "*")):
+                return value
+            between = self.state.values.get("IFS", " ")
+            between = between[:1] if isinstance(between, str) else " "
+            return between.join(item.text for item in value)
         index = subscript or "0"
         if not _SUBSCRIPT.fullmatch(index):
             index = self.number(index, f"${{{name}[{index}]}}")
             if not index.isdecimal():
                 return index
         return value[int(index)].text if int(index) < len(value) else None
-
-    def _joined(self, items: Sequence[Argument]) -> str:
-        between = self.state.values.get("IFS", " ")
-        between = between[:1] if isinstance(between, str) else " "
-        return between.join(item.text for item in items)
 
     def _argument(self, name: str) -> Value | None:
         """``$1``, ``$@`` or ``$#``."""
@@ -275,68 +305,119 @@ def _glob(text: str) -> str:
     return "".join(parts)
 
 
-def _is_comment(executed: str) -> bool:
-    """Whether what a shell would execute is a comment, as in ``a=1 `# one` \\``."""
-    body = executed[1:-1] if executed.startswith("`") else executed[2:-1]
-    return body.lstrip().startswith("#") and not any(
-        isinstance(token, Word) for token in read_tokens(body)
-    )
-
-
-class _Fields:
-    """The words that one word becomes."""
-
-    def __init__(self, line: int, separators: Value | None) -> None:
-        self._line = line
-        self._word_line = line
-        self._done: list[Argument] = []
-        self._current: str | None = None
-        self._separators = separators if isinstance(separators, str) else " \t\n"
-        self._is_nothing = False
-        """Whether a list without elements is in it: ``"$@"`` alone is no word then."""
-
-    def add(self, text: str) -> None:
-        self._current = (self._current or "") + text
-
-    def add_split(self, text: str) -> None:
-        """Add an expansion without quotes: the shell splits it at its blanks."""
-        if not self._separators:
-            return self.add(text) if text else None
-        blank = re.compile(f"[{re.escape(self._separators)}]+")
-        words = [word for word in blank.split(text) if word]
-        if blank.match(text):
-            self._end()
-        for index, word in enumerate(words):
-            if index:
-                self._end()
-            self.add(word)
-        if words and blank.fullmatch(text[-1:]):
-            self._end()
-        return None
-
-    def add_several(self, arguments: Sequence[Argument], *, is_split: bool) -> None:
-        self._is_nothing = not arguments
-        for index, argument in enumerate(arguments):
-            if index:
-                self._end()
-            self._line = argument.line or self._word_line
-            if is_split:
-                self.add_split(argument.text)
-            else:
-                self.add(argument.text)
-
-    def _end(self) -> None:
-        if self._current is not None and not (self._is_nothing and not self._current):
-            self._done.append(Argument(self._line, self._current))
-        self._current = None
-
-    def arguments(self) -> list[Argument]:
-        self._end()
-        return self._done
-
-
 def without_head(word: Word, head: str) -> Word:
     """What is after ``NAME=``, which is in the first piece of the word."""
     first, *others = word.pieces
     rest = first.text.removeprefix(head)
     return replace(word, pieces=(Piece("text", rest, first.is_quoted), *others))
+
+
+def decide_test(expander: Expander, words: Sequence[Word]) -> bool | None:
+    """``test``, ``[``: the words after its name."""
+    with expander.testing():
+        items = [item.text for word in words for item in expander.expand(word)]
+    if items and items[-1] == "]":
+        items.pop()
+    return _of_items(expander, items)
+
+
+def decide_double(expander: Expander, words: Sequence[Word]) -> bool | None:
+    """The words of one comparison in ``[[ ... ]]``."""
+    with expander.testing():
+        items = [expander.text(word.line, word.pieces) for word in words]
+    if len(words) == 3 and words[1].text in _EQUAL:
+        pattern = expander.pattern(words[2].line, words[2].pieces)
+        if pattern is None or expander.holes.reason(items[0]) is not None:
+            return None
+        return (pattern.fullmatch(items[0]) is not None) == (items[1] != "!=")
+    return _of_items(expander, items)
+
+
+def _of_items(expander: Expander, items: Sequence[str]) -> bool | None:
+    """A text, ``-z text``, a comparison, or several of them."""
+    for joint, decides in (("-o", True), ("-a", False)):
+        if joint in items[1:-1] and len(items) > 3:
+            at = items.index(joint, 1)
+            sides = [_of_items(expander, side) for side in (items[:at], items[at + 1 :])]
+            if decides in sides:
+                return decides
+            return None if None in sides else not decides
+    if items[:1] == ["!"] and len(items) > 1:
+        return negated(_of_items(expander, items[1:]))
+    if expander.holes.reason("".join(items)) is not None:
+        return None
+    match items:
+        case []:
+            return False
+        case [text]:
+            return bool(text)
+        case ["-z" | "-n" as sign, text]:
+            return bool(text) == (sign == "-n")
+        case [left, sign, right] if sign in _EQUAL:
+            return (left == right) == (sign != "!=")
+        case [left, sign, right] if sign in _NUMBERS:
+            if _INTEGER.fullmatch(left) and _INTEGER.fullmatch(right):
+                return _NUMBERS[sign](int(left), int(right))
+    return None
+
+
+def negated(decided: bool | None) -> bool | None:
+    return None if decided is None else not decided
+
+
+def compute(expression: str, find_value: Callable[[str], object]) -> str | None:
+    """Return the value of what is between the brackets; None if a shell has to compute it.
+
+    ``find_value`` returns the value of a variable.
+    """
+    try:
+        # ``$1`` is no name of Python.
+        filled = _ARGUMENT.sub(
+            lambda match: f"({_known(match[1] or match[2], find_value)})", expression
+        )
+        tree = ast.parse(filled.replace("$", " ").strip(), mode="eval")
+        return str(_integer(tree.body, find_value))
+    except (SyntaxError, ValueError, ArithmeticError, LookupError, RecursionError):
+        return None
+
+
+def _known(name: str, find_value: Callable[[str], object]) -> int:
+    value = find_value(name)
+    if not isinstance(value, str) or not _INTEGER.fullmatch(value):
+        raise ValueError("010 is octal, and text is another expression")
+    return int(value)
+
+
+def _integer(node: ast.expr, find_value: Callable[[str], object]) -> int:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.Name):
+        return _known(node.id, find_value)
+    match node:
+        case ast.UnaryOp(ast.USub(), operand):
+            return -_integer(operand, find_value)
+        case ast.Compare(left, [sign], [right]) | ast.BinOp(left, sign, right):
+            sides = (_integer(side, find_value) for side in (left, right))
+            return int(_OPERATIONS[type(sign)](*sides))
+    raise ValueError("not an integer")
+
+
+def _quotient(left: int, right: int) -> int:
+    """Division of a shell, which rounds towards 0."""
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+_OPERATIONS: Mapping[type[ast.AST], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: _quotient,
+    ast.Mod: lambda left, right: left - right * _quotient(left, right),
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}

@@ -14,8 +14,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from engine.base.masking import is_placeholder, is_secret_name, names_secret
-from engine.translate.shell_conditions import decide_double, decide_test, negated
-from engine.translate.shell_expansion import Expander, is_output_known, listed, without_head
+from engine.translate.shell_expansion import (
+    Expander,
+    decide_double,
+    decide_test,
+    is_output_known,
+    listed,
+    negated,
+    without_head,
+)
 from engine.translate.shell_state import (
     Argument,
     Holes,

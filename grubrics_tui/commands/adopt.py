@@ -52,6 +52,9 @@ def adopt(
     value = plan.to_json()
     if plan.adopted.process is not None and not plan.adopted.logs:
         warn([f"{plan.adopted.where} prints to no file, so its log is unknown; name it with --log"])
+    if plan.other_tags:
+        limits = "letters, digits, '.', '_', '-', at most 40 of them, and 20 tags"
+        warn([f"these tags are left out, because those of a run have {limits}: {plan.other_tags}"])
     if dry_run:
         answer(value, f"dry run: {_describe(value)}; nothing was written", as_json)
         return
