@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,11 +20,9 @@ from engine.formats.pattern import PatternFormat, is_pattern
 from engine.host.programs import own_module
 from engine.host.running_program import RunningProgram, held_gpus, read_program
 from engine.host.system import open_gpus
-from engine.launch.command import command_surroundings, program_name, run_stem
+from engine.launch.command import command_manifest, program_name, run_stem
 from engine.launch.launcher import choose_directory, start_run
 from engine.recipe.keys import flatten
-from engine.runs.kinds import COMMAND
-from engine.runs.marks import new_mark
 from engine.runs.notes import MOST_TAGS, add_tags, is_tag
 from engine.runs.rundir import RunDir, run_ids
 from engine.runs.state import observed_state
@@ -202,37 +199,30 @@ def _require_room(adoption: Adoption) -> None:
 
 
 def _manifest(adoption: Adoption) -> Mapping[str, Any]:
-    run_id, now, adopted = adoption.directory.name, time.time(), adoption.adopted
-    follower = own_module("engine.supervise.adopted_follower", str(adoption.directory.absolute()))
+    adopted = adoption.adopted
     devices = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, adoption.gpus))} if adoption.gpus else {}
-    return {
-        "v": 1,
-        "id": run_id,
-        "mark": new_mark(),
-        "name": run_id,
-        "recipe": program_name(adoption.argv),
-        "kind": COMMAND,
-        "adopted": {
+    return command_manifest(
+        adoption.directory.name,
+        adoption.argv,
+        own_module("engine.supervise.adopted_follower", str(adoption.directory.absolute())),
+        adoption.cwd,
+        recipe=program_name(adoption.argv),
+        adopted={
             "path": str(adopted.path) if adopted.path else None,
             "logs": [str(log) for log in adopted.logs],
             "process": asdict(adopted.process) if adopted.process else None,
             "started": adopted.started,
         },
-        "argv": list(adoption.argv),
         # The folder of the program may vanish; that of the run stays.
-        "cwd": str(adoption.cwd if os.access(adoption.cwd, os.X_OK) else Path.cwd()),
-        "variables": devices,
-        "metrics": adoption.metrics,
-        "format": adoption.log_format,
-        "created": now,
-        "changes": [],
-        **command_surroundings(adoption.cwd, adoption.argv[0]),
-        "total_steps": None,
-        "gpus": len(adoption.gpus),
-        "queue": None,
-        "attempts": [{"number": 1, "started": now, "argv": list(follower)}],
-        "config": {
+        cwd=str(adoption.cwd if os.access(adoption.cwd, os.X_OK) else Path.cwd()),
+        variables=devices,
+        metrics=adoption.metrics,
+        format=adoption.log_format,
+        total_steps=None,
+        gpus=len(adoption.gpus),
+        queue=None,
+        config={
             key: {"value": value, "origin": "file"}
             for key, value in mask_data(dict(flatten(adoption.about.config))).items()
         },
-    }
+    )

@@ -202,39 +202,48 @@ def launch_command(plan: CommandPlan) -> RunDir:
 
 
 def _manifest(plan: CommandPlan) -> dict[str, Any]:
-    run_id, now = plan.directory.name, time.time()
+    return command_manifest(
+        plan.directory.name,
+        plan.shown_argv,
+        plan.executed(plan.shown_argv),
+        plan.cwd,
+        recipe=(plan.pipeline or {}).get("name") or program_name(plan.argv),
+        cwd=str(plan.cwd),
+        variables=dict(plan.variables),
+        metrics=plan.metrics,
+        format=plan.log_format,
+        total_steps=plan.total_steps,
+        gpus=plan.gpus,
+        queue=plan.ticket.to_json() if plan.ticket else None,
+        slurm=list(plan.slurm) or None,
+        **({"pipeline": plan.pipeline} if plan.pipeline else {}),
+        config=dict(plan.settings),
+    )
+
+
+def command_manifest(
+    run_id: str, argv: Sequence[str], executed: Sequence[str], folder: Path, **fields: Any
+) -> dict[str, Any]:
+    """The manifest of a run without a config: its ``argv`` in ``folder``, for which its supervisor
+    starts ``executed``; and other ``fields``, the config last."""
+    now, program = time.time(), argv[0]
+    parts = surroundings(folder, None, [])
+    # The packages of this interpreter say nothing about those of the program.
+    found = program_snapshot(str(folder / program) if os.sep in program else program)
     return {
         "v": 1,
         "id": run_id,
         "mark": new_mark(),
         "name": run_id,
-        "recipe": (plan.pipeline or {}).get("name") or program_name(plan.argv),
         "kind": COMMAND,
-        "argv": plan.shown_argv,
-        "cwd": str(plan.cwd),
-        "variables": dict(plan.variables),
-        "metrics": plan.metrics,
-        "format": plan.log_format,
+        "argv": list(argv),
         "created": now,
         "changes": [],
-        **command_surroundings(plan.cwd, plan.argv[0]),
-        "total_steps": plan.total_steps,
-        "gpus": plan.gpus,
-        "queue": plan.ticket.to_json() if plan.ticket else None,
-        "slurm": list(plan.slurm) or None,
-        **({"pipeline": plan.pipeline} if plan.pipeline else {}),
-        "attempts": [{"number": 1, "started": now, "argv": plan.executed(plan.shown_argv)}],
-        "config": dict(plan.settings),
+        **({"environment": found} if found else {}),
+        **{name: parts[name] for name in ("git", "hardware")},
+        "attempts": [{"number": 1, "started": now, "argv": list(executed)}],
+        **fields,
     }
-
-
-def command_surroundings(cwd: Path, program: str) -> Mapping[str, Any]:
-    """Git state, machine, and the packages of the program's environment: those of this interpreter
-    say nothing about them."""
-    parts = surroundings(cwd, None, [])
-    found = program_snapshot(str(cwd / program) if os.sep in program else program)
-    environment = {"environment": found} if found else {}
-    return {**environment, **{name: parts[name] for name in ("git", "hardware")}}
 
 
 def _given_variables() -> dict[str, str]:

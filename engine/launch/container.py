@@ -42,6 +42,24 @@ _SOURCES = (
     *("engine", "grubrics_tui", "configs", "pyproject.toml", "setup.py", "MANIFEST.in"),
     *("README.md", "LICENSE"),
 )
+_DOCKER = f"""\
+docker build -t {{image}} -f - {{folder}} <<'END'
+FROM {_BASE}
+RUN {_SYSTEM}
+{{files}}
+RUN {{install}}
+END"""
+_APPTAINER = f"""\
+cat > {{definition}} <<'END'
+Bootstrap: docker
+From: {_BASE}
+%files
+{{files}}
+%post
+    {_SYSTEM}
+    {{install}}
+END
+apptainer build {{image}} {{definition}}"""
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -96,12 +114,16 @@ def plan_container(
     """
     mounts = tuple(_mounts(recipe, runs, env))
     on_gpu = recipe.get("grubrics.device") == "cuda"
-    chosen = image or _image(engine, on_gpu)
-    command = ("grubrics-tui", "launch", *words, "--wait")
+    # The image's name says which versions are in it.
+    pins = [pin.replace("==", "") for pin in GPU_SET[:2]] if on_gpu else ["cpu"]
+    version = "-".join([f"verl{verl_version()}", *pins])
+    built = f"grubrics-tui:{version}" if engine == "docker" else f"grubrics-tui-{version}.sif"
     names = [name for name in (*known_variables(), *_PASSED) if env.get(name)]
     make = _docker if engine == "docker" else _apptainer
-    argv = (*make(mounts, names, on_gpu, shm), chosen, *command)
-    return Container(chosen, None if image else _build(engine, chosen, on_gpu), mounts, argv)
+    options = make(mounts, names, on_gpu, shm)
+    argv = (*options, image or built, "grubrics-tui", "launch", *words, "--wait")
+    build = None if image else _build(engine, built, on_gpu)
+    return Container(image or built, build, mounts, argv)
 
 
 def _mounts(recipe: Recipe, runs: Path, env: Mapping[str, str]) -> Iterator[Mount]:
@@ -116,19 +138,12 @@ def _mounts(recipe: Recipe, runs: Path, env: Mapping[str, str]) -> Iterator[Moun
     for path in dict.fromkeys(written):
         if not path.is_relative_to(project):
             yield Mount(path, is_writable=True)
-    for path in dict.fromkeys([*_absolute_paths(recipe.values)]):
-        if not any(path.is_relative_to(parent) for parent in (project, *written)):
+    values = recipe.values.values()
+    items = (item for value in values for item in (value if isinstance(value, list) else [value]))
+    absolute = (str(item) for item in items if str(item).startswith(("/", "~/")))
+    for path in dict.fromkeys(Path(item).expanduser() for item in absolute):
+        if path.exists() and not any(path.is_relative_to(one) for one in (project, *written)):
             yield Mount(path, is_writable=False)
-
-
-def _absolute_paths(values: Mapping[str, Any]) -> Iterator[Path]:
-    """The files and folders of this host that the config names by an absolute path."""
-    for value in values.values():
-        for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, str) and item.startswith(("/", "~/")):
-                path = Path(item).expanduser()
-                if path.exists():
-                    yield path
 
 
 def _docker(mounts: Sequence[Mount], names: Sequence[str], on_gpu: bool, shm: str) -> Iterator[str]:
@@ -157,47 +172,28 @@ def _apptainer(
     yield f"--cwd={Path.cwd()}"
 
 
-def _image(engine: Engine, on_gpu: bool) -> str:
-    """A name that says which versions are in it."""
-    pins = [pin.replace("==", "") for pin in GPU_SET[:2]] if on_gpu else ["cpu"]
-    version = "-".join([f"verl{verl_version()}", *pins])
-    return f"grubrics-tui:{version}" if engine == "docker" else f"grubrics-tui-{version}.sif"
-
-
 def _build(engine: Engine, image: str, on_gpu: bool) -> str:
     """The commands that make the image from the exact pins in a checkout of this project."""
     constraints, extra = (
-        ("constraints-gpu.txt", "gpu") if on_gpu else ("constraints-cpu.txt", "train")
+        f"constraints-{'gpu' if on_gpu else 'cpu'}.txt",
+        "gpu" if on_gpu else "train",
     )
     is_checkout = (_CHECKOUT / constraints).is_file()
     folder = str(_CHECKOUT) if is_checkout else "CHECKOUT_OF_GRUBRICS_TUI"
     install = f"cd /src && pip install --no-cache-dir -c {constraints} '.[{extra}]'"
     files = (*_SOURCES, constraints)
     if engine == "docker":
-        return "\n".join(
-            (
-                f"docker build -t {image} -f - {shlex.quote(folder)} <<'END'",
-                f"FROM {_BASE}",
-                f"RUN {_SYSTEM}",
-                *(f"COPY {name} /src/{name}" for name in files),
-                f"RUN {install}",
-                "END",
-            )
+        return _DOCKER.format(
+            image=image,
+            folder=shlex.quote(folder),
+            files="\n".join(f"COPY {name} /src/{name}" for name in files),
+            install=install,
         )
-    definition = image.replace(".sif", ".def")
-    return "\n".join(
-        (
-            f"cat > {definition} <<'END'",
-            "Bootstrap: docker",
-            f"From: {_BASE}",
-            "%files",
-            *(f"    {folder}/{name} /src/{name}" for name in files),
-            "%post",
-            f"    {_SYSTEM}",
-            f"    {install}",
-            "END",
-            f"apptainer build {image} {definition}",
-        )
+    return _APPTAINER.format(
+        image=image,
+        definition=image.replace(".sif", ".def"),
+        files="\n".join(f"    {folder}/{name} /src/{name}" for name in files),
+        install=install,
     )
 
 

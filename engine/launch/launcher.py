@@ -140,11 +140,16 @@ def launch(launch_plan: LaunchPlan) -> RunDir:
     written, if the supervisor does not start, or if another user could have written the code.
     """
     require_own_code(launch_plan.recipe)
-    return start_run(
-        launch_plan.directory,
-        lambda: manifest(launch_plan),
-        lambda run, contents: _keep_recipe(run, contents, launch_plan.recipe),
-    )
+
+    def keep(run: RunDir, contents: Mapping[str, Any]) -> None:
+        """Write the values of the launch, and copies of the reward function and the data."""
+        files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+        if function := reward_function(launch_plan.recipe):
+            keep_code(function, run.code)
+            keep_inputs(function, run.code)
+        keep_data(run, contents)
+
+    return start_run(launch_plan.directory, lambda: manifest(launch_plan), keep)
 
 
 AddFiles = Callable[[RunDir, Mapping[str, Any]], None]
@@ -213,21 +218,16 @@ def start_supervisor(run: RunDir, variables: Mapping[str, str] | None = None) ->
         ):
             if observed_state(run).state == "lost":
                 break
-            _start_guard(run, errors)
+            if GuardSettings.from_manifest(run.read_manifest()).is_on:
+                try:
+                    _start_detached(run, "engine.launch.guard", errors, {})
+                except OSError as error:  # The run continues without it.
+                    with contextlib.suppress(OSError):
+                        text = f"the guard did not start: {error.strerror}"
+                        log_event(run, "warning", message=text)
             return
         time.sleep(0.02)
     raise _not_started(run, f"see {errors}")
-
-
-def _start_guard(run: RunDir, errors: Path) -> None:
-    """Start the guard. If this fails, the run continues without it and logs a warning."""
-    if not GuardSettings.from_manifest(run.read_manifest()).is_on:
-        return
-    try:
-        _start_detached(run, "engine.launch.guard", errors, {})
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            log_event(run, "warning", message=f"the guard did not start: {error.strerror}")
 
 
 def _start_detached(run: RunDir, module: str, errors: Path, variables: Mapping[str, str]) -> None:
@@ -295,15 +295,6 @@ def _create(directory: Path, contents: Mapping[str, Any], add_files: AddFiles) -
     run = RunDir(directory)
     vouch(run)
     return run
-
-
-def _keep_recipe(run: RunDir, contents: Mapping[str, Any], recipe: Recipe) -> None:
-    """Write the values of the launch, and copies of the reward function that they name."""
-    files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
-    if function := reward_function(recipe):
-        keep_code(function, run.code)
-        keep_inputs(function, run.code)
-    keep_data(run, contents)
 
 
 def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:

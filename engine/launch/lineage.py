@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from engine.base import jsonl
@@ -109,9 +109,6 @@ class Verdict:
         if self.outcome == "own code":
             return 1 if self.shared else 0
         return {"infrastructure": 1, "kept value": 1, "undecided": 3}.get(self.outcome, 0)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,17 @@ def plan_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
 
 
 def complete_changes(run: RunDir, recipe: Recipe, changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Add the changes that these require. UsageError for invalid or ineffective changes."""
-    completed = complete(recipe, [_as_config_change(change, recipe) for change in changes])
+    """Add the changes that these require. UsageError for invalid or ineffective changes.
+
+    A variable that a config key sets becomes a change of that key: a run reads its config.
+    """
+    given = [
+        replace(change, kind="config", key=key, before=recipe.get(key))
+        if change.kind == "environment" and (key := ENVIRONMENT_KEYS.get(change.key))
+        else change
+        for change in changes
+    ]
+    completed = complete(recipe, given)
     if isinstance(completed, Refusal):
         raise UsageError(completed.reason)
     effective = tuple(c for c in completed if c.kind != "config" or c.after != c.before)
@@ -191,11 +200,3 @@ def _launched_with(config: Config, variables: Mapping[str, str]) -> str:
         if is_chosen(entry) and key not in folder_keys
     }
     return json.dumps([values, dict(variables)], sort_keys=True, default=str)
-
-
-def _as_config_change(change: Change, recipe: Recipe) -> Change:
-    """Turn a variable that a config key sets into a change of that key: a run reads its config."""
-    if change.kind != "environment" or change.key not in ENVIRONMENT_KEYS:
-        return change
-    key = ENVIRONMENT_KEYS[change.key]
-    return replace(change, kind="config", key=key, before=recipe.get(key))

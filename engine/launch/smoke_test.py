@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from engine.base.errors import UsageError
 from engine.findings.finding import Change
@@ -34,9 +33,6 @@ class SmokeCheck:
     id: str
     passed: bool
     text: str
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def default_config() -> str:

@@ -327,5 +327,7 @@ def _existing_checkpoints(recipe: Recipe) -> Iterator[Check]:
         )
         yield warn(ID, message, _another_folder(recipe))
     if is_sft and (folder / "final").is_dir():
-        message = f"{folder / 'final'} exists and will be overwritten"
+        saved_by = read_stamp(folder)
+        owner = f" of run '{saved_by.run}'" if saved_by else ""
+        message = f"{folder / 'final'}{owner} exists and will be overwritten"
         yield warn(ID, message, _another_folder(recipe))

@@ -23,6 +23,7 @@ from engine.translate.verl_script import GROUP, Override, TrainerCall, export_ro
 _ACTOR = "actor_rollout_ref.actor"
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ESTIMATOR = "algorithm.adv_estimator"
+_NAME = "trainer.experiment_name"
 _RENAMED = {
     f"{_ACTOR}.grad_clip": f"{_ACTOR}.optim.clip_grad",
     f"{_ACTOR}.checkpoint.contents": f"{_ACTOR}.checkpoint.save_contents",
@@ -54,7 +55,11 @@ def translate_grpo(path: Path, call: TrainerCall) -> list[Row]:
     rows = [_translate(override) for override in call.overrides]
     _require_grpo(path, rows)
     rows += [*call.rows, *map(_checked, export_rows(call.exports, _WORKERS))]
-    return [*rows, *_reward(rows), *_name(path, rows)]
+    rows += _reward(rows)
+    # Checkpoints are stored under the name of the run, which every run has.
+    if any(row.source == _NAME and row.is_left_out for row in rows):
+        rows.append(Row("", None, {_NAME: path.stem}, "the script's own name is not known"))
+    return rows
 
 
 def _require_grpo(path: Path, rows: Iterable[Row]) -> None:
@@ -77,8 +82,8 @@ def _translate(override: Override) -> Row:
         return left_out(source, line, GROUP)
     if key.startswith("critic."):
         return left_out(source, line, "there is no critic")
-    if key == "trainer.device":
-        return _device(override)
+    if key == "trainer.device" and value in ("cpu", "cuda"):
+        return Row(source, line, {"grubrics.device": value})
     if (reason := _unsupported(key, value)) is not None:
         return left_out(source, line, reason)
     if key not in known and not is_open(key, known):
@@ -90,16 +95,13 @@ def _checked(row: Row) -> Row:
     return checked(row, GRPO)
 
 
-def _device(override: Override) -> Row:
-    if override.value in ("cpu", "cuda"):
-        return Row(override.key, override.line, {"grubrics.device": override.value})
-    return left_out(override.key, override.line, f"{override.value} is not supported: cuda or cpu")
-
-
 def _unsupported(key: str, value: Any) -> str | None:
     """Why this project does not train with a value that verl accepts; None where it does."""
+    if key == "trainer.device":
+        return f"{value} is not supported: cuda or cpu"
     if key.startswith("reward.reward_model."):
-        return None if value in (False, None) and key.endswith(".enable") else _NO_REWARD_MODEL
+        is_off = value in (False, None) and key.endswith(".enable")
+        return None if is_off else "reward models are not used; a reward function can call a server"
     if key == "reward.reward_manager.name" and value not in VERL_MANAGERS:
         return f"{value} cannot record its rewards; known: {', '.join(VERL_MANAGERS)}"
     if key.startswith("reward.reward_manager.") and not key.endswith(".name"):
@@ -109,9 +111,6 @@ def _unsupported(key: str, value: Any) -> str | None:
     if key in ("trainer.rollout_data_dir", "trainer.validation_data_dir"):
         return "every run keeps its rollouts in its own directory"
     return None
-
-
-_NO_REWARD_MODEL = "reward models are not used; a reward function can call a server"
 
 
 def _reward(rows: Iterable[Row]) -> Iterator[Row]:
@@ -143,26 +142,17 @@ def _task_of(data: Any) -> str | None:
     return facts.preset if facts is not None and facts.preset in tasks() else None
 
 
-def _name(path: Path, rows: Iterable[Row]) -> Iterator[Row]:
-    """A name for a run whose own one cannot be known: checkpoints are stored under it."""
-    key = "trainer.experiment_name"
-    if any(row.source == key and row.is_left_out for row in rows):
-        yield Row("", None, {key: path.stem}, "the script's own name is not known")
-
-
 def for_cpu(rows: Iterable[Row], recipe: Recipe) -> list[Row]:
     """The rows for a machine without a GPU: what the CPU implies is left to it."""
     implied = {**on_cpu(recipe), "trainer.n_gpus_per_node": 1}
     rows = [row for row in rows if "grubrics.device" not in row.values]
     keys = [key for row in rows for key in row.values]
     reasons = {
-        key: _format_implied(key, implied.get(key))
+        key: "not for a CPU"
+        if implied.get(key) is None
+        else f"for a CPU: {key}={format_config_value(implied[key])}"
         for key in keys
         if key in implied or _ONLY_GPU.fullmatch(key)
     }
     device = Row("", None, {"grubrics.device": "cpu"}, "--device cpu")
     return [*without_keys(rows, reasons), device]
-
-
-def _format_implied(key: str, value: Any) -> str:
-    return "not for a CPU" if value is None else f"for a CPU: {key}={format_config_value(value)}"

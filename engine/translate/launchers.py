@@ -57,9 +57,15 @@ def read_launchers(arguments: Sequence[Argument], line: int) -> Launchers:
     options: dict[str, str] = {}
     for name, words in _split(arguments):
         known = [_export(word) for word in words if name == "env" and _ASSIGNED.match(word.text)]
-        read = _of_srun(words) if name == "srun" else _of_ray(words, line) if name == "ray" else []
-        exports += [*known, *(each for each in read if isinstance(each, Export))]
-        rows += [each for each in read if isinstance(each, Row)]
+        if name == "srun" and (value := _options(words).get("export")) is not None:
+            # ``--export=ALL,NAME=value``. A value that holds a comma cannot be written so.
+            parts = (Argument(value.line, text, value.problem) for text in value.text.split(","))
+            known = [_export(part) for part in parts if _ASSIGNED.match(part.text)]
+        exports += known
+        if name == "ray":
+            of_ray, others = _of_ray(words, line)
+            exports += of_ray
+            rows += others
         if name in _TORCHRUN:
             for option, value in _options(words).items():
                 options[_ALIASES.get(option, option)] = "" if value.problem else value.text
@@ -107,24 +113,15 @@ def _export(word: Argument) -> Export:
     return Export(word.line, match[1], match[2] if word.problem is None else Unknown(word.problem))
 
 
-def _of_srun(words: Sequence[Argument]) -> list[Export | Row]:
-    """``--export=ALL,NAME=value``. A value that holds a comma cannot be written so."""
-    value = _options(words).get("export")
-    if value is None:
-        return []
-    parts = [Argument(value.line, part, value.problem) for part in value.text.split(",")]
-    return [_export(part) for part in parts if _ASSIGNED.match(part.text)]
-
-
-def _of_ray(words: Sequence[Argument], line: int) -> list[Export | Row]:
+def _of_ray(words: Sequence[Argument], line: int) -> tuple[list[Export], list[Row]]:
     """The variables of ``--runtime-env-json``; the rest of it is for the cluster."""
     options = _options(words)
     if "runtime_env" in options:
         why = "the file is not read; variables that the run needs are for .env"
-        return [left_out("ray job submit --runtime-env", line, why)]
+        return [], [left_out("ray job submit --runtime-env", line, why)]
     given = options.get("runtime_env_json")
     if given is None:
-        return []
+        return [], []
     source = "ray job submit --runtime-env-json"
     try:
         environment = json.loads(given.text) if given.problem is None else None
@@ -132,11 +129,11 @@ def _of_ray(words: Sequence[Argument], line: int) -> list[Export | Row]:
         environment = None
     variables = environment.pop("env_vars", {}) if isinstance(environment, dict) else None
     if not isinstance(environment, dict) or not isinstance(variables, dict):
-        return [left_out(source, line, given.problem or "it is not a JSON object of Ray")]
+        return [], [left_out(source, line, given.problem or "it is not a JSON object of Ray")]
     exports = [Export(line, str(name), str(value)) for name, value in variables.items()]
     others = ", ".join(map(str, environment))
     why = f"{others}: for the cluster (docs/cluster.md)"
-    return [*exports, *([left_out(source, line, why)] if others else [])]
+    return exports, [left_out(source, line, why)] if others else []
 
 
 def _options(words: Sequence[Argument]) -> dict[str, Argument]:

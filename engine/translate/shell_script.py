@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -125,18 +125,6 @@ def holds_secret(text: str, secrets: Iterable[str]) -> bool:
     )
 
 
-def _without_secret(export: Export, secrets: Set[str]) -> Export:
-    name, value = export.name, export.value
-    if isinstance(value, str):
-        is_named = is_secret_name(name) and is_placeholder(value)
-        is_secret = is_named or names_secret(name, value) or holds_secret(value, secrets)
-    else:
-        is_secret = is_secret_name(name)
-    if is_secret:
-        return replace(export, value=Unknown(f"a secret: set {name} in .env"), is_used=False)
-    return export
-
-
 class _Follower:
     def __init__(self, state: State) -> None:
         self.holes = Holes()
@@ -189,42 +177,40 @@ class _Follower:
         values, secrets = self._inner_values | self.state.values, self.words.secrets
         own = [(name, text) for call in self.calls for _, name, text in call.exports]
         secrets |= {text for name, text in own if names_secret(name, text)}
-        exports = (
-            Export(
-                line, name, self.holes.value(_joined(values.get(name, ""))), name in self.words.used
-            )
-            for name, line in self.state.exported.items()
-        )
-        known = tuple(_without_secret(export, secrets) for export in exports)
-        return Script(tuple(self._commands()), known, frozenset(secrets))
+        exports: list[Export] = []
+        for name, line in self.state.exported.items():
+            value = self.holes.value(_joined(values.get(name, "")))
+            if isinstance(value, str):
+                is_named = is_secret_name(name) and is_placeholder(value)
+                is_secret = is_named or names_secret(name, value) or holds_secret(value, secrets)
+            else:
+                is_secret = is_secret_name(name)
+            secret = Export(line, name, Unknown(f"a secret: set {name} in .env"))
+            known = Export(line, name, value, name in self.words.used)
+            exports.append(secret if is_secret else known)
+        return Script(tuple(self._commands()), tuple(exports), frozenset(secrets))
 
     def _commands(self) -> Iterator[Command]:
         """The commands; one that runs several times has what is the same each time."""
         groups: dict[tuple[int, tuple[str, ...]], list[_Call]] = {}
         for call in self.calls:
             groups.setdefault((call.line, call.source), []).append(call)
-        for (line, _), group in groups.items():
-            arguments = tuple(map(self._shown, self._same(group, line)))
-            exports = (
-                Export(at, name, self.holes.value(text)) for at, name, text in group[0].exports
+        for (line, _), calls in groups.items():
+            why = f"line {line} is executed several times, with another value each time"
+            hole = self.holes.add(why, "…")
+            lists = [call.arguments for call in calls]
+            if len({len(each) for each in lists}) > 1:
+                same = join_lists(lists, hole)
+            else:
+                same = tuple(_same(items, hole) for items in zip(*lists, strict=True))
+            arguments = (
+                Argument(item.line, self.holes.shown(item.text), self.holes.reason(item.text))
+                for item in same
             )
-            yield Command(line, arguments, tuple(exports))
-
-    def _same(self, calls: Sequence[_Call], line: int) -> tuple[Argument, ...]:
-        hole = self.holes.add(
-            f"line {line} is executed several times, with another value each time", "…"
-        )
-        lists = [call.arguments for call in calls]
-        if len({len(each) for each in lists}) > 1:
-            return join_lists(lists, hole)
-        return tuple(
-            items[0] if len({item.text for item in items}) == 1 else _differing(items, hole)
-            for items in zip(*lists, strict=True)
-        )
-
-    def _shown(self, argument: Argument) -> Argument:
-        text = argument.text
-        return Argument(argument.line, self.holes.shown(text), self.holes.reason(text))
+            exports = (
+                Export(at, name, self.holes.value(text)) for at, name, text in calls[0].exports
+            )
+            yield Command(line, tuple(arguments), tuple(exports))
 
     def run(self, node: Node) -> bool | None:
         """Follow commands; return whether the last one succeeds, None if only a shell knows."""
@@ -266,7 +252,7 @@ class _Follower:
         for sign, part in node.parts[1:]:
             decides = sign == "||"
             if status is None:
-                branches = (partial(self.run, part), _nothing)
+                branches = (partial(self.run, part), lambda: None)
                 found = self._either(branches, f"a condition in line {node.line} decides it")
                 status = decides if found[0] == decides else None
             elif status != decides:
@@ -286,10 +272,10 @@ class _Follower:
 
     def _if(self, node: If) -> bool | None:
         status = self.run(node.condition)
-        branches = (partial(self.run, node.body), partial(self.run, node.otherwise))
+        branches = (node.body, node.otherwise)
         if status is not None:
-            return branches[not status]()
-        self._either(branches, _reason("'if'", node))
+            return self.run(branches[not status])
+        self._either([partial(self.run, branch) for branch in branches], _reason("'if'", node))
         return None
 
     def _case(self, node: Case) -> bool | None:
@@ -357,7 +343,7 @@ class _Follower:
         turns = self._conditions(node) if not node.name else self._items(node)
         for number, is_known in enumerate(turns):
             if not is_known or number == _MOST_TURNS or self._steps > _MANY_STEPS:
-                self._either((partial(self._turns, node, reason), _nothing), reason)
+                self._either((partial(self._turns, node, reason), lambda: None), reason)
                 return
             self._turn(node, reason)
             if self.state.stop:
@@ -405,7 +391,8 @@ class _Follower:
                 if _is_changed(before.values.get(name), self.state.values.get(name))
                 and before.values.get(name) != self.holes.add(reason, f"${name}")
             }
-            is_moved = _arguments(before) != _arguments(self.state) and before.lost != reason
+            arguments = (before.arguments, before.lost), (self.state.arguments, self.state.lost)
+            is_moved = arguments[0] != arguments[1] and before.lost != reason
             if self.state.stop or not (changed or is_moved):
                 return
             del self.calls[count:], self._left[left:]
@@ -661,8 +648,8 @@ class _Follower:
     def _set_options(self, words: Sequence[Word], arguments: Sequence[Argument]) -> bool:
         """``set`` gets arguments of the script after ``--``, or at once."""
         texts = [item.text for item in arguments]
-        if words[1:] and ("--" in texts or not words[1].text.startswith(("-", "+"))):
-            start = texts.index("--") + 1 if "--" in texts else 1
+        start = texts.index("--") + 1 if "--" in texts else 1
+        if start > 1 or (words[1:] and not words[1].text.startswith(("-", "+"))):
             self.state.arguments, self.state.lost = tuple(arguments[start:]), None
         return True
 
@@ -751,10 +738,6 @@ class _Follower:
         return home + value[1:] if begins and isinstance(home, str) else value
 
 
-def _nothing() -> None:
-    return None
-
-
 _Builtin = Callable[[_Follower, Sequence[Word], Sequence[Argument]], bool | None]
 _BUILTINS: Mapping[str, _Builtin] = {
     **dict.fromkeys(("exit", "return", "break", "continue"), _Follower._stop),
@@ -785,17 +768,16 @@ def _is_changed(before: Value | None, after: Value | None) -> bool:
     return before != after
 
 
-def _arguments(state: State) -> object:
-    return state.arguments, state.lost
-
-
 def _joined(value: Value) -> str:
     return " ".join(item.text for item in listed(value))
 
 
-def _differing(items: Sequence[Argument], hole: str) -> Argument:
-    """What differs from one time to the next; its key does not."""
-    keys = {item.text.partition("=")[0] for item in items}
+def _same(items: Sequence[Argument], hole: str) -> Argument:
+    """What is the same from one time to the next: the word, or its key."""
+    texts = {item.text for item in items}
+    keys = {text.partition("=")[0] for text in texts}
+    if len(texts) == 1:
+        return items[0]
     return replace(items[0], text=f"{keys.pop()}={hole}" if len(keys) == 1 else hole)
 
 

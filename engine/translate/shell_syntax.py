@@ -318,20 +318,17 @@ class _Parser:
             if self._next.text == "(":
                 self.at += 1
                 if words and ASSIGNED.fullmatch(words[-1].text):
-                    arrays[words[-1]] = self._array()
+                    elements: tuple[Word, ...] = ()
+                    while self.at < len(self.tokens) and not self._skip(")"):
+                        elements += self._words()
+                        self.at += isinstance(self._next, Mark) and self._next.text != ")"
+                    arrays[words[-1]] = elements
             elif self._next.text in _ENDS:
                 break
             else:
                 redirections += self._redirections()
         self.at += self.at == start
         return Simple(line, tuple(words), arrays, tuple(redirections))
-
-    def _array(self) -> tuple[Word, ...]:
-        words = list[Word]()
-        while self.at < len(self.tokens) and not self._skip(")"):
-            words += self._words()
-            self.at += isinstance(self._next, Mark) and self._next.text != ")"
-        return tuple(words)
 
     def _redirections(self) -> list[tuple[str, Word]]:
         """``> file``, ``<<`` with its text: marks and what follows each."""

@@ -57,6 +57,7 @@ TOO_DEEP = f"more than {DEEPEST} brackets are open"
 
 _REDIRECTION = re.compile(r"&>>?|\d*(?:<<<|<<-?|>>|>&|<&|<>|>\||<|>)")
 _OPERATOR = re.compile(r";;&?|;&|;|&&|&|\|\||\|&|\||\(|\)|\n")
+_BEFORE_COMMAND = re.compile(rf"{_OPERATOR.pattern}|if|then|elif|else|while|until|do|!|\{{|time")
 _ENDS_WORD = frozenset(" \t\n;&|<>()")
 _PLAIN_VARIABLE = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]", re.ASCII)
 _ESCAPES = "$`\\\n"
@@ -121,7 +122,7 @@ class _Reader:
             if isinstance(token, Word):
                 if _DOCUMENT.fullmatch(before.text):
                     documents.append(len(found) - 1)
-                elif token.text in ("case", "esac") and _begins_command(before):
+                elif token.text in ("case", "esac") and _BEFORE_COMMAND.fullmatch(before.text):
                     opened = [*opened, "case"] if token.text == "case" else opened[:-1]
             elif token.text == "(":
                 opened.append("(")
@@ -303,13 +304,6 @@ class _Reader:
             if not depth:
                 return Piece("executed", self.text[first : self.at], is_quoted)
         raise ShellError(line, f"the bracket {opening} has no end")
-
-
-def _begins_command(before: Token) -> bool:
-    """Whether a word after this mark or word is the name of a command."""
-    if isinstance(before, Mark):
-        return _OPERATOR.fullmatch(before.text) is not None
-    return before.text in ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time")
 
 
 _DOCUMENT = re.compile(r"\d*<<-?")

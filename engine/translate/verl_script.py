@@ -105,7 +105,8 @@ def _find(path: Path, script: Script, line: int | None) -> Command:
         lines = ", ".join(str(call.line) for call in calls)
         where = "a trainer in line" if len(calls) == 1 else "trainers in lines"
         raise UsageError(f"{path} starts {where} {lines}; choose it with --line")
-    modules = [name for command in script.commands if (name := _unknown_module(command))]
+    words = (argument.text for command in script.commands for argument in command.arguments)
+    modules = [match[1] or match[2] for word in words if (match := _OF_VERL.fullmatch(word))]
     known = ", ".join(f"verl.trainer.{name}" for name in ("main_ppo", "sft_trainer"))
     if modules:
         close = nearest(modules[0], _TRAINERS)
@@ -118,15 +119,15 @@ def _find(path: Path, script: Script, line: int | None) -> Command:
                     f"{path}: line {command.line} starts the trainer in a text that import cannot "
                     "read. Save that command as a script, and import it"
                 )
-    hint = next((f"; {found}" for found in map(_other_script, script.commands) if found), "")
-    raise UsageError(f"{path} starts no trainer of verl, such as python3 -m {known}{hint}")
-
-
-def _other_script(command: Command) -> str | None:
-    """How to import a script that the command runs."""
-    paths = (argument.text for argument in command.arguments if argument.problem is None)
-    path = next((path for path in paths if path.endswith((".sh", ".slurm", ".sbatch"))), None)
-    return f"line {command.line} runs {path}: import that script" if path else None
+    runs = (
+        f"; line {command.line} runs {argument.text}: import that script"
+        for command in script.commands
+        for argument in command.arguments
+        if argument.problem is None and argument.text.endswith((".sh", ".slurm", ".sbatch"))
+    )
+    raise UsageError(
+        f"{path} starts no trainer of verl, such as python3 -m {known}{next(runs, '')}"
+    )
 
 
 def _module_index(command: Command) -> int | None:
@@ -138,13 +139,6 @@ def _module_index(command: Command) -> int | None:
         )
         if match and is_program and match[1] in _TRAINERS:
             return index
-    return None
-
-
-def _unknown_module(command: Command) -> str | None:
-    for argument in command.arguments:
-        if match := _OF_VERL.fullmatch(argument.text):
-            return match[1] or match[2]
     return None
 
 
