@@ -13,9 +13,8 @@ from engine.host.programs import own_module
 from engine.judge.providers import find_provider
 from engine.recipe.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config
 from engine.recipe.exposure import require_none
-from engine.recipe.recipe import Recipe, load_recipe
+from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
-from engine.runs.rundir import RunDir
 from engine.supervise.ray_jobs import Cluster, Node, RefusedError, UnreachableError, parse_address
 
 
@@ -37,15 +36,6 @@ def chosen_cluster(address: str | None, recipe: Recipe) -> Cluster | None:
     require_none(recipe, f"--ray {cluster.address}")
     require_cluster(cluster, recipe)
     return cluster
-
-
-def recipe_to_resume(run: RunDir) -> Recipe:
-    """The recipe of a run that trained on a cluster.
-
-    Versions before ``grubrics.exposed`` did not check this: their runs keep listening there.
-    """
-    has_key = "grubrics.exposed" in (run.read_manifest().get("config") or {})
-    return load_recipe(str(run.recipe), () if has_key else ("grubrics.exposed=true",), {})
 
 
 def require_cluster(cluster: Cluster, recipe: Recipe) -> None:

@@ -34,26 +34,19 @@ _SAME = 1e-6
 
 
 @dataclass(frozen=True)
-class RecordedRollout:
-    """A rollout to rescore, and the reward record of the run."""
-
-    rollout: Rollout
-    then: RewardRecord
-
-
-@dataclass(frozen=True)
 class Recorded:
-    """A step that can be rescored. ``judge`` is None if a reward function of the config scores.
+    """A step that can be rescored: its rollouts, each with the reward record of the run.
 
-    ``gone`` counts the rollouts whose question is no longer in a training file. ``edited`` are the
-    files of the data and the reward that changed since the launch: rescoring uses the new content.
+    ``judge`` is None if a reward function of the config scores. ``gone`` counts the rollouts whose
+    question is no longer in a training file. ``edited`` are the files of the data and the reward
+    that changed since the launch: rescoring uses the new content.
     """
 
     run: str
     step: int
     why: str
     recipe: Recipe
-    rollouts: tuple[RecordedRollout, ...]
+    rollouts: tuple[tuple[Rollout, RewardRecord], ...]
     gone: int
     judge: JudgeSettings | None
     edited: tuple[str, ...] = ()
@@ -111,7 +104,7 @@ def recorded(run: RunDir, step: int | None = None) -> Recorded:
     rows = _rows_by_question(recipe)
     pairs = [(then, _row_of(then, rows.get(then.question_id, []))) for then in picked.records]
     rollouts = tuple(
-        RecordedRollout(Rollout.of_row(text_of(then.line.read()), row), then)
+        (Rollout.of_row(text_of(then.line.read()), row), then)
         for then, row in pairs
         if row is not None
     )
@@ -131,7 +124,7 @@ def replay(plan: Recorded, env: Mapping[str, str]) -> Replay:
     UsageError if credentials or the reward function are missing.
     """
     scores = asyncio.run(_scores(plan, env))
-    pairs = ((rollout.then, now) for rollout, now in zip(plan.rollouts, scores, strict=True))
+    pairs = ((then, now) for (_, then), now in zip(plan.rollouts, scores, strict=True))
     rescored = tuple(
         Again(
             *then.key,
@@ -151,7 +144,7 @@ def replay(plan: Recorded, env: Mapping[str, str]) -> Replay:
 async def _scores(plan: Recorded, env: Mapping[str, str]) -> list[RolloutScore]:
     scorer = make_scorer(plan.recipe, env)
     try:
-        scored = await scorer.score_all([recorded.rollout for recorded in plan.rollouts])
+        scored = await scorer.score_all([rollout for rollout, _ in plan.rollouts])
         return [rollout.score for rollout in scored]
     finally:
         await scorer.aclose()

@@ -22,7 +22,7 @@ from engine.host.surroundings import changed_files, changes, surroundings
 from engine.launch.drift import describe_drift, select_drift, software_drift
 from engine.launch.kept_data import find_copy, kept_overrides
 from engine.launch.launcher import start_supervisor
-from engine.launch.ray_target import chosen_cluster, recipe_to_resume
+from engine.launch.ray_target import chosen_cluster
 from engine.own_reward.files import edited_code, executed_code
 from engine.preflight.demands import EXPECT_DATA
 from engine.recipe.executed import require_own_code
@@ -105,7 +105,7 @@ def resume(run: RunDir, from_step: int | None = None) -> Resumed:
         planned = _plan(run, from_step)
         manifest, attempt = planned.manifest, planned.attempt
         if manifest.get("ray"):
-            chosen_cluster(manifest["ray"], recipe_to_resume(run))
+            chosen_cluster(manifest["ray"], load_recipe(str(run.recipe), env={}))
         _require_expected_data(run, manifest, attempt["surroundings"])
         try:
             moved = []
@@ -337,26 +337,19 @@ def _changed(run: RunDir, manifest: dict[str, Any], attempt: dict[str, Any]) -> 
 def _moved_defaults(run: RunDir, manifest: dict[str, Any]) -> Iterator[str]:
     """Warnings about values that were never set and follow the installed version.
 
-    UsageError for a key that the version no longer has. A value that is implied now and was
-    recorded as verl's default gives no warning: earlier versions recorded it like that.
+    UsageError for a key that the version no longer has. A path that is implied is in the run's
+    folder, which may have been moved.
     """
     recipe, config = load_recipe(str(run.recipe), env={}), manifest["config"]
     require_own_code(recipe)
     present = config_of(recipe, run.attempt(1).path.resolve())
     for key in sorted({*present, *config}):
-        entry = config.get(key, {})
+        before, now = config.get(key, {}).get("value"), present.get(key, {}).get("value")
         is_implied = present.get(key, {}).get("origin") == "implied"
-        before, now = entry.get("value"), present.get(key, {}).get("value")
-        if is_implied and (entry.get("origin") != "implied" or _moved(before, now)):
+        if is_implied and "/" in str(before) and Path(str(before)).name == Path(str(now)).name:
             continue
         if before != jsonl.finite(now):
             yield f"the default of {key} changed from {before!r} to {now!r} since the launch"
-
-
-def _moved(before: Any, now: Any) -> bool:
-    """Whether both are the same path in the run's folder, which may have been moved."""
-    paths = isinstance(before, str) and isinstance(now, str) and "/" in before
-    return paths and Path(before).name == Path(now).name
 
 
 def starting_point(

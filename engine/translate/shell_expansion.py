@@ -8,7 +8,6 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from engine.base.masking import names_secret
 from engine.translate.shell_state import Argument, Holes, State, Value
@@ -303,13 +302,6 @@ def _glob(text: str) -> str:
             parts.append({"*": ".*", "?": "."}.get(text[at], re.escape(text[at])))
         at += 1
     return "".join(parts)
-
-
-def without_head(word: Word, head: str) -> Word:
-    """What is after ``NAME=``, which is in the first piece of the word."""
-    first, *others = word.pieces
-    rest = first.text.removeprefix(head)
-    return replace(word, pieces=(Piece("text", rest, first.is_quoted), *others))
 
 
 def decide_test(expander: Expander, words: Sequence[Word]) -> bool | None:

@@ -21,7 +21,6 @@ from engine.translate.shell_expansion import (
     is_output_known,
     listed,
     negated,
-    without_head,
 )
 from engine.translate.shell_state import (
     Argument,
@@ -46,7 +45,7 @@ from engine.translate.shell_syntax import (
     Simple,
     read_tree,
 )
-from engine.translate.shell_words import DEEPEST, TOO_DEEP, ShellError, Word
+from engine.translate.shell_words import DEEPEST, TOO_DEEP, Piece, ShellError, Word
 
 
 @dataclass(frozen=True)
@@ -475,41 +474,31 @@ class _Follower:
         exports = tuple(
             (word.line, match[1], _joined(self._value(word, match[0], None))) for word, match in own
         )
-        if not self._inner(node, arguments, exports):
-            source = tuple(word.text for word in node.words)
-            self.calls.append(_Call(line, source, (*self._launchers, *arguments), exports))
+        # The script that a shell gets knows the variables that are exported.
+        if (inner := self._find_inner(node, [item.text for item in arguments])) is not None:
+            before_shell, (first, text), following = inner
+            launchers = tuple(arguments[:before_shell])
+            named = {name: value for _, name, value in exports} | {
+                match[1]: item.text.removeprefix(match[0])
+                for item in launchers
+                if (match := ASSIGNED.match(item.text))
+            }
+            is_known = self.holes.reason(text.strip()[:1]) is None
+            rest = arguments[following:]
+            if is_known and self._child(launchers, text, first or arguments[0].line, rest, named):
+                return None
+        source = tuple(word.text for word in node.words)
+        self.calls.append(_Call(line, source, (*self._launchers, *arguments), exports))
         return None
-
-    def _inner(
-        self,
-        node: Simple,
-        arguments: Sequence[Argument],
-        exports: tuple[tuple[int, str, str], ...],
-    ) -> bool:
-        """Follow the script that a shell gets: ``bash -c TEXT``, ``bash FILE``, ``sbatch <<E``.
-
-        Returns whether there is one. It knows the variables that are exported.
-        """
-        found = self._find_inner(node, [item.text for item in arguments])
-        if found is None:
-            return False
-        before_shell, (line, text), following = found
-        if self.holes.reason(text.strip()[:1]) is not None:
-            return False
-        launchers = tuple(arguments[:before_shell])
-        own = {name: value for _, name, value in exports} | {
-            match[1]: item.text.removeprefix(match[0])
-            for item in launchers
-            if (match := ASSIGNED.match(item.text))
-        }
-        line = line or arguments[0].line
-        return self._child(launchers, text, line, arguments[following:], own)
 
     def _find_inner(
         self, node: Simple, texts: Sequence[str]
     ) -> tuple[int, tuple[int, str], int] | None:
-        """How many words are before the shell, its script with the line, and where the arguments
-        of the script begin."""
+        """The script that a shell gets: ``bash -c TEXT``, ``bash FILE``, ``sbatch <<E``.
+
+        How many words are before the shell, its script with the line, and where the arguments of
+        the script begin.
+        """
         document = self._input(node)
         for index, text in enumerate(texts):
             if _NEVER_INSIDE.fullmatch(text):
@@ -732,7 +721,9 @@ class _Follower:
             return self.holes.add(reason, f"${head.rstrip('+=')}")
         if array is not None:
             return tuple(item for part in array for item in self.words.expand(part))
-        pieces = without_head(word, head).pieces
+        # ``NAME=`` is in the first piece of the word.
+        first, *others = word.pieces
+        pieces = (Piece("text", first.text.removeprefix(head), first.is_quoted), *others)
         value, home = self.words.text(word.line, pieces), self.state.values.get("HOME")
         begins = pieces[0].text.partition("/")[0] == "~" and not pieces[0].is_quoted
         return home + value[1:] if begins and isinstance(home, str) else value

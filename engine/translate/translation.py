@@ -71,17 +71,16 @@ def in_order(rows: Iterable[Row]) -> tuple[Row, ...]:
     last: dict[str, Row] = {}
     for row in rows:
         last |= dict.fromkeys(row.values, row)
-    kept = [_without_repeated(row, last) for row in rows]
+    kept: list[Row] = []
+    for row in rows:
+        values = {key: value for key, value in row.values.items() if last[key] is row}
+        if row.values and not values:
+            setter = last[next(iter(row.values))]
+            where = f"in line {setter.line}" if setter.line else "by an argument"
+            kept.append(left_out(row.source, row.line, f"it is set again {where}"))
+        else:
+            kept.append(replace(row, values=values))
     return tuple(sorted(kept, key=lambda row: row.line or sys.maxsize))
-
-
-def _without_repeated(row: Row, last: Mapping[str, Row]) -> Row:
-    values = {key: value for key, value in row.values.items() if last[key] is row}
-    if row.values and not values:
-        setter = last[next(iter(row.values))]
-        where = f"in line {setter.line}" if setter.line else "by an argument"
-        return left_out(row.source, row.line, f"it is set again {where}")
-    return replace(row, values=values)
 
 
 def left_out(source: str, line: int | None, why: str) -> Row:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.host.programs import own_module
 from engine.launch.launcher import manifest, plan
@@ -16,11 +15,9 @@ from engine.launch.ray_target import (
     chosen_cluster,
     describe_target,
     exposure,
-    recipe_to_resume,
     shortage,
 )
 from engine.recipe.recipe import Recipe, load_recipe
-from engine.runs.rundir import RunDir
 from engine.supervise.ray_jobs import Cluster, Node
 
 RECIPE = """
@@ -71,15 +68,6 @@ def test_a_cluster_that_other_hosts_reach_must_be_named(tmp_path: Path) -> None:
     )
     meant = load_recipe(str(tmp_path / "try.yaml"), ["grubrics.exposed=true"], {})
     assert exposure(nodes, meant) is None
-
-
-def test_a_run_of_a_version_that_did_not_ask_is_resumed_where_it_ran(tmp_path: Path) -> None:
-    nodes, run = [Node("10.0.0.1", cpus=64, gpus=8)], RunDir(tmp_path)
-    recipe(tmp_path).path.rename(run.recipe)
-    jsonl.write_json(run.manifest, {"v": 1, "config": {"trainer.nnodes": {"value": 1}}})
-    assert exposure(nodes, recipe_to_resume(run)) is None
-    jsonl.write_json(run.manifest, {"v": 1, "config": {"grubrics.exposed": {"value": False}}})
-    assert exposure(nodes, recipe_to_resume(run)) is not None
 
 
 def test_a_cluster_on_loopback_exposes_nothing(tmp_path: Path) -> None:
