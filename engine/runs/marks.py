@@ -74,8 +74,6 @@ def names(mark: str, run: RunDir, directory: Path | None = None) -> bool:
     is_in_place = directory is not None and _is_same_folder(directory, run.path)
     if run.read_mark() not in (None, text):
         return False
-    if not identity:  # Of a process that an earlier checkout started: it is still training.
-        return is_in_place
     try:
         folder = os.stat(run.path)  # noqa: PTH116
     except OSError:

@@ -98,7 +98,7 @@ def train_ranks(config: dict[str, Any], ranks: int, port: int, attempt: Path) ->
     """Train with torchrun, which ends every rank when one fails. Returns its exit code."""
     path = attempt / "sft_config.json"
     jsonl.write_json(path, config)
-    command = [sys.executable, "-m", "engine.train.sft_torchrun", f"--nproc_per_node={ranks}"]
+    command = [sys.executable, "-m", "engine.train.sft_rank", f"--nproc_per_node={ranks}"]
     command += ["--nnodes=1", "--master_addr=127.0.0.1", f"--master_port={port}"]
     command += ["-m", "engine.train.sft_rank", str(path)]
     process = subprocess.Popen(command)

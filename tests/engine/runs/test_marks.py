@@ -134,15 +134,6 @@ def test_a_run_without_a_mark_is_known_by_its_folder(tmp_path: Path, start: Star
     assert pids(run) == [process.pid]
 
 
-def test_processes_of_an_earlier_checkout_stay_with_their_run(tmp_path: Path, start: Start) -> None:
-    run = make_run(tmp_path / "one", text := new_mark())
-    process = start(**marks(run) | {"GRUBRICS_RUN_MARK": text})
-    supervisor = start("engine.supervise.supervisor", str(run.path), GRUBRICS_SUPERVISES=text)
-    copy = RunDir(shutil.copytree(run.path, tmp_path / "copy"))
-    assert pids(run) == [process.pid] and supervises(supervisor.pid, run)
-    assert pids(copy) == [] and not supervises(supervisor.pid, copy)
-
-
 @pytest.mark.parametrize("requests", [True, False], ids=["asked", "no request can be written"])
 def test_a_process_that_only_a_file_names_is_neither_ended_nor_woken(
     tmp_path: Path, start: Start, requests: bool

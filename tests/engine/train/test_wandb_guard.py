@@ -105,8 +105,10 @@ def test_a_refused_login_lets_w_and_b_log_offline(tmp_path: Path, server: WandbS
 
 @pytest.mark.thorough
 def test_the_training_goes_on_if_w_and_b_cannot_be_imported(tmp_path: Path) -> None:
-    (tmp_path / "wandb.py").write_text("raise ImportError('No module named wandb')")
-    output = train(tmp_path, PYTHONPATH=f"{tmp_path}:{ROOT}")
+    broken = tmp_path / "broken"  # The working folder is searched last.
+    broken.mkdir()
+    (broken / "wandb.py").write_text("raise ImportError('No module named wandb')")
+    output = train(tmp_path, PYTHONPATH=f"{broken}:{ROOT}")
     assert "W&B gets no values of this attempt" in output
 
 
