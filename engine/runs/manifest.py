@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from engine.base import jsonl
@@ -53,14 +53,12 @@ def changed_values(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
 def format_changes(manifest: Mapping[str, Any]) -> list[str]:
     """``changed_values`` as ``lr=3e-05``: of each key the recorded end, which a launch accepts.
 
-    Earlier versions recorded none: then the end that tells it from the other overrides. The
-    checkpoint folder that a launch gives a run is left out: it follows from the name of the run.
+    The checkpoint folder that a launch gives a run is left out: it follows from the run's name.
     """
-    changes = [c for c in changed_values(manifest) if not _is_own_folder(c, manifest.get("id"))]
-    keys = [change["key"] for change in changes]
     return [
-        f"{c.get('end') or _distinct_end(c['key'], keys)}={_format_value(c['after'])}"
-        for c in changes
+        f"{change.get('end') or change['key']}={_format_value(change['after'])}"
+        for change in changed_values(manifest)
+        if not _is_own_folder(change, manifest.get("id"))
     ]
 
 
@@ -72,12 +70,6 @@ def _is_own_folder(change: Mapping[str, Any], run_id: str | None) -> bool:
         return False
     folder = str(change["after"]).rstrip("/").rpartition("/")[2]
     return bool(folder) and f"-{run_id}".endswith(f"-{folder}")
-
-
-def _distinct_end(key: str, keys: Sequence[str]) -> str:
-    parts = key.split(".")
-    ends = (".".join(parts[-length:]) for length in range(1, len(parts) + 1))
-    return next(end for end in ends if sum(f".{k}".endswith(f".{end}") for k in keys) == 1)
 
 
 def _format_value(value: Any) -> str:

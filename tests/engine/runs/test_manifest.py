@@ -104,7 +104,8 @@ def test_files_have_a_path_and_a_hash(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "shown"), [("optim.lr", "optim.lr=2"), ("other", "lr=2"), (None, "lr=2"), (3, "lr=2")]
+    ("end", "shown"),
+    [("optim.lr", "optim.lr=2"), *((end, "actor.optim.lr=2") for end in ("other", None, 3))],
 )
 def test_an_override_is_shown_by_its_recorded_end(end: Any, shown: str) -> None:
     change = {"key": "actor.optim.lr", "end": end, "before": 1, "after": 2, "origin": "cli"}
@@ -133,8 +134,8 @@ def test_chosen_fields_are_read_without_the_others(tmp_path: Path) -> None:
         ("lr-low", "checkpoints/lr-low", []),
         ("lr-low-repro", "checkpoints/repro", []),
         ("ab-warm-s1", "checkpoints/ablations/ab/warm-s1", []),
-        ("lr-low", "/disk2/other", ["default_local_dir=/disk2/other"]),
-        ("lr-low", "/disk2/ow", ["default_local_dir=/disk2/ow"]),
+        ("lr-low", "/disk2/other", ["trainer.default_local_dir=/disk2/other"]),
+        ("lr-low", "/disk2/ow", ["trainer.default_local_dir=/disk2/ow"]),
     ],
 )
 def test_a_checkpoint_folder_that_the_launch_chose_is_no_changed_value(

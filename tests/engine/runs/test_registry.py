@@ -294,8 +294,8 @@ FULL = RunState(
 
 def make_full_run(root: Path) -> RunDir:
     run = make_run(root, "full", started=0.0)
-    changes = [{"key": "optim.lr", "before": 1e-5, "after": 3e-5, "origin": "cli"}]
-    jsonl.write_json(run.manifest, {**run.read_manifest(), "changes": changes})
+    change = {"key": "optim.lr", "end": "lr", "before": 1e-5, "after": 3e-5, "origin": "cli"}
+    jsonl.write_json(run.manifest, {**run.read_manifest(), "changes": [change]})
     metrics = {"reward/mean": 0.5, "val/reward": 0.25}
     jsonl.append(run.train_log, {"v": 1, "step": 1, "attempt": 1, "t": 1.0, "metrics": metrics})
     write_state(run, FULL)

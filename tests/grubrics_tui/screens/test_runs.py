@@ -598,4 +598,4 @@ async def test_the_details_have_the_overrides_of_the_run(run: SampleRun, runs: P
     jsonl.write_json(run.run.manifest, {**manifest, "changes": [change]})
     async with running(runs, SMALL) as driver:
         await driver.press("r")
-        await driver.shows("changed  lr=3e-05")
+        await driver.shows("changed  optim.lr=3e-05")
