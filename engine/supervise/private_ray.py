@@ -74,15 +74,13 @@ def leftovers(root: Path) -> list[Path]:
 
 def directory(attempt: Path) -> Path | None:
     """The directory of ``attempt``'s private Ray; None if it does not exist."""
-    recorded = _recorded(attempt)
-    return recorded if recorded is not None and _carries_marker(recorded, attempt) else None
-
-
-def _recorded(attempt: Path) -> Path | None:
+    if attempt.is_symlink():
+        return None
     try:
-        return None if attempt.is_symlink() else Path(_text(attempt / RECORD).strip())
+        recorded = Path(_text(attempt / RECORD).strip())
     except (OSError, ValueError):
         return None
+    return recorded if _carries_marker(recorded, attempt) else None
 
 
 def _carries_marker(path: Path, attempt: Path) -> bool:

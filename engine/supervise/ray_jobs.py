@@ -20,6 +20,7 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
@@ -396,7 +397,11 @@ class RayFollower(JobFollower):
         self.keep_job(ended=job.status)
         self.log.copy()
         if self.log.offset == 0 and job.status == "FAILED":
-            say(self._own_log() or job.message)
+            printed = ""
+            # Ray's own log of the job names the error if the job did not start.
+            with suppress(JobError):
+                printed = self.cluster.logs(self.job.submission_id).rstrip()
+            say(printed or job.message)
         say(f"Ray job {self.job.submission_id}: {job.status}")
         if self._stop_asked and job.status != "SUCCEEDED":
             return 128 + self.signals[0]
@@ -404,13 +409,6 @@ class RayFollower(JobFollower):
             say(f"RayJobError: {job.status.lower()} on the cluster, not by this run: {job.message}")
             return 1
         return exit_code(job)
-
-    def _own_log(self) -> str:
-        """Ray's log of the job: it names the error if the job did not start."""
-        try:
-            return self.cluster.logs(self.job.submission_id).rstrip()
-        except (UnreachableError, RefusedError):
-            return ""
 
 
 def exit_code(job: Job) -> int:

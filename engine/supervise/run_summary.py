@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from engine.runs.figures import read_figures
 from engine.runs.kinds import listed_kind
 from engine.runs.manifest import changed_values, format_changes
 from engine.runs.notes import read_notes
-from engine.runs.processes import Identity, members, tree
+from engine.runs.processes import members, tree
 from engine.runs.rundir import RunDir
 from engine.runs.state import describe, observed_state
 from engine.runs.trust import exposures
@@ -46,7 +45,8 @@ def read_summary(run: RunDir) -> dict[str, Any]:
     )
     listed = info.to_json()
     job = read_job(run.attempt(state.attempt).path)
-    exposed = exposures(run)
+    exposed, adopted = exposures(run), Adopted.from_manifest(manifest)
+    of_program = tree(adopted.process) if adopted and adopted.process else []
     cwd = Path(str(manifest.get("cwd") or ""))
     is_readable = not exposed and cwd.is_absolute() and cwd.is_dir()
     edited = [str(path) for path in CodeWatch(manifest, cwd).changes()] if is_readable else []
@@ -60,7 +60,7 @@ def read_summary(run: RunDir) -> dict[str, Any]:
         "attempt_started": state.started,
         "ended": state.ended,
         "attempts": len(manifest.get("attempts", [])),
-        "pids": [process.pid for process in (*_adopted_processes(manifest), *members(run))],
+        "pids": [process.pid for process in (*of_program, *members(run))],
         "parent": manifest.get("parent"),
         "ray": manifest.get("ray"),
         "ray_job": job.submission_id if job else None,
@@ -79,8 +79,3 @@ def read_summary(run: RunDir) -> dict[str, Any]:
         "saved": [] if exposed else [found.to_json() for found in list_checkpoints(run)],
         "wandb": run_url(run),
     }
-
-
-def _adopted_processes(manifest: Mapping[str, Any]) -> list[Identity]:
-    adopted = Adopted.from_manifest(manifest)
-    return tree(adopted.process) if adopted and adopted.process else []
