@@ -52,17 +52,6 @@ def is_held(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Lock a folder, for files in it that every write replaces."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        take(descriptor, folder)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
 def held_file(path: Path, patience_s: float | None = None) -> Iterator[None]:
     """Lock ``path``, a file private to its owner, which nobody else can lock.
 

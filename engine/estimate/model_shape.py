@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.base.yaml_files import read_packaged
+from engine.base.errors import shorten
+from engine.estimate.known_models import KNOWN
 from engine.recipe.places import local_folder, model_name
 from engine.recipe.recipe import Recipe
 
@@ -346,6 +347,14 @@ def shape_of(recipe: Recipe, env: Mapping[str, str]) -> ModelShape | None:
     """The recipe's model: from its folder, the hub's cache, or the table of known names."""
     name = model_name(recipe)
     return from_config(_read_config(name, env)) or known(name)
+
+
+def why_unknown(recipe: Recipe, env: Mapping[str, str]) -> str:
+    """Why ``shape_of`` is None; only then is it true."""
+    given = _read_config(model_name(recipe), env).get("model_type")
+    if isinstance(given, str) and given not in FAMILIES:
+        return f"the sizes of models of model_type '{shorten(given)}' are not known"
+    return "the model's directory has no config.json with dimensions"
 
 
 def context_of(name: str, env: Mapping[str, str]) -> int:

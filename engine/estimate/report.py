@@ -13,18 +13,9 @@ import psutil
 from engine.checkpoints.find import check_checkpoint, size_bytes
 from engine.estimate.earlier_runs import Duration, duration, judge_times, step_times
 from engine.estimate.judge import JudgeUse, judge_use
-from engine.estimate.memory import (
-    GIB,
-    Breakdown,
-    Cache,
-    Memory,
-    Part,
-    breakdown,
-    cache_of,
-    certain,
-    memory,
-)
-from engine.estimate.model_shape import ModelShape, shape_of
+from engine.estimate.memory import Memory, certain, memory
+from engine.estimate.model_shape import ModelShape, shape_of, why_unknown
+from engine.estimate.rollout import Cache, cache_of
 from engine.estimate.training import Training, training_of
 from engine.history import metrics
 from engine.history.columns import Columns
@@ -114,6 +105,8 @@ class Estimate:
     sizes: Sizes | None
     judge: JudgeUse | None
     duration: Duration
+    no_sizes: str = ""
+    """Why ``sizes`` is None."""
 
     @property
     def room(self) -> Room | None:
@@ -173,6 +166,7 @@ def estimate(
         sizes=sizes_of(recipe, env, card),
         judge=judge,
         duration=duration(plan.total if plan else None, step_times(recipe, runs)),
+        no_sizes=why_unknown(recipe, env),
     )
 
 

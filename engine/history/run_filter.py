@@ -27,10 +27,11 @@ from engine.base.query import (
     unknown_field,
     words,
 )
+from engine.base.text import format_config_value
 from engine.history import metrics
 from engine.history.train_log import newest_names, newest_value
 from engine.runs import columns
-from engine.runs.columns import RunInfo
+from engine.runs.columns import Column, RunInfo
 from engine.runs.index import stamp
 from engine.runs.rundir import RunDir
 
@@ -56,13 +57,40 @@ class RunFiles:
         """Keys and metrics of the runs that lack the tested one."""
 
     def answer(self, run: RunInfo, test: Condition) -> bool:
-        self.asked.add(test.name)
-        key = _config_key(test)
+        values = self.values(run, test.name)
+        if _config_key(test.name) is not None:
+            return any(compare_any(test, value) for value in values)
+        return compare_number(test, values[0] if values else None)
+
+    def values(self, run: RunInfo, name: str) -> tuple[Any, ...]:
+        """Those of a config key, of all keys that end so, or the last one of a metric."""
+        self.asked.add(name)
+        key = _config_key(name)
         if key is not None:
-            values = self._cached(run, test.name, "manifest.json", key)
-            return values is not _ABSENT and any(compare_any(test, value) for value in values)
-        name = metrics.canonical(test.name)
-        return compare_number(test, self._cached(run, test.name, "train_log.jsonl", name))
+            values = self._cached(run, name, "manifest.json", key)
+            return () if values is _ABSENT else tuple(values)
+        value = self._cached(run, name, "train_log.jsonl", metrics.canonical(name))
+        return () if value is None else (value,)
+
+    def column(self, name: str) -> Column:
+        """A column of the last value of a metric, or of a config key by its end."""
+        return Column(
+            name=name,
+            about="",
+            kind="text",
+            key=None,
+            value=lambda run: tuple(map(format_config_value, self.values(run, name))),
+        )
+
+    def missing(self, name: str) -> str:
+        """The config key or metric, with the nearest one, that was asked for and that no run has;
+        else empty."""
+        if name in self.present or name not in self.asked:
+            return ""
+        key = _config_key(name)
+        close = nearest(key or metrics.canonical(name), self.other_names)
+        hint = f"; did you mean '{close}'?" if close else ""
+        return (f"config key '{key}'" if key else f"value of '{name}'") + hint
 
     def _cached(self, run: RunInfo, field: str, file: str, name: str) -> Any:
         try:
@@ -134,32 +162,27 @@ class RunFilter:
 
         ``of_keys``: only a config key. A metric may still come.
         """
-        for test in conditions(self.tree):
-            if test.name in files.present or test.name not in files.asked:
-                continue
-            key = _config_key(test)
-            if of_keys and key is None:
-                continue
-            close = nearest(key or metrics.canonical(test.name), files.other_names)
-            hint = f"; did you mean '{close}'?" if close else ""
-            missing = f"config key '{key}'" if key else f"value of '{test.name}'"
-            return f"no matching run has a {missing}{hint}"
-        return None
+        names = (test.name for test in conditions(self.tree))
+        return next(
+            (
+                f"no matching run has a {missing}"
+                for name in names
+                if (_config_key(name) or not of_keys) and (missing := files.missing(name))
+            ),
+            None,
+        )
 
     def _check(self, test: Condition) -> None:
         field = self._fields.get(test.name.lower())
         if field is not None:
             check_condition(test, field.kind, field.choices)
             return
-        if _config_key(test):
-            self._check_key(test)
+        if _config_key(test.name) is None:
+            check_condition(test, "number")
             return
-        check_condition(test, "number")
-
-    def _check_key(self, test: Condition) -> None:
-        """Take a name for the end of a config key unless it is most like that of a field."""
+        # A name is the end of a config key unless it is most like that of a field.
         names = [*self._fields, *sorted(_METRICS), *metrics.ALIASES]
-        if not _is_prefixed(test) and get_close_matches(test.name.lower(), names, 1, _ALIKE):
+        if not _is_prefixed(test.name) and get_close_matches(test.name.lower(), names, 1, _ALIKE):
             known = ", ".join(column.name for column in columns.COLUMNS)
             raise unknown_field(test, names, f"{known}, config keys, metrics such as reward/mean")
 
@@ -173,16 +196,16 @@ class RunFilter:
         return None if field is None else compare(leaf, field.kind, field.value(run), now)
 
 
-def _config_key(test: Condition) -> str | None:
-    """The config key, or its end, that a condition is about; None for a metric."""
-    if _is_prefixed(test):
-        return test.name[len(CONFIG) :]
-    is_metric = "/" in test.name or test.name in _METRICS or test.name in metrics.ALIASES
-    return None if is_metric else test.name
+def _config_key(name: str) -> str | None:
+    """The config key, or its end, that a name stands for; None for a metric."""
+    if _is_prefixed(name):
+        return name[len(CONFIG) :]
+    is_metric = "/" in name or name in _METRICS or name in metrics.ALIASES
+    return None if is_metric else name
 
 
-def _is_prefixed(test: Condition) -> bool:
-    return test.name.lower().startswith(CONFIG)
+def _is_prefixed(name: str) -> bool:
+    return name.lower().startswith(CONFIG)
 
 
 def _config(run: RunDir) -> dict[str, Any]:

@@ -263,7 +263,10 @@ def _run(run: RunDir, command: Sequence[str], log: IO[bytes], variables: Mapping
 
 def _create(directory: Path, contents: Mapping[str, Any], add_files: AddFiles) -> RunDir:
     root = directory.parent
-    root.mkdir(parents=True, exist_ok=True)
+    if not root.is_dir():
+        root.mkdir(parents=True, exist_ok=True)
+        # Runs are no part of a project's history.
+        files.write_atomic(root / ".gitignore", "*\n")
     remove_abandoned(root)
     staging = new_staging(root)
     try:
@@ -333,6 +336,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
             input_files(function),
             tools_code(recipe),
         ),
+        "world_size": _world_size(recipe),
         "seeds": {key: item["value"] for key, item in config.items() if key.endswith("seed")},
         "deterministic": deterministic_variables(recipe, os.environ) or None,
         "total_steps": launch_plan.total_steps,
@@ -348,6 +352,11 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
         # Last, because it is large: lists read a manifest only up to it.
         "config": config,
     }
+
+
+def _world_size(recipe: Recipe) -> int:
+    """The processes that train: one for each GPU, or each rank on a CPU, of every node."""
+    return int(recipe.get(recipe.kind.gpus_key) or 1) * int(recipe.get("trainer.nnodes") or 1)
 
 
 def _base_model(recipe: Recipe, ticket: Ticket | None) -> list[Path]:

@@ -5,7 +5,9 @@ Two writers at once both succeed, and a writer that is killed leaves the file as
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,8 @@ from engine.base import files, locks
 from engine.base.errors import UsageError
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_LOCK = Path(tempfile.gettempdir(), f"grubrics-tui-logs-{os.getuid()}.lock")
+"""Of all logs. Their folder could be locked by whoever may read it, and a file would stay in it."""
 # At the start of a line these open a heading, a fence, a rule or a comment.
 _STRUCTURE = re.compile(r"^(\s*)(#|```|~~~|<|(?:=+|-+|\*{3,}|_{3,})\s*$)")
 
@@ -62,7 +66,7 @@ class NumberedLog:
             raise UsageError(f"{path}: not a regular file; nothing was written")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with locks.held(path.parent):
+            with locks.held_file(_LOCK):
                 text = path.read_text(encoding="utf-8") if path.exists() else self.heading
                 check(text)
                 used = self._used(text)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from engine.base.errors import unknown_name
-from engine.base.query import Field
+from engine.base.errors import nearest, unknown_name
+from engine.base.query_fields import Field
 from engine.base.text import MISSING, age, clock, duration
 from engine.runs.notes import Notes
 from engine.runs.state import EXTERNAL, FOREIGN, STOPPED, RunState, StateName
@@ -119,14 +119,19 @@ class Column(Field[RunInfo]):
         return self.value(run) not in (None, ())
 
 
-def find_columns(names: Iterable[str]) -> list[Column]:
-    """The columns of these names, keys or heads. UsageError for an unknown one."""
+def find_columns(
+    names: Iterable[str], other: Callable[[str], Column] | None = None
+) -> list[Column]:
+    """The columns of these names, keys or heads. Another one is made by ``other``; without it, and
+    for a name that is most like a known one, UsageError."""
     known = {name: column for column in COLUMNS for name in (*column.names, column.head)}
     chosen = []
     for name in names:
-        if name.lower() not in known:
-            raise unknown_name("column", name, known)
-        chosen.append(known[name.lower()])
+        if (column := known.get(name.lower())) is None:
+            if other is None or nearest(name, known):
+                raise unknown_name("column", name, known)
+            column = other(name)
+        chosen.append(column)
     return chosen
 
 

@@ -271,6 +271,7 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "in_file": _shown_mapping,
     "seeds": _mapping,
     "total_steps": jsonl.integer,
+    "world_size": jsonl.integer,
     "checkpoint_dir": jsonl.location,
     "queue": _shown_mapping,
     "gpus": jsonl.integer,

@@ -94,7 +94,7 @@ def _lines(estimate: Estimate, recipe: Recipe, run: RunDir | None) -> Iterator[s
     from engine.estimate.memory import size
 
     if estimate.sizes is None:
-        yield "memory: unknown; the model's directory has no config.json with dimensions"
+        yield f"memory: unknown; {estimate.no_sizes}"
     else:
         sizes = estimate.sizes
         yield from _memory(estimate, sizes, recipe)

@@ -41,7 +41,10 @@ def list_runs(
         ),
     ] = None,
     shown: Annotated[
-        str | None, option("NAMES", "Columns to print, e.g. id,state,reward,note", "--columns")
+        str | None,
+        option(
+            "NAMES", "Columns to print, also config keys and metrics, e.g. id,state,lr", "--columns"
+        ),
     ] = None,
     order: Annotated[
         str | None,
@@ -72,13 +75,17 @@ def _print_runs(
     runs: str | None,
     as_json: bool,
 ) -> None:
+    from engine.history.run_filter import RunFiles
     from engine.runs import registry
 
     deadline = time.process_time() + _EXAMINE_S
     chosen = None if chosen is None else ListViewFile().load().filters.get(chosen, chosen)
-    table = None if shown is None else columns.find_columns(shown.replace(",", " ").split())
     root = runs_root(runs)
     root = archive_root(root) if archived else root
+    files = RunFiles(root)
+    table = None
+    if shown is not None:
+        table = columns.find_columns(shown.replace(",", " ").split(), files.column)
     listed = registry.list_runs(root)
     empty_text = "no archived runs"
     if not archived:
@@ -109,7 +116,9 @@ def _print_runs(
         print_json({"runs": [row | health_json(health[info.id]) for row, info in rows]})
         return
     if listed:
-        lines = clean_texts(format_runs(listed, table, width=terminal_width()))
+        lines = [*clean_texts(format_runs(listed, table, width=terminal_width()))]
+        if problem := next(filter(None, (files.missing(each.name) for each in table or ())), None):
+            raise UsageError(f"--columns: no listed run has a {problem}")
         print("".join(f"{row}\n" for row in cut_lines(lines)), end="")
     if unchecked := sum(health[info.id] is UNKNOWN for info in listed):
         count = "1 finished run" if unchecked == 1 else f"{unchecked} finished runs"

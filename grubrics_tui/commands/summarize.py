@@ -40,8 +40,9 @@ def summarize(
 ) -> None:
     """Summarize scored answers: reward, valid JSON, latency.
 
-    The interval is a percentile bootstrap. Rows without any token, or with an error and no reward,
-    are counted apart as infra errors.
+    A line has reward or score, and may have json_valid or valid, latency_ms, and tokens_out or
+    tokens. The interval is a percentile bootstrap. Rows without any token, or with an error and no
+    reward, are counted apart as infra errors.
     """
     from engine.base.tables import aligned_lines, table_lines
     from engine.reports.answer_summary import COLUMNS, summarize_rows

@@ -10,6 +10,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.text import count_of
 from engine.evaluation.folder import TargetDir, read_target
+from engine.evaluation.items import digest, read_conversation_items, read_items
 from engine.evaluation.measures import Metric, metrics_of
 from engine.evaluation.summary import (
     Result,
@@ -20,6 +21,7 @@ from engine.evaluation.summary import (
     settle_scale,
 )
 from engine.evaluation.targets import BASELINES, TEXTS, Target
+from engine.evaluation.trained_rows import trained_rows
 from engine.reports.run_report.report import Table
 from engine.statistics.intervals import Estimate
 
@@ -74,13 +76,30 @@ def _tables(
         for result in find_results(of_target, metrics, 1 if target.form in TEXTS else samples)
     ]
     drawn = f"{count_of(samples, 'answer')} each" if setup["sampling"] else "loss"
+    notes = [f"{count_of(int(setup['items']), 'item')} of {setup['data']}, {drawn}"]
     yield Table(
         _HEAD,
         tuple(_result_row(target, result) for target, result in results),
-        note=f"{count_of(int(setup['items']), 'item')} of {setup['data']}, {drawn}",
+        note="; ".join([*notes, *_not_held_out(setup, targets)]),
     )
     if pairs := list(_compare(rows, metrics, runs)):
         yield Table(_COMPARED, tuple(map(_pair_row, pairs)), note="paired by item")
+
+
+def _not_held_out(
+    setup: dict[str, Any], targets: Sequence[tuple[Target, TargetDir]]
+) -> Iterator[str]:
+    """The targets that were trained on items, as far as the files that show it are still there."""
+    read = read_items if setup["sampling"] else read_conversation_items
+    try:
+        items = read(Path(setup["data"]), int(setup["items"]))
+    except (OSError, UsageError):
+        return
+    if digest([item.sha256 for item in items]) != setup["items_sha256"]:
+        return
+    for target, _ in targets:
+        for run, count in trained_rows(target, items).items():
+            yield f"not held out for {target.name}: run '{run}' was trained on {count}"
 
 
 def _compare(

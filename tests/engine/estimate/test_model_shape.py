@@ -9,9 +9,17 @@ from typing import Any
 
 import pytest
 
-from engine.estimate.model_shape import ModelShape, context_of, from_config, known, known_configs
-
-KNOWN = known_configs()
+from engine.base import jsonl
+from engine.estimate.known_models import KNOWN
+from engine.estimate.model_shape import (
+    ModelShape,
+    context_of,
+    from_config,
+    known,
+    shape_of,
+    why_unknown,
+)
+from engine.recipe.recipe import load_recipe
 
 
 @pytest.mark.parametrize(
@@ -171,3 +179,10 @@ def test_lora_targets_are_found_as_peft_finds_them() -> None:
     assert shape.adapted("q_proj,v_proj") == []
     assert shape.adapted("q_proj") == []
     assert shape.adapted("(") == []
+
+
+def test_an_unknown_type_of_model_is_named(tmp_path: Path) -> None:
+    jsonl.write_json(tmp_path / "config.json", {"model_type": "mamba", "hidden_size": 64})
+    recipe = load_recipe("grpo_tiny", [f"actor_rollout_ref.model.path={tmp_path}"], {})
+    assert shape_of(recipe, {}) is None
+    assert "model_type 'mamba'" in why_unknown(recipe, {})

@@ -94,7 +94,9 @@ def test_the_command_is_one_that_a_person_could_type(recipe: Recipe, tmp_path: P
 
 
 def test_the_manifest_says_where_every_value_came_from(recipe: Recipe, tmp_path: Path) -> None:
-    config = manifest(plan(recipe, "try", tmp_path))["config"]
+    described = manifest(plan(recipe, "try", tmp_path))
+    assert described["world_size"] == 1
+    config = described["config"]
     assert config["data.train_batch_size"] == {"value": 8, "origin": "cli"}
     assert config["judge.max_concurrent"] == {"value": 3, "origin": "environment"}
     assert config["trainer.default_local_dir"]["origin"] == "file"
@@ -131,6 +133,7 @@ def test_the_log_of_a_run_begins_with_its_data_and_the_warnings_of_the_checks(
     planned = plan(load_recipe("try.yaml"), "try", tmp_path / "runs")
     warned = planned.with_warnings([warn("disk", "12 GB are free")])
     run = start_run(warned.directory, lambda: manifest(warned) | {"attempts": IDLE})
+    assert (run.path.parent / ".gitignore").read_text() == "*\n"
     data, warning = list(jsonl.read(run.events))[1:3]
     assert (data["event"], data["path"], data["rows"]) == ("dataset", "train.jsonl", 2)
     assert (warning["event"], warning["message"]) == ("warning", "disk: 12 GB are free")

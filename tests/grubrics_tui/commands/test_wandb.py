@@ -182,6 +182,12 @@ def test_what_is_still_written_is_not_uploaded(
     assert not list(project.rglob("uploaded"))
 
 
+def test_sync_of_all_says_where_it_searched_if_there_is_nothing(project: Path) -> None:
+    done = call("sync", "--all")
+    assert done.exit_code == 0
+    assert "$WANDB_DIR" in done.stdout and "./wandb" in done.stdout
+
+
 def test_sync_without_a_name_asks_for_one(project: Path) -> None:
     assert isinstance(call("sync").exception, UsageError)
     assert isinstance(call("sync", "nobody").exception, UsageError)

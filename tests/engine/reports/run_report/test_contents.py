@@ -12,7 +12,7 @@ import pytest
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.formats.external_run import open_external
-from engine.reports.run_report import assemble
+from engine.reports.run_report import assemble, evaluations
 from engine.reports.run_report.assemble import Choice, make_report
 from engine.reports.run_report.report import Problem, Report, Sample, Table
 from engine.runs.processes import identify
@@ -99,6 +99,20 @@ def test_evaluations_have_intervals_paired_comparisons_and_the_weights(tmp_path:
     assert compared.rows[0][:4] == ("a:20", "base", "reward", "+0.625")
     assert compared.rows[0][-1] == "better"
     assert report.gaps == ()
+
+
+def test_an_evaluation_says_which_target_was_trained_on_its_items(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_evaluation(tmp_path, {"base": [0.0, 1.0], "a:20": [1.0, 0.0]})
+    of_checkpoint = {"a:20": {"a": 2}}
+    monkeypatch.setattr(evaluations, "read_items", lambda path, limit: [])
+    monkeypatch.setattr(evaluations, "digest", lambda value: SHA)
+    monkeypatch.setattr(
+        evaluations, "trained_rows", lambda target, items: of_checkpoint.get(target.name, {})
+    )
+    results, _ = tables(report_of(make_run(tmp_path, "a")), "evaluations")
+    assert results.note.endswith("; not held out for a:20: run 'a' was trained on 2")
 
 
 def test_an_evaluation_that_cannot_be_read_is_named(tmp_path: Path) -> None:
