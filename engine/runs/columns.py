@@ -128,7 +128,8 @@ def find_columns(
     chosen = []
     for name in names:
         if (column := known.get(name.lower())) is None:
-            if other is None or nearest(name, known):
+            is_plain = not {".", "/"} & {*name}
+            if other is None or (is_plain and nearest(name, known)):
                 raise unknown_name("column", name, known)
             column = other(name)
         chosen.append(column)

@@ -95,7 +95,7 @@ def test_the_command_is_one_that_a_person_could_type(recipe: Recipe, tmp_path: P
 
 def test_the_manifest_says_where_every_value_came_from(recipe: Recipe, tmp_path: Path) -> None:
     described = manifest(plan(recipe, "try", tmp_path))
-    assert described["world_size"] == 1
+    assert described["world_size"] == 8  # training.n_gpus
     config = described["config"]
     assert config["data.train_batch_size"] == {"value": 8, "origin": "cli"}
     assert config["judge.max_concurrent"] == {"value": 3, "origin": "environment"}

@@ -241,5 +241,5 @@ def test_a_config_key_and_a_metric_can_be_columns(
 def test_a_column_that_no_run_has_is_refused_with_the_nearest(root: Path) -> None:
     values = {"training.learning_rate": {"value": 3e-5, "origin": "cli"}}
     jsonl.write_json(root / "one" / "manifest.json", {"v": 1, "kind": "sft", "config": values})
-    with pytest.raises(UsageError, match="config key 'training.learnin_rate'; did you mean"):
+    with pytest.raises(UsageError, match=r"config key 'training\.learnin_rate'; did you mean"):
         print_runs(shown="id,training.learnin_rate", runs=str(root))
