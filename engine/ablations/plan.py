@@ -455,12 +455,7 @@ PRESETS: Mapping[str, tuple[str, ...]] = {
 """Overrides by name: without answer excerpts in the prompt, without the bonus for information,
 without the penalty for equal scores, and without both terms."""
 
-SHORT = {
-    "A1": "no-excerpts",
-    "A2": "no-information",
-    "A3": "no-defense",
-    "A4": "alignment-only",
-}
+SHORT = {"A1": "no-excerpts", "A2": "no-information", "A3": "no-defense", "A4": "alignment-only"}
 """The names of the same arms in launch guides."""
 
 

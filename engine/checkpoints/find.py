@@ -9,13 +9,7 @@ from typing import Any
 from engine.base import jsonl
 from engine.checkpoints.disposal import bytes_of, own_checkpoints
 from engine.checkpoints.model_folder import missing_parts
-from engine.checkpoints.ownership import (
-    Stamp,
-    checkpoint_folder,
-    moved_aside,
-    read_stamp,
-    taken,
-)
+from engine.checkpoints.ownership import Stamp, checkpoint_folder, moved_aside, read_stamp, taken
 from engine.checkpoints.step_folders import (
     TRACKER,
     WantedFiles,

@@ -9,12 +9,7 @@ from pathlib import Path
 
 from engine.base.errors import UsageError
 from engine.checkpoints.ownership import checkpoint_folder
-from engine.checkpoints.step_folders import (
-    WantedFiles,
-    step_problem,
-    tracked_step,
-    written_steps,
-)
+from engine.checkpoints.step_folders import WantedFiles, step_problem, tracked_step, written_steps
 from engine.evaluation.evaluate import Evaluation
 from engine.evaluation.folder import TargetDir, read_target
 from engine.evaluation.measures import Metric

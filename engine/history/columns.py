@@ -213,11 +213,7 @@ class Batch:
         """The steps of ``train_log.jsonl`` lines. Other lines are left out."""
         records = [record for line in lines if (record := _parse(line)) is not None]
         heads = [
-            (
-                step,
-                jsonl.integer(record.get("attempt")) or 1,
-                jsonl.moment(record.get("t")) or 0.0,
-            )
+            (step, jsonl.integer(record.get("attempt")) or 1, jsonl.moment(record.get("t")) or 0.0)
             for record in records
             if (step := jsonl.integer(record["step"])) is not None
         ]

@@ -185,17 +185,7 @@ def _rollout_row(group: Group, rollout: Rollout) -> dict[str, Any]:
     }
 
 
-_EVALUATION = (
-    "evaluation",
-    "target",
-    "metric",
-    "mean",
-    "low",
-    "high",
-    "n",
-    "items",
-    "unscored",
-)
+_EVALUATION = ("evaluation", "target", "metric", "mean", "low", "high", "n", "items", "unscored")
 
 
 def _evaluation_rows(folder: EvaluationDir) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from engine.base.errors import nearest, unknown_name
-from engine.base.query_fields import Field
+from engine.base.query import Field
 from engine.base.text import MISSING, age, clock, duration
 from engine.runs.notes import Notes
 from engine.runs.state import EXTERNAL, FOREIGN, STOPPED, RunState, StateName

@@ -126,10 +126,7 @@ def make_report(sources: Mapping[str, RunDir | ExternalRun], choice: Choice) -> 
         Section(
             "manifest",
             "Manifest",
-            (
-                manifest_table(legend, material.records),
-                files_table(list(material.sources.items())),
-            ),
+            (manifest_table(legend, material.records), files_table(list(material.sources.items()))),
         ),
     )
     report = Report(

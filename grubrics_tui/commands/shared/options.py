@@ -102,7 +102,6 @@ QueueOption = Annotated[
 TrustOption = Annotated[
     bool,
     typer.Option(
-        "--trust",
-        help="Accept a run or config that other users could have written; shows it first",
+        "--trust", help="Accept a run or config that other users could have written; shows it first"
     ),
 ]
