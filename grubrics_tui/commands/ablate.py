@@ -12,8 +12,7 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared import Command, Task, answer, options, say
-from grubrics_tui.commands.shared.options import argument, flag, option
+from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, option, options, say
 from grubrics_tui.commands.shared.output import wait_for_more
 from grubrics_tui.commands.shared.trust import require_code_trust, trusted_source
 

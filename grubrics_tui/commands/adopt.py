@@ -7,8 +7,7 @@ from typing import Annotated
 
 from engine.base.text import format_command
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared import Command, Task, answer, options, warn
-from grubrics_tui.commands.shared.options import argument, option
+from grubrics_tui.commands.shared import Command, Task, answer, argument, option, options, warn
 
 
 def adopt(

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared import Command, Task, options, print_json, say
-from grubrics_tui.commands.shared.options import flag
+from grubrics_tui.commands.shared import Command, Task, flag, options, print_json, say
 from grubrics_tui.commands.shared.output import terminal_width
 from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
 from grubrics_tui.text.terminal_text import clean_text

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from engine.base.errors import unknown_name
-from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared import Command, Task, answer, argument, options
 from grubrics_tui.commands.shared.completions import SHELLS, answer_shell, complete_shell
-from grubrics_tui.commands.shared.options import argument
 
 _WITHOUT_SPACE = """
 _grubrics_tui_words() {

@@ -10,8 +10,7 @@ from engine.base.errors import UsageError, unknown_name
 from engine.base.text import format_config_value
 from engine.runs.kinds import find_kind
 from engine.runs.rundir import RunDir, find_run, runs_root
-from grubrics_tui.commands.shared import Command, Task, options, print_json, say
-from grubrics_tui.commands.shared.options import flag, option
+from grubrics_tui.commands.shared import Command, Task, flag, option, options, print_json, say
 
 if TYPE_CHECKING:
     from engine.recipe.recipe import Recipe

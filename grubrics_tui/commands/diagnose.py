@@ -16,9 +16,8 @@ from engine.base import files
 from engine.base.errors import UsageError
 from engine.base.holes import chunks
 from engine.runs.rundir import RunDir, find_run_not_file, runs_root
-from grubrics_tui.commands.shared import Command, Task, options, print_json, say
+from grubrics_tui.commands.shared import Command, Task, argument, options, print_json, say
 from grubrics_tui.commands.shared.finding_text import finding_lines
-from grubrics_tui.commands.shared.options import argument
 from grubrics_tui.commands.shared.output import warn_of_unread_parquet
 from grubrics_tui.commands.shared.standard_input import standard_input_read
 

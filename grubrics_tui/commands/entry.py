@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from engine.runs.rundir import find_run, runs_root
-from grubrics_tui.commands.shared import Command, Task, answer, options
-from grubrics_tui.commands.shared.options import flag, option
+from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options
 from grubrics_tui.commands.shared.trust import require_trust
 
 

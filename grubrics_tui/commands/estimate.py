@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engine.base.errors import UsageError
 from engine.base.text import count_of, format_command, seconds
-from engine.runs.kinds import ByKind
+from engine.base.yaml_files import parse_packaged
 from engine.runs.rundir import RunDir, runs_root
-from grubrics_tui.commands.shared import Command, Task, answer, options
-from grubrics_tui.commands.shared.options import option
+from grubrics_tui.commands.shared import Command, Task, answer, option, options
 from grubrics_tui.commands.shared.output import warn_of_unread_parquet
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _memory(estimate: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
         )
     if not sizes.cache_suffices:
         yield "too small: vLLM needs room for one sample of max_model_len tokens"
-        yield f"to enlarge it: {', '.join(MORE_CACHE)}"
+        yield f"to enlarge it: {', '.join(parse_packaged(_TABLES.read_text())['more_cache'])}"
 
 
 def _weights(sizes: Sizes) -> Iterator[str]:
@@ -274,62 +274,15 @@ def _amount(value: float | None, unit: str) -> str:
 
 _MEASURED_STEPS = 5
 """Steps of a run from which a duration is estimated; three are the fewest."""
-_ACTOR = "actor_rollout_ref.actor"
-_FSDP = f"{_ACTOR}.fsdp_config"
-_ROLLOUT = "actor_rollout_ref.rollout"
-_MODEL = "actor_rollout_ref.model"
-_LENGTHS = ("data.max_prompt_length", "data.max_response_length")
-_STATES = (f"{_FSDP}.model_dtype", f"{_FSDP}.optimizer_offload", f"{_MODEL}.lora_rank")
-
-_GRPO = {
-    "rollout": (
-        f"{_ROLLOUT}.gpu_memory_utilization", f"{_FSDP}.param_offload", *_STATES[:2],
-    ),
-    "log-probabilities": (
-        f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu", *_LENGTHS, *_STATES[:2],
-    ),
-    "update": (
-        f"{_ACTOR}.ppo_micro_batch_size_per_gpu", *_LENGTHS,
-        f"{_MODEL}.enable_gradient_checkpointing", *_STATES[::2],
-    ),
-    "optimizer step": (*_STATES[::2], "trainer.n_gpus_per_node"),
-    "weights to the rollout": (*_STATES[:2], f"{_ROLLOUT}.dtype"),
-}  # fmt: skip
-
-_SFT = {
-    "update": (
-        "training.per_device_train_batch_size", "data.max_seq_length",
-        "training.gradient_checkpointing", "lora.r", "training.n_gpus",
-    ),
-    "optimizer step": ("lora.r", "training.n_gpus"),
-}  # fmt: skip
-
-MORE_CACHE = (
-    f"a higher {_ROLLOUT}.gpu_memory_utilization", f"a lower {_ROLLOUT}.max_model_len",
-    f"{_ROLLOUT}.tensor_model_parallel_size",
-)  # fmt: skip
-"""Changes that enlarge vLLM's KV cache, or the share of it that one sample needs."""
-
-_DYNAMIC = {
-    f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu": (
-        f"{_ROLLOUT}.log_prob_use_dynamic_bsz", f"{_ROLLOUT}.log_prob_max_token_len_per_gpu",
-    ),
-    f"{_ACTOR}.ppo_micro_batch_size_per_gpu": (
-        f"{_ACTOR}.use_dynamic_bsz", f"{_ACTOR}.ppo_max_token_len_per_gpu",
-    ),
-}  # fmt: skip
-"""Micro batch key -> the switch that counts tokens instead of samples, and the token limit."""
-
-_LOWERING = ByKind("estimate", grpo=_GRPO, sft=_SFT)
+_TABLES = Path(__file__).with_suffix(".yaml")
 
 
 def lowering(phase: str, recipe: Recipe) -> list[str]:
     """Return the config keys that lower the memory of a phase, the most effective first."""
-    names = _LOWERING[recipe.kind][phase]
-    keys: list[str] = []
-    for name in names:
-        if name in _DYNAMIC:
-            switch, token_limit = _DYNAMIC[name]
+    tables, keys = parse_packaged(_TABLES.read_text()), list[str]()
+    for name in tables["lower"][recipe.kind.name][phase]:
+        if name in tables["dynamic"]:
+            switch, token_limit = tables["dynamic"][name]
             keys += [token_limit] if recipe.get(switch) else [name, switch]
         else:
             keys.append(name)

@@ -12,7 +12,7 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.runs.rundir import find_run, runs_root
-from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared import Command, Task, answer, argument, option, options
 from grubrics_tui.commands.shared.evaluation_text import (
     FOLDER,
     evaluation_json,
@@ -20,7 +20,6 @@ from grubrics_tui.commands.shared.evaluation_text import (
     overview_lines,
     progress_reporter,
 )
-from grubrics_tui.commands.shared.options import argument, option
 from grubrics_tui.commands.shared.output import judge_log_hidden
 from grubrics_tui.commands.shared.trust import trusted_source
 

@@ -9,8 +9,7 @@ from typing import Annotated
 
 from engine.base.text import count_of
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared import Command, Task, answer, options
-from grubrics_tui.commands.shared.options import argument, option
+from grubrics_tui.commands.shared import Command, Task, answer, argument, option, options
 from grubrics_tui.text.formats import thousands
 
 

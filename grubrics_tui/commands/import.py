@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.base.text import count_of, format_command, format_config_value
-from grubrics_tui.commands.shared import Command, Task, answer, options
-from grubrics_tui.commands.shared.options import argument, flag, option
+from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, option, options
 
 if TYPE_CHECKING:
     from engine.translate.import_config import ImportedConfig

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from grubrics_tui.commands.prepare import format_prepared
-from grubrics_tui.commands.shared import Command, Task, answer, options
-from grubrics_tui.commands.shared.options import argument, option
+from grubrics_tui.commands.shared import Command, Task, answer, argument, option, options
 from grubrics_tui.commands.shared.progress import record_progress
 
 

@@ -12,7 +12,7 @@ import typer
 from engine.base.errors import UsageError
 from engine.base.text import count_of, seconds
 from engine.runs.rundir import RunDir, runs_root
-from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared import Command, Task, answer, option, options
 from grubrics_tui.commands.shared.evaluation_text import (
     FOLDER,
     count_reporter,
@@ -20,7 +20,6 @@ from grubrics_tui.commands.shared.evaluation_text import (
     wrapped,
 )
 from grubrics_tui.commands.shared.finding_text import finding_lines
-from grubrics_tui.commands.shared.options import option
 from grubrics_tui.commands.shared.output import judge_log_hidden
 from grubrics_tui.commands.shared.trust import trusted_source
 

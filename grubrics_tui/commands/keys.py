@@ -15,8 +15,7 @@ import typer
 from engine.base.errors import UsageError, nearest, unknown_name
 from engine.base.masking import is_secret_name, mask
 from engine.recipe.env_file import load_env_file, set_variable, unset_variable
-from grubrics_tui.commands.shared import Command, Task, options
-from grubrics_tui.commands.shared.options import argument, flag
+from grubrics_tui.commands.shared import Command, Task, argument, flag, options
 from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, say, warn
 
 if TYPE_CHECKING:

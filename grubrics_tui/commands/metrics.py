@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.base.errors import UsageError
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared import Command, Task, options, print_json, say
-from grubrics_tui.commands.shared.options import argument
+from grubrics_tui.commands.shared import Command, Task, argument, options, print_json, say
 from grubrics_tui.commands.shared.standard_input import STANDARD_INPUT, standard_input_read
 from grubrics_tui.text.formats import significant
 from grubrics_tui.text.terminal_text import clean_text

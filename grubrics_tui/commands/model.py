@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from engine.base.errors import UsageError, unknown_name
 from engine.base.text import count_of, size_text
-from grubrics_tui.commands.shared import Command, Task, answer, options, say
-from grubrics_tui.commands.shared.options import argument, option
+from grubrics_tui.commands.shared import Command, Task, answer, argument, option, options, say
 from grubrics_tui.commands.shared.progress import ProgressLine
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from engine.runs.notes import read_notes, write_note
 from engine.runs.rundir import find_run, runs_root
-from grubrics_tui.commands.shared import Command, Task, answer, options
-from grubrics_tui.commands.shared.options import argument
+from grubrics_tui.commands.shared import Command, Task, answer, argument, options
 from grubrics_tui.commands.shared.trust import require_trust
 
 

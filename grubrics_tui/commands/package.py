@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from engine.runs.rundir import find_run, runs_root
-from grubrics_tui.commands.shared import Command, Task, answer, options, say
-from grubrics_tui.commands.shared.options import flag, option
+from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options, say
 from grubrics_tui.text.formats import memory
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from engine.pipelines.record import Record, final_model
 from engine.pipelines.stages import MODEL, Stage
 from engine.recipe.config_files import PIPELINE, find_config
 from engine.runs.rundir import RUNS_VARIABLE, RunDir, runs_root
-from grubrics_tui.commands.shared import Command, Task, answer, options, say
+from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, option, options, say
 from grubrics_tui.commands.shared.follow import parting
-from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.commands.shared.output import wait_for_more
 from grubrics_tui.commands.shared.trust import (
     require_code_trust,

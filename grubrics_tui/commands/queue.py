@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared import Command, Task, answer, options
-from grubrics_tui.commands.shared.options import flag
+from grubrics_tui.commands.shared import Command, Task, answer, flag, options
 
 
 def queue(

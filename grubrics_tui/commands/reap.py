@@ -6,8 +6,7 @@ from typing import Annotated
 
 from engine.base.text import count_of
 from engine.runs.rundir import RunDir, runs_root
-from grubrics_tui.commands.shared import Command, Task, answer, options
-from grubrics_tui.commands.shared.options import flag
+from grubrics_tui.commands.shared import Command, Task, answer, flag, options
 from grubrics_tui.commands.shared.trust import require_trust
 
 

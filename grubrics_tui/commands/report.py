@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from engine.base import files
 from engine.base.errors import UsageError
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared import Command, Task, answer, options
+from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, option, options
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.evaluation_text import FOLDER
-from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.commands.shared.sources import open_sources
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ import typer
 from engine.base.text import count_of
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
-from grubrics_tui.commands.shared import Command, Task, answer, options, say
+from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options, say
 from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
-from grubrics_tui.commands.shared.options import flag, option
 from grubrics_tui.commands.shared.output import judge_log_hidden
 from grubrics_tui.commands.shared.trust import require_run_code_trust
 from grubrics_tui.text.formats import fixed

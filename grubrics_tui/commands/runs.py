@@ -12,8 +12,7 @@ from engine.base.errors import UsageError
 from engine.runs import columns
 from engine.runs.columns import Column, RunInfo
 from engine.runs.rundir import archive_root, runs_root
-from grubrics_tui.commands.shared import Command, Task, options, print_json, say
-from grubrics_tui.commands.shared.options import flag, option
+from grubrics_tui.commands.shared import Command, Task, flag, option, options, print_json, say
 from grubrics_tui.commands.shared.output import cut_lines, terminal_width
 from grubrics_tui.commands.shared.run_text import health_json
 from grubrics_tui.settings.state_files import ListViewFile

@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared import Command, Task, answer, options, say
+from grubrics_tui.commands.shared import Command, Task, answer, argument, options, say
 from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
-from grubrics_tui.commands.shared.options import argument
 from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
 
 

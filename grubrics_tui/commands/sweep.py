@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir, find_run, runs_root
 from engine.runs.state import observed_state
-from grubrics_tui.commands.shared import Command, Task, answer, options, say
+from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options, say
 from grubrics_tui.commands.shared.evaluation_text import (
     FOLDER,
     evaluation_json,
@@ -20,7 +20,6 @@ from grubrics_tui.commands.shared.evaluation_text import (
     progress_reporter,
     wrapped,
 )
-from grubrics_tui.commands.shared.options import flag, option
 from grubrics_tui.commands.shared.output import judge_log_hidden, wait_for_more
 from grubrics_tui.commands.shared.trust import trusted_source
 

@@ -7,8 +7,7 @@ from typing import Annotated
 from engine.base.errors import UsageError
 from engine.runs.notes import add_tags, read_notes, remove_tags
 from engine.runs.rundir import find_run, runs_root
-from grubrics_tui.commands.shared import Command, Task, answer, options
-from grubrics_tui.commands.shared.options import argument, flag
+from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, options
 from grubrics_tui.commands.shared.trust import require_trust
 
 

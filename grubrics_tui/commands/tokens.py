@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from engine.base.errors import UsageError
 from engine.base.text import count_of
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared import Command, Task, answer, options
-from grubrics_tui.commands.shared.options import flag, option
+from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options
 from grubrics_tui.commands.shared.trust import trusted_source
 from grubrics_tui.text.turns import MARKS, marked_lines
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grubrics_tui.commands.shared import Command, Task, answer, options
-from grubrics_tui.commands.shared.options import argument
+from grubrics_tui.commands.shared import Command, Task, answer, argument, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

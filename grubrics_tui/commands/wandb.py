@@ -11,8 +11,7 @@ import typer
 
 from engine.base.errors import UsageError, unknown_name
 from engine.runs.rundir import runs_root
-from grubrics_tui.commands.shared import Command, Task, options
-from grubrics_tui.commands.shared.options import argument, flag, option
+from grubrics_tui.commands.shared import Command, Task, argument, flag, option, options
 from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, print_json, say
 from grubrics_tui.text.formats import memory
 

@@ -6,48 +6,17 @@ as a directory named ``--json``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from engine.base.errors import UsageError, nearest, shorten, unknown_name
+from engine.base.yaml_files import parse_packaged
 from grubrics_tui.commands.shared.command import commands
 
 _LONGEST_PROBLEM = 200
-
-_KEYS = {
-    "blocklist": "grubrics.blocklist",
-    "checkpoint_every": "trainer.save_freq (SFT: training.save_steps)",
-    "eval_interval": "trainer.test_freq (SFT: training.eval_steps)",
-    "learning_rate": "lr (SFT: learning_rate)",
-    "max_new_tokens": "data.max_response_length",
-    "max_prompt_chars": "data.max_prompt_length, in tokens",
-    "max_steps": "trainer.total_training_steps (SFT: training.max_steps)",
-    "model": "actor_rollout_ref.model.path (SFT: model.path)",
-    "out": "trainer.default_local_dir (SFT: training.output_dir)",
-    "output_dir": "trainer.default_local_dir (SFT: training.output_dir)",
-    "save_every": "trainer.save_freq (SFT: training.save_steps)",
-    "seed": "grubrics.seed (SFT: training.seed)",
-    "steps": "trainer.total_training_steps (SFT: training.max_steps)",
-    "tasks": "data.train_files (SFT: data.train_file)",
-    "total_steps": "trainer.total_training_steps (SFT: training.max_steps)",
-    "truncate_prompts": "data.truncation",
-    "val_max_samples": "data.val_max_samples",
-    "val_samples": "data.val_max_samples",
-    "val_interval": "trainer.test_freq (SFT: training.eval_steps)",
-    "val_tasks": "data.val_files (SFT: data.val_file)",
-}
-"""Options of other trainers whose values are keys of a config here."""
-_INSTEAD = {
-    "cache_dataset": "data files are read once, when the training starts",
-    "config_file": "the config is an argument: grubrics-tui launch CONFIG",
-    "ddp_backend": "NCCL connects GPUs, and Gloo the processes of a CPU",
-    "resume": "to resume a run: grubrics-tui resume RUN",
-    "resume_from": "to resume a run: grubrics-tui resume RUN",
-    "resume_from_checkpoint": "to resume a run: grubrics-tui resume RUN",
-}
-"""Options of other trainers that are something else here."""
 
 
 def parse_checked(
@@ -65,10 +34,9 @@ def parse_checked(
         if param.param_type_name == "option"
         for name in (*param.opts, *param.secondary_opts)
     }
-    takes_overrides = any(param.name == "overrides" for param in context.command.params)
-    keys = _KEYS if takes_overrides else {}
+    takes_keys = any(param.name == "overrides" for param in context.command.params)
     command = "" if context.parent is None else f"{context.info_name}: "
-    _check_options(options, keys, args, command, interspersed=context.allow_interspersed_args)
+    _check_options(options, takes_keys, args, command, interspersed=context.allow_interspersed_args)
     try:
         extra = parse(context, args)
     except typer.BadParameter as error:
@@ -88,15 +56,13 @@ def parse_checked(
 
 def _check_options(
     options: dict[str, Any],
-    keys: Mapping[str, str],
+    takes_keys: bool,
     args: Sequence[str],
     command: str,
     *,
     interspersed: bool,
 ) -> None:
     """Check that every option exists and has a value exactly if it takes one.
-
-    ``keys`` names the key of a config for options of other trainers.
 
     The value of an option begins with ``--`` only if it is written after an equals sign. Without
     ``interspersed``, the words after the first argument belong to a command.
@@ -111,7 +77,7 @@ def _check_options(
             return
         name, equals, _ = word.partition("=")
         if (option := options.get(name)) is None:
-            raise _unknown_option(name, options, keys, command)
+            raise _unknown_option(name, options, takes_keys, command)
         takes_value = not (option.is_flag or option.count)
         if equals and not takes_value:
             raise UsageError(f"{command}option {name} takes no value")
@@ -122,7 +88,7 @@ def _check_options(
 
 
 def _unknown_option(
-    name: str, options: Collection[str], keys: Mapping[str, str], command: str
+    name: str, options: Collection[str], takes_keys: bool, command: str
 ) -> UsageError:
     """Return the error with the option that begins with ``name``, the key of a config that another
     trainer has as this option, or the option that is spelled most like it."""
@@ -130,13 +96,15 @@ def _unknown_option(
     shown = [option for option in options if option not in opposites]
     begun = [option for option in shown if option.startswith(f"--{name.lstrip('-')}")]
     plain = name.lstrip("-").replace("-", "_")
-    if keys and (instead := _INSTEAD.get(plain)) is not None:
+    table = Path(__file__).with_name("other_options.yaml")
+    others = parse_packaged(table.read_text()) if takes_keys else {"keys": {}, "instead": {}}
+    if (instead := others["instead"].get(plain)) is not None:
         return UsageError(f"{command}option '{name}' does not exist; {instead}")
     if len(begun) == 1:
         return UsageError(
             f"{command}option '{shorten(name)}' does not exist; did you mean '{begun[0]}'?"
         )
-    if (key := keys.get(plain)) is not None:
+    if (key := others["keys"].get(plain)) is not None:
         advice = f"give the key of the config as KEY=VALUE: {key}"
         return UsageError(f"{command}option '{name}' does not exist; {advice}")
     if not command and (meant := next((word for word in commands() if word in name), None)):
