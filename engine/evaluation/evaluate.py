@@ -30,18 +30,16 @@ from engine.evaluation.folder import (
     find_grading,
     find_writing,
     locked,
-    read_target,
 )
 from engine.evaluation.items import Item
-from engine.evaluation.measures import measure, metrics_of
+from engine.evaluation.measures import measure
 from engine.evaluation.setup import SamplingSettings, Setup
 from engine.evaluation.summary import (
     Result,
     TargetComparison,
-    TargetRows,
     compare_targets,
-    find_results,
-    settle_scale,
+    measure_targets,
+    samples_of,
 )
 from engine.evaluation.targets import TEXTS, Target, leased
 from engine.host.programs import own_module
@@ -101,13 +99,8 @@ class Evaluation:
 
     @property
     def total(self) -> int:
-        return sum(self.samples_of(target) for target in self.distinct) * len(self.items)
-
-    def samples_of(self, target: Target) -> int:
-        """Answers per item. A text that no model wrote is the same in every sample."""
-        if target.form == "evaluation":
-            target = read_target(Path(target.source) / "target.json") or target
-        return 1 if target.form in TEXTS else self.setup.samples
+        samples = (samples_of(target, self.setup.samples) for target in self.distinct)
+        return sum(samples) * len(self.items)
 
     @property
     def writing(self) -> JudgeUse | None:
@@ -144,7 +137,7 @@ class Evaluation:
         return [
             (item, sample)
             for item in self.items
-            for sample in range(self.samples_of(target))
+            for sample in range(samples_of(target, self.setup.samples))
             if (item.uid, sample) not in known
         ]
 
@@ -186,21 +179,13 @@ def summarize(
     evaluation: Evaluation, baselines: Sequence[str]
 ) -> tuple[list[Result], list[TargetComparison]]:
     """The results of every target, and the comparisons of the others with each baseline."""
-    rows = {
-        target.name: TargetRows.read(target.name, evaluation.folder.find(target))
-        for target in evaluation.targets
-    }
-    metrics = [
-        settle_scale(metric, rows.values()) for metric in metrics_of(evaluation.setup.scoring)
-    ]
-    results = [
-        result
-        for target in evaluation.targets
-        for result in find_results(rows[target.name], metrics, evaluation.samples_of(target))
-    ]
-    against = [rows[name] for name in baselines]
-    others = [target for name, target in rows.items() if name not in baselines]
-    return results, compare_targets(against, others, metrics)
+    targets = [(target, evaluation.folder.find(target)) for target in evaluation.targets]
+    rows, metrics, results = measure_targets(
+        targets, evaluation.setup.scoring, evaluation.setup.samples
+    )
+    by_name = {target.name: target for target in rows}
+    others = [target for target in rows if target.name not in baselines]
+    return results, compare_targets([by_name[name] for name in baselines], others, metrics)
 
 
 def _require_comparable(target: Target, evaluation: Evaluation) -> None:
@@ -237,7 +222,10 @@ async def _run(
     lock: int,
 ) -> None:
     queue = _Unscored(folders)
-    wanted = {t.name: evaluation.samples_of(t) * len(evaluation.items) for t in evaluation.distinct}
+    wanted = {
+        target.name: samples_of(target, evaluation.setup.samples) * len(evaluation.items)
+        for target in evaluation.distinct
+    }
 
     def tell(is_last: bool = False) -> None:
         scored = None if evaluation.setup.sampling is None else queue.scored

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.evaluation.folder import LOSS, AnswerRow, Key, ScoreRow, TargetDir
-from engine.evaluation.measures import Metric
+from engine.evaluation.folder import LOSS, AnswerRow, Key, ScoreRow, TargetDir, read_target
+from engine.evaluation.measures import Metric, metrics_of
+from engine.evaluation.targets import TEXTS, Target
 from engine.statistics.comparison import Comparison, adjust_for_many, compare_paired
 from engine.statistics.intervals import (
     Estimate,
@@ -116,6 +118,27 @@ class TargetComparison:
             "verdict": comparison.verdict,
             "needed": comparison.needed,
         }
+
+
+def measure_targets(
+    targets: Sequence[tuple[Target, TargetDir]], scoring: Mapping[str, Any], samples: int
+) -> tuple[list[TargetRows], list[Metric], list[Result]]:
+    """The rows of the targets of an evaluation, its metrics, and the results."""
+    rows = [TargetRows.read(target.name, folder) for target, folder in targets]
+    metrics = [settle_scale(metric, rows) for metric in metrics_of(scoring)]
+    results = [
+        result
+        for (target, _), of_target in zip(targets, rows, strict=True)
+        for result in find_results(of_target, metrics, samples_of(target, samples))
+    ]
+    return rows, metrics, results
+
+
+def samples_of(target: Target, samples: int) -> int:
+    """Answers per item. A text that no model wrote is the same in every sample."""
+    if target.form == "evaluation":
+        target = read_target(Path(target.source) / "target.json") or target
+    return 1 if target.form in TEXTS else samples
 
 
 def find_results(target: TargetRows, metrics: Sequence[Metric], samples: int = 1) -> list[Result]:

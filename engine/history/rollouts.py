@@ -38,6 +38,7 @@ from engine.history.rollout_dump import (
 )
 from engine.reward.conversation import FIELD, Conversation
 from engine.runs.kinds import find_kind
+from engine.runs.manifest import values_of
 from engine.runs.rundir import RunDir
 
 STEPS_BACK = 4
@@ -213,7 +214,7 @@ class RolloutStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        config = _config(path)
+        config = values_of(RunDir(path).read_manifest())
         self.estimator = Estimator.of(config)
         self.weights = _weights(config)
         self._sources: tuple[_Source, ...] = ()
@@ -435,12 +436,6 @@ def _with_advantages(group: Group, estimator: Estimator) -> Group:
         for rollout in group.rollouts
     )
     return replace(group, rollouts=tuple(rollouts))
-
-
-def _config(path: Path) -> dict[str, Any]:
-    config = RunDir(path).read_manifest().get("config")
-    entries = config.items() if isinstance(config, dict) else ()
-    return {key: entry.get("value") for key, entry in entries if isinstance(entry, dict)}
 
 
 def _weights(config: Mapping[str, Any]) -> dict[str, float] | None:

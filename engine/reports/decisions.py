@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base.errors import UsageError
-from engine.base.masking import mask_text
-from engine.reports.numbered_log import NumberedLog, format_field, one_line
+from engine.reports.numbered_log import NumberedLog, one_line, render_entry
 
 DECISIONS = "decisions.md"
 """The name of the file, beside the experiment log."""
@@ -50,6 +49,4 @@ def render_decision(decision: Decision, number: str) -> str:
         ("Reason", decision.reason),
         ("Revisit when", decision.revisit),
     )
-    lines = [format_field(label, text) for label, text in fields if text.strip()]
-    heading = f"### [{number}] {one_line(decision.title)}"
-    return mask_text("\n".join([heading, "", *lines]) + "\n")
+    return render_entry(f"[{number}] {one_line(decision.title)}", fields)

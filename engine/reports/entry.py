@@ -16,7 +16,6 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.base.masking import mask_text
 from engine.base.text import clock, format_command, format_config_value, seconds, sparkline
 from engine.checkpoints.find import check_checkpoint
 from engine.doctor.health import Health, health_of
@@ -24,7 +23,7 @@ from engine.history import metrics
 from engine.history.train_log import Step, history, read_steps
 from engine.recipe.config_files import packaged_configs
 from engine.reports.groups import seed_of
-from engine.reports.numbered_log import NumberedLog, format_field, one_line
+from engine.reports.numbered_log import NumberedLog, one_line, render_entry
 from engine.runs.kinds import find_kind
 from engine.runs.manifest import changed_values, command_of, parent_phrase, values_of
 from engine.runs.notes import read_notes
@@ -291,9 +290,7 @@ def render(entry: LogEntry) -> str:
         ("Observations", entry.observations),
         ("Decision", entry.decision),
     )
-    lines = [format_field(label, text) for label, text in fields if text.strip()]
-    heading = f"### [{one_line(entry.id) or NO_ID}] {one_line(entry.title) or run}"
-    return mask_text("\n".join([heading, "", *lines]) + "\n")
+    return render_entry(f"[{one_line(entry.id) or NO_ID}] {one_line(entry.title) or run}", fields)
 
 
 def experiment_log(path: Path) -> NumberedLog:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -333,6 +333,19 @@ def format_value(value: Value, unit: str) -> str:
     if unit == "percent":
         return f"{value:.0f}%"
     return f"{value:,.0f}" if unit == "count" else f"{value:.4g}"
+
+
+def result_parts(row: Measure, baseline: int) -> Iterator[list[str]]:
+    """Of each column: the value with half its interval, the difference from the baseline in
+    parentheses, and the step."""
+    pairs = zip(row.entries, row.comparisons(baseline), strict=True)
+    for index, (entry, other) in enumerate(pairs):
+        parts = [format_value(entry.value, row.unit) + format_half(entry.estimate, row.unit)]
+        if other is not None and index != baseline:
+            estimate = other.difference
+            delta = format_delta(estimate.mean, row.unit) + format_half(estimate, row.unit)
+            parts.append(f"({delta})")
+        yield [*parts, *([] if entry.step is None else [f"at {entry.step}"])]
 
 
 def format_delta(value: float, unit: str) -> str:

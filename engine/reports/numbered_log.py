@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base import files, locks
 from engine.base.errors import UsageError
+from engine.base.masking import mask_text
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _LOCK = Path(tempfile.gettempdir(), f"grubrics-tui-logs-{os.getuid()}.lock")
@@ -89,6 +90,12 @@ class NumberedLog:
             rf"|(?=.*\n[=-]{{3,}}[ \t]*$)){self.prefix}[-_ ]?(?P<number>\d{{1,9}})\b",
             re.MULTILINE | re.IGNORECASE,
         )
+
+
+def render_entry(heading: str, fields: Sequence[tuple[str, str]], *more: str) -> str:
+    """An entry without secrets: its heading, a bold label per field that is not empty, ``more``."""
+    lines = [format_field(label, text) for label, text in fields if text.strip()]
+    return mask_text("\n".join([f"### {heading}", "", *lines, *more]) + "\n")
 
 
 def format_field(label: str, text: str) -> str:

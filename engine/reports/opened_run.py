@@ -190,8 +190,7 @@ _EVALUATION = ("evaluation", "target", "metric", "mean", "low", "high", "n", "it
 
 def _evaluation_rows(folder: EvaluationDir) -> Iterator[dict[str, Any]]:
     """The results of all targets of an evaluation; none for one whose setup cannot be read."""
-    from engine.evaluation.measures import metrics_of
-    from engine.evaluation.summary import TargetRows, find_results, settle_scale
+    from engine.evaluation.summary import measure_targets
 
     setup = jsonl.read_json(folder.path / "setup.json") or {}
     scoring = setup.get("scoring")
@@ -200,19 +199,17 @@ def _evaluation_rows(folder: EvaluationDir) -> Iterator[dict[str, Any]]:
     sampling = setup.get("sampling")
     samples = jsonl.integer(sampling.get("samples")) if isinstance(sampling, dict) else 1
     targets = [
-        TargetRows.read(target.name, TargetDir(file.parent))
+        (target, TargetDir(file.parent))
         for file in sorted(folder.path.glob("*/target.json"))
         if (target := read_target(file)) is not None
     ]
-    metrics = [settle_scale(metric, targets) for metric in metrics_of(scoring)]
-    for rows in targets:
-        for result in find_results(rows, metrics, samples or 1):
-            estimate = asdict(result.estimate) if result.estimate else {}
-            yield {
-                "evaluation": folder.path.name,
-                "target": result.target,
-                "metric": result.metric,
-                **{name: estimate.get(name) for name in ("mean", "low", "high", "n")},
-                "items": estimate.get("units"),
-                "unscored": result.unscored,
-            }
+    for result in measure_targets(targets, scoring, samples or 1)[2]:
+        estimate = asdict(result.estimate) if result.estimate else {}
+        yield {
+            "evaluation": folder.path.name,
+            "target": result.target,
+            "metric": result.metric,
+            **{name: estimate.get(name) for name in ("mean", "low", "high", "n")},
+            "items": estimate.get("units"),
+            "unscored": result.unscored,
+        }

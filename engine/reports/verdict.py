@@ -12,12 +12,11 @@ from engine.ablations.report import AblationReport
 from engine.ablations.table import ArmRow
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.base.masking import mask_text
 from engine.base.text import count_of, duration
 from engine.history import metrics
 from engine.history.train_log import read_steps
 from engine.reports.entry import experiment_log
-from engine.reports.numbered_log import format_field, one_line
+from engine.reports.numbered_log import format_field, one_line, render_entry
 from engine.runs.rundir import RunDir
 from engine.runs.state import observed_state
 
@@ -62,11 +61,9 @@ def render_verdict(report: AblationReport, root: Path, number: str) -> str:
         ("Runs", ", ".join([size, *_cost(report, root)])),
         ("Measure", f"{report.measure}, paired by seed at equal steps"),
     )
-    lines = [format_field(label, text) for label, text in fields if text]
     not_tested = format_field("Not tested", f"{', '.join(_not_tested(plan))}.{_resolution(report)}")
-    heading = f"### [{number}] Ablation of {one_line(plan.name)}: {_summary(report.rows)}"
-    table = _table(plan.arms, report.rows)
-    return mask_text("\n".join([heading, "", *lines, "", *table, "", not_tested]) + "\n")
+    heading = f"[{number}] Ablation of {one_line(plan.name)}: {_summary(report.rows)}"
+    return render_entry(heading, fields, "", *_table(plan.arms, report.rows), "", not_tested)
 
 
 def _summary(rows: Sequence[ArmRow]) -> str:

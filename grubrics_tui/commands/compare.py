@@ -153,22 +153,12 @@ def _summary(comparison: Comparison) -> Iterable[str]:
 
 
 def _results(row: Measure, baseline: int) -> Iterator[str]:
-    """Yield the cells of a measure: value, interval, difference from the baseline, step."""
-    from engine.reports.measures import format_delta, format_half, format_value
+    """Yield the cells of a measure; the best one has a star."""
+    from engine.reports.measures import result_parts
 
     best = row.best()
-    pairs = zip(row.entries, row.comparisons(baseline), strict=True)
-    for index, (entry, difference) in enumerate(pairs):
-        star = " *" if index == best else ""
-        value = format_value(entry.value, row.unit) + format_half(entry.estimate, row.unit)
-        parts = [value + star]
-        if difference is not None and index != baseline:
-            estimate = difference.difference
-            delta = format_delta(estimate.mean, row.unit) + format_half(estimate, row.unit)
-            parts.append(f"({delta})")
-        if entry.step is not None:
-            parts.append(f"at {entry.step}")
-        yield "  ".join(parts)
+    for index, (value, *others) in enumerate(result_parts(row, baseline)):
+        yield "  ".join([f"{value} *" if index == best else value, *others])
 
 
 def _no_effect(comparison: Comparison) -> Iterable[str]:

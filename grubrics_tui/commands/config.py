@@ -119,14 +119,26 @@ def _find_run(name: str, overrides: list[str], root: Path) -> Watched | None:
 
 
 def _read_recipe(name: str, overrides: list[str], run: Watched | None) -> Recipe:
-    """Return a config as a launch from here reads it, or that of a run with its origins."""
+    """Return a config as a launch from here reads it, or that of a run with the origins of its
+    manifest."""
+    from dataclasses import replace
+
     from engine.recipe.recipe import load_recipe
 
     if run is None:
         return load_recipe(name, overrides)
     if not isinstance(run, RunDir):
         raise UsageError(f"--unused needs a config or a run; {run.given} is a log")
-    return _launched(run)
+    run.require_config()
+    recorded = run.read_manifest().get("config", {})
+    if not recorded:
+        raise UsageError(f"{run.manifest} has no config values")
+    recipe = load_recipe(str(run.recipe), (), {})
+    origins = {
+        key: recorded[key]["origin"] if recipe.is_chosen(key) and key in recorded else default
+        for key, default in recipe.origins.items()
+    }
+    return replace(recipe, origins=origins)
 
 
 def _read_values(
@@ -147,25 +159,6 @@ def _read_values(
     if isinstance(run, RunDir):
         return str(run.read_manifest("kind").get("kind")), read.values
     return run.kind.name, read.values
-
-
-def _launched(run: RunDir) -> Recipe:
-    """Return the config of a run with the origins of its manifest."""
-    from dataclasses import replace
-
-    from engine.recipe.recipe import load_recipe
-
-    manifest = run.read_manifest()
-    run.require_config()
-    recorded = manifest.get("config", {})
-    if not recorded:
-        raise UsageError(f"{run.manifest} has no config values")
-    recipe = load_recipe(str(run.recipe), (), {})
-    origins = {
-        key: recorded[key]["origin"] if recipe.is_chosen(key) and key in recorded else default
-        for key, default in recipe.origins.items()
-    }
-    return replace(recipe, origins=origins)
 
 
 def _print_unused(recipe: Recipe, origin: str | None, as_json: bool) -> None:

@@ -11,16 +11,15 @@ from engine.base.errors import UsageError
 from engine.base.text import count_of
 from engine.evaluation.folder import TargetDir, read_target
 from engine.evaluation.items import digest, read_conversation_items, read_items
-from engine.evaluation.measures import Metric, metrics_of
+from engine.evaluation.measures import Metric
 from engine.evaluation.summary import (
     Result,
     TargetComparison,
     TargetRows,
     compare_targets,
-    find_results,
-    settle_scale,
+    measure_targets,
 )
-from engine.evaluation.targets import BASELINES, TEXTS, Target
+from engine.evaluation.targets import BASELINES, Target
 from engine.evaluation.trained_rows import trained_rows
 from engine.reports.run_report.report import Table
 from engine.statistics.intervals import Estimate
@@ -67,19 +66,14 @@ def _place(target: str, runs: Sequence[str]) -> tuple[int, float]:
 def _tables(
     setup: dict[str, Any], targets: Sequence[tuple[Target, TargetDir]], runs: Sequence[str]
 ) -> Iterator[Table]:
-    rows = [TargetRows.read(target.name, folder) for target, folder in targets]
-    metrics = [settle_scale(metric, rows) for metric in metrics_of(setup["scoring"])]
     samples = int((setup["sampling"] or {}).get("samples", 1))
-    results = [
-        (target, result)
-        for (target, _), of_target in zip(targets, rows, strict=True)
-        for result in find_results(of_target, metrics, 1 if target.form in TEXTS else samples)
-    ]
+    rows, metrics, results = measure_targets(targets, setup["scoring"], samples)
+    weights = {target.name: target.sha256[:12] for target, _ in targets}
     drawn = f"{count_of(samples, 'answer')} each" if setup["sampling"] else "loss"
     notes = [f"{count_of(int(setup['items']), 'item')} of {setup['data']}, {drawn}"]
     yield Table(
         _HEAD,
-        tuple(_result_row(target, result) for target, result in results),
+        tuple((*_result_row(result), weights[result.target]) for result in results),
         note="; ".join([*notes, *_not_held_out(setup, targets)]),
     )
     if pairs := list(_compare(rows, metrics, runs)):
@@ -111,7 +105,7 @@ def _compare(
     yield from compare_targets(named or own[:1], own, metrics)
 
 
-def _result_row(target: Target, result: Result) -> tuple[str, ...]:
+def _result_row(result: Result) -> tuple[str, ...]:
     estimate = result.estimate
     return (
         result.target,
@@ -120,7 +114,6 @@ def _result_row(target: Target, result: Result) -> tuple[str, ...]:
         format_interval(estimate),
         str(estimate.n if estimate else 0),
         str(result.unscored),
-        target.sha256[:12],
     )
 
 

@@ -27,7 +27,7 @@ from engine.reports.differences import (
     format_reward_differences,
     short_text,
 )
-from engine.reports.measures import Measure, format_delta, format_half, format_value
+from engine.reports.measures import result_parts
 from engine.reports.run_record import RunRecord
 from engine.reports.run_report.publish import published_value
 from engine.reports.run_report.report import Legend, Section, Table
@@ -305,21 +305,8 @@ def describe_results(comparison: Comparison) -> tuple[str, ...]:
 
 
 def results_table(comparison: Comparison, legend: Sequence[Legend]) -> Table:
-    rows = tuple((row.name, *_result_cells(row)) for row in comparison.summary)
+    rows = tuple((row.name, *map(" ".join, result_parts(row, 0))) for row in comparison.summary)
     return Table(("", *column_names(legend)), rows)
-
-
-def _result_cells(row: Measure) -> Iterator[str]:
-    """Value with half its interval, difference from the first column, and step."""
-    for index, (entry, other) in enumerate(zip(row.entries, row.comparisons(0), strict=True)):
-        parts = [format_value(entry.value, row.unit) + format_half(entry.estimate, row.unit)]
-        if other is not None and index:
-            estimate = other.difference
-            delta = format_delta(estimate.mean, row.unit) + format_half(estimate, row.unit)
-            parts.append(f"({delta})")
-        if entry.step is not None:
-            parts.append(f"at {entry.step:,}")
-        yield " ".join(parts)
 
 
 def config_section(
