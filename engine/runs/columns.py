@@ -9,15 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, get_args
 
-from engine.base.errors import nearest, unknown_name
+from engine.base.errors import unknown_name
 from engine.base.query import Field
 from engine.base.text import MISSING, age, clock, duration
 from engine.runs.notes import Notes
 from engine.runs.state import EXTERNAL, FOREIGN, STOPPED, RunState, StateName
 
 _NO_NOTES = Notes()
+_ALIKE = 0.75
+"""Similarity from which a name is that of a column with a typing mistake."""
 _DISPENSABLE = 6
 """The rank from which a column is left out before others are cut."""
 _STATES = (*(name for name in get_args(StateName) if name != FOREIGN), STOPPED, EXTERNAL)
@@ -129,7 +132,7 @@ def find_columns(
     for name in names:
         if (column := known.get(name.lower())) is None:
             is_plain = not {".", "/"} & {*name}
-            if other is None or (is_plain and nearest(name, known)):
+            if other is None or (is_plain and get_close_matches(name, known, 1, _ALIKE)):
                 raise unknown_name("column", name, known)
             column = other(name)
         chosen.append(column)

@@ -229,13 +229,13 @@ class TestColumnsOfANarrowScreen:
 def test_a_config_key_and_a_metric_can_be_columns(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    values = {"training.learning_rate": {"value": 3e-5, "origin": "cli"}}
+    values = {"training.seed": {"value": 7, "origin": "cli"}}
     jsonl.write_json(root / "one" / "manifest.json", {"v": 1, "kind": "sft", "config": values})
     jsonl.append(root / "one" / "train_log.jsonl", {"step": 1, "metrics": {"train/loss": 0.25}})
-    print_runs(shown="id,learning_rate,train/loss", runs=str(root))
+    print_runs(shown="id,seed,train/loss", runs=str(root))
     head, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
-    assert head == ["id", "learning_rate", "train/loss"]
-    assert sorted(rows) == [["one", "3e-05", "0.25"], ["two"]]
+    assert head == ["id", "seed", "train/loss"]
+    assert sorted(rows) == [["one", "7", "0.25"], ["two"]]
 
 
 def test_a_column_that_no_run_has_is_refused_with_the_nearest(root: Path) -> None:
