@@ -14,7 +14,7 @@ from engine.ablations.runner import (
     given_up,
     is_running,
     read_refusals,
-    read_settings,
+    stops_failing,
     was_interrupted,
 )
 from engine.ablations.table import ArmRow, KnownRuns, make_table, read_runs
@@ -95,7 +95,7 @@ class ReportReader:
         """The report now. ``baseline``: the arm that the others are compared with."""
         plan, root, lower = self._plan, self._root, self._measure.lower_is_better
         runs = read_runs(plan, root, self._measure, self._known)
-        stop = read_settings(plan).stop
+        stop = stops_failing(plan)
         failed = given_up(plan, root, stop=stop, known=self._known, find=self._find_cause)
         rows = make_table(
             plan,

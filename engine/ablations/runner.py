@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -52,13 +52,6 @@ LOCK = "lock"
 _INSTANT_S = 1.0
 _PATIENCE_S = 5.0
 _POLL_S = 1.0
-
-
-@dataclass(frozen=True)
-class RunnerSettings:
-    """``stop``: whether an arm is given up when its first seeds fail with one cause."""
-
-    stop: bool = True
 
 
 @dataclass(frozen=True)
@@ -165,10 +158,9 @@ def read_refusals(plan_: AblationPlan) -> dict[str, str]:
     return {str(line["arm"]): str(line["why"]) for line in jsonl.read(plan_.folder / REFUSALS)}
 
 
-def read_settings(plan_: AblationPlan) -> RunnerSettings:
-    """How the runs of the plan were last started."""
-    raw = jsonl.read_json(plan_.folder / SETTINGS) or {}
-    return RunnerSettings(stop=raw.get("stop") is not False)
+def stops_failing(plan_: AblationPlan) -> bool:
+    """Whether an arm is given up when its first seeds fail with one cause, as last started."""
+    return (jsonl.read_json(plan_.folder / SETTINGS) or {}).get("stop") is not False
 
 
 def write_plan(plan_: AblationPlan, base: Recipe, root: Path) -> None:
@@ -187,13 +179,13 @@ def write_plan(plan_: AblationPlan, base: Recipe, root: Path) -> None:
             raise UsageError(f"arm '{job.arm}': {error}") from error
 
 
-def start_runner(folder: Path, root: Path, settings: RunnerSettings) -> bool:
-    """Start the detached process; False if one works on the ablation already. UsageError if it
-    ends before it could work."""
+def start_runner(folder: Path, root: Path, *, stop: bool = True) -> bool:
+    """Start the detached process; False if one works on the ablation already. ``stop`` gives up
+    arms that fail. UsageError if it ends before it could work."""
     if is_running(folder):
         return False
     (folder / REFUSALS).unlink(missing_ok=True)
-    jsonl.write_json(folder / SETTINGS, asdict(settings))
+    jsonl.write_json(folder / SETTINGS, {"stop": stop})
     log = folder / "runner.log"
     with os.fdopen(files.open_to_append(log), "ab") as output:
         command = own_module("engine.ablations.runner", str(folder.resolve()), str(root.resolve()))
@@ -300,7 +292,7 @@ def _main() -> int:
     plan_ = read_plan(folder)
     with locked(folder):
         detach()
-        run_plan(plan_, root, stop=read_settings(plan_).stop)
+        run_plan(plan_, root, stop=stops_failing(plan_))
     return 0
 
 

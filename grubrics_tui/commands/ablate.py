@@ -90,7 +90,7 @@ def ablate(
     continues an ablation that was interrupted. With --wait, exits with 1 if a run does not finish.
     """
     from engine.ablations.report import read_report
-    from engine.ablations.runner import RunnerSettings, is_running, start_runner
+    from engine.ablations.runner import is_running, start_runner
     from engine.reports.verdict import append_verdict, require_ended
     from grubrics_tui.text.plans import format_progress, format_table
 
@@ -116,7 +116,7 @@ def ablate(
     if append and not wait:
         require_ended(read_report(plan, root, metric))
     if not dry_run:
-        start_runner(plan.folder, root, RunnerSettings(stop=not keep_failing))
+        start_runner(plan.folder, root, stop=not keep_failing)
         # Only now: a reader that closes the pipe (``| head``) must not keep the runs from starting.
         if lines and not as_json:
             say("\n".join([*lines, ""]))

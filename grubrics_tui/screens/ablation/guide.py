@@ -347,11 +347,11 @@ class GuideScreen(WithChoices, CockpitScreen):
 
     @work(thread=True, exit_on_error=False)
     def _start(self, plan: AblationPlan, base: Recipe) -> None:
-        from engine.ablations.runner import RunnerSettings, start_runner, write_plan
+        from engine.ablations.runner import start_runner, write_plan
 
         try:
             write_plan(plan, base, self._root)
-            start_runner(plan.folder, self._root, RunnerSettings())
+            start_runner(plan.folder, self._root)
         except UsageError as error:
             self.call_later(self._show_refusal, str(error))
         else:

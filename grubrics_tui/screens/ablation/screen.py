@@ -229,9 +229,9 @@ class AblationScreen(CockpitScreen):
 
     @work(thread=True, exclusive=True, group="changes", exit_on_error=False)
     def _continue(self) -> None:
-        from engine.ablations.runner import read_settings, start_runner
+        from engine.ablations.runner import start_runner, stops_failing
 
-        start_runner(self.plan.folder, self._root, read_settings(self.plan))
+        start_runner(self.plan.folder, self._root, stop=stops_failing(self.plan))
         self.post_message(ShowNotice(f"{self.plan.id} continues in the background."))
         self._poller.wake()
 

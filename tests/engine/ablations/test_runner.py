@@ -16,7 +16,6 @@ from engine.ablations import runner
 from engine.ablations.plan import MOST_TRIES, AblationPlan, Arm, Job
 from engine.ablations.runner import (
     LOCK,
-    RunnerSettings,
     given_up,
     is_running,
     locked,
@@ -212,4 +211,4 @@ def test_a_reader_of_the_table_does_not_keep_the_runner_from_starting(tmp_path: 
 def test_a_runner_that_ends_at_once_is_an_error_with_its_reason(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text("torn")
     with pytest.raises(UsageError, match=r"not started: error: .*plan\.json: damaged or edited"):
-        start_runner(tmp_path, tmp_path / "runs", RunnerSettings())
+        start_runner(tmp_path, tmp_path / "runs")

@@ -28,7 +28,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The folders of the ablations whose runner was started; none really is."""
     folders: list[Path] = []
 
-    def start(folder: Path, root: Path, settings: runner.RunnerSettings) -> bool:
+    def start(folder: Path, root: Path, *, stop: bool = True) -> bool:
         folders.append(folder)
         return True
 
