@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from engine.base import jsonl
-from engine.base.text import count_of, format_command, format_config_value
+from engine.base.text import format_command, format_config_value
 from engine.runs.columns import format_step
 from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, options, print_json, say
 from grubrics_tui.commands.shared.run_text import health_json, with_health
 from grubrics_tui.text.formats import clock, duration, memory
+from grubrics_tui.text.pruning import format_saved
 
 
 def show(
@@ -68,7 +69,7 @@ def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "dir", f"{summary['dir']}  {memory(summary['bytes'])}"
     yield from _present(summary, ("manifest", "console", "checkpoints"))
     if summary["saved"]:
-        yield "saved", _saved(summary["saved"])
+        yield "saved", format_saved(summary["saved"])
     if summary["moved"]:
         yield "moved", f"a later run moved checkpoints of this run to {summary['moved']}"
     yield from _present(summary, ("wandb",))
@@ -79,18 +80,6 @@ def _present(summary: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tupl
     for key in keys:
         if (value := summary[key]) not in (None, ""):
             yield key.replace("_", " "), str(value)
-
-
-def _saved(checkpoints: Sequence[Mapping[str, Any]]) -> str:
-    """Format which checkpoints are on the disk, and their size."""
-    missing = {True: " (rotated away)", False: " (incomplete)"}
-    names = (
-        ("final" if checkpoint["step"] is None else f"step {checkpoint['step']}")
-        + ("" if checkpoint["complete"] else missing[checkpoint["rotated"]])
-        for checkpoint in checkpoints
-    )
-    size = memory(sum(checkpoint["bytes"] for checkpoint in checkpoints))
-    return f"{count_of(len(checkpoints), 'checkpoint')}, {size}: {', '.join(names)}"
 
 
 def _time(summary: Mapping[str, Any]) -> str:

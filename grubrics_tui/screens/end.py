@@ -27,6 +27,7 @@ from grubrics_tui.screens.navigation import (
 )
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.formats import memory
+from grubrics_tui.text.pruning import format_saved
 from grubrics_tui.widgets.chart_panels import LossPanel, RewardPanel
 from grubrics_tui.widgets.facts import Fact, Facts, format_state
 from grubrics_tui.widgets.key_footer import KeyFooter
@@ -56,6 +57,19 @@ class EndScreen(ScrolledScreen):
     }
     """
 
+    class Summarized(Message):
+        def __init__(
+            self,
+            history: History,
+            entry: LogEntry,
+            checkpoint: CheckpointReport,
+            saved: str,
+            health: Health | None,
+        ) -> None:
+            super().__init__()
+            self.history, self.entry, self.checkpoint = history, entry, checkpoint
+            self.saved, self.health = saved, health
+
     def __init__(self, run: RunDir) -> None:
         super().__init__()
         self.run = run
@@ -78,7 +92,7 @@ class EndScreen(ScrolledScreen):
 
     @work(thread=True, exit_on_error=False)
     def _summarize(self) -> None:
-        from engine.checkpoints.find import check_checkpoint
+        from engine.checkpoints.find import check_checkpoint, list_checkpoints
         from engine.doctor.health import health_of
         from engine.reports.entry import drafted
 
@@ -87,7 +101,9 @@ class EndScreen(ScrolledScreen):
             history.add(watch.poll())
         health = health_of(self.run, history.state, lambda: worker.is_cancelled)
         entry = drafted(self.run, health)
-        self.call_later(self._show, history, entry, check_checkpoint(self.run), health)
+        saved = [checkpoint.to_json() for checkpoint in list_checkpoints(self.run)]
+        text, newest = format_saved(saved) if saved else "", check_checkpoint(self.run)
+        self.post_message(self.Summarized(history, entry, newest, text, health))
 
     def _show(
         self, history: History, entry: LogEntry, report: CheckpointReport, health: Health | None
@@ -96,7 +112,8 @@ class EndScreen(ScrolledScreen):
         self.query_one(Panel).show(history)
         self.query_one("#summary", Facts).show(summary_facts(history.state, entry, health))
         checkpoint = self.query_one("#checkpoint", Facts)
-        checkpoint.show(checkpoint_facts(report))
+        saved: list[Fact] = [("saved", message.saved)] if message.saved else []
+        checkpoint.show([*checkpoint_facts(message.checkpoint), *saved])
         # Where a command saves is not known.
         checkpoint.display = report.complete or not self.run.is_command
 
