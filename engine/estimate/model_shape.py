@@ -12,7 +12,6 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import shorten
-from engine.estimate.known_models import KNOWN
 from engine.recipe.places import local_folder, model_name
 from engine.recipe.recipe import Recipe
 

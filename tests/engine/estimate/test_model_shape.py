@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
-from engine.estimate.known_models import KNOWN
 from engine.estimate.model_shape import (
     ModelShape,
     context_of,
@@ -20,6 +19,7 @@ from engine.estimate.model_shape import (
     why_unknown,
 )
 from engine.recipe.recipe import load_recipe
+from engine.train.setup_worker import KNOWN
 
 
 @pytest.mark.parametrize(
