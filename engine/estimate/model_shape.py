@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import shorten
+from engine.base.yaml_files import read_packaged
 from engine.recipe.places import local_folder, model_name
 from engine.recipe.recipe import Recipe
 
@@ -351,7 +352,7 @@ def shape_of(recipe: Recipe, env: Mapping[str, str]) -> ModelShape | None:
 def why_unknown(recipe: Recipe, env: Mapping[str, str]) -> str:
     """Why ``shape_of`` is None; only then is it true."""
     given = _read_config(model_name(recipe), env).get("model_type")
-    if isinstance(given, str) and given not in FAMILIES:
+    if isinstance(given, str) and given not in _tables()["families"]:
         return f"the sizes of models of model_type '{shorten(given)}' are not known"
     return "the model's directory has no config.json with dimensions"
 

@@ -13,7 +13,17 @@ import psutil
 from engine.checkpoints.find import check_checkpoint, size_bytes
 from engine.estimate.earlier_runs import Duration, duration, judge_times, step_times
 from engine.estimate.judge import JudgeUse, judge_use
-from engine.estimate.memory import Cache, Memory, cache_of, certain, memory
+from engine.estimate.memory import (
+    GIB,
+    Breakdown,
+    Cache,
+    Memory,
+    Part,
+    breakdown,
+    cache_of,
+    certain,
+    memory,
+)
 from engine.estimate.model_shape import ModelShape, shape_of, why_unknown
 from engine.estimate.training import Training, training_of
 from engine.history import metrics

@@ -15,11 +15,13 @@ from engine.estimate.model_shape import (
     context_of,
     from_config,
     known,
+    known_configs,
     shape_of,
     why_unknown,
 )
 from engine.recipe.recipe import load_recipe
-from engine.train.setup_worker import KNOWN
+
+KNOWN = known_configs()
 
 
 @pytest.mark.parametrize(
