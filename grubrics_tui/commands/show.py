@@ -12,7 +12,7 @@ from engine.runs.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, options, print_json, say
 from grubrics_tui.commands.shared.run_text import health_json, with_health
 from grubrics_tui.text.formats import clock, duration, memory
-from grubrics_tui.text.pruning import format_saved
+from grubrics_tui.text.plans import format_saved
 
 
 def show(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from textual import work
 from textual.app import ComposeResult
@@ -27,7 +28,7 @@ from grubrics_tui.screens.navigation import (
 )
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.formats import memory
-from grubrics_tui.text.pruning import format_saved
+from grubrics_tui.text.plans import format_saved
 from grubrics_tui.widgets.chart_panels import LossPanel, RewardPanel
 from grubrics_tui.widgets.facts import Fact, Facts, format_state
 from grubrics_tui.widgets.key_footer import KeyFooter
@@ -56,19 +57,6 @@ class EndScreen(ScrolledScreen):
         }
     }
     """
-
-    class Summarized(Message):
-        def __init__(
-            self,
-            history: History,
-            entry: LogEntry,
-            checkpoint: CheckpointReport,
-            saved: str,
-            health: Health | None,
-        ) -> None:
-            super().__init__()
-            self.history, self.entry, self.checkpoint = history, entry, checkpoint
-            self.saved, self.health = saved, health
 
     def __init__(self, run: RunDir) -> None:
         super().__init__()
@@ -102,18 +90,22 @@ class EndScreen(ScrolledScreen):
         health = health_of(self.run, history.state, lambda: worker.is_cancelled)
         entry = drafted(self.run, health)
         saved = [checkpoint.to_json() for checkpoint in list_checkpoints(self.run)]
-        text, newest = format_saved(saved) if saved else "", check_checkpoint(self.run)
-        self.post_message(self.Summarized(history, entry, newest, text, health))
+        self.call_later(self._show, history, entry, check_checkpoint(self.run), saved, health)
 
     def _show(
-        self, history: History, entry: LogEntry, report: CheckpointReport, health: Health | None
+        self,
+        history: History,
+        entry: LogEntry,
+        report: CheckpointReport,
+        saved: Sequence[Mapping[str, Any]],
+        health: Health | None,
     ) -> None:
         assert history.state is not None
         self.query_one(Panel).show(history)
         self.query_one("#summary", Facts).show(summary_facts(history.state, entry, health))
         checkpoint = self.query_one("#checkpoint", Facts)
-        saved: list[Fact] = [("saved", message.saved)] if message.saved else []
-        checkpoint.show([*checkpoint_facts(message.checkpoint), *saved])
+        listed: list[Fact] = [("saved", format_saved(saved))] if saved else []
+        checkpoint.show([*checkpoint_facts(report), *listed])
         # Where a command saves is not known.
         checkpoint.display = report.complete or not self.run.is_command
 

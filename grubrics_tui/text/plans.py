@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -191,6 +191,18 @@ def format_runs(runs: Sequence[SeedRun]) -> str:
         f"{states.count(state)} {state}" for state in dict.fromkeys(states) if state != "finished"
     ]
     return ", ".join([f"{finished}/{len(runs)}", *others])
+
+
+def format_saved(checkpoints: Sequence[Mapping[str, Any]]) -> str:
+    """Format which checkpoints are on the disk, and their size."""
+    missing = {True: " (rotated away)", False: " (incomplete)"}
+    names = (
+        ("final" if checkpoint["step"] is None else f"step {checkpoint['step']}")
+        + ("" if checkpoint["complete"] else missing[checkpoint["rotated"]])
+        for checkpoint in checkpoints
+    )
+    size = memory(sum(checkpoint["bytes"] for checkpoint in checkpoints))
+    return f"{count_of(len(checkpoints), 'checkpoint')}, {size}: {', '.join(names)}"
 
 
 def format_pruning(pruning: Pruning) -> str:

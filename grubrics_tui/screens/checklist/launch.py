@@ -407,7 +407,7 @@ def _format_time(estimate: Estimate, runs: int) -> str:
 
 def _format_memory(estimate: Estimate) -> str:
     if estimate.sizes is None:
-        return "unknown: the model's directory has no config.json with dimensions"
+        return f"unknown: {estimate.no_sizes}"
     peak = estimate.sizes.memory.peak
     text = f"{memory(peak.total)} at its peak ({peak.name})"
     if estimate.device == "cpu":
