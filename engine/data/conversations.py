@@ -24,7 +24,7 @@ _RESPONSES = ("response", "completion", "output", "chosen")
 _INSTRUCTION = "instruction"
 _APPLIED = ("prompt", "question", "query", "problem", "input")
 """What an instruction is applied to, the most likely first."""
-_CONTEXT = "context"
+CONTEXT = "context"
 _SYSTEM = ("system", "system_prompt")
 FORMS = (
     "messages (role and content), conversations (from and value), or prompt and response, "
@@ -125,16 +125,18 @@ def parse_conversation(record: Record | None) -> Conversation:
 
 def join_instruction(record: Record, named: Sequence[str] = ()) -> Record:
     """Alpaca's form: an instruction and what it is applied to are one question, in the column of
-    the latter. Columns that are ``named`` stay as they are."""
+    the latter; in Dolly's, that is a context, and the question stays the instruction. Columns that
+    are ``named`` stay as they are."""
     instruction = record.get(_INSTRUCTION)
-    columns = [name for name in _APPLIED if name in record and name not in named]
+    columns = [name for name in (*_APPLIED, CONTEXT) if name in record and name not in named]
     if not columns or not isinstance(instruction, str) or _INSTRUCTION in named:
         return record
     text = record[columns[0]] or ""
     if not isinstance(text, str):
         return record
-    rest = {name: value for name, value in record.items() if name != _INSTRUCTION}
-    return {**rest, columns[0]: _join(instruction, text)}
+    rest = {name: value for name, value in record.items() if name not in (_INSTRUCTION, columns[0])}
+    kept = _INSTRUCTION if columns[0] == CONTEXT else columns[0]
+    return {kept: _join(instruction, text), **rest}
 
 
 def _join(first: str, second: str) -> str:
@@ -169,7 +171,7 @@ def _response(record: Record) -> str | None:
 def _of_pair(record: Record) -> list[Any]:
     """A prompt and its response, each as text or messages, as one conversation."""
     column = _response(record)
-    joined = join_instruction(record)
+    joined = join_instruction(record, [CONTEXT])
     prompts = [name for name in _prompt_columns(joined) if joined[name]]
     if column is None or not prompts:
         missing = "prompt" if column is not None else "messages"
@@ -177,7 +179,7 @@ def _of_pair(record: Record) -> list[Any]:
         raise RecordError(f"no {missing} (it has {has}); SFT reads {FORMS}")
     prompt, response = joined[prompts[0]], record[column]
     if isinstance(prompt, str):
-        context = record.get(_CONTEXT)
+        context = record.get(CONTEXT)
         prompt = _join(prompt, context) if isinstance(context, str) else prompt
         prompt = [*_past_turns(record.get("history")), {"role": "user", "content": prompt}]
     if not isinstance(response, list):

@@ -14,10 +14,11 @@ from pathlib import Path
 from engine.base.errors import UsageError, with_advice
 from engine.base.files import content_hash, fingerprints
 from engine.base.records import Record, read_records, require_file
+from engine.base.text import count_of
 from engine.data.benchmarks import Benchmark
 from engine.data.blocklist import RecordFilter
 from engine.data.contract import FileFacts
-from engine.data.conversations import holds_conversations, join_instruction
+from engine.data.conversations import CONTEXT, holds_conversations, join_instruction
 from engine.data.own_records import OwnRecords
 from engine.data.task_file import DigestSet, TaskFile, prompt_digest
 from engine.tasks.registry import fitting_tasks
@@ -25,7 +26,7 @@ from engine.tasks.task import Example, RecordError, RecordFormat
 from engine.tasks.truths import is_empty
 
 TRAIN, VALIDATION = "train.parquet", "val.parquet"
-_MOST_PROBLEMS = 3
+_MOST_PROBLEMS, _MOST_NAMED = 3, 8
 
 Report = Callable[[int, str], None]
 """Gets the number of records that were read, and the file of the last one."""
@@ -81,6 +82,18 @@ class Prepared:
         """The records that were left out, by text of the block list."""
         return {} if self.blocked is None else self.blocked.counts.hits
 
+    def format_remarks(self) -> Iterator[str]:
+        """What was left out and why, and the columns that were not used."""
+        if self.repeats:
+            yield f"left out {count_of(self.repeats, 'repeated prompt')}"
+        if self.unusable:
+            yield f"left out {count_of(self.unusable, 'record')}: {self.problems[0]}"
+        if self.blocked is not None:
+            yield from self.blocked.format_lines()
+        if self.unused:
+            shown, hidden = self.unused[:_MOST_NAMED], len(self.unused[_MOST_NAMED:])
+            yield f"columns not used: {', '.join(shown)}{f' and {hidden} more' if hidden else ''}"
+
 
 def parse_columns(given: Sequence[str], task: RecordFormat) -> dict[str, str]:
     """Columns of the files by names of the task's, from ``NAME=COLUMN``. A NAME may also be one
@@ -131,7 +144,13 @@ def prepare_task(
         prepared = reader.prepared
         reader.note_columns()
         prepared.train, prepared.validation = train.rows, held_out.rows
-        _require_rows(prepared, map(options.name_of, data))
+        if not prepared.train:
+            names = ", ".join(map(options.name_of, data))
+            is_taken = count_of(prepared.validation, "prompt") + " for validation"
+            reasons = "; ".join([is_taken, *prepared.format_remarks()])
+            raise UsageError(f"{names}: no record is left to train on: {reasons}")
+        if not prepared.validation:
+            raise UsageError("the validation files have no record")
         for file in (train, held_out):
             file.finish(prepared.hits)
         for file in (train, held_out):
@@ -158,7 +177,9 @@ def prepare_benchmark(
         examples = sorted(reader.read_all(data), key=lambda each: _place(each, options.seed))
         if not examples:
             names = ", ".join(map(options.name_of, data))
-            raise UsageError(f"{names}: no record is left to evaluate on")
+            problem = f"{names}: no record is left to evaluate on"
+            reasons = "; ".join(reader.prepared.format_remarks())
+            raise UsageError(f"{problem}: {reasons}" if reasons else problem)
         with _task_file(path, benchmark.task, "test", options, sources, benchmark.name) as file:
             for example in examples:
                 file.add(example)
@@ -296,7 +317,10 @@ class _Reader:
     def _read(self, record: Record | RecordError) -> Example:
         if isinstance(record, RecordError):
             raise record
-        record = join_instruction(record, [*self._options.columns.values()])
+        named = [*self._options.columns.values()]
+        if self._task.find_column(CONTEXT) is not None:
+            named.append(CONTEXT)  # The task reads it by itself.
+        record = join_instruction(record, named)
         names = tuple(record)
         if names not in self._columns:
             self._columns[names] = self._match(record)
@@ -359,10 +383,3 @@ def _place(example: Example, seed: int) -> int:
     """A number below 2**64 that is drawn by the prompt."""
     digest = hashlib.sha256(f"{seed} ".encode() + prompt_digest(example)).digest()
     return int.from_bytes(digest[:8], "big")
-
-
-def _require_rows(prepared: Prepared, names: Iterable[str]) -> None:
-    if not prepared.train:
-        raise UsageError(f"{', '.join(names)}: no record is left to train on")
-    if not prepared.validation:
-        raise UsageError("the validation files have no record")

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from engine.data.prepare_task import Prepared, PrepareOptions
     from engine.tasks import task as tasks
 
-_MOST_NAMES = 8
+_WIDE = 0.1
+"""Of a rate; fewer than 93 prompts tell less."""
 _TASK, _VAL_SHARE, _BENCHMARKS = "questions", 0.1, Path("data/benchmarks")
 
 
@@ -180,8 +181,9 @@ def _prepare_benchmark(
     }
     lines = [
         f"wrote {file} ({count_of(prepared.validation, 'prompt')})",
-        *_remark_lines(prepared),
-        *_read_lines(inputs),
+        *prepared.format_remarks(),
+        *(f"warning: {limit}" for limit in prepared.limits),
+        *(f"read {data}" for data in inputs.data),
         f"next: grubrics-tui evaluate TARGET --data {file}",
     ]
     return value, "\n".join(lines)
@@ -220,7 +222,7 @@ def _prepare_task(
     }
     lines = [
         *format_prepared(prepared, folder),
-        *_read_lines(inputs),
+        *(f"read {data}" for data in inputs.data),
         *([f"other tasks for such records: {', '.join(others)} (--task TASK)"] if others else []),
         *(
             f"{word} grubrics-tui init {folder}/train.parquet {option}"
@@ -232,11 +234,19 @@ def _prepare_task(
 
 def format_prepared(prepared: Prepared, folder: Path) -> Iterator[str]:
     """The lines about the two files of a task that were written to the folder."""
+    from engine.statistics.intervals import estimate_rate
+
     yield (
         f"wrote {folder}/train.parquet ({count_of(prepared.train, 'prompt')}) and val.parquet "
         f"({count_of(prepared.validation, 'prompt')})"
     )
-    yield from _remark_lines(prepared)
+    yield from prepared.format_remarks()
+    yield from (f"warning: {limit}" for limit in prepared.limits)
+    width = estimate_rate(prepared.validation // 2, prepared.validation).half_width or 0.0
+    if width > _WIDE:
+        few = f"{count_of(prepared.validation, 'validation prompt')}: a rate of right answers"
+        interval = f"has a 95% interval of up to ±{100 * width:.0f} percentage points"
+        yield f"note: {few} {interval}; --val-share or --val FILE gives more prompts"
 
 
 def _remarks(prepared: Prepared, inputs: Inputs) -> dict[str, Any]:
@@ -248,23 +258,6 @@ def _remarks(prepared: Prepared, inputs: Inputs) -> dict[str, Any]:
         "limits": prepared.limits,
         "blocked": None if prepared.blocked is None else prepared.blocked.counts.to_json(),
     }
-
-
-def _read_lines(inputs: Inputs) -> Iterator[str]:
-    return (f"read {data}" for data in inputs.data)
-
-
-def _remark_lines(prepared: Prepared) -> Iterator[str]:
-    if prepared.repeats:
-        yield f"left out {count_of(prepared.repeats, 'repeated prompt')}"
-    if prepared.unusable:
-        yield f"left out {count_of(prepared.unusable, 'record')}: {prepared.problems[0]}"
-    if prepared.blocked is not None:
-        yield from prepared.blocked.format_lines()
-    if prepared.unused:
-        shown, hidden = prepared.unused[:_MOST_NAMES], len(prepared.unused[_MOST_NAMES:])
-        yield f"columns not used: {', '.join(shown)}{f' and {hidden} more' if hidden else ''}"
-    yield from (f"warning: {limit}" for limit in prepared.limits)
 
 
 COMMAND = Command(prepare, Task.PREPARE)

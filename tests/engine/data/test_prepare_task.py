@@ -144,6 +144,21 @@ def test_files_without_records_to_train_on_are_refused(tmp_path: Path) -> None:
         prepare(own, write(tmp_path / "empty.jsonl"))
 
 
+def test_an_instruction_and_its_context_are_one_question(tmp_path: Path) -> None:
+    """As in Dolly, where many records share an instruction."""
+    rows = [{"instruction": "Sum it.", "context": f"{n} + 1", "response": n + 1} for n in range(9)]
+    prepared, train, val = prepare(write(tmp_path / "a.jsonl", *rows))
+    assert (prepared.repeats, prepared.unused, len(train) + len(val)) == (0, [], 9)
+    assert train[0]["prompt"][0]["content"].startswith("Sum it.\n\n")
+
+
+def test_what_left_no_record_to_train_on_is_named(tmp_path: Path) -> None:
+    rows = [{"question": "Sum?", "answer": "3", "numbers": f"{n}, 1"} for n in range(4)]
+    says = "1 prompt for validation; left out 3 repeated prompts; columns not used: numbers"
+    with pytest.raises(UsageError, match=f"no record is left to train on: {says}"):
+        prepare(write(tmp_path / "a.jsonl", *rows))
+
+
 def test_earlier_files_stay_where_the_new_ones_fail(tmp_path: Path) -> None:
     data = write(tmp_path / "a.jsonl", *sums(5))
     prepare(data)

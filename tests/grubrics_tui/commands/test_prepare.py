@@ -76,6 +76,15 @@ def test_the_answer_names_files_counts_and_problems(project: Project) -> None:
     assert value["rows"]["train"] + value["rows"]["val"] == 20
 
 
+@pytest.mark.parametrize(("rows", "is_named"), [(20, True), (2000, False)])
+def test_few_validation_prompts_are_named_with_what_a_rate_over_them_can_show(
+    rows: int, is_named: bool
+) -> None:
+    Path("all.csv").write_text("question,answer\n" + "".join(f"{n} + 1?,1\n" for n in range(rows)))
+    result = run("prepare", "all.csv")
+    assert ("a rate of right answers has a 95% interval" in result.stdout) == is_named
+
+
 def test_validation_records_can_have_a_file_of_their_own() -> None:
     Path("held_out.jsonl").write_text('{"Frage": "0 + 1?", "Antwort": 1}\n')
     result = run("prepare", "sums.csv", *COLUMNS, "--val", "held_out.jsonl", "--json")
