@@ -128,54 +128,25 @@ def _id(value: Any) -> str:
 
 
 def _declare(
-    name: str, hub: HubSource, task: Task, read: Callable[[Values], Example], *columns: str
+    name: str, hub: HubSource, task: Task, read: Callable[[Values], Example], columns: str
 ) -> Benchmark:
-    published = {column: Column((column,)) for column in columns}
+    published = {column: Column((column,)) for column in columns.split()}
     return Benchmark(name, hub, replace(task, columns=published, read=read))
 
 
+_GSM8K = HubSource("openai/gsm8k", "test", "main")
+_MATH = HubSource("qwedsacf/competition_math", "train")
+_SQUAD = HubSource("rajpurkar/squad_v2", "validation")
+_HOTPOTQA = HubSource("hotpotqa/hotpot_qa", "validation", "distractor")
+_HUMANEVAL = HubSource("openai/openai_humaneval", "test")
+_MBPP = HubSource("google-research-datasets/mbpp", "test", "full")
+_TESTED = "task_id prompt canonical_solution test entry_point"
 _DECLARED = (
-    _declare(
-        "gsm8k",
-        HubSource("openai/gsm8k", "test", "main"),
-        QUESTIONS,
-        _read_gsm8k,
-        *("question", "answer"),
-    ),
-    _declare(
-        "math",
-        HubSource("qwedsacf/competition_math", "train"),
-        QUESTIONS,
-        _read_math,
-        *("problem", "solution"),
-    ),
-    _declare(
-        "squad_v2",
-        HubSource("rajpurkar/squad_v2", "validation"),
-        READING,
-        _read_squad,
-        *("id", "context", "question", "answers"),
-    ),
-    _declare(
-        "hotpotqa",
-        HubSource("hotpotqa/hotpot_qa", "validation", "distractor"),
-        READING,
-        _read_hotpotqa,
-        *("id", "question", "answer", "context"),
-    ),
-    _declare(
-        "humaneval",
-        HubSource("openai/openai_humaneval", "test"),
-        CODE,
-        _read_humaneval,
-        *("task_id", "prompt", "canonical_solution", "test", "entry_point"),
-    ),
-    _declare(
-        "mbpp",
-        HubSource("google-research-datasets/mbpp", "test", "full"),
-        CODE,
-        _read_mbpp,
-        *("task_id", "text", "code", "test_list", "test_setup_code"),
-    ),
+    _declare("gsm8k", _GSM8K, QUESTIONS, _read_gsm8k, "question answer"),
+    _declare("math", _MATH, QUESTIONS, _read_math, "problem solution"),
+    _declare("squad_v2", _SQUAD, READING, _read_squad, "id context question answers"),
+    _declare("hotpotqa", _HOTPOTQA, READING, _read_hotpotqa, "id question answer context"),
+    _declare("humaneval", _HUMANEVAL, CODE, _read_humaneval, _TESTED),
+    _declare("mbpp", _MBPP, CODE, _read_mbpp, "task_id text code test_list test_setup_code"),
 )
 BENCHMARKS: Mapping[str, Benchmark] = {benchmark.name: benchmark for benchmark in _DECLARED}

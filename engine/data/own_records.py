@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -68,12 +69,12 @@ class OwnRecords:
         user could have written.
         """
         self._require_own_code()
-        with _Maker(self, hash_seed=1) as maker:
+        with _maker(self, hash_seed=1) as make:
             # Backwards: a record must not follow from those that were made before it.
-            compared = {index: maker.make(seed, index) for index in reversed(self._compared())}
-        with _Maker(self, hash_seed=0) as maker:
+            compared = {index: make(seed, index) for index in reversed(self._compared())}
+        with _maker(self, hash_seed=0) as make:
             for index in range(self.count):
-                made = maker.make(seed, index)
+                made = make(seed, index)
                 if index in compared and repr(made) != repr(compared[index]):
                     raise UsageError(
                         f"{self.file}: {self.function}(seed={seed}, index={index}) makes another "
@@ -98,36 +99,34 @@ class OwnRecords:
         return sorted({round(part * last / parts) for part in range(parts + 1)})
 
 
-class _Maker:
+@contextmanager
+def _maker(records: OwnRecords, hash_seed: int) -> Iterator[Callable[[int, int], Any]]:
     """The function in a process with a seed of its own for the hashes of texts."""
+    source = Source(
+        file=str(records.file.absolute()),
+        module=None,
+        name=records.function,
+        kwargs={},
+        search=tuple(dict.fromkeys([str(Path.cwd()), *filter(None, sys.path)])),
+        contract=RECORD,
+    )
+    env = {"PYTHONHASHSEED": str(hash_seed)}
+    processes = RewardProcesses(source, _LIMIT_S, quiet=True, env=env)
 
-    def __init__(self, records: OwnRecords, hash_seed: int) -> None:
-        source = Source(
-            file=str(records.file.absolute()),
-            module=None,
-            name=records.function,
-            kwargs={},
-            search=tuple(dict.fromkeys([str(Path.cwd()), *filter(None, sys.path)])),
-            contract=RECORD,
-        )
-        env = {"PYTHONHASHSEED": str(hash_seed)}
-        self._processes = RewardProcesses(source, _LIMIT_S, quiet=True, env=env)
-        self._runner = asyncio.Runner()
+    async def end() -> None:
+        processes.end()
 
-    def __enter__(self) -> Self:
-        return self
+    with asyncio.Runner() as runner:
 
-    def __exit__(self, *_: object) -> None:
-        self._runner.run(self._end())
-        self._runner.close()
+        def make(seed: int, index: int) -> Any:
+            try:
+                return runner.run(processes.score(seed=seed, index=index))
+            except RewardTimeoutError as error:
+                raise UsageError(f"index {index}: {error}") from error
+            except RewardCallError as error:
+                return RecordError(str(error))
 
-    def make(self, seed: int, index: int) -> Any:
         try:
-            return self._runner.run(self._processes.score(seed=seed, index=index))
-        except RewardTimeoutError as error:
-            raise UsageError(f"index {index}: {error}") from error
-        except RewardCallError as error:
-            return RecordError(str(error))
-
-    async def _end(self) -> None:
-        self._processes.end()
+            yield make
+        finally:
+            runner.run(end())

@@ -25,13 +25,8 @@ from engine.judge.providers import AZURE, OFFLINE, plugin_problems, provider_nam
 from engine.judge.settings import JudgeSettings, make_judge
 from engine.rubrics import FEWEST_ANSWERS
 
-_LEAST = {
-    "num_evals": 1,
-    "max_answers": FEWEST_ANSWERS,
-    "limit": 0,
-    "max_concurrent": 1,
-    "max_tokens": 1,
-}
+_LEAST = {"num_evals": 1, "max_answers": FEWEST_ANSWERS, "limit": 0}
+_LEAST |= {"max_concurrent": 1, "max_tokens": 1}
 
 
 @dataclass(frozen=True)
@@ -159,7 +154,11 @@ async def _gold_scores(
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit 0 when every question is cached, 1 when some failed; UsageError for unusable input."""
     args = _parser().parse_args(argv)
-    _check_numbers(args)
+    for name, least in _LEAST.items():
+        if (number := getattr(args, name)) < least:
+            raise UsageError(f"--{name} {number} must be at least {least}")
+    if not 0 < args.timeout_s < math.inf:
+        raise UsageError(f"--timeout_s {args.timeout_s} must be finite and more than 0")
     adapter = get_adapter(args.dataset)
     cache = args.output_cache or Path(f"data/cache/{adapter.name}_precompute.jsonl")
     if cache.exists() and not cache.is_file():
@@ -185,14 +184,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if report.failed else 0
 
 
-def _check_numbers(args: argparse.Namespace) -> None:
-    for name, least in _LEAST.items():
-        if (number := getattr(args, name)) < least:
-            raise UsageError(f"--{name} {number} must be at least {least}")
-    if not 0 < args.timeout_s < math.inf:
-        raise UsageError(f"--timeout_s {args.timeout_s} must be finite and more than 0")
-
-
 async def _with_judge(
     examples: Sequence[Example], settings: JudgeSettings, cache: Path, plan: PrecomputePlan
 ) -> PrecomputeReport:
@@ -211,38 +202,25 @@ def _parser() -> argparse.ArgumentParser:
     adapters, problems = all_adapters()  # The problems are those of plugins that were skipped.
     names = ", ".join(f"{adapter.name} ({adapter.summary})" for adapter in adapters.values())
     datasets = "; ".join((f"one of {names}", *problems)).replace("%", "%%")
-    parser.add_argument("--dataset", required=True, help=datasets)
-    parser.add_argument(
-        "--dataset_path", type=Path, help="local JSONL file (default: download from the hub)"
-    )
-    parser.add_argument(
-        "--meta_eval_path", type=Path, help="file with answers, e.g. HealthBench's completions"
-    )
-    parser.add_argument(
-        "--output_cache",
-        type=Path,
-        help="cache file (default: data/cache/<dataset>_precompute.jsonl)",
-    )
-    parser.add_argument(
-        "--provider",
-        choices=provider_names(),
-        default=AZURE.name,
-        help="judge provider (default: azure); unused for data sets with gold scores",
-    )
+    add = parser.add_argument
+    add("--dataset", required=True, help=datasets)
+    add("--dataset_path", type=Path, help="local JSONL file (default: download from the hub)")
+    completions = "file with answers, e.g. HealthBench's completions"
+    add("--meta_eval_path", type=Path, help=completions)
+    cache = "cache file (default: data/cache/<dataset>_precompute.jsonl)"
+    add("--output_cache", type=Path, help=cache)
+    provider = "judge provider (default: azure); unused for data sets with gold scores"
+    add("--provider", choices=provider_names(), default=AZURE.name, help=provider)
     model = os.environ.get("JUDGE_MODEL", "gpt-4o-mini")
-    parser.add_argument("--model", default=model, help="model of the judge (default: $JUDGE_MODEL)")
-    parser.add_argument("--base_url", help="address of the judge (default: the provider's)")
-    parser.add_argument("--num_evals", type=int, default=3, help="judgments averaged per answer")
-    parser.add_argument("--max_answers", type=int, default=6, help="answers per question")
-    parser.add_argument(
-        "--limit",
-        type=int,
-        default=0,
-        help="maximum number of questions to score (default: 0, all)",
-    )
-    parser.add_argument("--max_concurrent", type=int, default=10, help="concurrent calls")
-    parser.add_argument("--timeout_s", type=float, default=300.0, help="seconds per call")
-    parser.add_argument("--max_tokens", type=int, default=16000, help="tokens per reply")
+    add("--model", default=model, help="model of the judge (default: $JUDGE_MODEL)")
+    add("--base_url", help="address of the judge (default: the provider's)")
+    add("--num_evals", type=int, default=3, help="judgments averaged per answer")
+    add("--max_answers", type=int, default=6, help="answers per question")
+    limit = "maximum number of questions to score (default: 0, all)"
+    add("--limit", type=int, default=0, help=limit)
+    add("--max_concurrent", type=int, default=10, help="concurrent calls")
+    add("--timeout_s", type=float, default=300.0, help="seconds per call")
+    add("--max_tokens", type=int, default=16000, help="tokens per reply")
     return parser
 
 

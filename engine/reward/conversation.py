@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from engine.base import jsonl
+
+T = TypeVar("T")
 
 FIELD = "conversation"
 """The field of a reward record, and of what the agent loop hands to the reward."""
@@ -65,12 +67,11 @@ class Conversation:
 
     @classmethod
     def read(cls, value: Any) -> Conversation | None:
-        """Read the value of ``to_json``; None for any other."""
+        """Read the value of ``to_json``, without parts of another shape; None for any other."""
         if not isinstance(value, Mapping) or value.get("end") not in get_args(End):
             return None
-        turns = [_read_turn(turn) for turn in _mappings(value.get("turns"))]
-        calls = [_read_call(call) for call in _mappings(value.get("calls"))]
-        return cls(tuple(turns), tuple(calls), value["end"])
+        turns, calls = _read_all(value.get("turns"), Turn), _read_all(value.get("calls"), Call)
+        return cls(turns, calls, value["end"])
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -94,28 +95,6 @@ class Conversation:
         return slice(0, 0)
 
 
-def _mappings(value: Any) -> list[Mapping[str, Any]]:
+def _read_all(value: Any, kind: type[T]) -> tuple[T, ...]:
     items = value if isinstance(value, list | tuple) else ()
-    return [item for item in items if isinstance(item, Mapping)]
-
-
-def _read_turn(value: Mapping[str, Any]) -> Turn:
-    tokens = jsonl.integer(value.get("tokens")) or 0
-    return Turn(_text(value, "text"), tokens, value.get("trained") is True)
-
-
-def _read_call(value: Mapping[str, Any]) -> Call:
-    outcome = value.get("outcome")
-    return Call(
-        jsonl.integer(value.get("turn")) or 0,
-        _text(value, "tool"),
-        _text(value, "arguments"),
-        outcome if outcome in OUTCOMES else "failed",
-        _text(value, "reply"),
-        jsonl.number(value.get("seconds")) or 0.0,
-    )
-
-
-def _text(value: Mapping[str, Any], name: str) -> str:
-    text = value.get(name)
-    return text if isinstance(text, str) else ""
+    return tuple(part for item in items if (part := jsonl.convert(item, kind)) is not None)

@@ -7,9 +7,8 @@ sums = "my_package.data:SUMS"
 from engine.base.errors import UsageError, unknown_name
 from engine.base.plugins import load
 from engine.data.adapters.adapter import Adapter, DomainType, Example
-from engine.data.adapters.math_word import GSM8K, MATH
-from engine.data.adapters.multiple_choice import MEDMCQA, MEDQA
 from engine.data.adapters.rubric_graded import FRONTIERSCIENCE, HEALTHBENCH, TINY
+from engine.data.adapters.verifiable import GSM8K, MATH, MEDMCQA, MEDQA
 
 __all__ = ["BUILT_IN", "Adapter", "DomainType", "Example", "all_adapters", "get_adapter"]
 

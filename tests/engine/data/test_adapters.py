@@ -12,7 +12,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.data.adapters import BUILT_IN, Example, all_adapters, get_adapter
-from engine.data.adapters.math_word import last_boxed, wrong_variants
+from engine.data.adapters.verifiable import last_boxed, wrong_variants
 from tests.plugins import InstallPlugin
 
 

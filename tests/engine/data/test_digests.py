@@ -7,7 +7,7 @@ import hashlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.data.task_file import DigestSet
+from engine.data.prepare_task import DigestSet
 
 FEW = st.integers(0, 40) | st.integers(2**64 - 4, 2**64 - 1)
 

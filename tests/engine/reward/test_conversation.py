@@ -58,4 +58,4 @@ def test_what_is_no_conversation_is_none(value: Any) -> None:
 
 def test_parts_of_the_wrong_shape_are_left_out() -> None:
     value = {"end": "answer", "turns": [3, {"text": 4, "tokens": "x"}], "calls": {"a": 1}}
-    assert Conversation.read(value) == Conversation((Turn("", 0, trained=False),), (), "answer")
+    assert Conversation.read(value) == Conversation((), (), "answer")
