@@ -15,8 +15,7 @@ from typing import Any
 from engine.base.errors import UsageError
 from engine.base.parquet import pa, pq
 from engine.reward.scorer import Rollout
-from engine.tasks.task import Task
-from engine.tasks.truths import answers_of, is_empty
+from engine.tasks.task import Task, answers_of, is_empty
 
 _ARABIC = str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")
 

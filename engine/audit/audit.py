@@ -33,7 +33,7 @@ from engine.own_reward.processes import START_LIMIT_S, RewardProcesses, source_o
 from engine.reward.scorer import FunctionScorer
 from engine.statistics.intervals import percentile
 from engine.tasks.registry import find_task
-from engine.tasks.truths import answers_of
+from engine.tasks.task import answers_of
 
 _ERRORS_BOUND = 3.0
 """Standard errors."""

@@ -52,32 +52,27 @@ class FileFacts:
         return {METADATA_KEY: json.dumps(value, sort_keys=True).encode()}
 
 
-@cache
-def grpo_schema() -> pa.Schema:
+def make_schema(extra_info: Sequence[tuple[str, pa.DataType]]) -> pa.Schema:
     """Return the columns of a training or validation file."""
-    message = pa.struct([("role", pa.string()), ("content", pa.string())])
-    extra_info = pa.struct(
-        [
-            ("index", pa.int64()),
-            ("split", pa.string()),
-            ("domain_type", pa.string()),
-            ("question_id", pa.string()),
-            ("question", pa.string()),
-            ("golden_rubric", pa.string()),
-            ("answers", pa.list_(pa.string())),
-            ("gold_scores", pa.list_(pa.float64())),
-            ("category", pa.string()),
-            ("subject", pa.string()),
-        ]
-    )
+    text, message = pa.string(), pa.struct([("role", pa.string()), ("content", pa.string())])
     return pa.schema(
         [
-            ("data_source", pa.string()),
+            ("data_source", text),
             ("prompt", pa.list_(message)),
-            ("reward_model", pa.struct([("ground_truth", pa.string()), ("style", pa.string())])),
-            ("extra_info", extra_info),
+            ("reward_model", pa.struct([("ground_truth", text), ("style", text)])),
+            ("extra_info", pa.struct(list(extra_info))),
         ]
     )
+
+
+@cache
+def grpo_schema() -> pa.Schema:
+    """Return the columns of a file of questions with rubrics."""
+    texts = ("split", "domain_type", "question_id", "question", "golden_rubric")
+    lists = [("answers", pa.list_(pa.string())), ("gold_scores", pa.list_(pa.float64()))]
+    labels = [("category", pa.string()), ("subject", pa.string())]
+    named = [(name, pa.string()) for name in texts]
+    return make_schema([("index", pa.int64()), *named, *lists, *labels])
 
 
 def write_rows(path: Path, rows: Sequence[Row], facts: FileFacts) -> None:

@@ -22,12 +22,11 @@ from engine.base.records import Record, read_records, require_file
 from engine.base.text import count_of
 from engine.data.benchmarks import Benchmark
 from engine.data.blocklist import RecordFilter
-from engine.data.contract import FileFacts, Row, rewrite_facts
+from engine.data.contract import FileFacts, Row, make_schema, rewrite_facts
 from engine.data.conversations import CONTEXT, holds_conversations, join_instruction
 from engine.data.own_records import OwnRecords
 from engine.tasks.registry import fitting_tasks
-from engine.tasks.task import Example, RecordError, RecordFormat
-from engine.tasks.truths import is_empty
+from engine.tasks.task import Example, RecordError, RecordFormat, is_empty
 
 TRAIN, VALIDATION = "train.parquet", "val.parquet"
 _MOST_PROBLEMS, _MOST_NAMED = 3, 8
@@ -136,7 +135,7 @@ def prepare_task(
     with ExitStack() as stack:
         stack.enter_context(_folder(options.folder))
         train, held_out = (
-            stack.enter_context(_task_file(options.folder / name, task, split, options, sources))
+            stack.enter_context(TaskFile(options.folder / name, task, split, options, sources))
             for name, split in ((TRAIN, "train"), (VALIDATION, "val"))
         )
         for example in reader.read_all(validation):
@@ -184,7 +183,7 @@ def prepare_benchmark(
             problem = f"{names}: no record is left to evaluate on"
             reasons = "; ".join(reader.prepared.format_remarks())
             raise UsageError(f"{problem}: {reasons}" if reasons else problem)
-        with _task_file(path, benchmark.task, "test", options, sources, benchmark.name) as file:
+        with TaskFile(path, benchmark.task, "test", options, sources, benchmark.name) as file:
             for example in examples:
                 file.add(example)
             file.finish(reader.prepared.hits)
@@ -207,26 +206,6 @@ def _sources(paths: Sequence[Path], options: PrepareOptions, *, in_files: bool) 
             require_file(path)
             hashes[options.name_of(path)] = content_hash(path)
     return hashes | fingerprints([options.blocklist])
-
-
-def _task_file(
-    path: Path,
-    task: RecordFormat,
-    split: str,
-    options: PrepareOptions,
-    sources: Mapping[str, str],
-    benchmark: str | None = None,
-) -> TaskFile:
-    facts = FileFacts(
-        preset=task.name,
-        split=split,
-        use_contrastive=False,
-        holdout=None,
-        seed=options.seed,
-        sources=sources,
-        benchmark=benchmark,
-    )
-    return TaskFile(path, task, facts, options.system)
 
 
 def _match_columns(task: RecordFormat, chosen: Mapping[str, str], record: Record) -> dict[str, str]:
@@ -401,16 +380,32 @@ def prompt_digest(example: Example) -> bytes:
 class TaskFile:
     """A file that is written beside its place until it is kept; otherwise nothing is left of it.
 
-    Its columns are those of ``engine.data.contract`` that a task needs. ``system`` precedes every
-    prompt.
+    Its columns are those of ``engine.data.contract`` that a task needs.
     """
 
     def __init__(
-        self, path: Path, task: RecordFormat, facts: FileFacts, system: str | None
+        self,
+        path: Path,
+        task: RecordFormat,
+        split: str,
+        options: PrepareOptions,
+        sources: Mapping[str, str],
+        benchmark: str | None = None,
     ) -> None:
-        self._path, self._task, self._facts, self._system = path, task, facts, system
+        self._path, self._task, self._system = path, task, options.system
         self._part = path.with_name(f".{path.name}.part")
-        self._schema = _schema(task, facts)
+        self._facts = FileFacts(
+            preset=task.name,
+            split=split,
+            use_contrastive=False,
+            holdout=None,
+            seed=options.seed,
+            sources=sources,
+            benchmark=benchmark,
+        )
+        texts = ("split", "question_id", "question", *task.extra)
+        schema = make_schema([("index", pa.int64()), *((name, pa.string()) for name in texts)])
+        self._schema = schema.with_metadata(self._facts.to_metadata())
         self._batch: list[Row] = []
         self.rows = 0
 
@@ -471,19 +466,6 @@ class TaskFile:
             "reward_model": {"ground_truth": example.truth, "style": "rule"},
             "extra_info": {**extra, **identity, **example.extra},
         }
-
-
-def _schema(task: RecordFormat, facts: FileFacts) -> pa.Schema:
-    message = pa.struct([("role", pa.string()), ("content", pa.string())])
-    extra = [("index", pa.int64()), ("split", pa.string()), ("question_id", pa.string())]
-    extra += [("question", pa.string()), *((name, pa.string()) for name in task.extra)]
-    fields = [
-        ("data_source", pa.string()),
-        ("prompt", pa.list_(message)),
-        ("reward_model", pa.struct([("ground_truth", pa.string()), ("style", pa.string())])),
-        ("extra_info", pa.struct(extra)),
-    ]
-    return pa.schema(fields).with_metadata(facts.to_metadata())
 
 
 _FIRST_SIZE = 1 << 12
