@@ -138,15 +138,12 @@ CONSTANTS: Mapping[str, str] = {
 OF_ROWS: Mapping[str, Callable[[Row, Write], str]] = {
     "the prompt": lambda row, write: row.prompt,
     "two answers in one": lambda row, write: write(f"{row.truth} or {row.other}", row),
-    "digits of another script": lambda row, write: write(_in_arabic(row.truth), row),
+    # Another number if the truth has no digits.
+    "digits of another script": lambda row, write: write(
+        "٤٢" if row.truth.translate(_ARABIC) == row.truth else row.truth.translate(_ARABIC), row
+    ),
 }
 """Hostile answers that depend on the row."""
-
-
-def _in_arabic(truth: str) -> str:
-    """The truth in Arabic digits; another number if it has no digits."""
-    translated = truth.translate(_ARABIC)
-    return translated if translated != truth else "٤٢"
 
 
 _COLUMNS = ("data_source", "prompt", "reward_model", "extra_info")
@@ -174,10 +171,9 @@ def read_audit_rows(path: Path, count: int) -> list[Row]:
     except (pa.ArrowException, OSError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
     truths = [truth_of(values) for _, values in kept]
-    return [Row(number, values, _other(truths, i)) for i, (number, values) in enumerate(kept)]
-
-
-def _other(truths: list[str], index: int) -> str:
-    """The next truth that differs; the same one where none does."""
-    following = (*truths[index + 1 :], *truths[:index])
-    return next((truth for truth in following if truth and truth != truths[index]), truths[index])
+    rows = []
+    for index, (number, values) in enumerate(kept):
+        own, following = truths[index], (*truths[index + 1 :], *truths[:index])
+        other = next((truth for truth in following if truth and truth != own), own)
+        rows.append(Row(number, values, other))
+    return rows

@@ -202,7 +202,7 @@ def _message(message: Any) -> Message:
     if role is None:
         raise RecordError("a message without role or content")
     content = next((message[key] for key in _CONTENT_KEYS if message.get(key) is not None), None)
-    calls = [_CALL.format(_dump(call)) for call in _calls(message)]
+    calls = [_CALL.format(json.dumps(call, ensure_ascii=False)) for call in _calls(message)]
     if isinstance(content, list) and all(isinstance(_part(part), str) for part in content):
         content = "".join(map(_part, content))
     if content is not None and not isinstance(content, str):
@@ -217,10 +217,6 @@ def _message(message: Any) -> Message:
 
 _CALL = "<tool_call>\n{}\n</tool_call>"
 """As Hermes and Qwen write a tool call."""
-
-
-def _dump(call: Mapping[str, Any]) -> str:
-    return json.dumps(call, ensure_ascii=False)
 
 
 def _part(part: Any) -> Any:

@@ -343,9 +343,11 @@ def _named_splits(paths: Sequence[str], folder: str = "") -> Splits:
             shards[match[1]] = (*shards.get(match[1], ()), path)
     if shards:
         return shards
-    for is_in in (_is_in_folder, _is_in_name):
+    for in_folder in (True, False):
         splits = {
-            split: tuple(path for path, name in inner.items() if is_in(name, words))
+            split: tuple(
+                path for path, name in inner.items() if _names_split(name, words, in_folder)
+            )
             for split, words in _WORDS.items()
         }
         if found := {split: files for split, files in splits.items() if files}:
@@ -353,13 +355,12 @@ def _named_splits(paths: Sequence[str], folder: str = "") -> Splits:
     return {"train": tuple(paths)} if paths else {}
 
 
-def _is_in_folder(name: str, words: str) -> bool:
-    return any(_has_word(part, words) for part in name.split("/")[:-1])
-
-
-def _is_in_name(name: str, words: str) -> bool:
-    pattern = rf"(?:^|.*{_BREAK})(?:{words}){_BREAK}.*"
-    return re.fullmatch(pattern, name.split("/")[-1]) is not None
+def _names_split(path: str, words: str, in_folder: bool) -> bool:
+    """Whether a folder on the path, or the name of the file, is one of the words."""
+    *folders, name = path.split("/")
+    if in_folder:
+        return any(_has_word(folder, words) for folder in folders)
+    return re.fullmatch(rf"(?:^|.*{_BREAK})(?:{words}){_BREAK}.*", name) is not None
 
 
 def _has_word(part: str, words: str) -> bool:

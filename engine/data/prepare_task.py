@@ -317,7 +317,8 @@ class _Reader:
 
     def _is_wanted(self, example: Example) -> bool:
         """Whether the example is new and not blocked; notes what the scorer cannot do."""
-        if self._is_blocked(example):
+        blocked = self.prepared.blocked
+        if blocked is not None and blocked.blocks(*example.texts):
             return False
         if not self._seen.add(prompt_digest(example)):
             self.prepared.repeats += 1
@@ -326,10 +327,6 @@ class _Reader:
         if limit is not None and limit not in self.prepared.limits:
             self.prepared.limits.append(limit)
         return True
-
-    def _is_blocked(self, example: Example) -> bool:
-        blocked = self.prepared.blocked
-        return blocked is not None and blocked.blocks(*example.texts)
 
     def _note_unusable(self, problem: str) -> None:
         if not self._options.skip_unusable:

@@ -130,7 +130,10 @@ class ApiJudge:
 
     async def complete(self, messages: Sequence[Mapping[str, str]]) -> Completion:
         """The model's reply to ``messages``, with the same settings and retries as a grading."""
-        asked = await self._ask([dict(message) for message in messages], _text)
+        asked = await self._ask(
+            [dict(message) for message in messages],
+            lambda reply: (_content(reply), reply.choices[0].finish_reason != "length"),
+        )
         text, stopped = asked.value or (None, False)
         return Completion(text, stopped, asked.error, asked.attempts, asked.tokens)
 
@@ -272,11 +275,6 @@ def _scores(reply: Any, count: int) -> tuple[float, ...]:
         if reply.choices[0].finish_reason != "stop":
             raise
         raise ReplyError(f"{error}; the model ended its reply itself") from error
-
-
-def _text(reply: Any) -> tuple[str, bool]:
-    """The content, and whether the model ended it itself."""
-    return _content(reply), reply.choices[0].finish_reason != "length"
 
 
 def _refuse_page(response: Any) -> None:

@@ -50,33 +50,23 @@ class SharedSlots:
     async def held(self) -> AsyncIterator[None]:
         # One task per process polls, so a long queue costs no more than a short one.
         async with self._turn:
-            descriptor = await self._acquire()
+            while (descriptor := self._try_all()) is None:
+                await asyncio.sleep(_POLL_S * random.uniform(0.5, 1.5))
         try:
             yield
         finally:
             os.close(descriptor)
 
-    async def _acquire(self) -> int:
-        while (descriptor := self._try_all()) is None:
-            await asyncio.sleep(_POLL_S * random.uniform(0.5, 1.5))
-        return descriptor
-
     def _try_all(self) -> int | None:
         for path in random.sample(self._paths, len(self._paths)):
-            if (descriptor := _try_lock(path)) is not None:
+            # A fresh open file per attempt: flock then excludes tasks of this process as well.
+            descriptor = files.open_lock(path)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return descriptor
+            except BlockingIOError:
+                os.close(descriptor)
         return None
-
-
-def _try_lock(path: Path) -> int | None:
-    # A fresh open file per attempt: flock then excludes tasks of this process as well.
-    descriptor = files.open_lock(path)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return descriptor
 
 
 def make_slots(directory: Path | None, limit: int) -> Slots:

@@ -26,7 +26,9 @@ def _read(values: Values) -> Example:
         raise RecordError(f"{len(tests)} tests; a program has 1 to {_MOST_TESTS}")
     if entry and f"def {entry}" not in solution:
         solution = question + "\n" + solution  # The body of a function whose head is the question.
-    hints = [] if entry or "code" not in tests[0] else [f"It must pass: {_last_line(tests[0])}"]
+    hints = []
+    if not entry and "code" in tests[0]:
+        hints = [f"It must pass: {tests[0]['code'].rstrip().splitlines()[-1]}"]
     content = "\n".join([question, "", *hints, _INSTRUCTION])
     return Example(({"role": "user", "content": content},), solution, {"tests": json.dumps(tests)})
 
@@ -74,14 +76,6 @@ def _tests_of_code(code: str, entry: Any, before: str) -> list[dict[str, str]]:
     return [{"code": before + ast.unparse(node)} for node in body[first:]]
 
 
-def _last_line(test: Mapping[str, str]) -> str:
-    return test["code"].rstrip().splitlines()[-1]
-
-
-def _find_limit(_: Mapping[str, str]) -> str | None:
-    return "; ".join(find_gaps()) or None
-
-
 CODE = Task(
     name="code",
     summary="Python programs, run against tests in a sandbox",
@@ -96,7 +90,7 @@ CODE = Task(
     read=_read,
     extra=("tests",),
     right_answer=lambda truth, _: f"```python\n{truth}\n```",
-    find_limit=_find_limit,
+    find_limit=lambda _: "; ".join(find_gaps()) or None,
     format_machine=format_walls,
     is_rate=lambda arguments: not arguments.get("partial_credit"),
 )

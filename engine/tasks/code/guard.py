@@ -343,7 +343,8 @@ def _end_all(isolated: bool) -> None:
     orphan, and ends its children until there are none.
     """
     while True:
-        for process in (-1,) if isolated else _children():
+        children = Path(f"/proc/self/task/{os.getpid()}/children")
+        for process in (-1,) if isolated else map(int, children.read_text().split()):
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         try:
@@ -352,12 +353,6 @@ def _end_all(isolated: bool) -> None:
         except ChildProcessError:
             return
         time.sleep(0.001)
-
-
-def _children() -> list[int]:
-    return [
-        int(text) for text in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    ]
 
 
 if __name__ == "__main__":

@@ -56,10 +56,6 @@ def _prompt(problem: str, domain: str) -> str:
     )
 
 
-def _right_answer(truth: str, _: Mapping[str, str]) -> str:
-    return f"```python\nasync def workflow(problem):\n    return {truth!r}\n```"
-
-
 def _find_limit(extra: Mapping[str, str]) -> str | None:
     if extra["domain"] == "math":
         return None
@@ -85,6 +81,8 @@ WORKFLOWS = Task(
     },
     read=_read,
     extra=("domain", "tests", "problem"),
-    right_answer=_right_answer,
+    right_answer=lambda truth, _: (
+        f"```python\nasync def workflow(problem):\n    return {truth!r}\n```"
+    ),
     find_limit=_find_limit,
 )

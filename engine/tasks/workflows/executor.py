@@ -88,7 +88,10 @@ class Operators:
 
     async def ask(self, operator: Operator, arguments: dict[str, Any]) -> str:
         if operator.name == "sc_ensemble":
-            return _find_most_frequent(arguments["solutions"])
+            solutions = arguments["solutions"]
+            if not isinstance(solutions, list) or not solutions:
+                raise WorkflowError("sc_ensemble: solutions is no list with items")
+            return str(Counter(map(str, solutions)).most_common(1)[0][0])
         for name, value in arguments.items():
             if not isinstance(value, str):
                 raise WorkflowError(f"{operator.name}: {name} is no text")
@@ -128,9 +131,3 @@ def _compute(node: ast.expr) -> Fraction:
         case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _SIGNS:
             return _SIGNS[type(sign)](_compute(left), _compute(right))
     raise ValueError(f"{type(node).__name__} is no arithmetic")
-
-
-def _find_most_frequent(solutions: Any) -> str:
-    if not isinstance(solutions, list) or not solutions:
-        raise WorkflowError("sc_ensemble: solutions is no list with items")
-    return str(Counter(map(str, solutions)).most_common(1)[0][0])
