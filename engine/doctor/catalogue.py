@@ -10,6 +10,7 @@ import argparse
 import importlib
 import pkgutil
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -86,25 +87,17 @@ def symptoms_in(module: ModuleType) -> Iterator[Symptom]:
 
 def _of_symptom(symptom: Symptom) -> Entry:
     severities = dict.fromkeys(map(str, (symptom.severity, *symptom.also)))
+    holes: dict[str, str] = defaultdict(lambda: HOLE)
     return Entry(
         symptom.id,
         " or ".join(sorted(severities, key=_WORSE_FIRST.index)),
-        _without_values(symptom.title),
-        _without_values(symptom.cause),
+        symptom.title.format_map(holes),
+        symptom.cause.format_map(holes),
         _plain(symptom.shape),
         symptom.ruled_out,
         tuple(dict.fromkeys(remedy.title for remedy in symptom.remedies(Case()))),
         symptom.source,
     )
-
-
-def _without_values(template: str) -> str:
-    return template.format_map(_Holes())
-
-
-class _Holes(dict[str, str]):
-    def __missing__(self, name: str) -> str:
-        return HOLE
 
 
 def _of_text_rules() -> Iterator[Entry]:

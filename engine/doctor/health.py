@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from engine.findings.finding import Finding, Severity
 from engine.runs.columns import RunInfo
 from engine.runs.index import Index, Row, index_path, stamp
@@ -59,7 +61,6 @@ class Health:
 
 
 UNKNOWN = Health(is_known=False)
-_HEALTHY = Health()
 
 
 def health_of(
@@ -186,29 +187,29 @@ def _rules_stamp() -> str:
     return f"{size}:{newest}"
 
 
+class _Brief(msgspec.Struct, frozen=True):
+    """What the cache holds of a finding."""
+
+    id: str
+    severity: Severity
+    title: str
+    onset_step: int | None
+
+
 def _row_of(finding: Finding | None) -> Row | None:
     if finding is None:
         return None
-    return {
-        "id": finding.id,
-        "severity": str(finding.severity),
-        "title": finding.title,
-        "onset_step": finding.onset_step,
-    }
+    row: Row = msgspec.to_builtins(msgspec.convert(finding, _Brief, from_attributes=True))
+    return row
 
 
 def _from_row(row: Row) -> Health:
     """Return the health of a cached row; UNKNOWN for an unknown format."""
     try:
-        raw = row["finding"]
-        if raw is None:
-            return _HEALTHY
-        severity = Severity(raw["severity"])
-        step = None if raw["onset_step"] is None else int(raw["onset_step"])
-        finding = Finding(str(raw["id"]), severity, str(raw["title"]), "", onset_step=step)
-    except (KeyError, TypeError, ValueError):
+        brief = msgspec.convert(row["finding"], _Brief | None)
+    except (KeyError, msgspec.ValidationError):
         return UNKNOWN
-    return Health(finding=finding)
+    return Health(finding=Finding(**msgspec.structs.asdict(brief), cause="") if brief else None)
 
 
 if __name__ == "__main__":

@@ -124,19 +124,15 @@ def _findings(trial: Trial, context: MetricContext) -> list[Finding]:
     by_kind: dict[str, list[ScoringError]] = {}
     for call in trial.failed:
         if call.error is not None:
-            by_kind.setdefault(_kind(call.error), []).append(call.error)
+            # As for reward records, except that no reward function can have raised.
+            kind = refine_kind(call.error.kind, call.error.message)
+            by_kind.setdefault("client" if kind == "other" else kind, []).append(call.error)
     by_frequency = sorted(by_kind.items(), key=lambda item: -len(item[1]))
     findings = [
         _finding(kind, errors[0].message, len(errors) / calls, context)
         for kind, errors in by_frequency
     ]
     return findings or _misjudged(trial)
-
-
-def _kind(error: ScoringError) -> str:
-    """Classify as for reward records, except that no reward function can have raised."""
-    kind = refine_kind(error.kind, error.message)
-    return "client" if kind == "other" else kind
 
 
 def _finding(kind: str, message: str, share: float, context: MetricContext) -> Finding:

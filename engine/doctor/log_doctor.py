@@ -27,6 +27,7 @@ from engine.findings.symptom import Case
 if TYPE_CHECKING:
     from engine.formats.detect import Detected
     from engine.formats.external_run import ExternalRun
+    from engine.formats.format import About
     from engine.history.columns import Columns
     from engine.history.train_log import Step
 
@@ -162,8 +163,7 @@ class LogDoctor:
             text = soften_ray(text)
         for numbers in self._numbers:
             numbers.read(ended=activity.is_settled, stopped=stopped)
-        richest = self._richest
-        series = self._series_findings(richest.columns, richest.total_steps, activity.is_over)
+        series = self._series_findings(self._richest, activity.is_over)
         paths = (self._source.console, self._source.path)
         files = [path for path in dict.fromkeys(paths) if path and path.is_file()]
         findings = merge_findings([*_unrewarded(files), *text], series)
@@ -183,14 +183,13 @@ class LogDoctor:
         is_settled = is_over or sizes == self._activity.sizes or age > _SETTLED_S
         return _Activity(sizes, is_settled, is_over)
 
-    def _series_findings(
-        self, columns: Columns | None, total_steps: int | None, is_over: bool
-    ) -> list[Finding]:
+    def _series_findings(self, numbers: _Numbers, is_over: bool) -> list[Finding]:
         path, console = self._source.path, self._source.console
         is_whole = is_over and not is_ours(path)
         is_printed = is_whole and console is not None and console.is_file()
-        is_general = self._richest.is_general
-        excerpt = fuller(columns, console, is_general) if console and is_printed else None
+        columns, about, excerpt = numbers.columns, numbers.about(), None
+        if console and is_printed:
+            excerpt = fuller(columns, console, numbers.is_general)
         columns = excerpt.columns if excerpt else columns
         if columns is None:
             return []
@@ -199,12 +198,12 @@ class LogDoctor:
         from engine.doctor.metrics import MetricContext, metric_findings
 
         context = MetricContext(
-            total_steps=total_steps,
+            total_steps=about.total_steps,
             path=str(path),
             is_whole=is_whole,
             is_counted=excerpt is not None and excerpt.is_counted,
             checkpoints=tuple(_saved_steps(path, console)),
-            model=self._richest.model,
+            model=about.model or "",
         )
         return metric_findings(columns, context)
 
@@ -228,13 +227,8 @@ class _Numbers:
         """Whether the format gives names no fixed meaning."""
         return self._log.format.is_general
 
-    @property
-    def total_steps(self) -> int | None:
-        return self._reader.about().total_steps
-
-    @property
-    def model(self) -> str:
-        return self._reader.about().model or ""
+    def about(self) -> About:
+        return self._reader.about()
 
     def count(self) -> int:
         """Return the number of values that were read."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from engine.runs.kinds import COMMAND
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 
-_LINES, _BYTES = 400, 1 << 20
 _LATE_S = 600.0
 """A program may load a model before it writes its first metrics."""
 
@@ -67,8 +66,9 @@ def _stall_findings(run: RunDir, state: RunState) -> list[Finding]:
     """Return where a run is stalled, or was when it ended; empty for one that makes progress."""
     if state.state != "stalled" and (not state.has_ended or state.went_well):
         return []
-    event = _last_stall(run, state)
-    if event is None:
+    # A stall is over if a step or a continuation followed.
+    event = next(iter(_events(run, "stall", since=("start", "continued"))[-1:]), None)
+    if event is None or (jsonl.integer(event.get("step")) or 0) < (state.step or 0):
         return []
     process, pid = jsonl.line(event.get("process")), jsonl.integer(event.get("pid"))
     reason = jsonl.line(event.get("reason")) or "no step was logged"
@@ -83,7 +83,10 @@ def _stall_findings(run: RunDir, state: RunState) -> list[Finding]:
     case = Case(onset=state.step)
     advice = symptom.remedies(case)
     if kind == "stopped":
-        advice = _continue_process(pid) if pid is not None and not state.has_ended else ()
+        command = Change("command", "signal", f"kill -CONT {pid}")
+        effect = "the run continues where it was"
+        resume = Remedy("Let the process continue", (command,), effect)
+        advice = () if pid is None or state.has_ended else (resume,)
     finding = symptom.finding(
         case,
         Evidence(reason, str(run.events), step=state.step, values=values),
@@ -100,35 +103,24 @@ def _system_findings(run: RunDir, state: RunState) -> list[Finding]:
     that did every step nevertheless."""
     if state.went_well:
         return []
-    message = None
-    for raw in last_lines(run.events, _LINES, _BYTES):
-        event = jsonl.parse_line(raw) or {}
-        if event.get("event") == "start":
-            message = None
-        elif event.get("event") == "warning" and event.get("kind") == "system":
-            message = jsonl.line(event.get("message"))
-    if message is None:
+    warnings = _events(run, "warning", since=("start",))
+    messages = [jsonl.line(one.get("message")) for one in warnings if one.get("kind") == "system"]
+    if not messages or (message := messages[-1]) is None:
         return []
     evidence = Evidence(message, str(run.events), step=state.step)
     return [SYMPTOMS["stalled.system"].finding(Case(onset=state.step), evidence, message=message)]
 
 
-def _continue_process(pid: int) -> tuple[Remedy, ...]:
-    command = Change("command", "signal", f"kill -CONT {pid}")
-    return (Remedy("Let the process continue", (command,), "the run continues where it was"),)
-
-
-def _last_stall(run: RunDir, state: RunState) -> Mapping[str, Any] | None:
-    """Return the last stall of the newest attempt, unless a step or a continuation followed."""
-    stall = None
-    for raw in last_lines(run.events, _LINES, _BYTES):
+def _events(run: RunDir, name: str, since: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Return the events of a name after the last one whose name is in ``since``."""
+    found: list[Mapping[str, Any]] = []
+    for raw in last_lines(run.events, 400, 1 << 20):
         event = jsonl.parse_line(raw) or {}
-        if event.get("event") in ("start", "continued"):
-            stall = None
-        elif event.get("event") == "stall":
-            stall = event
-    step = None if stall is None else jsonl.integer(stall.get("step"))
-    return stall if (step or 0) >= (state.step or 0) else None
+        if event.get("event") in since:
+            found.clear()
+        elif event.get("event") == name:
+            found.append(event)
+    return found
 
 
 def _stacks(run: RunDir, state: RunState, event: Mapping[str, Any]) -> tuple[Evidence, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from engine.doctor.text.line import Line
@@ -33,6 +33,9 @@ class Event:
     is_quoted: bool = False
     """The log ends with the source line that raises the exception, before the exception itself."""
 
+    def __deepcopy__(self, _: object) -> Event:
+        return self
+
     @property
     def role(self) -> Role:
         return self.rule.role if self.rule else Role.CAUSE
@@ -55,26 +58,10 @@ class Events:
     counts: Counter[str] = field(default_factory=Counter)
     _recorded: Counter[str] = field(default_factory=Counter)
     retry_counts: Counter[str] = field(default_factory=Counter)
-    retries: list[Event] = field(default_factory=list)
+    retries: deque[Event] = field(default_factory=lambda: deque(maxlen=_MOST_RETRIES))
     """Problems that the program retried: harmless, unless they ended the run."""
-    substitutes: list[Line] = field(default_factory=list)
+    substitutes: deque[Line] = field(default_factory=lambda: deque(maxlen=_MOST_RETRIES))
     """Lines that name what the program uses instead of what failed."""
-
-    def copied(self) -> Events:
-        return Events(
-            list(self.recorded),
-            Counter(self.counts),
-            Counter(self._recorded),
-            Counter(self.retry_counts),
-            list(self.retries),
-            list(self.substitutes),
-        )
-
-    def add_retry(self, event: Event) -> None:
-        self.retries = [*self.retries[-_MOST_RETRIES:], event]
-
-    def add_substitute(self, line: Line) -> None:
-        self.substitutes = [*self.substitutes[-_MOST_RETRIES:], line]
 
     def has_substitute(self, event: Event) -> bool:
         """Whether a substitute is named just above the event's traceback, or just below it."""
@@ -108,7 +95,7 @@ class Events:
         key = _key(last.rule, last.line)
         self.retry_counts[key] += 1
         if self.retry_counts[key] < MANY_RETRIES:
-            self.add_retry(self.recorded.pop())
+            self.retries.append(self.recorded.pop())
             self.counts[key] -= last.line.times
 
     def count(self, event: Event) -> int:

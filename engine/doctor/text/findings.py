@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -122,18 +122,16 @@ def _finding(
         is_last = reader.progress.mark.offset - event.line.offset <= NEAR_END
         return _unknown_exception(event, evidence, followed_by, is_last)
     texts = event.rule.running if event.mark.is_running else {}
-    facts = facts_of(event.line, event.raised)
+    facts, values = facts_of(event.line, event.raised), _values(event)
     offered = [offer.remedy for offer in event.rule.offers if facts.fits(offer.where)]
     remedies = () if texts else for_phase(offered, facts.phase)
     return Finding(
         id=event.rule.id,
         severity=event.rule.severity,
-        title=_fill(texts.get("title", event.rule.title), event),
-        cause=_fill(texts.get("cause", event.rule.cause), event),
+        title=_fill(texts.get("title", event.rule.title), values),
+        cause=_fill(texts.get("cause", event.rule.cause), values),
         evidence=evidence,
-        remedies=tuple(
-            _fill_remedy(remedy, event) for remedy in remedies if _is_known(remedy.title, event)
-        ),
+        remedies=tuple(_fill_remedies(remedies, values)),
         onset_step=event.mark.step,
         confidence=_confidence(event.rule),
         followed_by=followed_by,
@@ -203,44 +201,37 @@ def _fields_below(event: Event, path: str | None) -> list[str]:
     return [line.text.strip() for line in lines if line.source == event.line.source][:2]
 
 
-def _fill(text: str, event: Event) -> str:
-    """Fill the placeholders of a rule's text, ``{name}`` or ``{name|default}``, from the line."""
-    groups = {**_facts(event), **event.groups}
-    if module := groups.get("module"):
-        groups["package"] = tables().packages.get(module, module)
+def _fill(text: str, values: Mapping[str, str]) -> str:
+    """Fill the placeholders of a rule's text, ``{name}`` or ``{name|default}``."""
     return PLACEHOLDER.sub(
-        lambda name: groups.get(name[1]) or ("?" if name[2] is None else name[2]), text
+        lambda name: values.get(name[1]) or ("?" if name[2] is None else name[2]), text
     )
 
 
-def _is_known(text: str, event: Event) -> bool:
-    """Whether every placeholder has a value or a default; else the fix is left out."""
-    known = {**_facts(event), **event.groups, "package": ""}
-    return all(default or name in known for name, default in PLACEHOLDER.findall(text))
-
-
-def _facts(event: Event) -> dict[str, str]:
-    """Return the values of ``FACTS`` that are known."""
-    key = event.groups.get("key", "").rstrip(".")
+def _values(event: Event) -> dict[str, str]:
+    """Return the groups of the line and the ``FACTS`` that are known."""
+    key, module = event.groups.get("key", "").rstrip("."), event.groups.get("module", "")
     phase = facts_of(event.line, event.raised).phase
+    is_of_verl = any("/verl/" in frame for frame in event.frames)
     known = {
         "model": event.raised.model if event.raised else "",
         "doing": phase and tables().doing.get(phase),
         "nearest": nearest_argument(event.groups.get("name", "")),
-        "full_key": (_is_of_verl(event) and full_key(key)) or key,
+        "full_key": (is_of_verl and full_key(key)) or key,
+        "package": tables().packages.get(module, module),
+        **event.groups,
     }
     return {name: value for name, value in known.items() if value}
 
 
-def _is_of_verl(event: Event) -> bool:
-    return any("/verl/" in frame for frame in event.frames)
-
-
-def _fill_remedy(remedy: Remedy, event: Event) -> Remedy:
-    changes = (
-        replace(change, after=_fill(change.after, event))
-        if isinstance(change.after, str)
-        else change
-        for change in remedy.changes
-    )
-    return replace(remedy, title=_fill(remedy.title, event), changes=tuple(changes))
+def _fill_remedies(remedies: Sequence[Remedy], values: Mapping[str, str]) -> Iterator[Remedy]:
+    """Yield the fixes whose every placeholder has a value or a default."""
+    for remedy in remedies:
+        if all(default or name in values for name, default in PLACEHOLDER.findall(remedy.title)):
+            changes = (
+                replace(change, after=_fill(change.after, values))
+                if isinstance(change.after, str)
+                else change
+                for change in remedy.changes
+            )
+            yield replace(remedy, title=_fill(remedy.title, values), changes=tuple(changes))

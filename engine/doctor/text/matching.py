@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
 from typing import NamedTuple
 
 from engine.base.errors import unknown_name
@@ -31,7 +30,8 @@ _WARNING = re.compile(r"(?:\S+\.py:\d+: )?[A-Z]\w*Warning: ")
 """The beginning of what Python's ``warnings`` print."""
 
 
-class RuleIndex(NamedTuple):
+@dataclass(frozen=True)
+class RuleIndex:
     """All rules, and for each needle the rules with the index of the pattern that needs it.
 
     ``last`` are the patterns without a needle: they are applied to the last line only.
@@ -39,8 +39,11 @@ class RuleIndex(NamedTuple):
 
     needles: tuple[bytes, ...]
     users: tuple[tuple[tuple[Rule, int], ...], ...]
-    last: tuple[tuple[Rule, int], ...] = ()
-    by_id: Mapping[str, Rule] = MappingProxyType({})
+    last: tuple[tuple[Rule, int], ...]
+    by_id: Mapping[str, Rule]
+
+    def __deepcopy__(self, _: object) -> RuleIndex:
+        return self
 
 
 class Match(NamedTuple):
@@ -80,19 +83,13 @@ class Matcher:
     """Matches lines; its only state is how often each rule's problem was retried."""
 
     def __init__(self, rules: RuleIndex) -> None:
-        self._users, self._last = rules.users, rules.last
-        self._by_id = rules.by_id
+        self._rules = rules
         self._retries: Counter[str] = Counter()
-
-    def copied(self) -> Matcher:
-        matcher = copy(self)
-        matcher._retries = Counter(self._retries)
-        return matcher
 
     def find_matches(self, line: Line, needles: Sequence[int]) -> list[Match]:
         """Return every rule of which a pattern matches, the most specific first."""
         matches = []
-        users = dict.fromkeys(user for needle in needles for user in self._users[needle])
+        users = dict.fromkeys(user for needle in needles for user in self._rules.users[needle])
         for rule, pattern in users:
             match = rule.search(pattern, line.text)
             if match is not None and not _is_quoted(line, match):
@@ -110,7 +107,9 @@ class Matcher:
 
     def match_last_line(self, line: Line) -> Rule | None:
         """Return the rule whose words, though common elsewhere, explain the end of a log."""
-        return next((rule for rule, pattern in self._last if rule.search(pattern, line.text)), None)
+        return next(
+            (rule for rule, pattern in self._rules.last if rule.search(pattern, line.text)), None
+        )
 
     def choose(
         self,
@@ -143,11 +142,7 @@ class Matcher:
     def _of_part(self, match: Match, facts: Facts) -> Match:
         """Return the match of the rule that applies to the part of the run that failed."""
         other = match.rule.elsewhere.get(facts.part or "")
-        return match._replace(rule=self._by_id[other]) if other else match
-
-
-def is_boilerplate(matches: Sequence[Match]) -> bool:
-    return any(match.rule.role is Role.NOISE for match in matches)
+        return match._replace(rule=self._rules.by_id[other]) if other else match
 
 
 def _is_quoted(line: Line, match: re.Match[str]) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from copy import copy, deepcopy
+from copy import deepcopy
 from dataclasses import replace
 
 from engine.doctor.text.events import Event, Events, shape
 from engine.doctor.text.line import LONGEST, Line, plain, read_line, spoken, within
-from engine.doctor.text.matching import LOUD, Matcher, RuleIndex, is_boilerplate, rule_index
+from engine.doctor.text.matching import LOUD, Matcher, RuleIndex, rule_index
 from engine.doctor.text.progress import SIGNS, Mark, Progress, advanced
+from engine.doctor.text.rules import Role
 from engine.doctor.text.scanner import Scanner, line_end, line_start
 from engine.doctor.text.tracebacks import Raised, Tracebacks, exception_in, without_traceback
 from engine.doctor.text.unknown import is_noise
@@ -65,13 +66,7 @@ class LogReader:
         """Return the reader as if the log ended here, even inside a line; this one reads on."""
         if not self._scanner.is_inside_line:
             return self
-        ended = copy(self)
-        ended._matcher, ended.events = self._matcher.copied(), self.events.copied()
-        ended._tracebacks = deepcopy(self._tracebacks)
-        ended.progress, ended._shapes = copy(self.progress), Counter(self._shapes)
-        ended._scanner = self._scanner.calling(
-            ended._read_record, ended._is_inside_traceback, ended._finish_block
-        )
+        ended = deepcopy(self)
         ended.finish()
         return ended
 
@@ -117,7 +112,7 @@ class LogReader:
         if any(needle >= self._rule_needles for needle in needles):
             self.progress.read_line(line.text, self._mark)
             if is_handled(line.text):
-                self.events.add_substitute(line)
+                self.events.substitutes.append(line)
         if is_retry(line.text):
             self.events.retry_last(line)
         shows_code = is_code(line.text)
@@ -139,7 +134,7 @@ class LogReader:
         matches = self._matcher.find_matches(
             line, [needle for needle in needles if needle < self._rule_needles]
         )
-        if is_boilerplate(matches):
+        if any(match.rule.role is Role.NOISE for match in matches):
             return
         may_stand_alone = all(match.rule.needs_context for match in matches)
         if may_stand_alone and not line.is_quiet and not is_quoted:
@@ -151,7 +146,7 @@ class LogReader:
             return
         rule, groups = (best.rule, best.groups) if best else (None, {})
         if best is not None and best.is_retried:
-            self.events.add_retry(Event(line, rule, groups, raised, self._mark(), is_quoted))
+            self.events.retries.append(Event(line, rule, groups, raised, self._mark(), is_quoted))
         elif self.events.admit(rule, line):
             self.events.recorded.append(Event(line, rule, groups, raised, self._mark(), is_quoted))
 

@@ -7,7 +7,6 @@ the longest line that is read and by the context before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from copy import copy
 from functools import lru_cache
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
@@ -60,17 +59,6 @@ class Scanner:
     def is_inside_line(self) -> bool:
         """Whether the stream has stopped before the end of a line."""
         return bool(self._pending)
-
-    def calling(
-        self,
-        on_line: Callable[[bytes, int, Sequence[int]], None],
-        wants_all: Callable[[], bool],
-        on_block: Callable[[bytes, int], None],
-    ) -> Scanner:
-        """Return a scanner at the same position that calls other functions."""
-        scanner = copy(self)
-        scanner._on_line, scanner._wants_all, scanner._on_block = on_line, wants_all, on_block
-        return scanner
 
     def before(self, size: int = CONTEXT) -> bytes:
         """Return the bytes before the current line; the first line may be cut."""

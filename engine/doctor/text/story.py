@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.doctor.text.events import LINES_OF_A_FRAME, MANY_RETRIES, Event, Events
@@ -310,7 +310,7 @@ def _is_explanation(root: Event) -> bool:
 
 
 def _find_failed_retry(
-    retries: Sequence[Event], progress: Progress, unexplained: Event | None
+    retries: Iterable[Event], progress: Progress, unexplained: Event | None
 ) -> Event | None:
     """Return the first of the retries that never succeeded before the log ended.
 

@@ -3,58 +3,30 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-_PROGRAM = (
-    r"\s+(?:raise|return|await|from \S+ import|import|if|elif|assert|self\.|def|with|for)\b",
-    r"\s+(?:except|class)\b|\s+(?:warnings\.)?warn\(",
-    r"\s{4,}(?:[frb]?[\"'`#@]|[\w.\[\]]+ ?=|[\w.]+: \w+[^:]*[=,]|[\w.]+\()",
-    r"\s{4,}(?:(?:else|try|finally):$|.*[,({\[]$)",
-    r"-+> ?\d+ |\s+\d+ {3,}\S",  # numbered lines of a notebook
-    r"\s*(?:-\w, )?--[\w-]+(?: \S+)?\s{2,}[a-z]",  # help text of an option
-    r"\s+[\^~]+\s*$",  # markers below a frame
-    r"\s*File \"[^\"]*\", line \d+",
-)
-_TABLE = r"[^│┃]*[│┃][^│┃]*[│┃]"
+from engine.base.yaml_files import read_table
+
+_TABLE: dict[str, list[str]] = read_table(Path(__file__).with_suffix(".yaml"))
+
+
+def _any_of(name: str, flags: int = re.IGNORECASE) -> re.Pattern[str]:
+    return re.compile("|".join(_TABLE[name]), flags)
+
+
 _REPLY = (
     r"(?!(?:inner)?error|code|(?:finish|stop|block)_?reason"
     r"|(?:object|type)[\"']: ?[\"'](?:\w+_)?error\b)"
 )
 """Keys of a service's error response, which is printed like a config."""
-_CONFIG = (rf"\s*[\[{{(]*'{_REPLY}[\w./-]+': ", rf"\s+\"{_REPLY}[\w./-]+\": ")
-_METRICS = r"\s*step:\d+ - [^\s:]+:\S+ - "
 _MESSAGE = r"(?!\s*[\"'](?:message|detail)[\"']: )"
-_CODE = re.compile(_MESSAGE + "(?:" + "|".join((*_PROGRAM, *_CONFIG, _TABLE, _METRICS)) + ")")
+_LAYOUT = "|".join((*_TABLE["code"], *_TABLE["config"])).replace("REPLY", _REPLY)
+_CODE = re.compile(f"{_MESSAGE}(?:{_LAYOUT})")
 _RAISE = re.compile(r"\s+raise \w|\s+f?[\"'](?![\w./-]+[\"']:)\w")
-_RETRY = re.compile(
-    r"\bretrying\b|\bwill (?:retry|be retried)\b|(?<!before )\btrying again\b"
-    r"|\bcontinuing\b(?! (?:training )?from)|\bproceeding with(?:out)?\b",
-    re.IGNORECASE,
-)
-_GAVE_UP = re.compile(
-    r"max(?:imum)? retries|retries exceeded|giving up|after \d+ (?:retries|attempts)"
-    r"|timed out while retrying",
-    re.IGNORECASE,
-)
-_HANDLED = re.compile(
-    r"\bignor(?:e|ing) (?:import|optional|missing) \w+"
-    r"|\bwill use\b|\bnot using\b|\bnot an error\b|\bworks fine\b"
-    r"|\bfalling back\b|\bfalls? back to\b|\btrying another\b|\bhalving\b|\bskipping\b"
-    r"|\bdefaulting to\b|\busing (?:the )?default\b|\basking again\b"
-    r"|^(?!.*\btry\b).*[,;-] using (?:the )?\w+"
-    r"|\bassign(?:ing|ed) (?:reward|score|0)\b"
-    r"|\busing [\w. /-]{1,50} instead\b",
-    re.IGNORECASE,
-)
-_ASKED = re.compile(
-    r"\b(?:How (?:can|do|to|should)|Why (?:do|does|is|am|was|did)|What (?:is|does|can))\b.*\?"
-    r"|\b[Mm]y [a-z]+ [a-z]+|\bI(?:'m|'ve| am| get| got| have| keep| ran| tried)\b"
-    r"|\b[Ii]f you (?:still )?(?:get|see)\b"
-    r"|\b(?:said|says|replied|wrote): [\"“]"
-    r"|^\s*\S*\d\S*: (?:failed|incorrect|wrong): "
-    r"|^\s*(?i:\[?(?:(?:model|student|gold|generated|predicted|reference|expected) )?"
-    r"(?:prompt|response|completion|answer|question|user|assistant|ground_truth|chosen|rejected"
-    r"|solution|prediction|pred)(?:_text)?(?:\]|:))",
-)
+_RETRY = _any_of("retry")
+_GAVE_UP = _any_of("gave_up")
+_HANDLED = _any_of("handled")
+_ASKED = _any_of("asked", flags=0)
 _MODEL_MARK = re.compile(
     r"<(?:think|answer|tool_call|reasoning|solution|action)>|<\|\w+\|>|\\boxed\{"
 )
@@ -74,19 +46,8 @@ _QUOTED = re.compile(r"[\w.?!)]['`’”]: $")
 _SAMPLE_FIELD = re.compile(
     r"\W*(?:prompt|question|query|issue|title|example|answer)\b", re.IGNORECASE
 )
-_PROGRAM_WORDS = re.compile(
-    r"error|exception|fail|fatal|wandb|raylet|killed|warn|==|::|died|unable|exit|worker|process"
-    r"|actor|detected|raise|rank|device|launch|terminate called|terminated by",
-    re.IGNORECASE,
-)
-_COMPLAINT = re.compile(
-    r"error|exception|fail|fatal|cannot|can't|could ?n.t|could not|unable|refus|denied|kill|abort"
-    r"|death|died|dead|exceed|exhaust|out of|time(?:d )?-?out|lost|crash|corrupt|invalid|unhandled"
-    r"|unauthorized|forbidden|missing|stuck|terminat|cancel|interrupt|caught|\b[45]\d\d\b"
-    r"|mismatch|too old|no space|\bOOM"
-    r"|not (?:found|registered|reachable|supported|installed|in struct)",
-    re.IGNORECASE,
-)
+_PROGRAM_WORDS = _any_of("program")
+_COMPLAINT = _any_of("complaint")
 
 
 def is_complaint(text: str) -> bool:

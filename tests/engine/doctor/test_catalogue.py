@@ -20,7 +20,7 @@ from engine.doctor.metrics.apply_rules import own_rules
 from engine.doctor.rewards import flat
 from engine.doctor.rewards.failures import FAILURES
 from engine.doctor.text.rules import Role, Rule, load_rules
-from engine.findings.categories import CATEGORIES, IDS
+from engine.findings.categories import IDS, categories
 from engine.findings.finding import Finding
 from engine.findings.symptom import HOLE, Case, Symptom
 from engine.judge.api import RETRYABLE
@@ -62,7 +62,7 @@ def test_every_finding_of_the_metrics_is_named_by_a_test() -> None:
 
 @pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda symptom: symptom.id)
 def test_every_symptom_is_complete(symptom: Symptom) -> None:
-    assert symptom.category in CATEGORIES, f"{symptom.id}: add its category to CATEGORIES"
+    assert symptom.category in categories(), f"{symptom.id}: add its category to categories.yaml"
     for field in ("title", "cause", "shape", "source"):
         assert getattr(symptom, field).strip(), f"{symptom.id}: {field} is empty"
     without = ("loss_nan.one_step", "slow_step.warm_up", "stalled.unknown")
@@ -147,7 +147,7 @@ def test_what_a_person_reads_begins_as_a_sentence() -> None:
 
 
 def test_every_id_begins_with_a_class_and_every_class_has_a_rule() -> None:
-    assert {row.category for row in ROWS} == set(CATEGORIES)
+    assert {row.category for row in ROWS} == set(categories())
 
 
 def test_text_rules_and_classes_of_failed_rewards_are_in_it() -> None:

@@ -129,3 +129,19 @@ def test_a_checkpoint_to_resume_from_exists_and_is_complete(tmp_path: Path) -> N
     )
     advice = [fix.title for one in told(tmp_path, steps) for fix in one.remedies]
     assert "Resume from the last checkpoint before step 26, that of step 10" in advice
+
+
+@pytest.mark.parametrize(
+    ("line", "id", "argument"),
+    [
+        ("ValueError: Unknown loss type: grpoo", "config_error.loss_type", "loss_type"),
+        (
+            "ValueError: Number of reward weights (1) must match number of reward functions (2)",
+            "config_error.reward_weights",
+            "reward_weights",
+        ),
+    ],
+)
+def test_trl_is_told_its_own_argument(tmp_path: Path, line: str, id: str, argument: str) -> None:
+    [one] = told(tmp_path, TRACEBACK + FRAME.format("trl/trainer/grpo_trainer.py", "f") + line)
+    assert one.id == id and one.remedies[0].title.endswith(f": {argument}")
