@@ -179,7 +179,9 @@ class GrubricsApp(Frame):
         if len(self.screen_stack) > 1:
             return  # The user has opened another screen already.
         if is_new:
-            self._show(_start(self.runs_root))
+            from grubrics_tui.screens.start import StartScreen
+
+            self._show(StartScreen(self.runs_root))
         elif news is None or not news.total:
             self.action_show_checklist()
         else:
@@ -241,11 +243,11 @@ class GrubricsApp(Frame):
     def _launch_again(self, message: LaunchAgain) -> None:
         run = RunDir(self.runs_root / message.run)
         if run.is_command:
-            from grubrics_tui.screens.dialogs.rerun import confirm_command_again
+            from grubrics_tui.screens.dialogs.change_runs import confirm_command_again
 
             confirm_command_again(self.screen, run)
             return
-        from grubrics_tui.screens.dialogs.trust import when_trusted  # Start-up time.
+        from grubrics_tui.screens.dialogs.confirm import when_trusted  # Start-up time.
 
         def check() -> None:
             self.config, self.overrides = message.run, ()
@@ -405,12 +407,6 @@ def _live(run: Watched, settings: Settings) -> Screen[None]:
     from grubrics_tui.screens.live.screen import LiveScreen
 
     return LiveScreen(run, settings)
-
-
-def _start(root: Path) -> Screen[None]:
-    from grubrics_tui.screens.start import StartScreen
-
-    return StartScreen(root)
 
 
 def _runs(root: Path) -> Screen[None]:

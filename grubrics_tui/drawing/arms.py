@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from grubrics_tui.drawing.spans import Row, Span, width_of
-from grubrics_tui.drawing.wrap import clipped
+from grubrics_tui.drawing.spans import Row, Span, clipped, width_of
 from grubrics_tui.text.plans import arm_cells
 
 if TYPE_CHECKING:

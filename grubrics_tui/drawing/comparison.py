@@ -19,8 +19,7 @@ from engine.reports.differences import (
 )
 from engine.reports.measures import Measure, Value, format_delta, format_half, format_value
 from grubrics_tui.drawing.looks import STATE_LOOKS, look_of
-from grubrics_tui.drawing.spans import Row, Span, width_of
-from grubrics_tui.drawing.wrap import clipped
+from grubrics_tui.drawing.spans import Row, Span, clipped, width_of
 from grubrics_tui.text.formats import MISSING, cut_name
 
 _NARROWEST, _WIDEST, _LABEL, _GAP = 13, 34, 30, 2

@@ -10,8 +10,7 @@ from rich.cells import cell_len, set_cell_size
 
 from engine.base.text import count_of
 from engine.reports.run_config import ConfigValue, RunConfig
-from grubrics_tui.drawing.spans import Row, Span
-from grubrics_tui.drawing.wrap import clipped
+from grubrics_tui.drawing.spans import Row, Span, clipped
 from grubrics_tui.text.terminal_text import clean_text
 
 _ORIGIN, _GAP, _NARROWEST = 11, 2, 10

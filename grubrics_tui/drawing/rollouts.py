@@ -10,8 +10,7 @@ from engine.history.group_scores import Agreement, agreement, out_of_order
 from engine.history.reward_records import OVERLONG
 from engine.history.rollouts import Group, Rollout
 from engine.reward.conversation import Conversation
-from grubrics_tui.drawing.spans import Row, Span, width_of
-from grubrics_tui.drawing.wrap import wrapped
+from grubrics_tui.drawing.spans import Row, Span, width_of, wrapped
 from grubrics_tui.text.formats import MISSING, fixed
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.text.turns import describe_turns

@@ -13,8 +13,7 @@ from engine.runs.columns import format_step
 from engine.runs.kinds import SFT
 from engine.runs.state import GROWING, RunState, describe
 from grubrics_tui.drawing.looks import look_of
-from grubrics_tui.drawing.spans import Row, Span, bar, justify
-from grubrics_tui.drawing.wrap import clipped
+from grubrics_tui.drawing.spans import Row, Span, bar, clipped, justify
 from grubrics_tui.text.formats import MISSING, duration, fixed, percent, seconds
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.cells import cell_len
 from textual import events, work
@@ -31,6 +31,11 @@ FIELD_BINDINGS: list[BindingType] = [
 ]
 """Keys between the fields of a form. Priority: text that arrives together with the key, as on a
 slow line, is for the next field."""
+
+if TYPE_CHECKING:
+    ScreenMixin = Screen[Any]
+else:
+    ScreenMixin = object  # Textual looks for its stylesheet along the first base that is a widget.
 
 T = TypeVar("T")
 
@@ -122,14 +127,18 @@ class CockpitScreen(Screen[None]):
         notify_failure(self, event)
 
 
-class ScrolledScreen(CockpitScreen):
-    """A full screen with one ``VerticalScroll``, which the cursor keys scroll."""
+class Scrolls(ScreenMixin):
+    """Mixin, before the screen's class: the cursor keys scroll its ``VerticalScroll``."""
 
     def action_cursor_down(self) -> None:
         self.query_one(VerticalScroll).scroll_down(animate=False)
 
     def action_cursor_up(self) -> None:
         self.query_one(VerticalScroll).scroll_up(animate=False)
+
+
+class ScrolledScreen(Scrolls, CockpitScreen):
+    """A full screen with one ``VerticalScroll``, which the cursor keys scroll."""
 
 
 class Dialog(ModalScreen[ScreenResultType]):

@@ -18,7 +18,7 @@ from textual.worker import get_current_worker
 from engine.base.errors import UsageError
 from engine.runs.rundir import RunDir
 from grubrics_tui.screens.base import FIELD_BINDINGS, CockpitScreen
-from grubrics_tui.screens.dialogs.trust import when_trusted
+from grubrics_tui.screens.dialogs.confirm import when_trusted
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import blanked
 from grubrics_tui.widgets.facts import inert

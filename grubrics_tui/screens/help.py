@@ -10,7 +10,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from grubrics_tui.screens.base import Dialog
+from grubrics_tui.screens.base import Dialog, Scrolls
 from grubrics_tui.settings.actions import Action, actions_of, bindings, remapped
 from grubrics_tui.settings.keys import format_keys
 
@@ -42,7 +42,7 @@ Entries = dict[str, list[str]]
 """What keys do, in short, and the keys."""
 
 
-class HelpScreen(Dialog[None]):
+class HelpScreen(Scrolls, Dialog[None]):
     """Shows the action registry: one row per group of keys, and those that do nothing now."""
 
     BINDINGS = bindings("help")
@@ -79,12 +79,6 @@ class HelpScreen(Dialog[None]):
         room = min(_WIDTH, width) - _FRAME - group
         lines = [line for name, row in self._rows() for line in _lines(name, row, room, group)]
         self.query_one(Static).update(Content("\n").join(lines))
-
-    def action_cursor_down(self) -> None:
-        self.query_one(VerticalScroll).scroll_down(animate=False)
-
-    def action_cursor_up(self) -> None:
-        self.query_one(VerticalScroll).scroll_up(animate=False)
 
     def _rows(self) -> Iterator[tuple[str, list[Content]]]:
         """The name of each group and its entries."""

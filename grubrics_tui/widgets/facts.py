@@ -12,7 +12,7 @@ from textual.widgets import Static
 from engine.runs.columns import RunInfo, format_step
 from engine.runs.kinds import ADOPTED
 from grubrics_tui.drawing.looks import look_of
-from grubrics_tui.drawing.wrap import clipped
+from grubrics_tui.drawing.spans import clipped
 from grubrics_tui.text.formats import clock, duration
 from grubrics_tui.text.terminal_text import blanked
 

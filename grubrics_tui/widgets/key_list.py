@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.base.text import format_config_value
-from grubrics_tui.drawing.spans import Row, Span
-from grubrics_tui.drawing.wrap import clipped
+from grubrics_tui.drawing.spans import Row, Span, clipped
 from grubrics_tui.text.fuzzy import ranked
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.facts import Fact

@@ -38,11 +38,10 @@ from grubrics_tui.screens.compare.charts import ChooseMetric
 from grubrics_tui.screens.compare.screen import CompareScreen
 from grubrics_tui.screens.compare.table import WholeValues
 from grubrics_tui.screens.config.screen import ConfigScreen
+from grubrics_tui.screens.dialogs.change_runs import remedy_dialog, reproduce_dialog
 from grubrics_tui.screens.dialogs.choices import AskValue, PickName, PickOne
-from grubrics_tui.screens.dialogs.confirm import Confirm
+from grubrics_tui.screens.dialogs.confirm import Confirm, trust_question
 from grubrics_tui.screens.dialogs.new_config import NewConfigDialog
-from grubrics_tui.screens.dialogs.rerun import remedy_dialog, reproduce_dialog
-from grubrics_tui.screens.dialogs.trust import trust_question
 from grubrics_tui.screens.end import EndScreen
 from grubrics_tui.screens.findings.screen import FindingsScreen
 from grubrics_tui.screens.forms import DecisionScreen, FormScreen, LogEntryScreen

@@ -23,7 +23,7 @@ from engine.base.errors import UsageError
 from engine.base.jsonl import line
 from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.rundir import RunDir
-from grubrics_tui.drawing.wrap import clipped
+from grubrics_tui.drawing.spans import clipped
 from grubrics_tui.screens.base import HEIGHTS, CockpitScreen, Dialog
 from grubrics_tui.screens.dialogs.choices import (
     AskValue,
@@ -32,7 +32,7 @@ from grubrics_tui.screens.dialogs.choices import (
     WithChoices,
     find_configs,
 )
-from grubrics_tui.screens.dialogs.trust import when_trusted
+from grubrics_tui.screens.dialogs.confirm import when_trusted
 from grubrics_tui.screens.navigation import OpenAblation
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.plans import format_changes, format_cost, format_seeds, format_size

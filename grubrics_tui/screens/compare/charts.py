@@ -19,8 +19,7 @@ from engine.reports.groups import mean_curve
 from grubrics_tui.drawing.axis import format_place
 from grubrics_tui.drawing.chart_data import Band, Line, Plot, Values, View
 from grubrics_tui.drawing.plot import glyph_of, x_range
-from grubrics_tui.drawing.spans import Row, Span
-from grubrics_tui.drawing.wrap import clipped
+from grubrics_tui.drawing.spans import Row, Span, clipped
 from grubrics_tui.screens.base import Dialog
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.formats import MISSING

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from engine.base.errors import UsageError
 from engine.recipe.config_files import list_configs
-from grubrics_tui.screens.base import Dialog
+from grubrics_tui.screens.base import Dialog, ScreenMixin
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import inert
-
-if TYPE_CHECKING:
-    _Screen = Screen[Any]
-else:
-    _Screen = object  # Textual looks for its stylesheet along the first base that is a widget.
 
 T = TypeVar("T")
 
@@ -64,7 +58,7 @@ class Choices(OptionList):
         self.border_title = title
 
 
-class WithChoices(_Screen):
+class WithChoices(ScreenMixin):
     """Mixin, before the screen's class: the keys of a list move the cursor of its ``Choices``."""
 
     @property

@@ -16,13 +16,12 @@ from textual.widgets import Static
 from engine.findings.finding import Evidence, Finding, Remedy, launchable
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.findings import detail, list_row
-from grubrics_tui.drawing.spans import Row, Span
-from grubrics_tui.drawing.wrap import wrapped
+from grubrics_tui.drawing.spans import Row, Span, wrapped
 from grubrics_tui.model.poller import Poller
 from grubrics_tui.model.run_doctor import Diagnosis, diagnoses, find_evidence_line
 from grubrics_tui.model.run_source import Watched
 from grubrics_tui.screens.base import WIDTHS, CockpitScreen, show_from_thread
-from grubrics_tui.screens.dialogs.rerun import confirm_fix, confirm_reproduction
+from grubrics_tui.screens.dialogs.change_runs import confirm_fix, confirm_reproduction
 from grubrics_tui.screens.navigation import OpenLog, OpenRollouts
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import clean_text

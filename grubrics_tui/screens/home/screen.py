@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
+from textual.geometry import Region
+from textual.message import Message
 
+from engine.doctor.health import Health
+from engine.runs.columns import RunInfo, format_step
 from engine.runs.rundir import RunDir
+from grubrics_tui.drawing.looks import look_of
+from grubrics_tui.drawing.spans import Row, Span, clipped, width_of
 from grubrics_tui.model.ended_run_doctor import EndedRunDoctor
 from grubrics_tui.model.news import News, read_news
 from grubrics_tui.model.poller import Pace, Poller
 from grubrics_tui.screens.base import CockpitScreen, show_from_thread
-from grubrics_tui.screens.home.news_list import NewsList
 from grubrics_tui.screens.navigation import (
     LaunchAgain,
     OpenChecklist,
@@ -26,12 +33,237 @@ from grubrics_tui.screens.navigation import (
 )
 from grubrics_tui.settings.actions import bindings, needs_of
 from grubrics_tui.settings.state_files import VisitFile
-from grubrics_tui.text.formats import memory, percent
+from grubrics_tui.text.formats import (
+    MISSING,
+    age,
+    clock,
+    cut_name,
+    duration,
+    fixed,
+    head_of_cut,
+    memory,
+    percent,
+)
+from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.key_footer import KeyFooter
+from grubrics_tui.widgets.scroll_text import ScrollText
 
 if TYPE_CHECKING:
     from grubrics_tui.model.machine import GpuNow, Machine
+
+
+class NewsList(ScrollText):
+    """The selected run stays selected while others come and go."""
+
+    class Highlighted(Message):
+        """Another run is selected."""
+
+    class Opened(Message):
+        """The selected run was clicked."""
+
+    def __init__(self, health_of: Callable[[RunInfo], Health | None]) -> None:
+        super().__init__()
+        self.border_title, self.border_subtitle = "Home", "reading the runs ..."
+        self.add_class("-current")
+        self._health_of = health_of
+        self._news: News | None = None
+        self._lines: Sequence[Line] = ()
+        self._index = 0
+
+    @property
+    def selected(self) -> RunInfo | None:
+        return self._shown[self._index] if self._index < len(self._shown) else None
+
+    @property
+    def _shown(self) -> Sequence[RunInfo]:
+        return () if self._news is None else self._news.shown
+
+    def fill(self, news: News) -> None:
+        selected = self.selected
+        self._news = news
+        ids = [run.id for run in news.shown]
+        self._index = ids.index(selected.id) if selected is not None and selected.id in ids else 0
+        self.border_subtitle = f"{news.total} run{'' if news.total == 1 else 's'}"
+        self.draw_again()
+        self.post_message(self.Highlighted())
+
+    def draw_again(self) -> None:
+        """Draw the same runs: the time or their health has changed."""
+        self.show(self._rows_of, keep_scroll=True)
+
+    def select(self, index: int) -> None:
+        """Select a run by its index; the nearest one if there is no run at it."""
+        self._index = max(0, min(index, len(self._shown) - 1))
+        self.draw_again()
+        own = [y for y, line in enumerate(self._lines) if line.index == self._index]
+        if own:
+            # The heading above the first run too.
+            top = 0 if self._index == 0 else own[0]
+            region = Region(0, top, 1, own[-1] - top + 1)
+            self.scroll_to_region(region, animate=False, immediate=True)
+        self.post_message(self.Highlighted())
+
+    def go(self, index: int) -> None:
+        """Select by the index from the start, or a negative one from the end."""
+        self.select(index if index >= 0 else len(self._shown) + index)
+
+    def move(self, rows: int) -> None:
+        self.select(self._index + rows)
+
+    def on_click(self, event: events.Click) -> None:
+        inside = event.get_content_offset(self)
+        y = None if inside is None else round(self.scroll_offset.y) + inside.y
+        if y is None or y >= len(self._lines) or (index := self._lines[y].index) is None:
+            return
+        is_second_click = index == self._index
+        self.select(index)
+        if is_second_click:
+            self.post_message(self.Opened())
+
+    def _rows_of(self, width: int) -> list[Row]:
+        if self._news is not None:
+            self._lines = draw_news(self._news, self._health_of, width, self._index)
+        return [line.row for line in self._lines]
+
+
+HealthOf = Callable[[RunInfo], Health | None]
+
+_LEAD, _STATE = 2, 11
+_GAP, _INDENT = "  ", "    "
+_SHORTEST_ID, _LONGEST_ID = 10, 42
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row, and the index of its run among ``News.shown``; None for a heading."""
+
+    row: Row
+    index: int | None = None
+
+
+def draw_news(news: News, health_of: HealthOf, width: int, selected: int) -> list[Line]:
+    """The sections that have runs, or one line that says that nothing happened and the last run."""
+    runs, columns = news.shown, _Columns.fit(news, width)
+    if not runs:
+        return [Line([Span("No runs in this folder yet. Press n to launch one.", "quiet")])]
+    lines: list[Line] = []
+    index = 0
+    for title, section in _sections(news):
+        lines += [Line([])] if lines else []
+        lines.append(Line([Span(title, "quiet", bold=True)]))
+        for run in section:
+            drawn = _draw_run(run, news, health_of(run), columns, width, index == selected)
+            lines += [Line(row, index) for row in drawn]
+            index += 1
+    return lines
+
+
+def _sections(news: News) -> Iterator[tuple[str, Sequence[RunInfo]]]:
+    """A title and its runs, in the order of ``News.shown``."""
+    if news.active:
+        yield "Active", news.active
+    since = "" if news.since is None else f"{clock(news.since)} ({_ago(news.since)})"
+    if news.ended:
+        yield (f"Ended since {since}" if since else "Ended last"), news.ended
+    if news.queued:
+        yield "Queued", news.queued
+    if news.last is not None and not (news.active or news.ended or news.queued):
+        yield f"Nothing has happened since {since}. The last run:", [news.last]
+    shown_above = [*news.active, *news.ended, *news.queued]
+    if earlier := news.shown[len(shown_above) or 1 :]:
+        yield "Earlier", earlier
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Widths of the columns that depend on the runs."""
+
+    id: int
+    id_head: int
+    step: int
+    reward: int
+    time: int
+
+    @classmethod
+    def fit(cls, news: News, width: int) -> _Columns:
+        """The widest text of each column; the IDs get the cells that the others leave."""
+        runs = news.shown
+        step, reward, times, widest = (
+            max((len(text) for text in texts), default=0)
+            for texts in (
+                map(_step, runs),
+                map(_reward, runs),
+                (_time(run, news) for run in runs),
+                (run.id for run in runs),
+            )
+        )
+        room = width - _LEAD - _STATE - step - reward - times - 4 * len(_GAP)
+        id = min(widest, max(_SHORTEST_ID, min(room, _LONGEST_ID)))
+        return cls(id, head_of_cut([run.id for run in runs], id), step, reward, times)
+
+
+def _draw_run(
+    run: RunInfo, news: News, health: Health | None, columns: _Columns, width: int, chosen: bool
+) -> Iterator[Row]:
+    """One row, and a second one for what does not fit beside it."""
+    glyph, ink = look_of(run.state.word, health)
+    paper = "line" if chosen else ""
+    name = cut_name(run.id, columns.id, columns.id_head)
+    row = [
+        Span("› " if chosen else "  ", "primary", paper, bold=True),
+        Span(f"{glyph} {run.state.word}".ljust(_STATE), ink, paper, bold=True),
+        Span(_GAP + name.ljust(columns.id), "", paper, bold=chosen),
+        Span(_GAP + _step(run).rjust(columns.step), "", paper),
+        Span(_GAP + _reward(run).ljust(columns.reward), "quiet", paper),
+        Span(_GAP + _time(run, news).ljust(columns.time), "quiet", paper),
+    ]
+    detail, detail_ink = _detail(run, health)
+    beside = Span(_GAP + detail, detail_ink, paper)
+    if detail and width_of([*row, beside]) > width:
+        yield _filled(row, width, paper)
+        row, beside = [], Span(clipped(_INDENT + detail, width), detail_ink, paper)
+    yield _filled([*row, beside], width, paper)
+
+
+def _filled(row: Row, width: int, paper: str) -> Row:
+    return [*row, Span(" " * max(0, width - width_of(row)), "", paper)]
+
+
+def _step(run: RunInfo) -> str:
+    return format_step(run.state.step, run.state.total_steps)
+
+
+def _reward(run: RunInfo) -> str:
+    """The curve of the last mean rewards, or of the last losses, and the last value."""
+    if run.loss_curve:
+        return f"{run.loss_curve} {fixed(run.train_loss)} loss"
+    return f"{run.curve} {fixed(run.reward)}" if run.curve else ""
+
+
+def _time(run: RunInfo, news: News) -> str:
+    state = run.state
+    if state.has_ended:
+        ended = state.ended or state.heartbeat
+        return MISSING if ended is None else _ago(ended)
+    left = news.remaining.get(run.id)
+    return "" if left is None else f"ETA {duration(left)}"
+
+
+def _detail(run: RunInfo, health: Health | None) -> tuple[str, str]:
+    """What is wrong, or what the run waits for, with its color."""
+    state = run.state
+    if health is not None and health.finding is not None:
+        return clean_text(health.phrase), "warning"
+    if state.word in ("failed", "lost", "stalled"):
+        return clean_text(state.reason or "no reason recorded"), look_of(state.word, None)[1]
+    waits = f"waits for {state.waiting_for}" if state.waiting_for else ""
+    return clean_text(state.reason or waits), "quiet"
+
+
+def _ago(moment: float) -> str:
+    return f"{age(max(0.0, time.time() - moment))} ago"
+
 
 _RUNS_S, _RUNS_SHARE = 2.0, 0.1
 _MACHINE_FIRST_S, _MACHINE_S, _MACHINE_SHARE = 0.3, 10.0, 0.02

@@ -30,8 +30,12 @@ from grubrics_tui.model.run_source import (
 )
 from grubrics_tui.screens.base import HEIGHTS, WIDTHS, show_from_thread
 from grubrics_tui.screens.charts import ChartScreen
-from grubrics_tui.screens.dialogs.change_runs import confirm_resume, confirm_stop
-from grubrics_tui.screens.dialogs.rerun import confirm_fix, confirm_reproduction
+from grubrics_tui.screens.dialogs.change_runs import (
+    confirm_fix,
+    confirm_reproduction,
+    confirm_resume,
+    confirm_stop,
+)
 from grubrics_tui.screens.live.banner import Banner, RunHeader, first_alert, next_steps
 from grubrics_tui.screens.live.panel_grid import PanelGrid, PanelTabs
 from grubrics_tui.screens.live.panels import external_layout

@@ -23,8 +23,7 @@ from grubrics_tui.drawing.rollouts import (
     strip_row,
     widest,
 )
-from grubrics_tui.drawing.spans import Row, Span, justify, width_of
-from grubrics_tui.drawing.wrap import clipped, wrapped
+from grubrics_tui.drawing.spans import Row, Span, clipped, justify, width_of, wrapped
 from grubrics_tui.model.rollout_view import GroupTexts, Pair, RolloutView
 from grubrics_tui.text.formats import fixed
 from grubrics_tui.text.terminal_text import clean_text

@@ -28,7 +28,7 @@ from grubrics_tui.screens.dialogs.change_runs import (
     removal_dialog,
 )
 from grubrics_tui.screens.dialogs.choices import AskValue
-from grubrics_tui.screens.dialogs.trust import when_trusted
+from grubrics_tui.screens.dialogs.confirm import when_trusted
 from grubrics_tui.screens.navigation import (
     LaunchAgain,
     OpenCompare,

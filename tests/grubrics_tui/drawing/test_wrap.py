@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grubrics_tui.drawing.spans import Span, plain, width_of
-from grubrics_tui.drawing.wrap import clipped, wrapped
+from grubrics_tui.drawing.spans import Span, clipped, plain, width_of, wrapped
 
 texts = st.lists(st.text("ab 世\n", max_size=20), max_size=6)
 

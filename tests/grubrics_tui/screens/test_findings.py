@@ -16,8 +16,8 @@ from engine.formats.external_run import open_external
 from engine.launch.rerun import check_rerun, launch_rerun, recipe_of
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
+from grubrics_tui.screens.dialogs.change_runs import reproduce_dialog
 from grubrics_tui.screens.dialogs.confirm import Confirm
-from grubrics_tui.screens.dialogs.rerun import reproduce_dialog
 from grubrics_tui.screens.findings.screen import FindingList, FindingsScreen
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.log.screen import LogScreen

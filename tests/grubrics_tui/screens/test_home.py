@@ -10,8 +10,7 @@ import pytest
 from engine.base import jsonl
 from grubrics_tui.model.machine import GpuNow, Machine
 from grubrics_tui.screens.checklist.screen import ChecklistScreen
-from grubrics_tui.screens.home.news_list import NewsList
-from grubrics_tui.screens.home.screen import HomeScreen, machine_facts
+from grubrics_tui.screens.home.screen import HomeScreen, NewsList, machine_facts
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.settings.settings import Loaded, Settings
 from grubrics_tui.settings.state_files import VisitFile
