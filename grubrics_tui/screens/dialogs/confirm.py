@@ -1,4 +1,4 @@
-"""The dialog that asks before something is done, also with a run that somebody else may have made."""
+"""The dialog that asks before something is done, and the one about a run of somebody else."""
 
 from __future__ import annotations
 
