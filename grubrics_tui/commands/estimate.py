@@ -106,6 +106,8 @@ def _lines(estimate: Estimate, recipe: Recipe, run: RunDir | None) -> Iterator[s
 
 
 def _memory(estimate: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
+    from engine.estimate.memory import size
+
     training = sizes.training
     yield from _incomplete(estimate, sizes)
     yield from _weights(sizes)
@@ -116,6 +118,8 @@ def _memory(estimate: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
         yield from _parts(f"{phase.name}, on {device}", phase)
     yield ""
     yield from _parts("host memory per node, without that of Python and Ray", sizes.memory.host)
+    if estimate.device != "cpu" and sizes.memory.host.total > estimate.host_bytes:
+        yield f"more than the {size(estimate.host_bytes)} of this host"
     yield f"\n{_verdict(estimate, sizes)}"
     peak = sizes.memory.peak
     if estimate.gpu_bytes is not None and peak.total > estimate.gpu_bytes:

@@ -8,7 +8,9 @@ import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -48,6 +50,15 @@ def test_the_peak_is_shown_with_its_phase_and_the_verdict() -> None:
     assert done.exit_code == 0
     assert "peak: 58.2 GiB in 'rollout' of 80.0 GiB: fits" in done.output
     assert "duration: unknown" in done.output
+
+
+@pytest.mark.parametrize(("gib", "is_short"), [(24, True), (64, False)])
+def test_host_memory_is_compared_with_that_of_this_host(
+    gib: int, is_short: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=gib << 30))
+    shown = estimate("verl_grpo", "--gpu-memory", "80").output
+    assert (f"more than the {gib}.0 GiB of this host" in shown) is is_short
 
 
 def test_the_peak_of_a_cpu_run_names_what_it_leaves_out(tmp_path: Path) -> None:
