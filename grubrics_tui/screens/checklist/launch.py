@@ -436,7 +436,8 @@ def _format_judge(use: JudgeUse, runs: int) -> str:
 def command_lines(argv: tuple[str, ...]) -> list[str]:
     """The command as one would type it, with one option or override per line."""
     words = [shlex.quote(word) for word in argv]
-    lines, options = [" ".join(words[:3])], words[3:]
+    start = words.index("-m") + 2  # The interpreter with its options, and the module.
+    lines, options = [" ".join(words[:start])], words[start:]
     while options:
         size = 2 if options[0].startswith("-") and len(options) > 1 else 1
         lines.append("  " + " ".join(options[:size]))
