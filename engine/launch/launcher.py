@@ -45,7 +45,6 @@ from engine.runs.processes import alive, end_members
 from engine.runs.rundir import (
     ARGV_VARIABLE,
     MARKS,
-    RUN_ID_VARIABLE,
     SUPERVISES_VARIABLE,
     RunDir,
     check_id,
@@ -74,11 +73,8 @@ class Parent:
 class LaunchPlan:
     """Everything a launch will do, to be shown before it is done."""
 
-    run_id: str
     directory: Path
     argv: tuple[str, ...]
-    environment: Mapping[str, str]
-    """Additions to this process's environment; secrets are inherited, never listed."""
     recipe: Recipe
     total_steps: int | None
     ticket: Ticket | None = None
@@ -96,6 +92,10 @@ class LaunchPlan:
     """The ablation, or the seeds, that the run belongs to: its group in W&B."""
     folder_note: str = ""
     """Why the run does not save into the folder of its config, in one line."""
+
+    @property
+    def run_id(self) -> str:
+        return self.directory.name
 
     def with_warnings(self, checks: Iterable[Check]) -> LaunchPlan:
         """The plan of a run whose log has these warnings, too."""
@@ -115,11 +115,9 @@ def plan(
     """Plan a run of ``recipe``. Nothing is written. UsageError for an invalid or taken name."""
     directory, steps = choose_directory(runs, name, recipe.name), step_plan(recipe)
     return LaunchPlan(
-        run_id=directory.name,
-        directory=directory,
-        argv=trainer_argv(recipe),
-        environment={**(variables or {}), RUN_ID_VARIABLE: directory.name},
-        recipe=recipe,
+        directory,
+        trainer_argv(recipe),
+        recipe,
         total_steps=steps.total if steps else None,
         ticket=ticket,
         ray=ray,

@@ -96,7 +96,7 @@ def read_script(path: Path, arguments: Sequence[str], line: int | None = None) -
 
 
 def _find(path: Path, script: Script, line: int | None) -> Command:
-    calls = [command for command in script.commands if _module_index(command) is not None]
+    calls = [command for command in script.commands if _find_trainer(command)]
     if line is not None:
         calls = [call for call in calls if call.line == line] or calls
     if len(calls) == 1 and line in (None, calls[0].line):
@@ -130,23 +130,20 @@ def _find(path: Path, script: Script, line: int | None) -> Command:
     )
 
 
-def _module_index(command: Command) -> int | None:
-    """Where the command names a trainer: after ``-m``, or as a file."""
-    for index, argument in enumerate(command.arguments):
-        match = _MODULE.fullmatch(argument.text)
-        is_program = index > 0 and (
-            command.arguments[index - 1].text == "-m" or argument.text.endswith(".py")
-        )
-        if match and is_program and match[1] in _TRAINERS:
-            return index
+def _find_trainer(command: Command) -> tuple[int, Trainer] | None:
+    """Where the command names a trainer, after ``-m`` or as a file, and which one."""
+    for index, argument in enumerate(command.arguments[1:], start=1):
+        is_program = command.arguments[index - 1].text == "-m" or argument.text.endswith(".py")
+        match = _MODULE.fullmatch(argument.text) if is_program else None
+        if match and match[1] in _TRAINERS:
+            return index, _TRAINERS[match[1]]
     return None
 
 
 def _call(script: Script, command: Command) -> TrainerCall:
-    index = _module_index(command)
-    assert index is not None
-    match = _MODULE.fullmatch(command.arguments[index].text)
-    assert match is not None
+    found = _find_trainer(command)
+    assert found is not None
+    index, trainer = found
     before = [_without_secret(word, script) for word in command.arguments[:index]]
     launchers = read_launchers(before, command.line)
     named = [(each.name, each.value) for each in launchers.exports]
@@ -156,7 +153,7 @@ def _call(script: Script, command: Command) -> TrainerCall:
     overrides, rows = _overrides(words)
     others = [_other_command(other, script) for other in script.commands if other is not command]
     return TrainerCall(
-        _TRAINERS[match[1]],
+        trainer,
         command.line,
         tuple(overrides),
         launchers.options,
