@@ -375,20 +375,14 @@ def _memory_of_others(attempt: Attempt | None, device: str) -> str | None:
         return None
     samples = [jsonl.parse_line(raw) for raw in last_lines(attempt.system, _SAMPLES, _BYTES)]
     for sample in filter(None, reversed(samples)):
-        for used, total, of_run in _memory_rows(sample, device):
+        run, gpus = sample.get("run") or {}, sample.get("gpus") or []
+        host = (sample.get("mem_used"), sample.get("mem_total"), run.get("pss") or run.get("rss"))
+        of_gpus = [(gpu.get("mem_used"), gpu.get("mem_total"), gpu.get("run_mem")) for gpu in gpus]
+        for row in [host] if device == "host" else of_gpus:
+            used, total, of_run = map(jsonl.number, row)
+            if used is None or total is None or of_run is None:
+                continue
             if used >= _FULL * total and used - of_run > _MOSTLY * used:
                 size = f"{(used - of_run) / 2**30:.1f} of {total / 2**30:.1f} GiB"
                 return f"other processes on the machine, which held {size} of {device} memory"
     return None
-
-
-def _memory_rows(sample: dict[str, Any], device: str) -> list[tuple[float, float, float]]:
-    """``(used, total, of the run)`` in bytes, for the host or for each GPU."""
-    if device == "host":
-        run = sample.get("run") or {}
-        rows = [(sample.get("mem_used"), sample.get("mem_total"), run.get("pss") or run.get("rss"))]
-    else:
-        gpus = sample.get("gpus") or []
-        rows = [(gpu.get("mem_used"), gpu.get("mem_total"), gpu.get("run_mem")) for gpu in gpus]
-    numbers = [[jsonl.number(value) for value in row] for row in rows]
-    return [(row[0], row[1], row[2]) for row in numbers if None not in row]  # type: ignore[misc]

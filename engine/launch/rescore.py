@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -256,20 +256,12 @@ def pick_step(run: RunDir, wanted: int | None = None) -> PickedStep | None:
         raise UsageError(
             f"run '{run.id}': step {wanted} has no recorded rewards. Nearest step: {nearest}"
         )
-    if wanted is not None:
-        picked = tuple(records.at("train", wanted).values())
-        return PickedStep(wanted, "as requested", picked, _without_reward(picked))
-    return _failing_step(run, records, steps)
-
-
-def _without_reward(records: Iterable[RewardRecord]) -> tuple[RewardRecord, ...]:
-    return tuple(record for record in records if record.error is not None)
-
-
-def _failing_step(run: RunDir, records: RewardRecords, steps: Sequence[int]) -> PickedStep:
-    for step in steps:
+    for step in steps if wanted is None else [wanted]:
         picked = tuple(records.at("train", step).values())
-        if failed := _without_reward(picked):
+        failed = tuple(record for record in picked if record.error is not None)
+        if wanted is not None:
+            return PickedStep(step, "as requested", picked, failed)
+        if failed:
             why = f"the first step with failed rewards ({len(failed)})"
             return PickedStep(step, why, picked, failed)
     logged = max((logged_step.step for logged_step in read_steps(run.train_log)), default=0)

@@ -59,38 +59,29 @@ def check_steps(steps: Sequence[Step], *, judged: bool = True) -> tuple[SmokeChe
     ``judged`` says that a judge scores. Otherwise a reward function of the config does, and the
     last check is whether it scored every rollout.
     """
-    return (_reward(steps), _spread(steps), _loss(steps), _scored(steps, judged))
-
-
-def _reward(steps: Sequence[Step]) -> SmokeCheck:
-    values = _values(steps, metrics.REWARD_MEAN)
-    numbers = [value for value in values if value is not None]
-    text = f"{len(numbers)} of {len(values)} steps have a number"
+    rewards, losses = _values(steps, metrics.REWARD_MEAN), _values(steps, POLICY_LOSS)
+    numbers = [value for value in rewards if value is not None]
+    text = f"{len(numbers)} of {len(rewards)} steps have a number"
     if numbers:
         text += f", {min(numbers):+.3f} to {max(numbers):+.3f}"
-    passed = bool(numbers) and len(numbers) == len(values)
-    return SmokeCheck("reward/mean is a number", passed, text)
+    is_number = bool(numbers) and len(numbers) == len(rewards)
+    reward = SmokeCheck("reward/mean is a number", is_number, text)
 
-
-def _spread(steps: Sequence[Step]) -> SmokeCheck:
-    """Rollouts of a group must differ in reward, in most steps: else there is no advantage."""
-    numbers = [value for value in _values(steps, metrics.REWARD_STD) if value is not None]
-    above = sum(value > 0 for value in numbers)
+    # Rollouts of a group must differ in reward, in most steps: else there is no advantage.
+    stds = [value for value in _values(steps, metrics.REWARD_STD) if value is not None]
+    above = sum(value > 0 for value in stds)
     text = f"{above} of {len(steps)} steps have a std above 0"
-    if numbers:
-        text += f", median {median(numbers):.3f}"
-    return SmokeCheck("reward/std is above 0", above * 2 > len(steps), text)
+    if stds:
+        text += f", median {median(stds):.3f}"
+    spread = SmokeCheck("reward/std is above 0", above * 2 > len(steps), text)
 
-
-def _loss(steps: Sequence[Step]) -> SmokeCheck:
-    values = _values(steps, POLICY_LOSS)
-    losses = [abs(value) for value in values if value is not None]
-    if not losses or len(losses) < len(values):
-        text = f"{len(losses)} of {len(values)} steps have a number"
-        return SmokeCheck("policy loss does not explode", False, text)
-    limit = max(1.0, _EXPLODED * median(losses[:3]))
-    text = f"largest {max(losses):.3g}, allowed {limit:.3g}"
-    return SmokeCheck("policy loss does not explode", max(losses) <= limit, text)
+    sizes = [abs(value) for value in losses if value is not None]
+    is_small, text = False, f"{len(sizes)} of {len(losses)} steps have a number"
+    if sizes and len(sizes) == len(losses):
+        limit = max(1.0, _EXPLODED * median(sizes[:3]))
+        is_small, text = max(sizes) <= limit, f"largest {max(sizes):.3g}, allowed {limit:.3g}"
+    loss = SmokeCheck("policy loss does not explode", is_small, text)
+    return reward, spread, loss, _scored(steps, judged)
 
 
 def _scored(steps: Sequence[Step], judged: bool) -> SmokeCheck:
