@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from omegaconf import OmegaConf
 from engine.base.files import content_hash
 from engine.own_reward.files import OF_CODE, OF_DATA, OF_INPUTS, OF_TOOLS, code_files, input_files
 from engine.recipe.compose import effective, verl_config
-from engine.recipe.keys import flatten, unflatten
+from engine.recipe.keys import flatten, tables, unflatten
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import reward_function, tools_code
 from engine.recipe.sft_compose import sft_values
@@ -30,25 +31,6 @@ from engine.runs.rundir import RunDir
 Config = Mapping[str, Mapping[str, Any]]
 """Value and origin by dotted key, as in a manifest. ``reference`` is true where the value is a
 ``${...}`` that refers to a secret."""
-
-_NOT_TRAINING = re.compile(
-    r"supervision\."
-    r"|guard\."
-    r"|logging\."
-    r"|grubrics\.(description|version|no_silent_defaults|expect_data|final_model)$"
-    r"|grubrics\.(keep_data_mb|max_skipped_updates)$"
-    r"|grubrics\.(reward_timeout_s|reward_check_s)$"
-    r"|judge\.(max_concurrent|timeout_s|max_attempts|usd_per_million_(in|out))$"
-    r"|training\.(output_dir|logging_steps|save_steps|master_port|resume_from)$"
-    r"|trainer\.(project_name|experiment_name|logger|default_local_dir|default_hdfs_dir)$"
-    r"|trainer\.(rollout|validation)_data_dir$"
-    r"|trainer\.(save_freq|test_freq|val_before_train|val_only|log_val_generations)$"
-    r"|trainer\.(max_actor_ckpt_to_keep|max_critic_ckpt_to_keep|esi_redundant_time)$"
-    r"|trainer\.(remove_previous_ckpt_in_save|del_local_ckpt_after_load)$"
-    r"|trainer\.(resume_mode|resume_from_path|ray_wait_register_center_timeout)$"
-    r"|data\.(val_files|val_file|val_batch_size|dataloader_num_workers)$"
-    r"|ray_kwargs\.|global_profiler\.|transfer_queue\.|.+\.(profiler|trace)\."
-)
 
 
 def training_values(recipe: Recipe) -> dict[str, Any]:
@@ -69,7 +51,12 @@ def training_values(recipe: Recipe) -> dict[str, Any]:
 def decides_training(key: str) -> bool:
     """Whether the trained parameters may depend on the value of ``key``; see
     ``training_values``."""
-    return _NOT_TRAINING.match(key) is None
+    return _not_training().match(key) is None
+
+
+@cache
+def _not_training() -> re.Pattern[str]:
+    return re.compile("|".join(tables()["not_training"]))
 
 
 def code_hashes(recipe: Recipe) -> dict[str, str]:

@@ -137,7 +137,6 @@ _PLAIN = re.compile(
 _DEFAULT = re.compile(r"null|true|false|\d{1,9}", re.IGNORECASE)
 _MOST_ROUNDS = 4
 """Length of a chain of references; OmegaConf resolves longer ones."""
-_LIST_INDEX = re.compile(r"""\[\s*["']?([\w-]+)["']?\s*\]""")
 _KEY_WORD = re.compile(r"""[^\s,:()"'=${}]+""")
 
 
@@ -217,7 +216,7 @@ class _Leaves(dict[str, Any]):
         """Return the leaves that words in the value of ``key`` name."""
         if isinstance(self[key], list):
             return list(self)  # Relative references count from inside the list.
-        words = _KEY_WORD.findall(_LIST_INDEX.sub(r".\1", self[key]))
+        words = _KEY_WORD.findall(_INDEX.sub(r".\1", self[key]))
         return [leaf for word in words for leaf in self._leaves_of(absolute(word, key))]
 
     def _leaves_of(self, name: str) -> list[str]:

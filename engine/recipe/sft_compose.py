@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from engine.base.errors import UsageError
 from engine.recipe.keys import flatten, unflatten, verl_sft_defaults
 from engine.recipe.recipe import Recipe
-from engine.recipe.steps import step_plan
+from engine.recipe.steps import sft_batch, step_plan
 
 TRAIN_PARQUET = "sft_train.parquet"
 VAL_PARQUET = "sft_val.parquet"
@@ -38,7 +38,7 @@ class SftPlan:
 
 def plan(recipe: Recipe, rows: int) -> SftPlan:
     """``training.max_steps`` overrides the epochs, as in the HF Trainer. Raises UsageError."""
-    batch, ranks = _batch(recipe), int(recipe.values["training.n_gpus"])
+    batch, ranks = sft_batch(recipe), int(recipe.values["training.n_gpus"])
     # Every rank drops its incomplete last batch.
     steps = rows // ranks // (batch // ranks)
     if steps == 0:
@@ -49,15 +49,6 @@ def plan(recipe: Recipe, rows: int) -> SftPlan:
     limit = int(recipe.values["training.max_steps"])
     total = limit if limit > 0 else steps * int(recipe.values["training.num_train_epochs"])
     return SftPlan(batch, steps, total)
-
-
-def _batch(recipe: Recipe) -> int:
-    """Conversations per optimizer step, over all ranks."""
-    return (
-        int(recipe.values["training.n_gpus"])
-        * int(recipe.values["training.per_device_train_batch_size"])
-        * int(recipe.values["training.gradient_accumulation_steps"])
-    )
 
 
 def verl_config(
@@ -82,7 +73,7 @@ def sft_values(recipe: Recipe, attempt_dir: Path) -> dict[str, Any]:
     """
     data = step_plan(recipe)
     enough = data is not None and data.rows >= data.batch
-    steps = plan(recipe, data.rows) if data and enough else SftPlan(_batch(recipe), 1, 1)
+    steps = plan(recipe, data.rows) if data and enough else SftPlan(sft_batch(recipe), 1, 1)
     val = attempt_dir / VAL_PARQUET if recipe.get("data.val_file") else None
     checkpoint = recipe.get("training.resume_from")
     resume_from = None if checkpoint is None else Path(checkpoint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,14 +106,15 @@ def plan_of_rows(recipe: Recipe, rows: int) -> StepPlan:
 
 def _sft_plan(recipe: Recipe) -> StepPlan:
     rows = _count_rows(Path(recipe.get("data.train_file")).expanduser())
-    batch = (
-        recipe.get("training.per_device_train_batch_size")
-        * recipe.get("training.gradient_accumulation_steps")
-        * recipe.get("training.n_gpus")
-    )
     asked = recipe.get("training.max_steps")
     epochs = recipe.get("training.num_train_epochs")
-    return StepPlan(rows, batch, epochs, asked if asked > 0 else None, bounded=False)
+    return StepPlan(rows, sft_batch(recipe), epochs, asked if asked > 0 else None, bounded=False)
+
+
+def sft_batch(recipe: Recipe) -> int:
+    """Conversations per optimizer step, over all ranks."""
+    names = ("n_gpus", "per_device_train_batch_size", "gradient_accumulation_steps")
+    return math.prod(int(recipe.get(f"training.{name}")) for name in names)
 
 
 def _count_rows(path: Path) -> int:

@@ -32,7 +32,7 @@ from grubrics_tui.widgets.key_footer import KeyFooter
 
 if TYPE_CHECKING:
     from engine.preflight.check import Check
-    from engine.preflight.fix import Fix
+    from engine.preflight.complete_change import Fix
     from engine.recipe.recipe import Recipe
     from engine.runs.rundir import RunDir
 
@@ -288,7 +288,7 @@ class ChecklistScreen(WithChoices, CockpitScreen):
         """What of the shown fix one key can apply."""
         if self.recipe is None or (check := self._shown_check) is None or not check.fix:
             return None
-        from engine.preflight.fix import parse_fix
+        from engine.preflight.complete_change import parse_fix
 
         return parse_fix(check.fix, self.recipe)
 

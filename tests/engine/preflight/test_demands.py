@@ -9,8 +9,8 @@ import pytest
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
 from engine.preflight.check import Check
+from engine.preflight.complete_change import parse_fix
 from engine.preflight.demands import silent_defaults
-from engine.preflight.fix import parse_fix
 from tests.engine.preflight.project import Project
 
 pytestmark = pytest.mark.long

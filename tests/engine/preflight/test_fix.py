@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.preflight.fix import Fix, parse_fix
+from engine.preflight.complete_change import Fix, parse_fix
 from engine.recipe.recipe import Recipe
 from tests.engine.preflight.project import make_project
 

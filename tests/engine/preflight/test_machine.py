@@ -13,7 +13,7 @@ import pytest
 from engine.base import jsonl
 from engine.preflight import machine
 from engine.preflight.check import Check, Subject
-from engine.preflight.fix import parse_fix
+from engine.preflight.complete_change import parse_fix
 from engine.runs.marks import Mark
 from engine.runs.processes import Identity, identify, marked
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE, RunDir

@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 from engine.findings.finding import Change
 from engine.preflight.batch_and_steps import BatchSizes, overrides, repaired
 from engine.preflight.check import Check
-from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
-from engine.preflight.fix import parse_fix
+from engine.preflight.complete_change import (
+    Refusal,
+    as_overrides,
+    complete,
+    parse_fix,
+    with_overrides,
+)
 from engine.recipe.recipe import Recipe, load_recipe
 from tests.engine.preflight.project import QWEN2, Project, make_project, row
 from tests.paths import ROOT
