@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.recipe.curriculum import find_curriculum
-from engine.recipe.keys import flatten, unflatten
+from engine.recipe.keys import flatten, tables, unflatten
 from engine.recipe.recipe import Origin, Recipe
 from engine.runs.kinds import GRPO
 from engine.runs.rundir import DETERMINISTIC_VARIABLE
@@ -203,31 +203,11 @@ def on_cpu(recipe: Recipe) -> dict[str, Any]:
     if not recipe.is_chosen("trainer.n_gpus_per_node"):
         workers = 1
     return {
-        "trainer.device": "cpu",
+        **tables()["on_cpu"]["grpo"],
         "trainer.n_gpus_per_node": workers,
         "ray_kwargs.ray_init.num_gpus": workers,
         "ray_kwargs.ray_init.num_cpus": CPUS_FOR_ACTORS + CPUS_PER_WORKER * workers,
-        "ray_kwargs.ray_init.include_dashboard": False,
-        "data.dataloader_num_workers": 0,
-        "reward.num_workers": 1,
-        "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
-        "actor_rollout_ref.model.use_remove_padding": False,
-        "actor_rollout_ref.model.override_config.attn_implementation": "sdpa",
-        f"{ROLLOUT}.name": "hf",
-        f"{ROLLOUT}.dtype": "float32",
-        f"{ROLLOUT}.load_format": "auto",
-        f"{ROLLOUT}.tensor_model_parallel_size": 1,
         f"{ROLLOUT}.engine_kwargs.hf.rollouts_per_step": _rollouts_per_step(recipe, workers),
-        f"{ROLLOUT}.agent.num_workers": 1,
-        f"{ACTOR}.strategy": "fsdp2",
-        f"{ACTOR}.use_remove_padding": False,
-        f"{ACTOR}.use_torch_compile": False,
-        f"{ACTOR}.fsdp_config.use_torch_compile": False,
-        f"{ACTOR}.fsdp_config.mixed_precision.param_dtype": "fp32",
-        f"{REF}.strategy": "fsdp2",
-        f"{REF}.use_torch_compile": False,
-        f"{REF}.fsdp_config.use_torch_compile": False,
-        f"{REF}.fsdp_config.mixed_precision.param_dtype": "fp32",
     }
 
 

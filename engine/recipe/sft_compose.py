@@ -10,7 +10,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from engine.base.errors import UsageError
-from engine.recipe.keys import flatten, unflatten, verl_sft_defaults
+from engine.recipe.keys import flatten, tables, unflatten, verl_sft_defaults
 from engine.recipe.recipe import Recipe
 from engine.recipe.steps import sft_batch, step_plan
 
@@ -60,7 +60,7 @@ def verl_config(
         _data(recipe, steps, train, val) | _model(recipe) | _trainer(recipe, steps, resume_from)
     )
     if recipe.values["grubrics.device"] == "cpu":
-        values |= ON_CPU
+        values |= {**WITHOUT_FLASH_ATTENTION, **tables()["on_cpu"]["sft"]}
     elif find_spec("flash_attn") is None:
         values |= WITHOUT_FLASH_ATTENTION
     return unflatten(values)
@@ -89,14 +89,6 @@ WITHOUT_FLASH_ATTENTION: dict[str, Any] = {
     "model.override_config.attn_implementation": "sdpa",
 }
 """verl requires FlashAttention 2 otherwise; sdpa cannot separate packed conversations."""
-
-ON_CPU: dict[str, Any] = {
-    **WITHOUT_FLASH_ATTENTION,
-    "trainer.device": "cpu",
-    "engine.strategy": "fsdp2",
-    "engine.use_torch_compile": False,
-    "data.num_workers": 0,
-}
 
 
 def _data(recipe: Recipe, steps: SftPlan, train: Path, val: Path | None) -> dict[str, Any]:
