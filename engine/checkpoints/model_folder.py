@@ -73,10 +73,11 @@ def require_space(folder: Path, needed: int) -> None:
         raise UsageError(f"{folder} needs {size_text(needed)}; {size_text(free)} free")
 
 
-def free_bytes(folder: Path) -> int:
-    """Free bytes of the disk of a folder that need not exist."""
-    above = next(path for path in folder.absolute().parents if path.is_dir())
-    return shutil.disk_usage(above).free
+def free_bytes(path: str | Path) -> int:
+    """Free bytes of the file system that ``path`` is or will be on."""
+    path = Path(path).expanduser().absolute()
+    existing = next(parent for parent in (path, *path.parents) if parent.exists())
+    return shutil.disk_usage(existing).free
 
 
 def _header(path: Path) -> dict[str, dict[str, Any]]:

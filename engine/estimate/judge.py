@@ -137,10 +137,9 @@ def _validations(recipe: Recipe, total: int) -> int:
 
 def _validation_rollouts(recipe: Recipe) -> int:
     """0 while the validation file cannot be read: another preflight check reports it."""
-    files = recipe.get("data.val_files")
-    names = files if isinstance(files, list) else [files]
+    paths = [Path(name).expanduser() for name in recipe.listed("data.val_files") if name]
     try:
-        rows = sum(pq.read_metadata(Path(name).expanduser()).num_rows for name in names if name)
+        rows = sum(pq.read_metadata(path).num_rows for path in paths)
     except (OSError, pa.ArrowException):
         return 0
     return int(rows) * int(recipe.get("actor_rollout_ref.rollout.val_kwargs.n"))

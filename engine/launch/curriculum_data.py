@@ -12,7 +12,6 @@ from engine.data.prepare import PrepareOptions, group_paths, prepare_preset
 from engine.data.presets import load_presets
 from engine.host.programs import typed_module
 from engine.preflight.complete_change import with_overrides
-from engine.recipe.compose import train_files
 from engine.recipe.curriculum import KEY
 from engine.recipe.recipe import Recipe
 from engine.recipe.schedule import require_followed
@@ -32,7 +31,7 @@ def with_prepared_files(recipe: Recipe, *, dry_run: bool = False) -> Recipe:
         raise UsageError(f"{recipe.path}: data is generated for a curriculum only; set {KEY}")
     if not recipe.kind.has_rollouts:
         raise UsageError(f"{recipe.path}: {KEY} is for GRPO, not for {recipe.kind.title}")
-    named = [Path(file).expanduser() for file in train_files(recipe)]
+    named = [Path(file).expanduser() for file in recipe.listed("data.train_files")]
     if len(named) == 2 and all(file.is_file() for file in named):
         return recipe
     name, preset = load_presets().get(PRESET)

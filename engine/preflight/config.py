@@ -82,10 +82,8 @@ def _paths(recipe: Recipe) -> Iterator[Check]:
     project_key = recipe.kind.project_key
     if project_key is None:
         return
-    loggers = recipe.get(recipe.kind.loggers_key)
     project = str(recipe.get(project_key))
-    logs_to_wandb = "wandb" in (loggers if isinstance(loggers, list) else [loggers])
-    if logs_to_wandb and _INVALID_IN_WANDB.search(project):
+    if "wandb" in recipe.listed(recipe.kind.loggers_key) and _INVALID_IN_WANDB.search(project):
         fix = f"{project_key}={_INVALID_IN_WANDB.sub('-', project)}"
         yield _wrong(recipe, project_key, "has one of /\\#?%:, which W&B refuses", fix)
 

@@ -28,7 +28,7 @@ from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.preflight.demands import check_hashes
 from engine.preflight.samples import SPLITS, split_files
 from engine.recipe.curriculum import find_curriculum
-from engine.recipe.places import MAKE_TINY_WORLD, TINY_WORLD, data_files
+from engine.recipe.places import DATA_KEYS, MAKE_TINY_WORLD, TINY_WORLD, data_files
 from engine.recipe.recipe import Recipe
 from engine.recipe.scoring import asks_judge
 from engine.rubrics import parse_rubric
@@ -231,10 +231,8 @@ def _check_conversations(recipe: Recipe, path: Path) -> Check:
 
 def _key(recipe: Recipe, path: Path) -> str:
     """The key that names a data file."""
-    for key in ("data.train_files", "data.val_files", "data.train_file", "data.val_file"):
-        value = recipe.get(key)
-        names = value if isinstance(value, list) else [value]
-        if path in [Path(name).expanduser() for name in names if name]:
+    for key in DATA_KEYS:
+        if path in [Path(name).expanduser() for name in recipe.listed(key) if name]:
             return key
     return "data"
 

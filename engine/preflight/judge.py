@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from engine.base.addresses import is_loopback
 from engine.base.errors import UsageError
 from engine.base.masking import mask, mask_url
 from engine.base.text import count_of, seconds
@@ -73,7 +74,6 @@ def price(use: JudgeUse) -> str:
 
 _CREDENTIALS = "credentials"
 
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _SHORTEST_WANDB_KEY = 40
 _SET = "grubrics-tui keys set NAME writes it into .env; the environment takes precedence"
 _PRIVATE = "chmod 600 .env"
@@ -142,7 +142,7 @@ def _key_problems(subject: Subject, credentials: Credentials) -> Iterator[Check]
         yield fail(_CREDENTIALS, f"the judge's endpoint {address!r} is not an http(s) URL")
     name, key = credentials.sign_in.key, credentials.key
     if not subject.env.get(name):
-        if endpoint.hostname not in _LOOPBACK:
+        if not is_loopback(endpoint.hostname or ""):
             message = f"{name} is not set; calls fail if the server requires a key"
             yield warn(_CREDENTIALS, message, _SET)
     elif not key.isprintable() or not key.isascii() or " " in key:

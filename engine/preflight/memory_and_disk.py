@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 
 from engine.base.text import count_of
-from engine.checkpoints.model_folder import parameter_count
+from engine.checkpoints.model_folder import free_bytes, parameter_count
 from engine.estimate.memory import Breakdown, certain
 from engine.estimate.memory import size as readable
 from engine.estimate.report import MARGIN, Sizes, kept, sizes_of, smallest_gpu
@@ -167,10 +166,3 @@ def _checkpoint_bytes(subject: Subject) -> int:
     states = int(size * _LORA_SHARE) if lora_rank(subject.recipe) else parameters * _ADAM_BYTES
     final = size if subject.recipe.kind.has_final_model else 0
     return size + states + final
-
-
-def free_bytes(path: str | Path) -> int:
-    """Return the free bytes of the file system that ``path`` is or will be on."""
-    path = Path(path).expanduser().absolute()
-    existing = next(parent for parent in (path, *path.parents) if parent.exists())
-    return shutil.disk_usage(existing).free

@@ -56,8 +56,7 @@ CONVERSATIONS = "conversations"
 
 def split_files(recipe: Recipe, split: Split) -> list[Path]:
     """The training or validation files of a config, which names one or a list."""
-    value = recipe.get(f"data.{split}_files") or recipe.get(f"data.{split}_file")
-    names = value if isinstance(value, list) else [value]
+    names = recipe.listed(f"data.{split}_files") or recipe.listed(f"data.{split}_file")
     return [Path(name).expanduser() for name in names if name]
 
 

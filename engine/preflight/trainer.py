@@ -21,7 +21,6 @@ from engine.recipe.compose import (
     ROLLOUT,
     SAMPLER,
     VERL_MANAGERS,
-    train_files,
 )
 from engine.recipe.curriculum import find_curriculum
 from engine.recipe.presets import KEY as PRESET
@@ -58,7 +57,7 @@ def check(subject: Subject) -> Check:
     if curriculum := find_curriculum(recipe.get):
         parts += curriculum.describe()
     if shares := recipe.get(_SHARES):
-        shown = zip(train_files(recipe), shares, strict=False)
+        shown = zip(recipe.listed("data.train_files"), shares, strict=False)
         total = sum(shares) or 1
         parts.append(", ".join(f"{share / total:.0%} of {file}" for file, share in shown))
     if recipe.get(f"{FILTER}.enable"):
@@ -73,7 +72,7 @@ def check(subject: Subject) -> Check:
 
 def _shares(recipe: Recipe) -> Iterator[Check]:
     """Each training file has a share, and verl's data set is not replaced by another one, too."""
-    shares, files = recipe.get(_SHARES), train_files(recipe)
+    shares, files = recipe.get(_SHARES), recipe.listed("data.train_files")
     if not shares:
         return
     if len(shares) != len(files):

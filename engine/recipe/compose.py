@@ -118,7 +118,7 @@ def mixing(recipe: Recipe) -> dict[str, Any]:
     how: dict[str, Any] = {"data.mix.shares": shares}
     if curriculum is not None:
         parts = zip(curriculum.lengths, curriculum.phases, strict=True)
-        libraries = _listed(recipe.get(EXTERNAL_LIB))
+        libraries = recipe.listed(EXTERNAL_LIB)
         how = {
             "data.mix.phases": [[n, [phase.verifiable, phase.open]] for n, phase in parts],
             EXTERNAL_LIB: [*libraries, PHASED_ENGINE] if libraries else PHASED_ENGINE,
@@ -128,21 +128,11 @@ def mixing(recipe: Recipe) -> dict[str, Any]:
         "data.custom_cls.path": "pkg://engine.train.mixed_dataset",
         "data.custom_cls.name": "MixedDataset",
         "data.shuffle": False,
-        "data.mix.files": train_files(recipe),
+        "data.mix.files": recipe.listed("data.train_files"),
         "data.mix.seed": recipe.get("data.seed") or 0,
         "data.mix.epochs": recipe.get("trainer.total_epochs"),
         "trainer.total_epochs": 1,
     }
-
-
-def train_files(recipe: Recipe) -> list[str]:
-    return _listed(recipe.get("data.train_files"))
-
-
-def _listed(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list) else [value]
 
 
 def sampling(recipe: Recipe) -> dict[str, Any]:

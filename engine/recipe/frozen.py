@@ -80,8 +80,7 @@ def training_data_hashes(recipe: Recipe) -> dict[str, str]:
 
     The keys are those of ``data_values``, which reads the hashes of a run.
     """
-    value = recipe.get("data.train_files") or recipe.get("data.train_file")
-    names = value if isinstance(value, list) else [value]
+    names = recipe.listed("data.train_files") or recipe.listed("data.train_file")
     paths = [Path(str(name)).expanduser() for name in names if name]
     return {f"{OF_DATA} {path}": content_hash(path) for path in paths if path.is_file()}
 

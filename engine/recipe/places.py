@@ -53,9 +53,7 @@ DATA_KEYS = ("data.train_files", "data.val_files", "data.train_file", "data.val_
 
 def data_files(recipe: Recipe) -> list[Path]:
     """Return the files that a recipe trains and validates on."""
-    values = [recipe.get(key) for key in DATA_KEYS]
-    names = [name for value in values for name in (value if isinstance(value, list) else [value])]
-    return [Path(name) for name in names if name]
+    return [Path(name) for key in DATA_KEYS for name in recipe.listed(key) if name]
 
 
 def checkpoint_dir(recipe: Recipe) -> str:

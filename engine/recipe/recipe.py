@@ -117,6 +117,11 @@ class Recipe:
         """Return the value, or ``default`` for a key that a config of this kind does not have."""
         return default if key is None else self.values.get(key, default)
 
+    def listed(self, key: str | None) -> list[Any]:
+        """Return a value that may be one or a list as a list; empty for null."""
+        value = self.get(key)
+        return list(value) if isinstance(value, list) else [] if value is None else [value]
+
     def section(self, name: str) -> dict[str, Any]:
         """Return a top-level section as a nested dict."""
         return cast(dict[str, Any], self.tree.get(name, {}))

@@ -20,7 +20,6 @@ from engine.recipe.compose import (
     ROLLOUT,
     SAMPLER,
     TEMPERATURE_SCHEDULE,
-    train_files,
 )
 from engine.recipe.recipe import Recipe
 
@@ -138,7 +137,7 @@ def _curriculum_conflicts(recipe: Recipe) -> Iterator[Conflict]:
         yield Conflict(f"{key} divides the steps of the run", f"{curriculum.STEPS}=100")
     elif problem := curriculum.find_empty_phase(planned):
         yield Conflict(f"{key}: {problem}", f"{curriculum.STEPS}={planned.fewest_steps}")
-    files = train_files(recipe)
+    files = recipe.listed("data.train_files")
     if len(files) != 2:
         wanted = "takes a file of verifiable rows and then one of open-ended rows"
         given = f"data.train_files has {count_of(len(files), 'file')}: {', '.join(map(str, files))}"

@@ -83,10 +83,8 @@ def own_data_set(recipe: Recipe) -> str | None:
 def _grpo_plan(recipe: Recipe) -> StepPlan | None:
     if own_data_set(recipe):
         return None
-    files = recipe.get("data.train_files")
-    names = files if isinstance(files, list) else [files]
-
-    rows = sum(pq.read_metadata(Path(name).expanduser()).num_rows for name in names)
+    paths = [Path(name).expanduser() for name in recipe.listed("data.train_files")]
+    rows = sum(pq.read_metadata(path).num_rows for path in paths)
     limit = recipe.get("data.train_max_samples")
     return plan_of_rows(recipe, min(rows, limit) if limit is not None and limit > 0 else rows)
 

@@ -54,11 +54,6 @@ def _is_frequency(steps: object) -> bool:
     return isinstance(steps, int) and steps > 0
 
 
-def _logs_tables(recipe: Recipe) -> bool:
-    loggers = recipe.get("trainer.logger")
-    return not _TABLE_LOGGERS.isdisjoint([loggers] if isinstance(loggers, str) else loggers)
-
-
 def _has_one_turn(recipe: Recipe) -> bool:
     """Whether the agent loop is verl's plain one; a loop from the user's file may read any key."""
     custom = recipe.is_chosen(OWN_LOOPS) and recipe.get(OWN_LOOPS)
@@ -75,7 +70,7 @@ _CONDITIONS: Mapping[str, Callable[[Recipe], bool]] = {
     "no critic": lambda recipe: not has_critic(recipe),
     "no reference model": lambda recipe: not _has_reference(recipe),
     "no validation": lambda recipe: not _validates(recipe),
-    "no table logger": lambda recipe: not _logs_tables(recipe),
+    "no table logger": lambda recipe: _TABLE_LOGGERS.isdisjoint(recipe.listed("trainer.logger")),
     "no checkpoint": lambda recipe: not _is_frequency(recipe.get("trainer.save_freq")),
     "no LoRA": lambda recipe: not _has_any(recipe, *_ADAPTERS),
     "no guard": lambda recipe: not _has_any(recipe, "guard.stop_on", *_GUARDS),

@@ -235,10 +235,10 @@ class LaunchScreen(ScrolledScreen):
 
 
 def _find_needs(plan: LaunchPlan, runs: Path) -> Needs:
+    from engine.checkpoints.model_folder import free_bytes
     from engine.estimate.report import estimate
     from engine.preflight.check import Subject
     from engine.preflight.machine import check_machine
-    from engine.preflight.memory_and_disk import free_bytes
     from engine.recipe.places import checkpoint_dir
 
     ticket = plan.ticket

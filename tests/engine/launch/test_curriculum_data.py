@@ -11,7 +11,6 @@ import yaml
 from engine.base.errors import UsageError
 from engine.data.contract import read_rows
 from engine.launch.curriculum_data import with_prepared_files
-from engine.recipe.compose import train_files
 from engine.recipe.recipe import Recipe, load_recipe
 
 PHASES = "grubrics.curriculum=0.8:0.2:0.5 0.2:0.8:0.5"
@@ -59,14 +58,14 @@ FILES = [
 @pytest.mark.row("G18")
 def test_missing_files_are_written_beside_that_of_the_config(folder: Path) -> None:
     prepared = with_prepared_files(recipe(PHASES))
-    assert train_files(prepared) == FILES
+    assert prepared.listed("data.train_files") == FILES
     assert [len(list(read_rows(Path(file)))) for file in FILES] == [4, 1]
 
 
 def test_files_that_exist_stay(folder: Path) -> None:
     with_prepared_files(recipe(PHASES))
     before = [Path(file).stat().st_mtime_ns for file in FILES]
-    assert train_files(with_prepared_files(recipe(PHASES))) == FILES
+    assert with_prepared_files(recipe(PHASES)).listed("data.train_files") == FILES
     assert [Path(file).stat().st_mtime_ns for file in FILES] == before
 
 
@@ -102,8 +101,10 @@ def test_files_in_the_home_folder_are_written_there(
 ) -> None:
     monkeypatch.setenv("HOME", str(folder / "home"))
     prepared = with_prepared_files(recipe(PHASES, "data.train_files=~/mixed/train.parquet"))
-    assert [Path(file).parent for file in train_files(prepared)] == [folder / "home/mixed"] * 2
-    assert all(Path(file).is_file() for file in train_files(prepared))
+    assert [Path(file).parent for file in prepared.listed("data.train_files")] == [
+        folder / "home/mixed"
+    ] * 2
+    assert all(Path(file).is_file() for file in prepared.listed("data.train_files"))
 
 
 def test_a_config_of_sft_has_no_such_files(folder: Path) -> None:
