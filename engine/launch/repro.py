@@ -157,8 +157,7 @@ def _select_rows(recipe: Recipe, picked: PickedStep) -> pa.Table | None:
     """
     if recipe.get(_CLASS):
         return None
-    files = recipe.get("data.train_files")
-    names = files if isinstance(files, list) else [files]
+    names = recipe.listed("data.train_files")
     try:
         tables = [open_parquet(Path(str(name))).read() for name in names]
         table = pa.concat_tables(tables, promote_options="default")

@@ -151,9 +151,8 @@ async def _scores(plan: Recorded, env: Mapping[str, str]) -> list[RolloutScore]:
 
 
 def _rows_by_question(recipe: Recipe) -> dict[str, list[Row]]:
-    files = recipe.get("data.train_files")
     rows: dict[str, list[Row]] = {}
-    for name in files if isinstance(files, list) else [files]:
+    for name in recipe.listed("data.train_files"):
         for row in read_rows(Path(str(name))):
             if row.get("extra_info"):
                 rows.setdefault(question_of(row["extra_info"]), []).append(row)

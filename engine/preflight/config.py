@@ -50,8 +50,7 @@ def check(subject: Subject) -> Check:
         used = [name for name, key in terms.items() if recipe.get(key)]
         notes.append(f"KL: {' and '.join(used) or 'off'}")
     elif recipe.get("lora.r") and recipe.get("lora.dropout"):
-        problem = "is not supported by verl's engine"
-        problems.append(_wrong(recipe, "lora.dropout", problem, "lora.dropout=0"))
+        problems.append(_wrong(recipe, "lora.dropout", "is not supported by verl's engine", "0"))
     notes.append(f"LoRA rank {rank}" if rank else "full fine-tuning (no LoRA)")
     key = recipe.kind.learning_rate_key
     if key is not None and not recipe.is_chosen(key):
@@ -84,8 +83,8 @@ def _paths(recipe: Recipe) -> Iterator[Check]:
         return
     project = str(recipe.get(project_key))
     if "wandb" in recipe.listed(recipe.kind.loggers_key) and _INVALID_IN_WANDB.search(project):
-        fix = f"{project_key}={_INVALID_IN_WANDB.sub('-', project)}"
-        yield _wrong(recipe, project_key, "has one of /\\#?%:, which W&B refuses", fix)
+        right = _INVALID_IN_WANDB.sub("-", project)
+        yield _wrong(recipe, project_key, "has one of /\\#?%:, which W&B refuses", right)
 
 
 def _rollout(recipe: Recipe) -> Iterator[Check]:
@@ -96,38 +95,35 @@ def _rollout(recipe: Recipe) -> Iterator[Check]:
     ]
     split = next((split_key for split_key in split_keys if recipe.get(split_key) > 1), None)
     if name in (None, "???"):
-        yield _wrong(recipe, key, "is not set", f"{key}=vllm")
+        yield _wrong(recipe, key, "is not set", "vllm")
     elif recipe.get("grubrics.device") == "cpu" and name != "hf":
-        yield _wrong(recipe, key, "does not run on grubrics.device=cpu", f"{key}=hf")
+        yield _wrong(recipe, key, "does not run on grubrics.device=cpu", "hf")
     elif name == "hf" and split is not None:
         problem = "does not run with rollout.name=hf: it does not split a model"
-        yield _wrong(recipe, split, problem, f"{split}=1")
+        yield _wrong(recipe, split, problem, "1")
     elif recipe.get(pipeline) > 1:
-        problem = f"is not implemented in verl's {name} rollouts"
-        yield _wrong(recipe, pipeline, problem, f"{pipeline}=1")
+        yield _wrong(recipe, pipeline, f"is not implemented in verl's {name} rollouts", "1")
     temperature = f"{_ROLLOUT}.temperature"
     if recipe.get(f"{_ROLLOUT}.val_kwargs.do_sample") and not recipe.get(temperature) > 0:
-        problem = "must be above 0 when validation samples"
-        yield _wrong(recipe, temperature, problem, f"{temperature}=1.0")
+        yield _wrong(recipe, temperature, "must be above 0 when validation samples", "1.0")
 
 
 def _trainer(recipe: Recipe) -> Iterator[Check]:
     """Check device, estimator, critic and checkpoints."""
     device, estimator = recipe.get("grubrics.device"), recipe.get(_ESTIMATOR)
     if recipe.get("trainer.device") != device:
-        problem = f"contradicts grubrics.device={device}"
-        yield _wrong(recipe, "trainer.device", problem, f"trainer.device={device}")
+        yield _wrong(recipe, "trainer.device", f"contradicts grubrics.device={device}", device)
     if (missing := tables()["missing_inputs"].get(estimator)) is not None:
         problem = f"needs {missing}, which verl's V1 trainer does not compute"
-        yield _wrong(recipe, _ESTIMATOR, problem, f"{_ESTIMATOR}=grpo")
+        yield _wrong(recipe, _ESTIMATOR, problem, "grpo")
     if estimator == "gae":
-        yield _wrong(recipe, _ESTIMATOR, "trains with PPO and a critic", f"{_ESTIMATOR}=grpo")
+        yield _wrong(recipe, _ESTIMATOR, "trains with PPO and a critic", "grpo")
     elif recipe.get("critic.enable"):
         message = f"critic.enable=true trains a critic that {_ESTIMATOR}={estimator} never uses"
         yield warn(ID, message, "critic.enable=false")
     if (warmup := recipe.get("trainer.critic_warmup")) and not has_critic(recipe):
         problem = f"trains nothing in the first {warmup} steps, and there is no critic to warm up"
-        yield _wrong(recipe, "trainer.critic_warmup", problem, "trainer.critic_warmup=0")
+        yield _wrong(recipe, "trainer.critic_warmup", problem, "0")
     if (exposed := exposure_complaint(recipe)) is not None:
         yield fail(ID, exposed, "remove it")
     if not recipe.get("trainer.save_freq", -1) > 0 and not recipe.get("trainer.val_only"):
@@ -140,15 +136,14 @@ def _actor(recipe: Recipe) -> Iterator[Check]:
     for key in (f"{_ACTOR}.strategy", "actor_rollout_ref.ref.strategy"):
         # FSDP1 broadcasts its parameters through a device, which a CPU run does not have.
         if recipe.get("grubrics.device") == "cpu" and recipe.get(key) == "fsdp":
-            yield _wrong(recipe, key, "does not run on grubrics.device=cpu", f"{key}=fsdp2")
+            yield _wrong(recipe, key, "does not run on grubrics.device=cpu", "fsdp2")
     forward_only = f"{_ACTOR}.fsdp_config.forward_only"
     if recipe.get(forward_only):
-        problem = "disables training of the actor"
-        yield _wrong(recipe, forward_only, problem, f"{forward_only}=false")
+        yield _wrong(recipe, forward_only, "disables training of the actor", "false")
     async_save = f"{_ACTOR}.checkpoint.async_save"
     if recipe.get(async_save):
         problem = "writes no latest_checkpointed_iteration.txt, so no run can resume"
-        yield _wrong(recipe, async_save, problem, f"{async_save}=false")
+        yield _wrong(recipe, async_save, problem, "false")
     contents = f"{_ACTOR}.checkpoint.save_contents"
     if missing := {"model", "optimizer", "extra"} - {*recipe.get(contents)}:
         problem = f"lacks {', '.join(sorted(missing))}: runs cannot resume from such a checkpoint"
@@ -157,8 +152,7 @@ def _actor(recipe: Recipe) -> Iterator[Check]:
     padding = f"{_MODEL}.use_remove_padding"
     sequence_parallel = recipe.get(f"{_ACTOR}.ulysses_sequence_parallel_size")
     if sequence_parallel > 1 and not recipe.get(padding):
-        problem = "is needed for sequence parallelism"
-        yield _wrong(recipe, padding, problem, f"{padding}=true")
+        yield _wrong(recipe, padding, "is needed for sequence parallelism", "true")
 
 
 def _names(recipe: Recipe) -> Iterator[Check]:
@@ -177,8 +171,7 @@ def _names(recipe: Recipe) -> Iterator[Check]:
     if recipe.get(backend) not in known["backends"] and not own_backend:
         yield _unknown(recipe, backend, known["backends"])
     if recipe.get("data.prompt_key") != "prompt":
-        problem = "is not a column of the prepared data"
-        yield _wrong(recipe, "data.prompt_key", problem, "data.prompt_key=prompt")
+        yield _wrong(recipe, "data.prompt_key", "is not a column of the prepared data", "prompt")
     attention = f"{_MODEL}.override_config.attn_implementation"
     name = recipe.get(attention)
     # A name with a slash is a kernel of the hub.
@@ -204,12 +197,12 @@ def _packages(recipe: Recipe) -> Iterator[Check]:
     for key, usual in usual_values.items():
         package = str(recipe.get(key) or "").partition(".")[0]
         if package and (not package.isidentifier() or find_spec(package) is None):
-            yield _wrong(recipe, key, f"needs the package {package!r}", f"{key}={usual}")
+            yield _wrong(recipe, key, f"needs the package {package!r}", usual)
 
 
 def _unknown(recipe: Recipe, key: str, known: Sequence[str]) -> Check:
     close = nearest(str(recipe.get(key)), known) or known[0]
-    return _wrong(recipe, key, f"is not one of {', '.join(known)}", f"{key}={close}")
+    return _wrong(recipe, key, f"is not one of {', '.join(known)}", close)
 
 
 def _files(recipe: Recipe) -> Iterator[Check]:
@@ -240,11 +233,12 @@ def _judge(recipe: Recipe) -> Iterator[Check]:
             yield warn(ID, message, f"{key}={minimum}")
     if recipe.get("judge.temperature") != 1.0:
         problem = f"is refused by {model}: only 1 is allowed"
-        yield _wrong(recipe, "judge.temperature", problem, "judge.temperature=1.0")
+        yield _wrong(recipe, "judge.temperature", problem, "1.0")
 
 
-def _wrong(recipe: Recipe, key: str, problem: str, fix: str) -> Check:
-    return fail(ID, f"{recipe.path}: {_setting(recipe, key)} {problem}", fix)
+def _wrong(recipe: Recipe, key: str, problem: str, right: str) -> Check:
+    """A key whose value fails, and a right value for it."""
+    return fail(ID, f"{recipe.path}: {_setting(recipe, key)} {problem}", f"{key}={right}")
 
 
 def _setting(recipe: Recipe, key: str) -> str:
