@@ -104,7 +104,11 @@ def memory(training: Training, shape: ModelShape, gpu_bytes: int | None) -> Memo
         _scoring(training, shape, idle),
         _update(training, shape, idle),
         _step(training, idle),
-        breakdown("weights to the rollout", [*_sending(training, shape), *always]),
+        # The trainer's weights and the engine's at once; its cache is not back yet.
+        breakdown(
+            "weights to the rollout",
+            [*_loaded(training), *engine_waking(training, shape), *always],
+        ),
     )
     return Memory(phases, _host(training, shape))
 
@@ -159,12 +163,6 @@ def _step(training: Training, idle: list[Part]) -> Breakdown:
     gradients = states(training)[1]
     more = Part("AdamW's intermediate", gradients.bytes, gradients.how)
     return breakdown("optimizer step", [*states(training), more, *idle])
-
-
-def _sending(training: Training, shape: ModelShape) -> Iterator[Part]:
-    """The trainer's weights and the engine's at once; its cache is not back yet."""
-    yield from _loaded(training)
-    yield from engine_waking(training, shape)
 
 
 def _kept(training: Training, shape: ModelShape) -> Iterator[Part]:

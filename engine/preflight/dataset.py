@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError, nearest
@@ -127,7 +126,7 @@ def _check_parquet(recipe: Recipe, path: Path) -> Check:
     is_contrastive = bool(recipe.get(_CONTRASTIVE))
     facts = read_facts(path)
     if asks_judge(recipe) and facts is not None and facts.use_contrastive != is_contrastive:
-        actual, configured = _yaml_flag(facts.use_contrastive), _yaml_flag(is_contrastive)
+        actual, configured = (str(flag).lower() for flag in (facts.use_contrastive, is_contrastive))
         mismatch = (
             f"{path} was prepared with use_contrastive={actual} but {recipe.path} has "
             f"{_CONTRASTIVE}={configured}; prompts are written when the file is prepared"
@@ -264,10 +263,6 @@ def _prepare(recipe: Recipe, path: Path) -> str:
     command = f"{prefix}{_PREPARE} {path.parent}"
     written = path.with_name("mixed_val.parquet" if is_val else "mixed_train.parquet")
     return command if path == written else f"{command}, then {key}={written}"
-
-
-def _yaml_flag(flag: Any) -> str:
-    return str(flag).lower()
 
 
 def _type_conflicts(files: Sequence[Path]) -> Iterator[str]:

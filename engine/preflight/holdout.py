@@ -20,9 +20,9 @@ from engine.data.contract import read_facts
 from engine.data.holdout import plain_text, read_holdout
 from engine.host.programs import typed_module
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
-from engine.preflight.samples import CONVERSATIONS, read_samples, row_label, split_files
+from engine.preflight.samples import CONVERSATIONS, prompt_key, read_samples, row_label, split_files
 from engine.recipe.scoring import asks_judge
-from engine.runs.kinds import SFT, ByKind
+from engine.runs.kinds import ByKind
 
 ID = "holdout"
 SFT_HOLDOUT = "holdout_ids.json"
@@ -69,7 +69,7 @@ def check(subject: Subject) -> Check:
     sources = _format_names([*validation, *lists])
     if not sources:
         return skip(ID, "no validation file and no held-out list to compare with")
-    key = CONVERSATIONS if recipe.kind == SFT else str(recipe.get("data.prompt_key", "prompt"))
+    key = prompt_key(recipe)
     trained = list(_read_questions(train, key))
     if lists and not any(question.id for question in trained):
         if not validation:

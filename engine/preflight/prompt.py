@@ -27,10 +27,10 @@ from engine.preflight.chat_template import (
 )
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.preflight.samples import (
-    CONVERSATIONS,
     Mask,
     Sample,
     choose_rows,
+    prompt_key,
     read_samples,
     row_label,
     split_files,
@@ -134,7 +134,7 @@ def check(subject: Subject) -> Check:
     if template is None:
         return fail(ID, f"{folder} has no chat template, so prompts cannot be rendered")
     files = [*split_files(recipe, "train"), *split_files(recipe, "val")]
-    masks, total = choose_rows(list(dict.fromkeys(files)), _prompt_key(recipe))
+    masks, total = choose_rows(list(dict.fromkeys(files)), prompt_key(recipe))
     encoder = read_encoder(folder)
     # Without a tokenizer, pieces can still be compared by their characters.
     encode = encoder or (lambda texts: [list(map(ord, text)) for text in texts])
@@ -179,7 +179,7 @@ def _render_rows(
     if isinstance(view := subject.tool_view, TokenView) and view.tools is not None:
         options["tools"] = list(view.tools.schemas)
     blocklist = Blocklist.of_section(recipe.section("grubrics")) if recipe.kind == GRPO else None
-    samples = read_samples(masks, _prompt_key(recipe))
+    samples = read_samples(masks, prompt_key(recipe))
     while batch := list(islice(samples, _BATCH)):
         conversations = [sample.messages for sample in batch]
         try:
@@ -352,7 +352,3 @@ def _format_rows(rows: Sequence[Row], details: Sequence[str] = ()) -> str:
         file = row.file
     more = f" and {len(rows) - _MAX_NAMED:,} more" if len(rows) > _MAX_NAMED else ""
     return ", ".join(names) + more
-
-
-def _prompt_key(recipe: Recipe) -> str:
-    return CONVERSATIONS if recipe.kind == SFT else str(recipe.get("data.prompt_key", "prompt"))

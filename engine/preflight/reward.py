@@ -142,10 +142,14 @@ def _try_function(subject: Subject, function: RewardFunction, limit_s: float) ->
     if trial.is_timed_out:
         return fail(ID, trial.failures[-1][1], longer if limit_s < call_limit_s else None)
     message = _format_trial(function, trial)
-    if function.task is not None and (where := tasks()[function.task].format_machine()):
+    task = None if function.task is None else tasks()[function.task]
+    if task is not None and (where := task.format_machine()):
         message = f"{message}; {where}"
     if not trial.failures:
-        limit = _find_limit(function, samples)
+        # What the scorer of a task cannot do here for the samples.
+        extras = [sample.rollout.extra_info for sample in samples]
+        limits = [] if task is None else [task.find_limit(extra) for extra in extras]
+        limit = next(filter(None, limits), None)
         return warn(ID, f"{message}; {limit}") if limit else _check_copies(function, trial, message)
     sample, error_message = trial.failures[0]
     example = f"row {sample.row}, answer {sample.rollout.text[:20]!r}: {error_message}"
@@ -154,15 +158,6 @@ def _try_function(subject: Subject, function: RewardFunction, limit_s: float) ->
         return fail(ID, f"{scored}; {example}")
     count = f"{len(trial.failures)} of {len(trial.scores)}"
     return warn(ID, f"{message}; {count} sample answers got no reward: {example}")
-
-
-def _find_limit(function: RewardFunction, samples: Sequence[Sample]) -> str | None:
-    """What the scorer of a task cannot do here for the samples."""
-    if function.task is None:
-        return None
-    task = tasks()[function.task]
-    limits = (task.find_limit(sample.rollout.extra_info) for sample in samples)
-    return next(filter(None, limits), None)
 
 
 def _check_copies(function: RewardFunction, trial: Trial, message: str) -> Check:

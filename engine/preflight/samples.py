@@ -16,6 +16,7 @@ from engine.base.parquet import pa, pc, pq
 from engine.data.adapters.adapter import id_text
 from engine.data.conversations import parse_conversation, read_lines
 from engine.recipe.recipe import Recipe
+from engine.runs.kinds import SFT
 from engine.tasks.task import RecordError
 
 BUDGET_BYTES = 32 << 20
@@ -52,6 +53,12 @@ def row_label(file: Path, row: int) -> str:
 
 CONVERSATIONS = "conversations"
 """In place of a column: the rows are conversations of SFT, of JSONL or parquet."""
+
+
+def prompt_key(recipe: Recipe) -> str:
+    """The column of the prompts, or ``CONVERSATIONS``."""
+    is_sft = recipe.kind == SFT
+    return CONVERSATIONS if is_sft else str(recipe.get("data.prompt_key", "prompt"))
 
 
 def split_files(recipe: Recipe, split: Split) -> list[Path]:

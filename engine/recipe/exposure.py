@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 from engine.base.addresses import cleartext_complaint, is_loopback
 from engine.base.errors import UsageError
+from engine.recipe.hub import TOKEN_VARIABLES
 from engine.recipe.recipe import Recipe
 from engine.recipe.secrets import VARIABLES
 
@@ -63,15 +64,12 @@ def require_private(recipe: Recipe) -> None:
         raise UsageError(f"{recipe.path}: {complaint}")
 
 
-_HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
-
-
 def cleartext_complaints(recipe: Recipe, env: Mapping[str, str]) -> Iterator[str]:
     """Yield a line for each credential that would travel unencrypted.
 
     The judge's key is not among them: ``find_credentials`` refuses it.
     """
-    sent = [(name, "HF_ENDPOINT") for name in _HUB_TOKENS]
+    sent = [(name, "HF_ENDPOINT") for name in TOKEN_VARIABLES]
     loggers = recipe.get("trainer.logger") or recipe.get("logging.report_to") or []
     if "wandb" in loggers and env.get("WANDB_MODE", "online") == "online":
         sent.append(("WANDB_API_KEY", "WANDB_BASE_URL"))

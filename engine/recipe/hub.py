@@ -27,7 +27,7 @@ from engine.base.yaml_files import read_packaged
 DEFAULT_ENDPOINT = "https://huggingface.co"
 PATIENCE_S = 5.0
 CACHE_VARIABLES = ("HF_HOME", "HF_HUB_CACHE")
-_TOKEN_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+TOKEN_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _ON = ("1", "on", "yes", "true")
 
 State = Literal[
@@ -67,7 +67,7 @@ def find_token(env: Mapping[str, str]) -> tuple[str, str] | None:
     """Return the token and its origin: a variable, or the file of ``hf auth login``."""
     if env.get("HF_HUB_DISABLE_IMPLICIT_TOKEN", "").lower() in _ON:
         return None
-    for name in _TOKEN_VARIABLES:
+    for name in TOKEN_VARIABLES:
         if token := env.get(name, "").strip():
             return token, name
     file = Path(env["HF_TOKEN_PATH"]) if env.get("HF_TOKEN_PATH") else hub_home(env) / "token"

@@ -224,21 +224,20 @@ _FIRST = ("actor_rollout_ref.actor.", "actor_rollout_ref.", "data.", "trainer.",
 
 def find_other_name(name: str, known_keys: Iterable[str]) -> str | None:
     """Return the known key for what other trainers call ``name``, e.g. ``lr``."""
-    keys = sorted(known_keys, key=_rank)
-    return next(
-        (key for end in _other_names(name) for key in keys if f".{key}".endswith(f".{end}")), None
-    )
+    return _with_end(_other_names(name), sorted(known_keys, key=_rank))
+
+
+def _with_end(ends: Iterable[str], names: Sequence[str]) -> str | None:
+    """Return the first of ``names`` with one of the ``ends``; the first end counts."""
+    matches = (name for end in ends for name in names if f".{name}".endswith(f".{end}"))
+    return next(matches, None)
 
 
 def nearest_key(key: str, known_keys: Iterable[str]) -> str | None:
     """Return a known key that ends with ``key``, else one of its section, else a similar one."""
     names = sorted((name for name in known_keys if not name.endswith("._target_")), key=_rank)
     section, _, last = key.rpartition(".")
-    endings = (key, *_other_names(key))
-    ending = next(
-        (name for end in endings for name in names if f".{name}".endswith(f".{end}")), None
-    )
-    if ending is not None:
+    if (ending := _with_end((key, *_other_names(key)), names)) is not None:
         return ending
     siblings = [name for name in names if name.rpartition(".")[0] == section]
     renamed = {f"{section}.{alias}" for alias in _other_names(last)}

@@ -136,6 +136,7 @@ def _model(recipe: Recipe) -> dict[str, Any]:
 
 def _trainer(recipe: Recipe, steps: SftPlan, resume_from: Path | None) -> dict[str, Any]:
     loggers = list(recipe.values["logging.report_to"])
+    interval = recipe.get("training.eval_steps") or "after_each_epoch"
     return {
         "trainer.project_name": recipe.values["logging.project"],
         "trainer.experiment_name": recipe.values["logging.run_name"],
@@ -144,15 +145,9 @@ def _trainer(recipe: Recipe, steps: SftPlan, resume_from: Path | None) -> dict[s
         "trainer.total_epochs": steps.epochs,
         "trainer.total_training_steps": steps.total_steps,
         "trainer.save_freq": recipe.values["training.save_steps"],
-        "trainer.test_freq": _validation_interval(recipe),
+        "trainer.test_freq": interval if recipe.get("data.val_file") else -1,
         "trainer.seed": recipe.values["training.seed"],
         "trainer.n_gpus_per_node": recipe.values["training.n_gpus"],
         "trainer.resume_mode": "disable" if resume_from is None else "resume_path",
         "trainer.resume_from_path": None if resume_from is None else str(resume_from),
     }
-
-
-def _validation_interval(recipe: Recipe) -> int | str:
-    if not recipe.get("data.val_file"):
-        return -1
-    return recipe.get("training.eval_steps") or "after_each_epoch"
