@@ -135,17 +135,17 @@ class _Client:
 
     def _open(self) -> Path:
         """The folder of the newest commit in the cache, with its card and list of files."""
-        repo, revision, remote = self.source.repo, self.source.revision, self._remote
+        repo, revision, access = self.source.repo, self.source.revision, remote(self.env)
         try:
             # Alone, the second call would take a commit of the cache for an answer of the hub.
-            HfApi(**remote).dataset_info(repo, revision=revision, timeout=hub.PATIENCE_S)
+            HfApi(**access).dataset_info(repo, revision=revision, timeout=hub.PATIENCE_S)
             snapshot = snapshot_download(
                 repo,
                 revision=revision,
                 allow_patterns=[_CARD],
                 tqdm_class=NoBar,
                 **self._place,
-                **remote,
+                **access,
             )
         except Exception as error:  # The library's transports have errors of their own.
             raise self._failure(error) from error
@@ -153,7 +153,9 @@ class _Client:
 
     def _download_file(self, name: str, commit: str) -> None:
         try:
-            hf_hub_download(self.source.repo, name, revision=commit, **self._place, **self._remote)
+            hf_hub_download(
+                self.source.repo, name, revision=commit, **self._place, **remote(self.env)
+            )
         except Exception as error:  # As above.
             failure = self._failure(error)
             if isinstance(failure, AnswerError) and failure.answer.state == "unreachable":
@@ -187,10 +189,6 @@ class _Client:
         return {"repo_type": "dataset", "cache_dir": hub.hub_cache(self.env)}
 
     @property
-    def _remote(self) -> Remote:
-        return remote(self.env)
-
-    @property
     def _name(self) -> str:
         at = f" at {shorten(self.source.revision)}" if self.source.revision else ""
         return f"the data set {self.source.repo}{at}"
@@ -208,9 +206,8 @@ class _Client:
         return self._misnamed(failure) if isinstance(failure, HFValidationError) else failure
 
     def _misnamed(self, error: HFValidationError) -> UnknownDataError:
-        return UnknownDataError(
-            f"'{shorten(self.source.repo)}' is no name of the hub: {line(error)}"
-        )
+        name = shorten(self.source.repo)
+        return UnknownDataError(f"'{name}' is no name of the hub: {line(error)}")
 
 
 def _missing(folder: Path, found: Found) -> list[str]:
