@@ -56,7 +56,7 @@ ACTIONS = msgspec.json.decode(
 
 _NEEDS = {(where, action.name.partition("(")[0]): action.needs
           for action in ACTIONS for where in action.where}  # fmt: skip
-_CHANGING = frozenset(action.name for action in ACTIONS if action.changes)
+_CHANGING = frozenset(action.name.partition("(")[0] for action in ACTIONS if action.changes)
 
 
 def actions_of(where: str) -> list[Action]:

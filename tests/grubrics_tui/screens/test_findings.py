@@ -343,7 +343,7 @@ async def test_remedies_have_the_numbers_that_the_command_takes(
     )
     assert int(number) > 1
     assert "apply a fix: grubrics-tui fix grpo-sick --number N" in output
-    dry = call("remedy", curable.id, "--runs", str(runs), "--number", number, "--dry-run")[1]
+    dry = call("fix", curable.id, "--runs", str(runs), "--number", number, "--dry-run")[1]
     assert dry.startswith("Set the learning rate to")
     async with running(runs) as driver:
         await findings(driver, curable, TITLE)
