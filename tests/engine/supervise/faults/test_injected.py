@@ -6,12 +6,14 @@ no process is left.
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import shutil
 import signal
 import subprocess
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -43,10 +45,14 @@ class Injector:
         injected = [f"-einject={call}:error={error}:when={moment}" for call in calls]
         trace = f"-etrace={','.join(calls)}"
         self._log = log
-        self._strace = subprocess.Popen(
-            ["strace", "-qq", "-o", str(log), trace, *injected, "-p", str(pid)],
-            stderr=subprocess.PIPE,
-        )
+        self._complaint = log.with_suffix(".complaint")
+        log.unlink(missing_ok=True)  # Of another round.
+        with self._complaint.open("wb") as output:  # A pipe would wait for a child of strace, too.
+            self._strace = subprocess.Popen(
+                ["strace", "-qq", "-o", str(log), trace, *injected, "-p", str(pid)],
+                stderr=output,
+                start_new_session=True,
+            )
 
     def injected(self) -> int:
         return self._log.read_text().count("(INJECTED)") if self._log.exists() else 0
@@ -57,8 +63,10 @@ class Injector:
     def end(self) -> int:
         """Stop it; how many calls failed."""
         self._strace.send_signal(signal.SIGINT)
-        _, complaint = self._strace.communicate()
-        if re.search(rb"Operation not permitted|PTRACE_SEIZE", complaint):
+        self._strace.wait()
+        with suppress(ProcessLookupError):  # What its start leaves if it is interrupted in it.
+            os.killpg(self._strace.pid, signal.SIGKILL)
+        if re.search(rb"Operation not permitted|PTRACE_SEIZE", self._complaint.read_bytes()):
             pytest.skip("this user may not trace processes")
         return self.injected()
 
