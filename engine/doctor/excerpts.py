@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from engine.base import files
+from engine.doctor.trainer_dialects import read_ends
 from engine.formats.names import bounded, with_scores
 from engine.history import metrics
 from engine.history.metric_words import STEP, metric_of
@@ -152,8 +152,6 @@ def value_of(text: str) -> float | None:
 
 ENOUGH = 6
 """With this many steps of a known format, the text is not searched for more."""
-_END = 256 * 1024
-"""Bytes of either end of a long text that are read."""
 _LONGEST = 20_000
 _APART = 40
 """Lines without a metric that end a record."""
@@ -182,8 +180,7 @@ class Excerpt:
 def fuller(columns: Columns | None, path: Path, is_general: bool = False) -> Excerpt | None:
     """Read metrics from the file's text; None unless there are more than in its trainer's format.
 
-    Of a general format as many are enough: here, names have a meaning. Raises OSError when the file
-    cannot be read.
+    Of a general format as many are enough: here, names have a meaning.
     """
     if columns is not None and len(columns.times.steps) >= ENOUGH:
         return None
@@ -230,15 +227,8 @@ def size(columns: Columns) -> int:
 
 
 def read_excerpt(path: Path) -> Excerpt | None:
-    """Read both ends of a file; None if there is no metric of training.
-
-    Raises OSError when the file cannot be read.
-    """
-    with files.open_regular(path) as file:
-        head = file.read(_END)
-        file.seek(max(len(head), path.stat().st_size - _END))
-        text = head + file.read(_END)
-    return excerpt_of(text.decode("utf-8", errors="replace"))
+    """Read both ends of a file; None if there is no metric of training."""
+    return excerpt_of(read_ends(path).decode("utf-8", errors="replace"))
 
 
 def excerpt_of(text: str) -> Excerpt | None:

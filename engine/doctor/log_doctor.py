@@ -91,7 +91,7 @@ def _saved_steps(path: Path, console: Path | None) -> list[int]:
         for parent in (folder, folder / "checkpoints")
         if parent.is_dir()
         for entry in parent.iterdir()
-        if (match := _SAVED.fullmatch(os.fsencode(entry.name)))
+        if (match := _SAVED.fullmatch(os.fsencode(entry.name))) and entry.is_dir()
     ]
     if beside or console is None:
         return [step for step, checkpoint in beside if _is_whole(checkpoint)]
@@ -103,7 +103,7 @@ def _is_whole(checkpoint: Path) -> bool:
         return step_problem(checkpoint) is None
     # HF's Trainer writes its state after the model and the optimizer.
     is_of_hf = checkpoint.name.startswith("checkpoint-")
-    return (checkpoint / "trainer_state.json").is_file() if is_of_hf else any(checkpoint.iterdir())
+    return not is_of_hf or (checkpoint / "trainer_state.json").is_file()
 
 
 def _unrewarded(files: Sequence[Path]) -> list[Finding]:
@@ -112,10 +112,9 @@ def _unrewarded(files: Sequence[Path]) -> list[Finding]:
         text = read_ends(file)
         count = len(_NO_REWARD.findall(text))
         if count >= _FEWEST_RECORDS and not _REWARD.search(text):
-            said = Evidence(f"the reward is None in {count:,} records", str(file))
-            return [
-                SYMPTOMS["reward_function_error.none"].finding(Case(), said, records=f"{count:,}")
-            ]
+            evidence = Evidence(f"the reward is None in {count:,} records", str(file))
+            symptom = SYMPTOMS["reward_function_error.none"]
+            return [symptom.finding(Case(), evidence, records=f"{count:,}")]
     return []
 
 

@@ -85,13 +85,16 @@ def _stall_findings(run: RunDir, state: RunState) -> list[Finding]:
     if kind == "stopped":
         command = Change("command", "signal", f"kill -CONT {pid}")
         effect = "the run continues where it was"
-        resume = Remedy("Let the process continue", (command,), effect)
-        advice = () if pid is None or state.has_ended else (resume,)
+        fix = Remedy("Let the process continue", (command,), effect)
+        advice = () if pid is None or state.has_ended else (fix,)
+    resume = f"Stop the run now and resume it: grubrics-tui stop {run.id}"
+    if state.has_ended:
+        resume = f"Resume from the last complete checkpoint: grubrics-tui resume {run.id}"
     finding = symptom.finding(
         case,
         Evidence(reason, str(run.events), step=state.step, values=values),
         *_stacks(run, state, event),
-        remedies=(*advice, _resume(run, state)),
+        remedies=(*advice, Remedy(resume)),
         who=f"{process} {pid}" if process and pid is not None else "the run",
         reason=reason,
     )
@@ -129,12 +132,6 @@ def _stacks(run: RunDir, state: RunState, event: Mapping[str, Any]) -> tuple[Evi
     if not name or "/" in name or not path.is_file():
         return ()
     return (Evidence("stacks of driver and workers at that time", str(path)),)
-
-
-def _resume(run: RunDir, state: RunState) -> Remedy:
-    if not state.has_ended:
-        return Remedy(f"Stop the run now and resume it: grubrics-tui stop {run.id}")
-    return Remedy(f"Resume from the last complete checkpoint: grubrics-tui resume {run.id}")
 
 
 def _newest_memory(system: Path) -> tuple[int, int] | None:
