@@ -204,7 +204,8 @@ def _remedy(framework: Framework, remedy: Remedy) -> Remedy:
         # The prefix depends on verl's trainer.
         named = [advised.key.removeprefix(f"{ACTOR}.")]
     smaller = tables().smaller_batch.get(framework)
-    is_smaller = smaller and any(change.key == _MICRO_BATCH for change in remedy.changes)
+    batches = (_MICRO_BATCH, tables().arguments.get(framework, {}).get(_MICRO_BATCH))
+    is_smaller = any(key in batches or (new and new.key in batches) for key, new in translated)
     return Remedy(
         ": ".join((remedy.title, *named)),
         tuple(new for key, new in changes if key not in _RELATIVE),

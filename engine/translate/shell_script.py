@@ -506,11 +506,13 @@ class _Follower:
             if text == "--wrap" or text.startswith("--wrap="):
                 wrapped = text.partition("=")[2] or "".join(texts[index + 1 : index + 2])
                 return index, (0, wrapped), len(texts)
-            at, has_text, is_shell = index, False, bool(_SHELL.fullmatch(text))
+            at, has_text, reads_input = index, False, False
+            is_shell = bool(_SHELL.fullmatch(text))
             at += is_shell
             while is_shell and at < len(texts) and _OPTION.fullmatch(texts[at]):
                 is_short = not texts[at].startswith("--")
                 has_text = has_text or (is_short and "c" in texts[at])
+                reads_input = reads_input or (is_short and "s" in texts[at])
                 at += 2 if is_short and texts[at][-1] in "oO" else 1
             if has_text and at < len(texts):
                 return index, (0, texts[at]), at + 2
@@ -518,7 +520,8 @@ class _Follower:
             if path in self.state.files:
                 return index, self._read(path), at + 1
             if is_shell:
-                return (index, document, at) if document is not None and not path else None
+                takes_input = reads_input or not path
+                return (index, document, at) if document is not None and takes_input else None
         if document is not None and _SUBMITS & set(texts):
             return len(texts), document, len(texts)
         return None

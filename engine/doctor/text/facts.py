@@ -145,6 +145,8 @@ def facts_of(line: Line, raised: Raised | None = None) -> Facts:
     phases = [phase for frame in reversed(frames) if (phase := phase_of(frame))]
     # The reference is computed by the code of the actor.
     is_reference = phases[:1] == [Phase.LOG_PROBS] and Phase.REFERENCE in phases
+    if phases[:2] == [Phase.LOG_PROBS, Phase.ACTOR]:  # the forward pass of the loss
+        phases = phases[1:]
     phase = Phase.REFERENCE if is_reference else next(iter(phases), None)
     speaker = _find_part("speakers", line.source)
     if part in (Part.TRAINER, Part.SCRIPT, None):

@@ -227,7 +227,8 @@ def _values(event: Event) -> dict[str, str]:
 def _fill_remedies(remedies: Sequence[Remedy], values: Mapping[str, str]) -> Iterator[Remedy]:
     """Yield the fixes whose every placeholder has a value or a default."""
     for remedy in remedies:
-        if all(default or name in values for name, default in PLACEHOLDER.findall(remedy.title)):
+        names = PLACEHOLDER.finditer(remedy.title)
+        if all(name[2] is not None or name[1] in values for name in names):
             changes = (
                 replace(change, after=_fill(change.after, values))
                 if isinstance(change.after, str)

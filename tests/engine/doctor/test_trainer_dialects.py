@@ -74,6 +74,17 @@ def test_trl_is_told_the_arguments_of_its_config(tmp_path: Path) -> None:
     }
 
 
+def test_the_batch_of_trl_decides_the_memory_of_its_log_probs_too(tmp_path: Path) -> None:
+    frames = ("_generate_and_score_completions", "_get_per_token_logps_and_entropies")
+    lines = (
+        f'  File "/e/site-packages/trl/trainer/grpo_trainer.py", line 9, in {f}\n' for f in frames
+    )
+    said = "Traceback (most recent call last):\n" + "".join(lines)
+    found = oom_in(tmp_path, said)
+    assert keys(found) == {"per_device_train_batch_size"}
+    assert "num_generations" in found.remedies[0].effect
+
+
 @pytest.mark.parametrize(
     ("said", "argument"),
     [

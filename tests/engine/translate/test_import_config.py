@@ -146,6 +146,7 @@ INNER = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo trainer.n
         f'N=2\nray job submit -- bash -c "cd /w && {INNER}"',
         f"bash -euo pipefail -c 'N=$1; {INNER}' name 2",
         f"N=2\nbash <<EOF\n{INNER}\nEOF",
+        f"bash -s 2 <<'EOF'\nN=$1\n{INNER}\nEOF",
         f"sbatch <<'EOF'\nN=2\nsrun {INNER}\nEOF",
         f'N=2\nsbatch --wrap="{INNER}"',
         f"N=2\ncat > job.sh <<EOF\n{INNER}\nEOF\nchmod +x job.sh\nsbatch ./job.sh",
