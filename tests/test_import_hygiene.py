@@ -38,6 +38,10 @@ def test_a_command_imports_no_other_command() -> None:
     assert {name for name in modules if "shared" not in name} == {f"{folder}show"}
 
 
+def test_the_list_of_commands_reads_no_yaml() -> None:
+    assert "yaml" not in loaded_by("grubrics_tui.cli")
+
+
 @pytest.mark.parametrize("heavy", ["torch", "ray", "verl", "transformers", "openai"])
 def test_the_screen_starts_without(heavy: str) -> None:
     assert heavy not in loaded_by("grubrics_tui.app.app")

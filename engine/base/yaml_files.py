@@ -54,12 +54,17 @@ def read_yaml(path: Path) -> Any:
     return parse_yaml(str(path), text)
 
 
-def read_table(path: Path) -> Any:
+def read_table(path: Path, words: Mapping[str, str] | None = None) -> Any:
     """The content of a YAML file of this project or of a plugin, read by libyaml where there is
-    one: it takes a tenth of the time. UsageError in one line for invalid YAML."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    one: it takes a tenth of the time. UsageError in one line for invalid YAML.
+
+    ``words``, such as ``ACTOR``, are replaced before.
+    """
+    text = path.read_text(encoding="utf-8")
+    if words:
+        text = re.sub(rf"\b({'|'.join(words)})\b", lambda word: words[word[0]], text)
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), loader)
+        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
         raise UsageError(f"{path.name}: {' '.join(str(error).split())}") from error
 
@@ -76,17 +81,6 @@ def parse_yaml(where: str, text: str) -> Any:
         problem = " ".join(str(getattr(error, "problem", None) or error).split())[:200]
         line = f", line {mark.line + 1}" if mark else ""
         raise UsageError(f"{where}{line}: invalid YAML: {problem}") from error
-
-
-def read_packaged(path: Path, words: Mapping[str, str] | None = None) -> Any:
-    """The value of a file that comes with the program: parsed in C, and without limits.
-
-    ``words``, such as ``ACTOR``, are replaced before.
-    """
-    text = path.read_text(encoding="utf-8")
-    if words:
-        text = re.sub(rf"\b({'|'.join(words)})\b", lambda word: words[word[0]], text)
-    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def require_bounded(where: str, text: str) -> None:

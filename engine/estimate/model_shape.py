@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import shorten
-from engine.base.yaml_files import read_packaged
+from engine.base.yaml_files import read_table
 from engine.recipe.places import local_folder, model_name
 from engine.recipe.recipe import Recipe
 
@@ -32,7 +32,7 @@ class Family:
 
 @cache
 def _tables() -> Mapping[str, Any]:
-    tables: dict[str, Any] = read_packaged(_TABLES)
+    tables: dict[str, Any] = read_table(_TABLES)
     return tables
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.base.errors import UsageError
-from engine.base.yaml_files import read_packaged
+from engine.base.yaml_files import read_table
 from engine.preflight.token_view import TokenView, read_token_view
 from engine.recipe.executed import code_objection
 from engine.recipe.recipe import Recipe
@@ -108,5 +108,5 @@ def summary(id: str, checks: Iterable[Check], ok_message: str) -> Check:
 @cache
 def tables() -> Mapping[str, Any]:
     """The sections of ``tables.yaml``, which explains them."""
-    sections: dict[str, Any] = read_packaged(_TABLES)
+    sections: dict[str, Any] = read_table(_TABLES)
     return sections

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from engine.base import files, jsonl
 from engine.base.addresses import is_cleartext
 from engine.base.masking import mask, mask_url
-from engine.base.yaml_files import read_packaged
+from engine.base.yaml_files import read_table
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
 PATIENCE_S = 5.0
@@ -212,5 +212,5 @@ def explain(answer: Answer, page: str, noun: str, env: Mapping[str, str]) -> tup
         "no_access": f" has no access ({answer.detail})" if token else "",
         "with_token": _USE_TOKEN if token else f", then {_SET_TOKEN}",
     }
-    problem, fix = read_packaged(_MESSAGES)[answer.state]
+    problem, fix = read_table(_MESSAGES)[answer.state]
     return problem.format(**names), fix.format(**names)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import nearest
-from engine.base.yaml_files import read_packaged
+from engine.base.yaml_files import read_table
 
 SNAPSHOT = Path(__file__).with_name("verl_keys.json")
 
@@ -28,7 +28,7 @@ _SECTIONS = {
 @cache
 def tables() -> dict[str, Any]:
     """The tables of ``values.yaml``, which explains them."""
-    parsed: dict[str, Any] = read_packaged(_TABLES, _SECTIONS)
+    parsed: dict[str, Any] = read_table(_TABLES, _SECTIONS)
     return parsed
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError, unknown_name
-from engine.base.yaml_files import read_packaged
+from engine.base.yaml_files import read_table
 
 KEY = "grubrics.preset"
 _TABLE = Path(__file__).with_name("presets.yaml")
@@ -31,7 +31,7 @@ class Preset:
 @cache
 def presets() -> Mapping[str, Preset]:
     """The presets by name."""
-    table = read_packaged(_TABLE, {"ACTOR": "actor_rollout_ref.actor"})
+    table = read_table(_TABLE, {"ACTOR": "actor_rollout_ref.actor"})
     return {name: Preset(**entry) for name, entry in table.items()}
 
 

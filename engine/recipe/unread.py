@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from engine.base.yaml_files import read_packaged
+from engine.base.yaml_files import read_table
 from engine.judge.providers import asks_server
 from engine.recipe.compose import (
     ACTOR,
@@ -150,7 +150,7 @@ class Rule:
 @cache
 def _rules() -> Mapping[str, list[Rule]]:
     """The rules by the sections of the table."""
-    sections = read_packaged(_TABLE, _SECTIONS)
+    sections = read_table(_TABLE, _SECTIONS)
     return {name: [Rule.parse(entry) for entry in entries] for name, entries in sections.items()}
 
 

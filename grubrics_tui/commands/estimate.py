@@ -11,7 +11,7 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.base.text import count_of, format_command, seconds
-from engine.base.yaml_files import read_packaged
+from engine.base.yaml_files import read_table
 from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, option, options
 from grubrics_tui.commands.shared.output import warn_of_unread_parquet
@@ -131,7 +131,7 @@ def _memory(estimate: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
         )
     if not sizes.cache_suffices:
         yield "too small: vLLM needs room for one sample of max_model_len tokens"
-        yield f"to enlarge it: {', '.join(read_packaged(_TABLES)['more_cache'])}"
+        yield f"to enlarge it: {', '.join(read_table(_TABLES)['more_cache'])}"
 
 
 def _weights(sizes: Sizes) -> Iterator[str]:
@@ -283,7 +283,7 @@ _TABLES = Path(__file__).with_suffix(".yaml")
 
 def lowering(phase: str, recipe: Recipe) -> list[str]:
     """Return the config keys that lower the memory of a phase, the most effective first."""
-    tables, keys = read_packaged(_TABLES), list[str]()
+    tables, keys = read_table(_TABLES), list[str]()
     for name in tables["lower"][recipe.kind.name][phase]:
         if name in tables["dynamic"]:
             switch, token_limit = tables["dynamic"][name]

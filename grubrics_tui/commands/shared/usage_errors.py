@@ -13,7 +13,6 @@ from typing import Any
 import typer
 
 from engine.base.errors import UsageError, nearest, shorten, unknown_name
-from engine.base.yaml_files import read_packaged
 from grubrics_tui.commands.shared.command import commands
 
 _LONGEST_PROBLEM = 200
@@ -97,7 +96,9 @@ def _unknown_option(
     begun = [option for option in shown if option.startswith(f"--{name.lstrip('-')}")]
     plain = name.lstrip("-").replace("-", "_")
     table = Path(__file__).with_name("other_options.yaml")
-    others = read_packaged(table) if takes_keys else {"keys": {}, "instead": {}}
+    from engine.base.yaml_files import read_table  # Only a wrong option needs YAML.
+
+    others = read_table(table) if takes_keys else {"keys": {}, "instead": {}}
     if (instead := others["instead"].get(plain)) is not None:
         return UsageError(f"{command}option '{name}' does not exist; {instead}")
     if len(begun) == 1:
