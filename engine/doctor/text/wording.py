@@ -29,7 +29,9 @@ _HANDLED = _any_of("handled")
 _ASKED = _any_of("asked", flags=0)
 _MODEL_MARK = re.compile(
     r"<(?:think|answer|tool_call|reasoning|solution|action)>|<\|\w+\|>|\\boxed\{"
+    r"|\binvalid literal for int\(\) with base \d+: |\bstring to float: "
 )
+"""Tags of chats, and the errors of Python that quote the value which they refuse."""
 _PLACE = r"(?:rank|gpu|cuda|device|node|worker|process|pid|code|index|line|step|epoch|socket|layer)"
 """Words for what is numbered from 0: a 0 after them is an index, not a count."""
 _NONE = rf"(?:^|[,;(]\s?|(?<!\w):\s|(?!{_PLACE}\b)\b\w+:\s)(?:0|zero) (?:\w+ )?"
@@ -71,7 +73,7 @@ def is_conversation(text: str) -> bool:
 
 
 def is_model_text(before: str) -> bool:
-    """Whether text that a model wrote has begun: it has marks that no program prints."""
+    """Whether text that no program wrote has begun, of a model or of data."""
     return _MODEL_MARK.search(before) is not None
 
 

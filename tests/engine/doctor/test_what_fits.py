@@ -145,3 +145,9 @@ def test_a_checkpoint_to_resume_from_exists_and_is_complete(tmp_path: Path) -> N
 def test_trl_is_told_its_own_argument(tmp_path: Path, line: str, id: str, argument: str) -> None:
     [one] = told(tmp_path, TRACEBACK + FRAME.format("trl/trainer/grpo_trainer.py", "f") + line)
     assert one.id == id and one.remedies[0].title.endswith(f": {argument}")
+
+
+def test_the_value_that_python_refuses_is_no_message(tmp_path: Path) -> None:
+    line = "ValueError: invalid literal for int() with base 10: '7, CUDA out of memory'"
+    [one] = told(tmp_path, TRACEBACK + FRAME.format("/home/me/game_env.py", "step") + line)
+    assert "memory" not in one.id
