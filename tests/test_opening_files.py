@@ -43,7 +43,8 @@ ALLOWED = {
     ("engine/supervise/program_steps.py", "open"),
     # An entry of a zip file.
     ("engine/reports/parcel.py", "open"),
-    # What the installer recorded of this program.
+    # What comes with this program, and what the installer recorded of it.
+    ("engine/history/metrics.py", "read_bytes"),
     ("engine/host/environment.py", "read_text"),
     # Files that the person names: a token, data, a model, the experiment log.
     ("engine/supervise/ray_jobs.py", "read_text"),

@@ -120,7 +120,9 @@ def scored(tmp_path: Path) -> Path:
     for age_days, (name, reward) in enumerate((("none", None), ("high", 0.9), ("low", 0.1))):
         run = RunDir(tmp_path / name)
         run.path.mkdir()
-        changes = [{"key": "optim.lr", "before": 1e-5, "after": reward, "origin": "cli"}]
+        changes = [
+            {"key": "optim.lr", "end": "lr", "before": 1e-5, "after": reward, "origin": "cli"}
+        ]
         jsonl.write_json(run.manifest, {"v": 1, "kind": "grpo", "changes": changes})
         if reward is not None:
             metrics = {"reward/mean": reward}
