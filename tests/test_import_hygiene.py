@@ -38,8 +38,9 @@ def test_a_command_imports_no_other_command() -> None:
     assert {name for name in modules if "shared" not in name} == {f"{folder}show"}
 
 
-def test_the_list_of_commands_reads_no_yaml() -> None:
-    assert "yaml" not in loaded_by("grubrics_tui.cli")
+def test_the_list_of_commands_reads_no_yaml_and_draws_nothing() -> None:
+    loaded = loaded_by("grubrics_tui.cli", EVERY_COMMAND)
+    assert not {"yaml", "rich", "grubrics_tui.settings.actions"} & loaded
 
 
 @pytest.mark.parametrize("heavy", ["torch", "ray", "verl", "transformers", "openai"])

@@ -15,7 +15,6 @@ from typing import Any
 
 from engine.base.errors import UsageError, shorten, unknown_name
 from engine.base.masking import mask_words
-from engine.base.yaml_files import read_yaml
 from engine.runs.kinds import GRPO, SFT, Kind
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
@@ -129,6 +128,8 @@ def read_pipeline(path: Path) -> Pipeline:
 
 
 def _read_mapping(path: Path) -> dict[str, Any]:
+    from engine.base.yaml_files import read_yaml  # The list of commands needs no YAML.
+
     content = read_yaml(path)
     if not isinstance(content, dict):
         raise UsageError(f"{path}: must have the keys name and stages")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from engine.base.errors import UsageError
 from engine.base.text import count_of, format_command, seconds
-from engine.base.yaml_files import read_table
 from engine.runs.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, option, options
 from grubrics_tui.commands.shared.output import warn_of_unread_parquet
@@ -131,7 +130,7 @@ def _memory(estimate: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
         )
     if not sizes.cache_suffices:
         yield "too small: vLLM needs room for one sample of max_model_len tokens"
-        yield f"to enlarge it: {', '.join(read_table(_TABLES)['more_cache'])}"
+        yield f"to enlarge it: {', '.join(_read_tables()['more_cache'])}"
 
 
 def _weights(sizes: Sizes) -> Iterator[str]:
@@ -281,9 +280,15 @@ _MEASURED_STEPS = 5
 _TABLES = Path(__file__).with_suffix(".yaml")
 
 
+def _read_tables() -> Any:
+    from engine.base.yaml_files import read_table  # The list of commands needs no YAML.
+
+    return read_table(_TABLES)
+
+
 def lowering(phase: str, recipe: Recipe) -> list[str]:
     """Return the config keys that lower the memory of a phase, the most effective first."""
-    tables, keys = read_table(_TABLES), list[str]()
+    tables, keys = _read_tables(), list[str]()
     for name in tables["lower"][recipe.kind.name][phase]:
         if name in tables["dynamic"]:
             switch, token_limit = tables["dynamic"][name]

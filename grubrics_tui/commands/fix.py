@@ -13,7 +13,7 @@ from grubrics_tui.commands.shared import Command, Task, answer, flag, option, op
 from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
 from grubrics_tui.commands.shared.trust import require_run_code_trust
-from grubrics_tui.drawing.findings import format_rerun
+from grubrics_tui.text.plans import format_rerun
 
 if TYPE_CHECKING:
     from engine.findings.finding import Remedy

@@ -10,7 +10,6 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from grubrics_tui.settings.actions import first_keys
 from grubrics_tui.settings.layout import layout_path, locked
 
 _MOST_FILTERS, _LONGEST_NAME = 50, 30
@@ -174,6 +173,8 @@ class HintFile(StateFile):
 
 def hint(screen: str, keys: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
     """``(key, label)`` pairs of a screen, with the user's own keys; empty if it has no hint."""
+    from grubrics_tui.settings.actions import first_keys  # Commands read these files too.
+
     names = first_keys(screen, keys or {})
     hints = [(names[action], label) for action, label in HINTS.get(screen, ())]
     return [*hints, (names["app.show_help"], "all keys")] if hints else []

@@ -1,4 +1,5 @@
-"""Plans in words: an ablation and the table of its arms, a pipeline, what pruning frees."""
+"""Plans in words: what a fix changes, an ablation and the table of its arms, a pipeline, what
+pruning frees."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from engine.base.text import count_of, format_config_value
+from engine.runs.state import describe, observed_state
 from grubrics_tui.text.formats import dollars, duration, fixed, memory, thousands
+from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
     from engine.ablations.cost import Cost
@@ -15,12 +18,38 @@ if TYPE_CHECKING:
     from engine.ablations.report import AblationReport
     from engine.ablations.table import ArmRow, SeedRun
     from engine.checkpoints.pruning import Pruning
+    from engine.findings.finding import Change
+    from engine.launch.rerun import Rerun
     from engine.pipelines.record import PipelineStatus, StageStatus
     from engine.statistics.intervals import Estimate
 
 
 COLUMNS = ("arm", "mean", "difference", "95% interval", "seeds", "verdict")
 _DATA = "data."
+
+
+def format_change(change: Change) -> str:
+    """Format as ``data.train_batch_size: 24 -> 16  (why)``."""
+    if change.kind == "command":
+        return clean_text(f"first: {change.after}")
+    before = "" if change.before is None else f"{format_config_value(change.before)} -> "
+    why = f"  ({change.why})" if change.why else ""
+    return clean_text(f"{change.key}: {before}{format_config_value(change.after)}{why}")
+
+
+def format_rerun(child: Rerun) -> Iterator[str]:
+    """Yield the run that a fix would launch, earlier runs with it, its checkpoint directory and the
+    warnings of the preflight checks."""
+    for earlier in child.before:
+        yield clean_text(
+            f"note: {earlier.id} already has these overrides ({describe(observed_state(earlier))})"
+        )
+    yield clean_text(f"new run: {child.plan.run_id}")
+    yield clean_text(f"checkpoints: {child.weights}")
+    count = len(child.warnings)
+    warned = f" with {count} warning{'' if count == 1 else 's'}" if count else ""
+    yield f"preflight checks passed{warned}"
+    yield from (clean_text(f"  {check.id}: {check.message}") for check in child.warnings)
 
 
 def format_plan(plan: AblationPlan, cost: Cost) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.findings.finding import format_evidence
 from grubrics_tui.commands.shared.output import say
-from grubrics_tui.drawing.findings import format_change
+from grubrics_tui.text.plans import format_change
 
 if TYPE_CHECKING:
     from engine.findings.finding import Change, Finding, Remedy

@@ -21,11 +21,10 @@ from engine.runs.state import RunState, observed_state
 from engine.supervise.adopted import find_running, require_process
 from engine.supervise.housekeeping import Deletion, plan_deletion
 from engine.supervise.queue import line_up
-from grubrics_tui.drawing.findings import format_change, format_rerun
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question, when_trusted
 from grubrics_tui.screens.navigation import OpenRun, ShowNotice
 from grubrics_tui.text.formats import memory
-from grubrics_tui.text.plans import format_pruning
+from grubrics_tui.text.plans import format_change, format_pruning, format_rerun
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
