@@ -118,10 +118,14 @@ def for_phase(remedies: Iterable[Remedy], phase: Phase | None) -> list[Remedy]:
 
 
 def nearest_argument(name: str) -> str:
-    """Return the argument of TRL or transformers whose name is the nearest; empty if none is."""
-    if not name or name in tables().renamed:
+    """Return the argument of TRL or transformers whose name is the nearest; empty if none is.
+
+    Also empty for one of its own, which the installed version does not have.
+    """
+    names = tables().names.split()
+    if not name or name in tables().renamed or name in names:
         return tables().renamed.get(name, "")
-    return next(iter(get_close_matches(name, tables().names.split(), 1, 0.7)), "")
+    return next(iter(get_close_matches(name, names, 1, 0.7)), "")
 
 
 def full_key(key: str) -> str:

@@ -14,6 +14,7 @@ from engine.findings.symptom import Case
 
 FRAME = '  File "/opt/lib/python3.11/site-packages/{}", line 9, in {}\n    x = y\n'
 TRACEBACK = "Traceback (most recent call last):\n"
+SCRIPT = '  File "/home/u/train.py", line 3, in <module>\n    x = y\n'
 MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 UNREWARDED = {"loss": 0.0, "grad_norm": 0.0, "reward": None, "rewards/right/mean": None}
 DONE = "{'loss': 0.5, 'grad_norm': 0.5, 'epoch': 1.0}\n" * 3 + "{'train_runtime': 9.0}\n"
@@ -149,5 +150,18 @@ def test_trl_is_told_its_own_argument(tmp_path: Path, line: str, id: str, argume
 
 def test_the_value_that_python_refuses_is_no_message(tmp_path: Path) -> None:
     line = "ValueError: invalid literal for int() with base 10: '7, CUDA out of memory'"
-    [one] = told(tmp_path, TRACEBACK + FRAME.format("/home/me/game_env.py", "step") + line)
+    [one] = told(tmp_path, TRACEBACK + SCRIPT + line)
     assert "memory" not in one.id
+
+
+@pytest.mark.parametrize(
+    ("argument", "advice"),
+    [
+        ("max_prompt_length", "See the arguments"),
+        ("num_generation", "Rename the argument num_generation to num_generations"),
+    ],
+)
+def test_an_argument_is_never_renamed_to_itself(tmp_path: Path, argument: str, advice: str) -> None:
+    line = f"TypeError: GRPOConfig.__init__() got an unexpected keyword argument '{argument}'"
+    [one] = told(tmp_path, TRACEBACK + SCRIPT + line)
+    assert one.remedies[0].title.startswith(advice)

@@ -28,6 +28,8 @@ _LOST = 0.6
 _SHARE_OF_RANGE = 0.25
 _FEW = 8
 """Fewer steps do not show a level."""
+_LEVEL = 2
+"""A single step with a higher reward is no level that was lost."""
 _VALIDATIONS = 5
 _PATIENCE = 3
 _RISE = 1.15
@@ -56,6 +58,8 @@ def _lost_reward(run: Run) -> Iterator[Finding]:
         return
     onset, before, after = loss
     best = reward.until(onset)
+    if np.count_nonzero(best.values > (before + after) / 2) < _LEVEL:
+        return
     yield SYMPTOMS["collapse_entropy_or_length.reward"].finding(
         run.case(onset),
         run.evidence("mean reward fell", onset, before=before, after=after),

@@ -211,6 +211,12 @@ def test_answers_that_are_right_by_chance_are_no_alarm(seed: int, right: list[fl
     assert alarmed({"reward/mean": answers(seed, right)}) == []
 
 
+def test_one_step_with_a_higher_reward_is_no_level_that_was_lost() -> None:
+    assert "collapse_entropy_or_length.reward" not in alarmed(
+        {"reward/mean": [*[0.2] * 5, 0.25, *[0.2] * 18]}
+    )
+
+
 def test_epochs_that_end_the_run_early_come_with_the_epochs_it_needs() -> None:
     context = MetricContext({"trainer.total_epochs": 30}, total_steps=90, asked_steps=2000)
     (one,) = metric_findings(columns({"reward/mean": [0.1]}), context)
