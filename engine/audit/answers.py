@@ -88,6 +88,9 @@ _LABEL = re.compile(
 )
 _JSON = re.compile(r"\{\s*\"((?:final_)?(?:answer|solution|result))\"\s*:")
 
+_FIELD = re.compile(r"\b(\w+: ?)(?:<[\w -]+>|\[[\w -]+\]|\{[\w -]+\})(?!.*</)")
+"""A name with a place to fill in, such as ``LABEL: <name>``."""
+
 
 def asked_style(prompt: str) -> str | None:
     """The form in which a prompt asks for the final answer, with ``{}`` in its place: the marks of
@@ -105,6 +108,8 @@ def asked_style(prompt: str) -> str | None:
         return f"{labels[-1][1]} {box or '{}'}"
     if box is None and (keys := _JSON.findall(prompt)):
         return f'{{"{keys[-1]}": "{{}}"}}'
+    if box is None and len(fields := set(_FIELD.findall(prompt))) == 1:
+        return f"{fields.pop()}{{}}"
     return box or ("#### {}" if "####" in prompt else None)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.audit.answers import CONSTANTS, OF_ROWS, Row, read_audit_rows
+from engine.audit.answers import CONSTANTS, OF_ROWS, Row, asked_style, read_audit_rows
 from engine.audit.audit import NO_TRUTH, Audit, AuditOptions, run_audit
 from engine.base.errors import UsageError
 from engine.data.contract import read_rows
@@ -269,3 +269,16 @@ def test_what_is_no_training_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
     with pytest.raises(UsageError, match=r"x\.parquet cannot be read"):
         read_audit_rows(tmp_path / "x.parquet", 10)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "style"),
+    [
+        ("Reply with one line: LABEL: <name>", "LABEL: {}"),
+        ("Write date: [YYYY-MM-DD] and nothing else.", "date: {}"),
+        ("Name: <name>, city: <city>", None),
+        ("Give the answer in \\boxed{} after note: <note>", "\\boxed{{}}"),
+    ],
+)
+def test_a_place_to_fill_in_is_the_form_of_an_answer(prompt: str, style: str | None) -> None:
+    assert asked_style(prompt) == style
