@@ -103,9 +103,10 @@ def _find_explanation(end: Finding, findings: Sequence[Finding]) -> int | None:
     is_by_nan = end.category != _CANCELLED and _NOT_A_NUMBER.search(quote) is not None
     for index, finding in enumerate(findings):
         is_grave = finding.severity in (Severity.CRITICAL, Severity.ERROR)
-        is_nan = is_by_nan and finding.category == "loss_nan"
+        values = (finding, *finding.followed_by)
+        is_nan = is_by_nan and any(value.category == "loss_nan" for value in values)
         is_cause = finding.severity.rank < end.severity.rank and may_follow(end, finding)
-        if is_grave and (is_by_hand or is_nan or is_cause):
+        if is_nan or (is_grave and (is_by_hand or is_cause)):
             return index
     return None
 

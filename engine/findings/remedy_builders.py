@@ -190,15 +190,15 @@ def earlier_checkpoint(case: Case) -> tuple[Remedy, ...]:
 
 
 def judge_test(case: Case) -> tuple[Remedy, ...]:
-    """Test the judge alone, unless the config is known to score without one."""
+    """Test what scores alone, the judge of a config that has one."""
     if case.context.get("reward.custom_reward_function.path") or (
         case.context.kind is not None and not case.context.kind.has_rollouts
     ):
         return ()
-    effect = "a judge that fails, or that scores everything 0, looks the same"
     if not case.context.recipe:
-        title = "Test the judge (if one scores responses) with one call by hand"
-        return (Remedy(title, (), effect),)
+        title = "Score a right and a wrong response by hand, with the reward function or the judge"
+        return (Remedy(title, (), "one that fails, or cannot read them, looks the same"),)
+    effect = "a judge that fails, or that scores everything 0, looks the same"
     return (Remedy("Test the judge: grubrics-tui judge-test RUN", (), effect),)
 
 

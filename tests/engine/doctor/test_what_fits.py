@@ -165,3 +165,15 @@ def test_an_argument_is_never_renamed_to_itself(tmp_path: Path, argument: str, a
     line = f"TypeError: GRPOConfig.__init__() got an unexpected keyword argument '{argument}'"
     [one] = told(tmp_path, TRACEBACK + SCRIPT + line)
     assert one.remedies[0].title.startswith(advice)
+
+
+def test_nan_in_the_log_explains_a_sampling_that_fails_by_nan(tmp_path: Path) -> None:
+    steps = "".join(
+        f"{{'loss': 0.1, 'grad_norm': '{norm}', 'learning_rate': 10.0, 'reward': 0.2}}\n"
+        for norm in (0.5, "nan")
+    )
+    failure = TRACEBACK + FRAME.format("transformers/generation/utils.py", "_sample")
+    failure += "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0"
+    [one] = told(tmp_path, steps + failure)
+    assert one.id.startswith(("kl_or_grad_blowup", "loss_nan"))
+    assert "cuda_device_assert.sampling" in {each.id for each in one.followed_by}

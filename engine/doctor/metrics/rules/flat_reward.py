@@ -55,6 +55,10 @@ _KLS = ("actor/kl_loss", "actor/reverse_kl")
 _FAR = 0.2
 
 SYMPTOMS = Symptoms(__file__)
+_JUDGE_GIVES_NOTHING = (
+    " With GRubrics' weights, the reward is -0.3 if all scores of a judge are 0: no alignment, and "
+    "the penalty for scores without variance."
+)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -131,8 +135,8 @@ def _zero_std(run: Run, onset: int) -> Finding:
     at, severity, steps = _level_of(run, reward, level), None, _steps_since(run, onset)
     # Different prompts get the same reward as well, not only the rollouts of one.
     is_one_number = len(reward) > 1 and float(np.ptp(reward.values)) < 1e-7
-    may_be_judge = at == "equal" or _is_of_zero_scores(run, level)
-    if may_be_judge and is_one_number and fixes.judge_test(run.case(onset)):
+    zero_scores = _is_of_zero_scores(run, level)
+    if (at == "equal" or zero_scores) and is_one_number and fixes.judge_test(run.case(onset)):
         at = "one_number"
     elif at == "all_right" and steps < max(_DONE_STEPS, _DONE_SHARE * _steps_since(run, 0)):
         severity = Severity.INFO
@@ -148,6 +152,7 @@ def _zero_std(run: Run, onset: int) -> Finding:
         steps=count_of(steps, "step"),
         level=figure(level),
         price=_format_cost(run, steps),
+        judge=_JUDGE_GIVES_NOTHING if zero_scores else "",
     )
 
 
