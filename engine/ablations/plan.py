@@ -460,6 +460,6 @@ SHORT = {"A1": "no-excerpts", "A2": "no-information", "A3": "no-defense", "A4": 
 
 
 def preset_arm(name: str) -> tuple[str, tuple[str, ...]] | None:
-    """The name and the overrides of a preset; None where there is none of that name."""
+    """The name and the overrides of the preset with that name, or None."""
     full = SHORT.get(name, name)
     return (name, PRESETS[full]) if full in PRESETS else None

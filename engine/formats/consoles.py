@@ -279,7 +279,7 @@ _NEMO_NAMES = {
 
 
 class NemoRl(StepParser):
-    """``=== Step 3/100 ===`` begins a step. ``• Loss: 0.0123`` stands below ``Training Results:``,
+    """``=== Step 3/100 ===`` begins a step. ``• Loss: 0.0123`` follows ``Training Results:``,
     ``Validation Results:`` or ``Timing:``, where ``• policy_training: 4.50s (36.2%)`` is the time
     of a phase. A step is said again, with more numbers, when a later part of its lists comes."""
 

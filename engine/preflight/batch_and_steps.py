@@ -305,8 +305,8 @@ def _no_batch(recipe: Recipe, plan: StepPlan) -> Check:
 
 
 def count_own_rows(subject: Subject) -> int | None:
-    """The length of the class's training data; None where it cannot be told here: somebody else
-    could have written the code, or the model is not on this disk.
+    """The length of the class's training data; None if another user could have written the code, or
+    if the model is not on this disk.
 
     UsageError, with file and line, for a class that cannot be constructed.
     """

@@ -85,7 +85,7 @@ def choose_rows(
 
 
 def read_samples(masks: Mapping[Path, Mask | None], key: str) -> Iterator[Sample]:
-    """Read the rows that ``masks`` chose, or all where there is none, file by file.
+    """Read the rows that ``masks`` chose, file by file; all rows without masks.
 
     Lines that are no conversation are left out: the check ``parquet`` names them.
     """

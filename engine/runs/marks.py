@@ -90,7 +90,7 @@ def place_of(run: RunDir, directory: Path) -> dict[str, str]:
 
 def is_copy(run: RunDir) -> bool:
     """Whether a run is a copy of the launched one: jobs and programs that its files name belong to
-    the original. A moved run is none."""
+    the original. A moved run is not a copy."""
     place = run.read_manifest("folder").get("folder")
     if not place:  # Of an earlier version: it is not known.
         return False

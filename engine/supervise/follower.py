@@ -50,7 +50,7 @@ def write_report(attempt: Path, report: Report) -> None:
 
 
 def read_report(attempt: Path) -> Report | None:
-    """The last report of an attempt's follower; None if there is none."""
+    """Return the last report of an attempt's follower, or None without one."""
     return jsonl.convert(jsonl.read_json(attempt / "follower.json"), Report)
 
 

@@ -238,7 +238,7 @@ _FORMULA = re.compile(r"[\\^_/*+<>](?!%)|\d")
 
 
 def parse_number(text: str) -> Fraction | None:
-    """The one number in ``text``; None if there is none, or more than one.
+    """The one number in ``text``; None for no number, or several.
 
     ``1,234``, ``-0.5``, ``3/4``, ``1 1/2``, ``\\frac{3}{4}``, ``2.5e3``, ``2 \\times 10^{3}``; with
     currency, a percent sign or a unit around it (``$5``, ``50%``, ``12 apples``). Only ASCII digits
@@ -258,7 +258,7 @@ def parse_number(text: str) -> Fraction | None:
 
 
 def find_last_number(text: str) -> Fraction | None:
-    """The last number in ``text``; None if there is none."""
+    """Return the last number in ``text``, or None."""
     cleaned = _NOISE.sub(" ", text[-_LONGEST_VALUE:].replace("−", "-"))
     found = list(_NUMBER.finditer(cleaned))
     return _value(found[-1]) if found else None

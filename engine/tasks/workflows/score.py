@@ -174,7 +174,7 @@ def find_qa_tier(answer: str, truth: str, scheme: Scheme) -> float:
 
 
 def find_code_tier(program: str, pass_rate: float, scheme: Scheme) -> float:
-    """By the share of tests that pass; a program of less than 10 characters is none."""
+    """By the share of tests that pass; fewer than 10 characters are no program."""
     if len(program.strip()) < _SHORTEST_PROGRAM or pass_rate <= 0:
         return 0.0
     return _tier_of(pass_rate, scheme.pass_rates, scheme)
