@@ -12,11 +12,10 @@ from typing import Any
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
-from engine.checkpoints.find import check_checkpoint
+from engine.checkpoints.find import check_checkpoint, complete_checkpoints
 from engine.checkpoints.model_folder import missing_parts
 from engine.checkpoints.ownership import Stamp, checkpoint_folder, read_stamp, taken
 from engine.checkpoints.step_folders import WantedFiles, complete_steps, step_of, written_steps
-from engine.evaluation.targets import run_target
 from engine.history.train_log import read_steps
 from engine.host.surroundings import changed_files, changes, surroundings
 from engine.launch.drift import describe_drift, select_drift, software_drift
@@ -399,10 +398,10 @@ def starting_point(
 def _nothing_left(run: RunDir, manifest: dict[str, Any], step: int, total: int) -> UsageError:
     """The error, with the commands that do something in this state."""
     advice = []
-    if _lacks_final(run, manifest):
-        with suppress(UsageError):
-            run_target(run, None)
-            advice.append(f"To write its model: grubrics-tui export {run.id} FOLDER")
+    if _lacks_final(run, manifest) and (
+        complete_checkpoints(run) or check_checkpoint(run).complete
+    ):
+        advice.append(f"To write its model: grubrics-tui export {run.id} FOLDER")
     with suppress(UsageError):
         if earlier := [step for step in _checkpoints(run, manifest) if step < total]:
             advice.append(f"To repeat steps: grubrics-tui resume {run.id} --from {earlier[-1]}")
