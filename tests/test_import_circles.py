@@ -57,7 +57,8 @@ def test_no_folder_imports_one_above_it(package: str, imports: Imports) -> None:
         for one in settings["contracts"]
         if one["type"] == "layers" and one["containers"] == [package]
     ]
-    height = {name: -n for n, name in enumerate(contract["layers"])}
+    floors = [floor.split(" | ") for floor in contract["layers"]]
+    height = {name: -n for n, floor in enumerate(floors) for name in floor}
     folders = {module: module.split(".")[1] for module in imports if "." in module}
     upward = [
         f"{module} imports {name}"
