@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +140,7 @@ def claim(run: RunDir) -> str | None:
             inherited = _inherited(folder, step, stamp)
             stamped = {"v": 1, **asdict(stamp), "inherited": inherited}
             # The last step in the folder whose author is unknown, signed.
-            unknown = _unknown_steps(folder, run, step)
+            unknown = _unknown_steps(folder, step)
             signed = {"unknown": unknown, "signature": sign(_claim(folder, unknown))}
             jsonl.write_json(folder / STAMP, stamped | signed)
     except OSError as error:
@@ -161,24 +161,20 @@ def loaded_checkpoint(manifest: Manifest) -> Path | None:
     return cwd / str(given) if given else None
 
 
-def is_known(checkpoint: Path, run: RunDir) -> bool:
+def is_known(checkpoint: Path) -> bool:
     """Whether a step was saved by a run of this user, and nobody else could have changed it.
 
     Loading any other may execute what is in it.
     """
     step = step_of(checkpoint) or 0
-    return step > _unknown_steps(checkpoint.parent, run, step) and is_own_folder(checkpoint)
+    return step > _unknown_steps(checkpoint.parent, step) and is_own_folder(checkpoint)
 
 
-def _unknown_steps(folder: Path, run: RunDir, step: int) -> int:
-    """Of the steps up to ``step``. Folders of earlier versions are not signed; they count where
-    they name ``run`` in its place."""
-    raw, found = jsonl.read_json(folder / STAMP) or {}, read_stamp(folder)
-    if "signature" not in raw:
-        own = Stamp.of(run, run.read_manifest())
-        return 0 if found == replace(own, inherited=found.inherited if found else 0) else step
+def _unknown_steps(folder: Path, step: int) -> int:
+    """Of the steps up to ``step``; all of them in a folder without this user's signature."""
+    raw = jsonl.read_json(folder / STAMP) or {}
     unknown = jsonl.integer(raw.get("unknown"))
-    if unknown is None or not is_signed(_claim(folder, unknown), raw["signature"]):
+    if unknown is None or not is_signed(_claim(folder, unknown), raw.get("signature")):
         return step
     return min(unknown, step)
 

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +16,6 @@ from engine.base import jsonl
 from engine.base.text import format_command, format_config_value
 from engine.host.surroundings import PARTS, flat
 from engine.own_reward.files import code_values, data_values, tool_values
-from engine.recipe.keys import flatten, verl_defaults
 from engine.runs.kinds import find_kind
 from engine.runs.manifest import command_of
 
@@ -278,22 +276,8 @@ Config = Mapping[str, Mapping[str, Any]]
 
 
 def derived_keys(config: Config) -> frozenset[str]:
-    """The keys that were not set and follow from other values.
-
-    Earlier versions recorded the origin of a default that refers to another key as ``default``.
-    """
-    return frozenset(
-        key
-        for key, entry in config.items()
-        if entry.get("origin") == "implied"
-        or (entry.get("origin") == "default" and key in _references())
-    )
-
-
-@cache
-def _references() -> frozenset[str]:
-    """The keys whose default in verl is a reference to another key."""
-    return frozenset(key for key, value in flatten(verl_defaults()) if "${" in str(value))
+    """The keys that were not set and follow from other values."""
+    return frozenset(key for key, entry in config.items() if entry.get("origin") == "implied")
 
 
 _MAKES_REWARDS = re.compile(

@@ -92,7 +92,7 @@ def is_copy(run: RunDir) -> bool:
     """Whether a run is a copy of the launched one: jobs and programs that its files name belong to
     the original. A moved run is not a copy."""
     place = run.read_manifest("folder").get("folder")
-    if not place:  # Of an earlier version: it is not known.
+    if not place:  # The manifest does not say.
         return False
     directory = Path(str(place.get("path")))
     return not names(f"{run.read_mark() or ''}@{place.get('inode')}", run, directory)

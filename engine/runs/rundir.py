@@ -144,7 +144,7 @@ class RunDir:
         return checked({key: raw[key] for key in fields if key in raw} if fields else raw)
 
     def read_mark(self) -> str | None:
-        """The text that the run's processes carry; None for a run of an earlier version."""
+        """The text that the run's processes carry; None without a valid manifest."""
         return jsonl.line((jsonl.read_json(self.manifest) or {}).get("mark")) or None
 
 

@@ -308,7 +308,7 @@ class Supervisor:
     def _loading(self) -> dict[str, str]:
         """Variables that keep torch from executing code in a checkpoint of unknown origin."""
         checkpoint = loaded_checkpoint(self._manifest)
-        if checkpoint is None or is_known(checkpoint, self.run) or WEIGHTS_ONLY in os.environ:
+        if checkpoint is None or is_known(checkpoint) or WEIGHTS_ONLY in os.environ:
             return {}
         message = f"{checkpoint}: may not come from a run of yours; loaded with weights_only"
         self.writer.event("warning", message=message)

@@ -214,10 +214,10 @@ def test_steps_that_a_run_of_ones_own_saved_are_known(tmp_path: Path) -> None:
     jsonl.write_json(run.manifest, {**contents, "attempts": [{"number": 1}]})
     claim(run)
     (folder / "global_step_3").mkdir()
-    assert is_known(folder / "global_step_3", run)
+    assert is_known(folder / "global_step_3")
     (folder / "global_step_3" / "model.pt").touch()
     (folder / "global_step_3" / "model.pt").chmod(0o666)
-    assert not is_known(folder / "global_step_3", run)
+    assert not is_known(folder / "global_step_3")
 
 
 def test_steps_that_came_from_elsewhere_are_not_known(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_steps_that_came_from_elsewhere_are_not_known(tmp_path: Path) -> None:
     assert loaded_checkpoint(run.read_manifest()) == folder / "global_step_3"
     claim(run)
     (folder / "global_step_4").mkdir()
-    assert not is_known(folder / "global_step_3", run)
-    assert is_known(folder / "global_step_4", run)
+    assert not is_known(folder / "global_step_3")
+    assert is_known(folder / "global_step_4")
     folder.rename(tmp_path / "parcel")
-    assert not is_known(tmp_path / "parcel" / "global_step_4", run)
+    assert not is_known(tmp_path / "parcel" / "global_step_4")

@@ -217,12 +217,10 @@ def test_no_effect_is_looked_for_beside_the_baseline(tmp_path: Path) -> None:
     assert [change.run for change in compared(base, *twins, baseline=1).no_effect] == ["b"]
 
 
-@pytest.mark.parametrize("origin", ["default", "implied"])
-def test_repetitions_under_other_names_are_repetitions(tmp_path: Path, origin: str) -> None:
-    """Earlier versions recorded what verl derives from a name as a default."""
+def test_repetitions_under_other_names_are_repetitions(tmp_path: Path) -> None:
     runs = [make_run(tmp_path, name, [0.1, 0.9, 0.3, 0.5]) for name in ("one", "other")]
     for run in runs:
-        names = {"trainer.experiment_name": ("cli", run.id), TRACE: (origin, run.id)}
+        names = {"trainer.experiment_name": ("cli", run.id), TRACE: ("implied", run.id)}
         config = {key: {"value": v, "origin": o} for key, (o, v) in names.items()}
         jsonl.write_json(run.manifest, {**run.read_manifest(), "config": config})
     result = compared(*runs)
