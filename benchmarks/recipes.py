@@ -66,9 +66,9 @@ def main(names: Sequence[str]) -> int:
         values = merged_values(name)
         ours = cpu_ms(partial(resolve, values))
         theirs = cpu_ms(partial(resolve_with_omegaconf, unflatten(values)))
-        load = cpu_ms(partial(recipe.load_recipe, name, env={}))
+        loading = cpu_ms(partial(recipe.load_recipe, name, env={}))
         again = cpu_ms(partial(recipe.load_recipe, name, env={}), lambda: None)
-        figures = f"{ours:>8.1f} {theirs:>12.1f} {load:>8.1f} {again:>8.1f}"
+        figures = f"{ours:>8.1f} {theirs:>12.1f} {loading:>8.1f} {again:>8.1f}"
         print(f"{name:<20} {len(values):>6} {figures}")
     return 0
 

@@ -17,7 +17,7 @@ from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
 from engine.data.contract import read_facts, rewrite_prompts, write_with_excerpts
-from engine.recipe.frozen import config_of, is_chosen, pinned_recipe, training_fingerprint
+from engine.recipe.frozen import is_chosen, manifest_config, pinned_recipe, training_fingerprint
 from engine.recipe.places import DATA_KEYS, data_files
 from engine.recipe.recipe import Recipe, load_recipe, parse_override
 from engine.recipe.scoring import asks_judge
@@ -252,7 +252,7 @@ def make_plan(
 def _chosen_values(base: Recipe) -> list[tuple[str, Any]]:
     """The values that somebody set for the base, also those without an effect on the training, such
     as when to save: the runs of a plan have them. The plan itself sets its steps and folders."""
-    config = config_of(base, Path())
+    config = manifest_config(base, Path())
     left_out = (base.kind.steps_key, base.kind.checkpoint_key, DESCRIPTION)
     chosen = (key for key, entry in config.items() if is_chosen(entry) and key not in left_out)
     return [(key, config[key]["value"]) for key in sorted(chosen)]
@@ -325,7 +325,7 @@ def _pinned_base(base: Recipe) -> Iterator[Callable[[Sequence[str]], Recipe]]:
 
 
 def _pinned(base: Recipe) -> str:
-    return pinned_recipe(config_of(base, Path()), f"# The base of an ablation: {base.path}")
+    return pinned_recipe(manifest_config(base, Path()), f"# The base of an ablation: {base.path}")
 
 
 def differences(base: Recipe, arm: Recipe) -> dict[str, tuple[Any, Any]]:

@@ -113,8 +113,8 @@ def _earlier(recipe: Recipe, runs: Path) -> Iterator[tuple[RunInfo, Mapping[str,
 
 
 def _agree(recipe: Recipe, manifest: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
-    config = manifest.get("config", {})
-    return all(config.get(key, {}).get("value") == recipe.get(key) for key in keys)
+    entries = manifest.get("config", {})
+    return all(entries.get(key, {}).get("value") == recipe.get(key) for key in keys)
 
 
 def _cards(manifest: Mapping[str, Any]) -> list[str]:

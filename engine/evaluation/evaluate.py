@@ -435,9 +435,9 @@ def _tools(recipe: Recipe) -> dict[str, Any] | None:
     """What the agent loop needs to call the config's tools; None for a config without tools."""
     if not calls_tools(recipe):
         return None
-    config = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
+    composed = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
     return {
-        "config": OmegaConf.to_container(config, resolve=True),
+        "config": OmegaConf.to_container(composed, resolve=True),
         "device": recipe.get("grubrics.device"),
         "scores_all_turns": scores_all_turns(recipe.get("reward.custom_reward_function.path")),
     }

@@ -206,7 +206,7 @@ def _manifest(adoption: Adoption) -> Mapping[str, Any]:
         adoption.argv,
         own_module("engine.supervise.adopted_follower", str(adoption.directory.absolute())),
         adoption.cwd,
-        recipe=program_name(adoption.argv),
+        program_name(adoption.argv),
         adopted={
             "path": str(adopted.path) if adopted.path else None,
             "logs": [str(log) for log in adopted.logs],

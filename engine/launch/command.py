@@ -207,7 +207,7 @@ def _manifest(plan: CommandPlan) -> dict[str, Any]:
         plan.shown_argv,
         plan.executed(plan.shown_argv),
         plan.cwd,
-        recipe=(plan.pipeline or {}).get("name") or program_name(plan.argv),
+        (plan.pipeline or {}).get("name") or program_name(plan.argv),
         cwd=str(plan.cwd),
         variables=dict(plan.variables),
         metrics=plan.metrics,
@@ -222,10 +222,15 @@ def _manifest(plan: CommandPlan) -> dict[str, Any]:
 
 
 def command_manifest(
-    run_id: str, argv: Sequence[str], executed: Sequence[str], folder: Path, **fields: Any
+    run_id: str,
+    argv: Sequence[str],
+    executed: Sequence[str],
+    folder: Path,
+    title: str,
+    **fields: Any,
 ) -> dict[str, Any]:
     """The manifest of a run without a config: its ``argv`` in ``folder``, for which its supervisor
-    starts ``executed``; and other ``fields``, the config last."""
+    starts ``executed``; the ``title`` that lists show, and other ``fields``, the config last."""
     now, program = time.time(), argv[0]
     parts = surroundings(folder, None, [])
     # The packages of this interpreter say nothing about those of the program.
@@ -242,6 +247,7 @@ def command_manifest(
         **({"environment": found} if found else {}),
         **{name: parts[name] for name in ("git", "hardware")},
         "attempts": [{"number": 1, "started": now, "argv": list(executed)}],
+        "recipe": title,
         **fields,
     }
 

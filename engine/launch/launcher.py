@@ -29,8 +29,8 @@ from engine.preflight.check import Check
 from engine.recipe.compose import deterministic_variables
 from engine.recipe.executed import require_own_code
 from engine.recipe.frozen import (
-    config_of,
     in_file,
+    manifest_config,
     pinned_argv,
     pinned_recipe,
     training_fingerprint,
@@ -305,7 +305,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
     data = [path for path in data_files(recipe) if path.is_file()]
     run = RunDir(launch_plan.directory.absolute())
     trainer = pinned_argv(recipe.kind, run.recipe)
-    config = config_of(recipe, run.attempt(1).path.resolve())
+    entries = manifest_config(recipe, run.attempt(1).path.resolve())
     gate = GATE if ticket else ()
     if launch_plan.ray:
         trainer = follower_argv(launch_plan.ray, trainer)
@@ -335,7 +335,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
             tools_code(recipe),
         ),
         "world_size": _world_size(recipe),
-        "seeds": {key: item["value"] for key, item in config.items() if key.endswith("seed")},
+        "seeds": {key: item["value"] for key, item in entries.items() if key.endswith("seed")},
         "deterministic": deterministic_variables(recipe, os.environ) or None,
         "total_steps": launch_plan.total_steps,
         "checkpoint_dir": checkpoint_dir(recipe),
@@ -348,7 +348,7 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
         # The trainer reads the recipe of the launch: the file may be edited while the run waits.
         "attempts": [{"number": 1, "started": now, "argv": [*gate, *trainer]}],
         # Last, because it is large: lists read a manifest only up to it.
-        "config": config,
+        "config": entries,
     }
 
 

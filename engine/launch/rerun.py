@@ -17,7 +17,7 @@ from engine.preflight.check import Check, warn
 from engine.preflight.checklist import require_launchable
 from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
 from engine.recipe.config_files import config_names, find_config
-from engine.recipe.frozen import Config, config_of, is_chosen
+from engine.recipe.frozen import ManifestConfig, is_chosen, manifest_config
 from engine.recipe.places import checkpoint_dir
 from engine.recipe.recipe import ENVIRONMENT_KEYS, Recipe, load_recipe
 from engine.runs.events import ask_stop
@@ -182,7 +182,7 @@ def _stem(run: RunDir) -> str:
 def _made_before(run: RunDir, planned: LaunchPlan) -> Iterator[RunDir]:
     """Runs derived from ``run`` that differ from the planned one in name and folder only."""
     root, parent = run.path.parent, planned.parent and asdict(planned.parent)
-    wanted = _launched_with(config_of(planned.recipe, planned.directory), planned.variables)
+    wanted = _launched_with(manifest_config(planned.recipe, planned.directory), planned.variables)
     names = [name for name in folder_names(root) if name.startswith(_stem(run))]
     for derived in (RunDir(root / name) for name in names):
         manifest = derived.read_manifest()
@@ -191,7 +191,7 @@ def _made_before(run: RunDir, planned: LaunchPlan) -> Iterator[RunDir]:
             yield derived
 
 
-def _launched_with(config: Config, variables: Mapping[str, str]) -> str:
+def _launched_with(config: ManifestConfig, variables: Mapping[str, str]) -> str:
     """All values that were set, without the checkpoint folder, in the form of a manifest."""
     folder_keys = {kind.checkpoint_key for kind in KINDS.values()}
     values = {

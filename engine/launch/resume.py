@@ -25,7 +25,7 @@ from engine.launch.ray_target import chosen_cluster
 from engine.own_reward.files import edited_code, executed_code
 from engine.preflight.demands import EXPECT_DATA
 from engine.recipe.executed import require_own_code
-from engine.recipe.frozen import config_of, pinned_recipe
+from engine.recipe.frozen import manifest_config, pinned_recipe
 from engine.recipe.recipe import load_recipe
 from engine.runs.events import clear_requests, log_event
 from engine.runs.kinds import COMMAND, read_kind
@@ -339,11 +339,11 @@ def _moved_defaults(run: RunDir, manifest: dict[str, Any]) -> Iterator[str]:
     UsageError for a key that the version no longer has. A path that is implied is in the run's
     folder, which may have been moved.
     """
-    recipe, config = load_recipe(str(run.recipe), env={}), manifest["config"]
+    recipe, entries = load_recipe(str(run.recipe), env={}), manifest["config"]
     require_own_code(recipe)
-    present = config_of(recipe, run.attempt(1).path.resolve())
-    for key in sorted({*present, *config}):
-        before, now = config.get(key, {}).get("value"), present.get(key, {}).get("value")
+    present = manifest_config(recipe, run.attempt(1).path.resolve())
+    for key in sorted({*present, *entries}):
+        before, now = entries.get(key, {}).get("value"), present.get(key, {}).get("value")
         is_implied = present.get(key, {}).get("origin") == "implied"
         if is_implied and "/" in str(before) and Path(str(before)).name == Path(str(now)).name:
             continue

@@ -44,12 +44,12 @@ def small_run(
     config: str, runs: Path, env: Mapping[str, str] | None = None
 ) -> tuple[LaunchPlan, tuple[Change, ...]]:
     """Plan the ten steps; returns the plan and what it changes. Nothing is written."""
-    recipe = load_recipe(config, ())
-    if recipe.kind != GRPO:
-        raise UsageError(f"{recipe.path}: the smoke test is for GRPO, not {recipe.kind.title}")
+    loaded = load_recipe(config, ())
+    if loaded.kind != GRPO:
+        raise UsageError(f"{loaded.path}: the smoke test is for GRPO, not {loaded.kind.title}")
     name = free_name(runs, "smoke-test")
     size = Size(STEPS, BATCH, str(FOLDER / name), name)
-    small, changes = shrink_recipe(recipe, size, os.environ if env is None else env)
+    small, changes = shrink_recipe(loaded, size, os.environ if env is None else env)
     return plan(small, name, runs), changes
 
 

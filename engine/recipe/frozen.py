@@ -28,7 +28,7 @@ from engine.runs import manifest
 from engine.runs.kinds import GRPO, SFT, Kind
 from engine.runs.rundir import RunDir
 
-Config = Mapping[str, Mapping[str, Any]]
+ManifestConfig = Mapping[str, Mapping[str, Any]]
 """Value and origin by dotted key, as in a manifest. ``reference`` is true where the value is a
 ``${...}`` that refers to a secret."""
 
@@ -94,14 +94,14 @@ def training_fingerprint(recipe: Recipe) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def config_of(recipe: Recipe, attempt_dir: Path) -> dict[str, dict[str, Any]]:
+def manifest_config(recipe: Recipe, attempt_dir: Path) -> dict[str, dict[str, Any]]:
     """Return every value that the trainer gets, with its origin, as the manifest stores them.
 
     The keys of verl's SFT trainer, whose configuration follows from the config, begin with
     ``verl.``.
     """
     complete = effective(recipe, attempt_dir)
-    config = {
+    entries = {
         key: {
             "value": value,
             "origin": complete.origins.get(key, "default"),
@@ -111,8 +111,8 @@ def config_of(recipe: Recipe, attempt_dir: Path) -> dict[str, dict[str, Any]]:
     }
     if recipe.kind == SFT:
         for key, value in sft_values(recipe, attempt_dir).items():
-            config[f"{VERL}{key}"] = {"value": value, "origin": "implied"}
-    return config
+            entries[f"{VERL}{key}"] = {"value": value, "origin": "implied"}
+    return entries
 
 
 VERL = "verl."
@@ -138,14 +138,14 @@ def in_file(recipe: Recipe) -> dict[str, Any]:
 LAUNCHED = "# What this run was launched with. Edits are overwritten; launch a new run instead."
 
 
-def pinned_recipe(config: Config, comment: str = LAUNCHED) -> str:
-    """Return the YAML of a config with the values of ``config``, below ``comment``.
+def pinned_recipe(entries: ManifestConfig, comment: str = LAUNCHED) -> str:
+    """Return the YAML of a config with the values of ``entries``, below ``comment``.
 
     Implied values are left out: every attempt computes them again.
     """
     chosen = {
         key: entry["value"] if entry.get("reference") else _literal(entry["value"])
-        for key, entry in config.items()
+        for key, entry in entries.items()
         if is_chosen(entry)
     }
     return f"{comment}\n" + OmegaConf.to_yaml(OmegaConf.create(unflatten(chosen)))

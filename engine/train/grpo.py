@@ -70,26 +70,26 @@ def main(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     attempt = environment.attempt_dir(os.environ, recipe.kind.name)
-    config = verl_config(recipe, attempt)
+    composed = verl_config(recipe, attempt)
     environment.prepare(os.environ, str(recipe.get("grubrics.device")))
     if (curriculum := find_curriculum(recipe.get)) is not None:
         course.announce(curriculum, os.environ)
     skipped_updates.announce(recipe.get("grubrics.max_skipped_updates"), os.environ)
     environment.keep_compiled_code_private(os.environ, attempt / "torchinductor")
-    if (step := resumed_at_end(config)) is not None:
-        print(write_final_model(config, step), flush=True)
-        print(f"finished at step {step}: {config['trainer']['default_local_dir']}", flush=True)
+    if (step := resumed_at_end(composed)) is not None:
+        print(write_final_model(composed, step), flush=True)
+        print(f"finished at step {step}: {composed['trainer']['default_local_dir']}", flush=True)
         return 0
     signals = StopSignals()
     try:
-        train_on(str(recipe.get("grubrics.device")))(config, attempt, signals)
+        train_on(str(recipe.get("grubrics.device")))(composed, attempt, signals)
     except KeyboardInterrupt:
         print(f"stopped by {signals.received.name}", file=sys.stderr)
         return signals.exit_code
     except ray_attach.NotSharedError as error:
         print(error, file=sys.stderr)
         return 1
-    return check_finished(config, attempt)
+    return check_finished(composed, attempt)
 
 
 def read_recipe(kind: Kind, arguments: Sequence[str]) -> Recipe:

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
         recipe = read_recipe(SFT, arguments)
         require_variables(deterministic_variables(recipe, os.environ))
         attempt = environment.attempt_dir(os.environ, recipe.kind.name)
-        steps, config = prepare(recipe, attempt)
+        steps, composed = prepare(recipe, attempt)
     except UsageError as error:
         print(error, file=sys.stderr)
         return 2
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     os.environ.update(LOOPBACK_INTERFACE)
     signals = StopSignals()
     try:
-        return run(recipe, config, steps, attempt)
+        return run(recipe, composed, steps, attempt)
     except KeyboardInterrupt:
         print(f"stopped by {signals.received.name}", file=sys.stderr)
         return signals.exit_code
@@ -62,22 +62,26 @@ def prepare(recipe: Recipe, attempt: Path) -> tuple[SftPlan, dict[str, Any]]:
     held_out = read_conversations(Path(val_file)) if val_file else None
     val = attempt / VAL_PARQUET if held_out else None
     start = starting_checkpoint(recipe, steps.steps_per_epoch, attempt / "start")
-    config = verl_config(recipe, steps, attempt / TRAIN_PARQUET, val, start)
+    composed = verl_config(recipe, steps, attempt / TRAIN_PARQUET, val, start)
     rows = shuffled(conversations, int(recipe.values["training.seed"]))
     write_parquet(rows, attempt / TRAIN_PARQUET)
     if held_out and val:
         write_parquet(held_out, val)
-    return steps, config
+    return steps, composed
 
 
-def run(recipe: Recipe, config: dict[str, Any], steps: SftPlan, attempt: Path) -> int:
+def run(recipe: Recipe, composed: dict[str, Any], steps: SftPlan, attempt: Path) -> int:
     ranks = int(recipe.values["training.n_gpus"])
     port = int(recipe.values["training.master_port"]) or free_port()
     resume_from = recipe.get("training.resume_from")
     reached = 0 if resume_from is None else saved_step(Path(resume_from))
     if resume_from is not None and reached >= steps.total_steps:  # only the final model is missing
         return write_final(recipe, Path(resume_from))
-    code = train_one_rank(config, port) if ranks == 1 else train_ranks(config, ranks, port, attempt)
+    code = (
+        train_one_rank(composed, port)
+        if ranks == 1
+        else train_ranks(composed, ranks, port, attempt)
+    )
     reached = max((int(line.get("step", 0)) for line in logged(attempt)), default=reached)
     if code != 0 or reached < steps.total_steps:
         print(f"ended at step {reached} of {steps.total_steps}", file=sys.stderr)

@@ -80,8 +80,8 @@ def _count_rows(recipe: Recipe, split: Split) -> int | None:
     from omegaconf import OmegaConf
     from verl.trainer.ppo.utils import create_rl_dataset
 
-    config = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
-    data = config.data
+    composed = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
+    data = composed.data
     made = create_rl_dataset(
         data[f"{split}_files"],
         data,
@@ -122,11 +122,11 @@ def _render_rollout(
     from jinja2 import TemplateError
     from omegaconf import OmegaConf
 
-    config = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
+    composed = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
     tokenizer = _load_tokenizer(recipe, folder)
     if name == TOOL_AGENT:
-        _require_parser(config, tokenizer)
-    loop = _ScriptedLoop(config, tokenizer, folder, name)
+        _require_parser(composed, tokenizer)
+    loop = _ScriptedLoop(composed, tokenizer, folder, name)
     key = str(recipe.get("data.prompt_key", "prompt"))
     if not isinstance(values.get(key), list):
         raise UsageError(f"{file}: {key} of row {row} is no list of messages")

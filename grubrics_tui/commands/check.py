@@ -37,10 +37,10 @@ def check(
     from engine.recipe.recipe import load_recipe
 
     require_config_trust(config, trust)
-    checks, recipe = [], load_recipe(config, overrides or [])
+    checks, loaded = [], load_recipe(config, overrides or [])
     if trust:
-        require_code_trust(recipe, trust)
-    for result in run_checks(recipe, tests=tests, runs=runs_root(runs)):
+        require_code_trust(loaded, trust)
+    for result in run_checks(loaded, tests=tests, runs=runs_root(runs)):
         checks.append(result)
         if not as_json:
             for line in check_lines(result, terminal_width()):

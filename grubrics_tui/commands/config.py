@@ -145,14 +145,14 @@ def _read_values(
     name: str, overrides: list[str], run: Watched | None, root: Path
 ) -> tuple[str, Sequence[ConfigValue]]:
     """Return the kind, and the values of a launch from here or those that a run had."""
-    from engine.recipe.frozen import config_of, in_file
+    from engine.recipe.frozen import in_file, manifest_config
     from engine.recipe.recipe import load_recipe
     from engine.reports.run_config import config_values, read_run_config
 
     if run is None:
         recipe = load_recipe(name, overrides)
-        config = config_of(recipe, root / "RUN" / "attempt_1")
-        return recipe.kind.name, config_values(config, in_file(recipe))
+        entries = manifest_config(recipe, root / "RUN" / "attempt_1")
+        return recipe.kind.name, config_values(entries, in_file(recipe))
     read = read_run_config(run)
     if not read.values:
         raise UsageError(f"{run.path} has no config values")

@@ -41,10 +41,10 @@ def container(
         raise UsageError(f"--shm {shm}: write a size such as 16g or 512m")
     require_config_trust(config, trust=False)
     root, words = runs_root(runs), [config, *(overrides or [])]
-    recipe = load_recipe(config, overrides or [])
+    loaded = load_recipe(config, overrides or [])
     if runs is not None:
         words += ["--runs", str(root.absolute())]
-    planned = plan_container(recipe, words, root, os.environ, engine=chosen, image=image, shm=shm)
+    planned = plan_container(loaded, words, root, os.environ, engine=chosen, image=image, shm=shm)
     if shutil.which(engine) is None:
         warn([f"{engine} is not on the PATH of this machine"])
     answer(planned.to_json(), format_container(planned), as_json)

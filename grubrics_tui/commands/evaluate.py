@@ -76,13 +76,13 @@ def evaluate(
 
     root = runs_root(runs)
     names = dict.fromkeys(name.strip() for name in baseline.split(","))
-    recipe, _ = trusted_source(config or _run_of(targets, root), [], root, trust)
-    files = dict.fromkeys(data or [validation_file(recipe)])
-    baselines = [find_other(name) or find_baseline(name, recipe, root) for name in names if name]
+    loaded, _ = trusted_source(config or _run_of(targets, root), [], root, trust)
+    files = dict.fromkeys(data or [validation_file(loaded)])
+    baselines = [find_other(name) or find_baseline(name, loaded, root) for name in names if name]
     own = [find_target(text, root) for text in targets]
     chosen = list({target.name: target for target in (*baselines, *own)}.values())
     # All files are read before the first answer is generated.
-    evaluations = [_plan(file, limit, recipe, samples, seed, chosen) for file in files]
+    evaluations = [_plan(file, limit, loaded, samples, seed, chosen) for file in files]
     summaries = []
     for evaluation in evaluations:
         with judge_log_hidden():

@@ -120,18 +120,18 @@ def launch(
         raise UsageError("--wait follows one run; leave it out, or give one seed")
     demands = _demands(curriculum, no_silent_defaults, expect_data, deterministic)
     words = [*(overrides or []), *([chosen.override] if chosen else []), *demands]
-    recipe, again = _read(config, source, words, root, trust)
-    require_code_trust(recipe, trust)
+    loaded, again = _read(config, source, words, root, trust)
+    require_code_trust(loaded, trust)
     if generate_data:
         from engine.launch.curriculum_data import with_prepared_files
 
-        recipe = with_prepared_files(recipe, dry_run=dry_run)
-    plans, cluster = _planned(recipe, root, order, ray, again)
+        loaded = with_prepared_files(loaded, dry_run=dry_run)
+    plans, cluster = _planned(loaded, root, order, ray, again)
     if not as_json:
         for plan in plans:
             say("\n".join(_format_plan(plan)))
         if cluster:
-            say(f"  {describe_target(cluster, recipe)}")
+            say(f"  {describe_target(cluster, loaded)}")
     # The others differ in seed and folder; each is checked again when its turn comes.
     checks = _checked(plans[0], root, cluster)
     plans = [plan.with_warnings(checks) for plan in plans]

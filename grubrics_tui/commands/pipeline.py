@@ -215,21 +215,21 @@ def _check_launch(stage: Stage, parsed: dict[str, Any], root: Path, *, is_comple
         raise UsageError("name a CONFIG")
     require_config_trust(config, trust)
     device = [parse_device(parsed["device"], os.environ).override] if parsed["device"] else []
-    recipe = load_recipe(config, [*(parsed["overrides"] or ()), *device])
-    if recipe.kind != stage.kind.trains:
+    loaded = load_recipe(config, [*(parsed["overrides"] or ()), *device])
+    if loaded.kind != stage.kind.trains:
         raise UsageError(
-            f"{recipe.path} is a config of kind '{recipe.kind}'. Write {recipe.kind}: {config}"
+            f"{loaded.path} is a config of kind '{loaded.kind}'. Write {loaded.kind}: {config}"
         )
-    require_code_trust(recipe, trust)
+    require_code_trust(loaded, trust)
     env = {**os.environ, **({"RAY_ADDRESS": parsed["ray"]} if parsed["ray"] else {})}
     if is_complete and not parsed["generate_data"]:
-        require_launchable(recipe, root, env=env)
-        return recipe
-    for check in run_checks(recipe, runs=root, env=env):
+        require_launchable(loaded, root, env=env)
+        return loaded
+    for check in run_checks(loaded, runs=root, env=env):
         if check.id in _CHECKS and check.status == "fail":
             fix = f" [fix: {check.fix}]" if check.fix else ""
             raise UsageError(f"{check.id}: {check.message}{fix}")
-    return recipe
+    return loaded
 
 
 def _planned_model(recipe: Recipe, root: Path, run: str) -> str:

@@ -29,11 +29,11 @@ def launched(root: Path, *changed: str) -> RunDir:
     recipe = load_recipe("grpo", changed)
     run = RunDir(root / "runs" / "r")
     run.path.mkdir(parents=True)
-    config = {
+    entries = {
         k: {"value": v, "origin": recipe.origins.get(k, "default")}
         for k, v in recipe.values.items()
     }
-    run.recipe.write_text(pinned_recipe(config))
+    run.recipe.write_text(pinned_recipe(entries))
     data = {name: {"sha256": hash} for name, hash in fingerprints(data_files(recipe)).items()}
     jsonl.write_json(run.manifest, {"v": 1, "data": data})
     return run

@@ -22,11 +22,11 @@ def training(tmp_path: Path, free: float, *overrides: str) -> RunDir:
     recipe = load_recipe(str(CONFIGS / "verl_grpo.yaml"), overrides, {})
     run = RunDir(tmp_path / "runs" / "r")
     run.attempt(1).path.mkdir(parents=True)
-    config = {
+    entries = {
         key: {"value": value, "origin": recipe.origins.get(key, "default")}
         for key, value in recipe.values.items()
     }
-    run.recipe.write_text(pinned_recipe(config))
+    run.recipe.write_text(pinned_recipe(entries))
     for used in (1.0, 64 - free):
         sample = {"v": 1, "t": 1.0, "mem_total": 64 * GIB, "mem_used": int(used * GIB)}
         jsonl.append(run.attempt(1).system, sample)

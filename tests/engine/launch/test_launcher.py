@@ -91,11 +91,11 @@ def test_the_command_is_one_that_a_person_could_type(recipe: Recipe, tmp_path: P
 def test_the_manifest_says_where_every_value_came_from(recipe: Recipe, tmp_path: Path) -> None:
     described = manifest(plan(recipe, "try", tmp_path))
     assert described["world_size"] == 8  # training.n_gpus
-    config = described["config"]
-    assert config["data.train_batch_size"] == {"value": 8, "origin": "cli"}
-    assert config["judge.max_concurrent"] == {"value": 3, "origin": "environment"}
-    assert config["trainer.default_local_dir"]["origin"] == "file"
-    assert config["judge.provider"]["origin"] == "default"
+    entries = described["config"]
+    assert entries["data.train_batch_size"] == {"value": 8, "origin": "cli"}
+    assert entries["judge.max_concurrent"] == {"value": 3, "origin": "environment"}
+    assert entries["trainer.default_local_dir"]["origin"] == "file"
+    assert entries["judge.provider"]["origin"] == "default"
 
 
 def test_a_run_made_from_another_one_names_it(recipe: Recipe, tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.long
 
 
 def written(root: Path, config: str, *overrides: str, name: str = "try") -> dict[str, Any]:
-    recipe = load_recipe(str(CONFIGS / f"{config}.yaml"), overrides, {})
-    return manifest(plan(recipe, name, root))
+    loaded = load_recipe(str(CONFIGS / f"{config}.yaml"), overrides, {})
+    return manifest(plan(loaded, name, root))
 
 
 def test_a_grpo_manifest_is_the_configuration_that_verl_is_given(tmp_path: Path) -> None:
@@ -29,8 +29,8 @@ def test_a_grpo_manifest_is_the_configuration_that_verl_is_given(tmp_path: Path)
     tree = verl_config(recipe, tmp_path.resolve() / "try" / "attempt_1")
     given: Any = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
     assert isinstance(given, dict)
-    config = written(tmp_path, "grpo_tiny")["config"]
-    assert {key: entry["value"] for key, entry in config.items()} == dict(flatten(given))
+    entries = written(tmp_path, "grpo_tiny")["config"]
+    assert {key: entry["value"] for key, entry in entries.items()} == dict(flatten(given))
 
 
 def test_what_a_cpu_brings_with_it_is_implied(tmp_path: Path) -> None:

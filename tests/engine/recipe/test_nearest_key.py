@@ -71,19 +71,19 @@ def test_an_override_is_listed_by_an_end_that_a_launch_accepts(
     key: str, value: str, end: str
 ) -> None:
     config = str(CONFIGS / "grpo_tiny.yaml")
-    recipe = load_recipe(config, [f"{key}={value}"], {})
-    [change] = recipe.changes
-    assert short_keys(recipe) == {key: end}
+    loaded = load_recipe(config, [f"{key}={value}"], {})
+    [change] = loaded.changes
+    assert short_keys(loaded) == {key: end}
     assert load_recipe(config, [f"{end}={value}"], {}).changes == (change,)
 
 
 def test_every_override_is_listed_by_an_end_that_means_it() -> None:
     config = str(CONFIGS / "grpo_tiny.yaml")
     chosen, defaults = config_keys(config)
-    recipe = load_recipe(config, [], {})
+    loaded = load_recipe(config, [], {})
     changes = tuple(Change(key, value, 1, "cli") for key, value in flatten(defaults))
     for change in changes:
-        [(key, end)] = short_keys(replace(recipe, changes=(change,))).items()
+        [(key, end)] = short_keys(replace(loaded, changes=(change,))).items()
         assert with_whole_key(f"{end}=1", chosen, defaults) == f"{key}=1"
 
 

@@ -7,27 +7,27 @@ from pathlib import Path
 import pytest
 
 from engine.launch.launcher import manifest, plan
-from engine.recipe.frozen import config_of, pinned_recipe, training_fingerprint
+from engine.recipe.frozen import manifest_config, pinned_recipe, training_fingerprint
 from engine.recipe.recipe import Recipe, load_recipe
 from tests.paths import CONFIGS
 
 pytestmark = pytest.mark.long
 
-RECIPES = sorted(p for p in CONFIGS.glob("*.yaml") if "grubrics:" in p.read_text())
+SHIPPED = sorted(p for p in CONFIGS.glob("*.yaml") if "grubrics:" in p.read_text())
 
 
 def load(path: Path | str, *overrides: str, **env: str) -> Recipe:
     return load_recipe(str(path), overrides, env)
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_the_kept_recipe_has_every_value_of_the_launched_one(path: Path, tmp_path: Path) -> None:
     override = "grubrics.description=\"yes: 'b' # 3e-4 \\\\${c}\""
     launched = load(path, override, JUDGE_MAX_CONCURRENT="3")
     kept = tmp_path / "recipe.yaml"
-    kept.write_text(pinned_recipe(config_of(launched, tmp_path)))
-    trained = config_of(launched, tmp_path)
-    values = {key: entry["value"] for key, entry in config_of(load(kept), tmp_path).items()}
+    kept.write_text(pinned_recipe(manifest_config(launched, tmp_path)))
+    trained = manifest_config(launched, tmp_path)
+    values = {key: entry["value"] for key, entry in manifest_config(load(kept), tmp_path).items()}
     assert values == {key: entry["value"] for key, entry in trained.items()}
 
 

@@ -110,12 +110,12 @@ def test_a_value_beside_the_preset_wins() -> None:
 
 
 def test_a_preset_in_the_file_loses_against_the_other_keys_of_the_file(tmp_path: Path) -> None:
-    config = tmp_path / "mine.yaml"
-    config.write_text(
+    file = tmp_path / "mine.yaml"
+    file.write_text(
         "grubrics: {kind: grpo, preset: gspo}\n"
         "actor_rollout_ref: {model: {path: m}, actor: {clip_ratio_high: 0.1}}\n"
     )
-    loaded = recipe(name=str(config))
+    loaded = recipe(name=str(file))
     assert loaded.get(f"{ACTOR}.clip_ratio_high") == 0.1
     assert loaded.get(f"{ACTOR}.clip_ratio_low") == 0.0003
     assert loaded.changes == ()
@@ -144,11 +144,9 @@ def test_the_checklist_names_the_preset_and_what_is_set_otherwise(tmp_path: Path
 
 
 def test_null_on_the_command_line_removes_the_preset_of_the_file(tmp_path: Path) -> None:
-    config = tmp_path / "mine.yaml"
-    config.write_text(
-        "grubrics: {kind: grpo, preset: gspo}\nactor_rollout_ref: {model: {path: m}}\n"
-    )
-    assert from_preset(recipe("grubrics.preset=null", name=str(config))) == {}
+    file = tmp_path / "mine.yaml"
+    file.write_text("grubrics: {kind: grpo, preset: gspo}\nactor_rollout_ref: {model: {path: m}}\n")
+    assert from_preset(recipe("grubrics.preset=null", name=str(file))) == {}
 
 
 def test_presets_that_fit_together_are_combined() -> None:

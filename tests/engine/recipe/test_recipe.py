@@ -36,8 +36,8 @@ def load(config: str, *overrides: str, **env: str) -> Recipe:
 
 
 def test_references_are_filled_in(config: str) -> None:
-    recipe = load(config, "trainer.experiment_name=other")
-    assert recipe.get("trainer.default_local_dir") == "checkpoints/grubrics-transfer/other"
+    loaded = load(config, "trainer.experiment_name=other")
+    assert loaded.get("trainer.default_local_dir") == "checkpoints/grubrics-transfer/other"
 
 
 @pytest.mark.parametrize("name", ["grpo_tiny", "verl_grpo", "verl_grpo_debug"])
@@ -47,16 +47,16 @@ def test_the_configs_of_the_project_say_whether_a_model_thinks(name: str) -> Non
 
 
 def test_every_value_knows_where_it_came_from(config: str) -> None:
-    recipe = load(config, "data.seed=3", REWARD_LAMBDA_INFO="0.0")
-    assert recipe.origins["data.train_batch_size"] == "file"
-    assert recipe.origins["data.seed"] == "cli"
-    assert recipe.origins["reward_config.lambda_info"] == "environment"
-    assert recipe.origins["trainer.total_epochs"] == "default"
+    loaded = load(config, "data.seed=3", REWARD_LAMBDA_INFO="0.0")
+    assert loaded.origins["data.train_batch_size"] == "file"
+    assert loaded.origins["data.seed"] == "cli"
+    assert loaded.origins["reward_config.lambda_info"] == "environment"
+    assert loaded.origins["trainer.total_epochs"] == "default"
 
 
 def test_the_environment_wins_over_the_command_line(config: str) -> None:
-    recipe = load(config, "reward_config.lambda_info=0.2", REWARD_LAMBDA_INFO="0.0")
-    assert recipe.get("reward_config.lambda_info") == 0.0
+    loaded = load(config, "reward_config.lambda_info=0.2", REWARD_LAMBDA_INFO="0.0")
+    assert loaded.get("reward_config.lambda_info") == 0.0
 
 
 def test_changes_show_the_value_before(config: str) -> None:
@@ -73,8 +73,8 @@ def test_the_seeds_name_of_the_worker_count_is_understood(config: str) -> None:
 
 
 def test_keys_that_verl_only_passes_on_are_accepted(config: str) -> None:
-    recipe = load(config, "actor_rollout_ref.model.override_config.attn_implementation=sdpa")
-    assert recipe.section("actor_rollout_ref")["model"]["override_config"] == {
+    loaded = load(config, "actor_rollout_ref.model.override_config.attn_implementation=sdpa")
+    assert loaded.section("actor_rollout_ref")["model"]["override_config"] == {
         "attn_implementation": "sdpa"
     }
 
@@ -265,8 +265,8 @@ def test_what_only_looks_like_an_address_with_a_login_is_no_secret(config: str, 
 
 
 def test_an_ordinary_endpoint_is_no_secret(config: str) -> None:
-    recipe = load(config, "judge.base_url=http://127.0.0.1:8000/v1", "judge.max_tokens=5")
-    assert recipe.get("judge.base_url") == "http://127.0.0.1:8000/v1"
+    loaded = load(config, "judge.base_url=http://127.0.0.1:8000/v1", "judge.max_tokens=5")
+    assert loaded.get("judge.base_url") == "http://127.0.0.1:8000/v1"
 
 
 @pytest.mark.parametrize(

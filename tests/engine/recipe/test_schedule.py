@@ -143,6 +143,6 @@ def test_answers_of_an_evaluation_are_sampled_at_the_final_temperature() -> None
 
 def test_the_sampler_is_told_of_a_schedule() -> None:
     for overrides, wanted in ((AFLOW, [TEMPERATURE_SCHEDULE]), ((), [])):
-        config = verl_config(recipe(*overrides), CONFIGS)
-        arguments = config["trainer"]["v1"]["sampler"]["sampler_kwargs"]
+        composed = verl_config(recipe(*overrides), CONFIGS)
+        arguments = composed["trainer"]["v1"]["sampler"]["sampler_kwargs"]
         assert arguments["scheduled"] == wanted

@@ -104,9 +104,9 @@ def test_the_trainer_fills_the_reference_in_for_its_own_environment(tmp_path: Pa
     env: dict[str, str] = {}
     recipe = into_environment(load_recipe(str(pinned), (), {}), env)
     assert env == {"HUB": SECRET}
-    config = verl_config(recipe, tmp_path)
-    assert config["ray_kwargs"]["ray_init"]["runtime_env"]["env_vars"] == {"PLAIN": 1}
-    assert SECRET not in str(config)
+    composed = verl_config(recipe, tmp_path)
+    assert composed["ray_kwargs"]["ray_init"]["runtime_env"]["env_vars"] == {"PLAIN": 1}
+    assert SECRET not in str(composed)
 
 
 def test_a_text_that_only_looks_like_a_reference_stays_a_text(tmp_path: Path) -> None:

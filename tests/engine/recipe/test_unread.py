@@ -14,7 +14,7 @@ from engine.recipe.recipe import Recipe, load_recipe
 from engine.recipe.unread import read_keys, switched_off, unread
 from tests.paths import CONFIGS
 
-RECIPES = sorted(p for p in CONFIGS.glob("*.yaml") if "grubrics:" in p.read_text())
+SHIPPED = sorted(p for p in CONFIGS.glob("*.yaml") if "grubrics:" in p.read_text())
 ACTOR = "actor_rollout_ref.actor"
 ROLLOUT = "actor_rollout_ref.rollout"
 SCHEDULED = (
@@ -24,15 +24,15 @@ SCHEDULED = (
 )
 
 
-def recipe(*overrides: str, config: str = "grpo_tiny", **env: str) -> Recipe:
-    return load_recipe(str(CONFIGS / f"{config}.yaml"), overrides, env)
+def recipe(*overrides: str, name: str = "grpo_tiny", **env: str) -> Recipe:
+    return load_recipe(str(CONFIGS / f"{name}.yaml"), overrides, env)
 
 
-def named(*overrides: str, config: str = "grpo_tiny", **env: str) -> list[str]:
-    return [one.key for one in unread(recipe(*overrides, config=config, **env))]
+def named(*overrides: str, name: str = "grpo_tiny", **env: str) -> list[str]:
+    return [one.key for one in unread(recipe(*overrides, name=name, **env))]
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_every_value_of_a_shipped_recipe_has_an_effect(path: Path) -> None:
     assert unread(load_recipe(str(path), (), {})) == []
 
@@ -153,14 +153,14 @@ def test_a_value_that_another_one_refers_to_is_read() -> None:
 
 
 def test_what_an_override_switches_off_in_the_file_is_no_mistake_of_the_file() -> None:
-    silenced = recipe("judge.provider=offline", config="verl_grpo_debug")
+    silenced = recipe("judge.provider=offline", name="verl_grpo_debug")
     assert unread(silenced) == []
     expected = ["judge.model", "judge.timeout_s", "judge.max_tokens"]
     assert [value.key for value in switched_off(silenced)] == expected
 
 
 def test_an_override_that_another_one_silences_is_named() -> None:
-    assert named("judge.provider=offline", "judge.model=m", config="verl_grpo_debug") == [
+    assert named("judge.provider=offline", "judge.model=m", name="verl_grpo_debug") == [
         "judge.model"
     ]
 
@@ -216,9 +216,9 @@ def test_every_value_that_is_handed_to_the_sampler_is_known_as_its_own() -> None
     assert given <= {*read_keys(effective(recipe(), Path()))}
 
 
-@pytest.mark.parametrize("config", ["grpo_tiny", "verl_grpo"])
-def test_the_seed_is_that_of_the_rollouts_on_any_device(config: str, tmp_path: Path) -> None:
-    whole = effective(recipe("grubrics.seed=7", config=config), tmp_path)
+@pytest.mark.parametrize("name", ["grpo_tiny", "verl_grpo"])
+def test_the_seed_is_that_of_the_rollouts_on_any_device(name: str, tmp_path: Path) -> None:
+    whole = effective(recipe("grubrics.seed=7", name=name), tmp_path)
     assert whole.get(f"{ROLLOUT}.seed") == 7
 
 
@@ -245,30 +245,30 @@ def test_an_overlong_buffer_beside_a_chosen_naive_manager_is_named() -> None:
 
 
 def test_sft_names_the_schedule_of_a_temperature() -> None:
-    assert len(named(*SCHEDULED, config="sft_tiny")) == len(SCHEDULED)
+    assert len(named(*SCHEDULED, name="sft_tiny")) == len(SCHEDULED)
 
 
 def test_sft_names_what_only_rewards_read() -> None:
     overrides = ("grubrics.max_failed_share=0.1", "grubrics.seed=7")
-    assert len(named(*overrides, config="sft_tiny")) == len(overrides)
+    assert len(named(*overrides, name="sft_tiny")) == len(overrides)
 
 
 @pytest.mark.row("V15")
 def test_sft_names_a_validation_interval_without_validation_data() -> None:
-    (value,) = unread(recipe("training.eval_steps=5", config="sft_tiny"))
+    (value,) = unread(recipe("training.eval_steps=5", name="sft_tiny"))
     assert (value.key, value.instead) == ("training.eval_steps", "data.val_file=FILE")
-    assert named("training.eval_steps=5", "data.val_file=val.jsonl", config="sft_tiny") == []
+    assert named("training.eval_steps=5", "data.val_file=val.jsonl", name="sft_tiny") == []
 
 
 def test_sft_names_a_lowest_rate_that_a_constant_schedule_does_not_reach() -> None:
     overrides = ("training.min_lr_ratio=0.1", "training.lr_scheduler_type=constant")
-    assert named(*overrides, config="sft_tiny") == ["training.min_lr_ratio"]
+    assert named(*overrides, name="sft_tiny") == ["training.min_lr_ratio"]
 
 
 def test_sft_names_adapters_without_a_rank_and_epochs_beside_steps() -> None:
     overrides = ("lora.alpha=64", "training.logging_steps=5", "training.num_train_epochs=7")
     expected = ["lora.alpha", "training.num_train_epochs", "training.logging_steps"]
-    assert sorted(named(*overrides, config="sft_tiny")) == sorted(expected)
+    assert sorted(named(*overrides, name="sft_tiny")) == sorted(expected)
 
 
 @pytest.mark.parametrize(

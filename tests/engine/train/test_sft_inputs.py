@@ -73,14 +73,14 @@ def test_a_recipe_maps_onto_verls_keys(tmp_path: Path) -> None:
     chosen = recipe(
         "lora.r=4", "lora.alpha=8", "training.learning_rate=0.5", "training.max_steps=2"
     )
-    config = verl_config(chosen, plan(chosen, 16), tmp_path / "t.parquet", None)
-    assert config["model"]["lora_rank"] == 4
-    assert config["model"]["lora_alpha"] == 8
-    assert config["optim"]["lr"] == 0.5
-    assert config["trainer"]["total_training_steps"] == 2
-    assert config["trainer"]["resume_mode"] == "disable"
-    assert config["trainer"]["logger"] == ["console", "file"]
-    assert config["data"]["micro_batch_size_per_gpu"] == 8
+    composed = verl_config(chosen, plan(chosen, 16), tmp_path / "t.parquet", None)
+    assert composed["model"]["lora_rank"] == 4
+    assert composed["model"]["lora_alpha"] == 8
+    assert composed["optim"]["lr"] == 0.5
+    assert composed["trainer"]["total_training_steps"] == 2
+    assert composed["trainer"]["resume_mode"] == "disable"
+    assert composed["trainer"]["logger"] == ["console", "file"]
+    assert composed["data"]["micro_batch_size_per_gpu"] == 8
 
 
 def attention(recipe: Recipe, tmp_path: Path) -> tuple[str | None, bool]:

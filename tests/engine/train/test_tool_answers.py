@@ -75,10 +75,10 @@ def answers(
         "data.max_response_length=400",
     )
     recipe = load_recipe(str(CONFIGS / "grpo_tiny.yaml"), overrides, {})
-    config = OmegaConf.to_container(
+    composed = OmegaConf.to_container(
         OmegaConf.create(verl_config(recipe, Path("attempt_1"))), resolve=True
     )
-    tools = {"config": config, "device": "cpu", "scores_all_turns": whole}
+    tools = {"config": composed, "device": "cpu", "scores_all_turns": whole}
     prompts = [
         Prompt(
             {"uid": str(n), "sample": 0},

@@ -88,10 +88,10 @@ class Rollout:
             f"{MULTI_TURN}.max_assistant_turns=3",
         )
         recipe = load_recipe(str(CONFIGS / "grpo_tiny.yaml"), (*defaults, *overrides), {})
-        config = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
+        composed = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
         self.server = ScriptedServer(self.tokenizer, turns)
         tools = tools or [tool(price), tool(hang)]
-        self.output = asyncio.run(self._run(config, tools, row or {}))
+        self.output = asyncio.run(self._run(composed, tools, row or {}))
         conversation = Conversation.read(self.output.extra_fields[FIELD])
         assert conversation is not None
         self.conversation = conversation

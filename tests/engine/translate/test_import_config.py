@@ -53,8 +53,8 @@ def row_of(config: ImportedConfig, source: str) -> Row:
 def test_a_script_becomes_a_config_with_its_values() -> None:
     config = imported(TINY_GRPO)
     write_import(config)
-    recipe = load_recipe("run")
-    assert recipe.kind.name == "grpo" and recipe.get("grubrics.device") == "cuda"
+    loaded = load_recipe("run")
+    assert loaded.kind.name == "grpo" and loaded.get("grubrics.device") == "cuda"
     expected = {
         "data.train_files": ["./train.parquet"],
         "data.filter_overlong_prompts": True,
@@ -66,7 +66,7 @@ def test_a_script_becomes_a_config_with_its_values() -> None:
         "trainer.experiment_name": "two-steps",
         "trainer.n_gpus_per_node": 8,
     }
-    assert {key: recipe.get(key) for key in expected} == expected
+    assert {key: loaded.get(key) for key in expected} == expected
 
 
 def test_every_key_of_a_script_has_a_row_with_its_line() -> None:
@@ -339,10 +339,10 @@ def test_a_name_that_only_a_shell_knows_becomes_that_of_the_config() -> None:
 def test_a_cpu_decides_what_it_implies() -> None:
     config = imported(TINY_GRPO, device="cpu")
     write_import(config)
-    recipe = load_recipe("run")
-    assert recipe.get("grubrics.device") == "cpu"
-    assert not recipe.is_chosen("actor_rollout_ref.rollout.name")
-    assert not recipe.is_chosen("trainer.n_gpus_per_node")
+    loaded = load_recipe("run")
+    assert loaded.get("grubrics.device") == "cpu"
+    assert not loaded.is_chosen("actor_rollout_ref.rollout.name")
+    assert not loaded.is_chosen("trainer.n_gpus_per_node")
     assert "rollout.name=hf" in note_of(config, "actor_rollout_ref.rollout.name")
 
 
@@ -424,7 +424,7 @@ def test_sft_names_columns_that_are_to_be_renamed() -> None:
 def test_a_config_of_aflow_becomes_a_config() -> None:
     config = imported(AFLOW, name="training.yaml")
     write_import(config)
-    recipe = load_recipe("training")
+    loaded = load_recipe("training")
     expected = {
         "actor_rollout_ref.model.target_modules": ["q_proj", "k_proj"],
         "actor_rollout_ref.actor.ppo_mini_batch_size": 2,
@@ -434,7 +434,7 @@ def test_a_config_of_aflow_becomes_a_config() -> None:
         "trainer.test_freq": -1,
         "trainer.experiment_name": "first",
     }
-    assert {key: recipe.get(key) for key in expected} == expected
+    assert {key: loaded.get(key) for key in expected} == expected
     assert "not read below checkpointing" in row_of(config, "checkpointing.eval_every").note
     assert row_of(config, "lora_dropout").line == 6
 

@@ -96,13 +96,13 @@ def test_diagnose_names_what_was_not_read(project: Project, reason: str, program
     recipe = project.recipe("grpo")
     run = RunDir(project.root / "runs" / "r")
     run.path.mkdir(parents=True)
-    config = {
+    entries = {
         key: {"value": value, "origin": recipe.origins.get(key, "default")}
         for key, value in recipe.values.items()
     }
-    run.recipe.write_text(pinned_recipe(config))
+    run.recipe.write_text(pinned_recipe(entries))
     data = {name: {"sha256": digest} for name, digest in fingerprints(data_files(recipe)).items()}
-    jsonl.write_json(run.manifest, {"v": 1, "kind": "grpo", "config": config, "data": data})
+    jsonl.write_json(run.manifest, {"v": 1, "kind": "grpo", "config": entries, "data": data})
     done = program("diagnose", "r")
     assert (done.returncode, done.stdout.startswith("error")) == (0, False), done
     assert f"not read: {reason}" in done.stderr
