@@ -130,7 +130,7 @@ def find_baseline(name: str, recipe: Recipe, root: Path) -> Target:
         return _judge_target(recipe)
     if name not in ("base", "sft"):
         return find_target(name, root, BASELINES)
-    models = list(_origins(str(recipe.get(recipe.kind.model_key)), root))
+    models = list(_origins(str(recipe.get(recipe.kind.model_key))))
     if name == "base":
         return _model(models[-1], "base", root)
     if len(models) < 2:
@@ -164,7 +164,7 @@ def _model(source: str, name: str, root: Path) -> Target:
     return Target(name, found.form, found.source, found.sha256)
 
 
-def _origins(model: str, root: Path) -> Iterator[str]:
+def _origins(model: str) -> Iterator[str]:
     """The model, the model that the run which made it started from, and so on."""
     seen: set[str] = set()
     while model not in seen:

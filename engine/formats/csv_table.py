@@ -58,7 +58,7 @@ class Columns:
             names = _cells(line, separator)
             step_name = find_step_name(tuple(names)) if len(names) > 1 else None
             if step_name is not None:
-                return cls(separator, _without_run(names, step_name), step_name)
+                return cls(separator, _without_run(names), step_name)
         return None
 
     def step(self, line: bytes) -> tuple[int, dict[str, str]] | None:
@@ -107,7 +107,7 @@ class CsvParser(StepParser):
         return kept
 
 
-def _without_run(names: list[str], step_name: str) -> list[str]:
+def _without_run(names: list[str]) -> list[str]:
     """The metrics that the columns of a chart's export hold; of several runs, ``METRIC (RUN)``.
 
     The ends of the band that W&B draws around a smoothed line get no name, and nor does its step.

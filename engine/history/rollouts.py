@@ -238,7 +238,7 @@ class RolloutStore:
                 return StepRollouts(split, step, 0, False, ())
             rows = list(read_rows(dump, cancelled)) if dump else []
             records = _records_of(source.records, split, step, rows)
-        groups, formula = _groups(rows, records, dump is not None), self.estimator.formula
+        groups, formula = _groups(rows, records), self.estimator.formula
         if any(row.advantage is not None for row in rows):
             formula = "as the trainer logged it"
         elif split == "train" and dump is not None:
@@ -350,7 +350,7 @@ def _records_of(
     return records
 
 
-def _groups(rows: list[DumpRow], records: Mapping[Key, RewardRecord], dumped: bool) -> list[Group]:
+def _groups(rows: list[DumpRow], records: Mapping[Key, RewardRecord]) -> list[Group]:
     dumped_rows: dict[str, dict[int, list[DumpRow]]] = {}
     for row in rows:
         dumped_rows.setdefault(row.group, {}).setdefault(row.rollout, []).append(row)

@@ -161,7 +161,7 @@ def write_config(
     if is_scored:
         scoring, is_ready = _named_scoring(task, reward), _is_for_grpo(data)
     else:
-        record = _first_record(data, words)
+        record = _first_record(data)
         if holds_conversations(record):
             template = "sft"
             if "rejected" in record:
@@ -372,7 +372,7 @@ def _plain(data: Path) -> str:
 _SPLIT = re.compile(r"(?:train|training)(?![a-z])", re.IGNORECASE)
 
 
-def _first_record(data: Path, words: Words) -> Record:
+def _first_record(data: Path) -> Record:
     """The first record, or the columns of a table without rows. UsageError for what is none."""
     if data.suffix.lower() not in SUFFIXES:
         raise UsageError(f"{data}: the name must end in {', '.join(SUFFIXES)}")

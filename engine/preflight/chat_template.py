@@ -210,7 +210,6 @@ def _raise(message: str) -> NoReturn:
 
 Encode = Callable[[Sequence[str]], list[list[int]]]
 """Returns the token IDs of each text, without special tokens around it."""
-Render = Callable[[Messages], str]
 
 _EMPTY = {"role": "user", "content": ""}
 _LEAD = {"role": "user", "content": [{"type": "text", "text": ""}]}

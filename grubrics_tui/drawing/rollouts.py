@@ -24,7 +24,6 @@ NAMES = {
 _TERMS = NAMES.keys() - {OVERLONG}
 """The components that every record of the GRubrics reward has."""
 
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
 _DIFF = {
     "same": ("foreground", "", ""), "added": ("success", "{+", "+}"),
     "missing": ("error", "[-", "-]"),

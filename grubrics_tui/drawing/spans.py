@@ -38,11 +38,6 @@ def justify(left: Row, right: Row, width: int) -> Row:
     return [*left, Span(" " * room), *right] if room >= 2 else left
 
 
-def plain(rows: Iterable[Row]) -> str:
-    """The picture without its colors."""
-    return "\n".join("".join(span.text for span in row).rstrip() for row in rows)
-
-
 def bar(share: float, width: int, ink: str, *, ascii_only: bool = False) -> Row:
     """``share`` (0 ... 1) of ``width`` cells, to half a cell, on a quiet track."""
     share = min(1.0, max(0.0, share))

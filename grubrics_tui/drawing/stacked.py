@@ -88,22 +88,6 @@ class KeptStacks:
         return _ends(mean, self._tallest * _AIR or 1.0, self._rows)
 
 
-def render(
-    stacks: Stacks,
-    width: int,
-    height: int,
-    *,
-    axis: XAxis = "step",
-    cursor: float | None = None,
-    letters: bool = False,
-) -> list[Row]:
-    """Draw the columns in ``height`` rows, each part above the one before it.
-
-    With ``letters`` a part is drawn as its letter instead of in its color.
-    """
-    return drawn(stacks, width, height, axis=axis, cursor=cursor, letters=letters)[0]
-
-
 def drawn(
     stacks: Stacks,
     width: int,
@@ -113,7 +97,11 @@ def drawn(
     cursor: float | None = None,
     letters: bool = False,
 ) -> tuple[list[Row], KeptStacks | None]:
-    """Return the rows of ``render``, and what keeps them valid; None if nothing is drawn."""
+    """Return ``height`` rows of columns, each part above the one before it, and what keeps the rows
+    valid; None if nothing is drawn.
+
+    With ``letters`` a part is drawn as its letter instead of in its color.
+    """
     if not stacks.x.size or width < 12 or height < 3:
         return [[] for _ in range(height)], None
     top = float(stacks.sizes.sum(axis=1).max()) * _AIR or 1.0

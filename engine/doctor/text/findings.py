@@ -9,7 +9,6 @@ from pathlib import Path
 
 from engine.base import files
 from engine.base.follow import RESTARTS, FileFollower
-from engine.base.holes import chunks
 from engine.doctor.text.events import Event
 from engine.doctor.text.facts import facts_of
 from engine.doctor.text.line import read_line
@@ -26,16 +25,6 @@ _MOST_CONSEQUENCES = 12
 _LONGEST_EVIDENCE = 400
 _LOW_CONFIDENCE = 0.3
 _FIELD_BYTES = 2048
-
-
-def read_log(path: Path) -> LogReader:
-    """Read a whole file. Memory does not grow with its size."""
-    reader = LogReader()
-    with files.open_regular(path) as log:
-        for _, data in chunks(log.fileno(), 0, _READ):
-            reader.feed(data)
-    reader.finish()
-    return reader
 
 
 Stopped = Callable[[], bool]

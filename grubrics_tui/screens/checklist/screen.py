@@ -154,7 +154,6 @@ class ChecklistScreen(WithChoices, CockpitScreen):
         self._opens_launch = False
         self.recipe: Recipe | None = None
         self._runs_root, self._config, self._overrides = runs_root, config, overrides
-        self._again: RunDir | None = None
         self._refusal = ""
 
     def compose(self) -> ComposeResult:
@@ -198,7 +197,7 @@ class ChecklistScreen(WithChoices, CockpitScreen):
             self.call_later(self.show_answer, check)
 
     def show_recipe(self, recipe: Recipe, again: RunDir | None, ids: Sequence[str]) -> None:
-        self.recipe, self._again = recipe, again
+        self.recipe = recipe
         self.query_one("#run", Facts).show(recipe_facts(recipe, again))
         self.query_one(CheckList).start(ids)
         self._show_detail()

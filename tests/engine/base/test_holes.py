@@ -12,7 +12,7 @@ import pytest
 from engine.base import files, jsonl
 from engine.base.follow import Tail
 from engine.checkpoints.disposal import bytes_of
-from engine.doctor.text.findings import ConsoleDiagnosis, read_log
+from engine.doctor.text.findings import ConsoleDiagnosis
 from engine.formats.external_run import read_steps
 from engine.history.reward_records import RewardRecords
 from engine.history.rollout_dump import read_rows
@@ -87,7 +87,6 @@ def test_the_newest_value_is_found(sparse: Path) -> None:
 
 def test_the_doctor_and_readers_of_external_logs_finish(sparse: Path) -> None:
     assert looked(sparse) == 2
-    read_log(sparse)
     assert {step.step for step in read_steps(sparse, "own")} <= {1, 2}
     assert read_of_path(sparse)
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
 from engine.doctor.live import LiveDoctor, RunFollower
-from engine.doctor.text.findings import ConsoleDiagnosis, findings, read_log
+from engine.doctor.text.findings import ConsoleDiagnosis, findings
+from engine.doctor.text.reader import LogReader
 from engine.history.columns import Columns
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
@@ -68,7 +69,10 @@ def test_looks_at_a_growing_log_end_where_one_look_at_the_whole_does(
         path.write_bytes(LOG[:end])
         doctor.findings(ended=False)
     path.write_bytes(LOG)
-    assert doctor.findings(ended=True) == findings(read_log(path), str(path))
+    reader = LogReader()
+    reader.feed(LOG)
+    reader.finish()
+    assert doctor.findings(ended=True) == findings(reader, str(path))
 
 
 def test_a_torn_last_line_is_read_once_it_is_whole_or_the_run_has_ended(tmp_path: Path) -> None:

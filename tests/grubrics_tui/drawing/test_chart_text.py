@@ -21,8 +21,8 @@ from grubrics_tui.drawing.chart_data import (
 )
 from grubrics_tui.drawing.legend import Look, legend
 from grubrics_tui.drawing.prepare import on_axis
-from grubrics_tui.drawing.spans import plain
 from grubrics_tui.drawing.table import neighbor, table
+from tests.grubrics_tui.plain_picture import plain
 
 STEPS = np.arange(1.0, 6.0)
 SPREAD = Values(STEPS, np.full(5, 0.25), "std")

@@ -16,7 +16,8 @@ from grubrics_tui.drawing.axis import X_AXES, XAxis, axis_of, steady, x_labels
 from grubrics_tui.drawing.chart_data import Band, FlagKind, Flags, Line, Marks, Plot, View
 from grubrics_tui.drawing.plot import render
 from grubrics_tui.drawing.prepare import Smoother
-from grubrics_tui.drawing.spans import Row, plain, width_of
+from grubrics_tui.drawing.spans import Row, width_of
+from tests.grubrics_tui.plain_picture import plain
 
 
 def line(

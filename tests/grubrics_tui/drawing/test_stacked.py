@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grubrics_tui.drawing.spans import plain, width_of
-from grubrics_tui.drawing.stacked import Part, Stacks, drawn, layout, render
+from grubrics_tui.drawing.spans import Row, width_of
+from grubrics_tui.drawing.stacked import Part, Stacks, drawn, layout
+from tests.grubrics_tui.plain_picture import plain
 
 PARTS = (Part("gen", "phase-1", "g"), Part("reward", "phase-2", "r"))
 
@@ -18,8 +21,12 @@ def stacks(*sizes: tuple[float, ...]) -> Stacks:
     return Stacks(PARTS, np.arange(1.0, len(sizes) + 1), table)
 
 
+def rendered(shown: Stacks, width: int, height: int, **options: Any) -> list[Row]:
+    return drawn(shown, width, height, **options)[0]
+
+
 def test_parts_stand_on_each_other_in_order() -> None:
-    assert plain(render(stacks(*[(2.0, 1.0)] * 3), 24, 7, letters=True)) == "\n".join(
+    assert plain(rendered(stacks(*[(2.0, 1.0)] * 3), 24, 7, letters=True)) == "\n".join(
         [
             "     rrrrr rrrrr rrrrr",
             "     rrrrr rrrrr rrrrr",
@@ -33,7 +40,7 @@ def test_parts_stand_on_each_other_in_order() -> None:
 
 
 def test_a_cell_between_two_parts_shows_both() -> None:
-    rows = render(stacks((1.5, 1.5)), 20, 4)
+    rows = rendered(stacks((1.5, 1.5)), 20, 4)
     assert any(s.ink == "phase-1" and s.paper == "phase-2" for row in rows for s in row)
 
 
@@ -49,7 +56,7 @@ def test_columns_fill_the_width_once_they_are_many() -> None:
 
 
 def test_columns_of_many_steps_are_labeled_with_the_round_steps_in_them() -> None:
-    axis = plain(render(stacks(*[(1.0, 1.0)] * 400), 72, 7)).splitlines()[-1]
+    axis = plain(rendered(stacks(*[(1.0, 1.0)] * 400), 72, 7)).splitlines()[-1]
     assert axis.split() == ["step", "100", "200", "300"]
 
 
@@ -59,7 +66,7 @@ def test_columns_of_many_steps_are_labeled_with_the_round_steps_in_them() -> Non
     st.integers(0, 20),
 )
 def test_any_times_fit_any_size(sizes: list[tuple[float, float]], width: int, height: int) -> None:
-    rows = render(stacks(*sizes), width, height, cursor=2.0)
+    rows = rendered(stacks(*sizes), width, height, cursor=2.0)
     assert len(rows) == height
     assert all(width_of(row) in (0, width) for row in rows)
 
@@ -75,7 +82,7 @@ def test_a_picture_is_kept_where_it_would_be_the_same(
     after = Stacks(PARTS, x, sizes)
     rows, kept = drawn(before, 40, 9)
     if kept is not None and kept.hold(after):
-        assert render(after, 40, 9) == rows
+        assert rendered(after, 40, 9) == rows
 
 
 def test_most_steps_of_a_long_run_leave_the_picture_as_it_is() -> None:

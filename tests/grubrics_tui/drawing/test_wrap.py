@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grubrics_tui.drawing.spans import Span, clipped, plain, width_of, wrapped
+from grubrics_tui.drawing.spans import Span, clipped, width_of, wrapped
+from tests.grubrics_tui.plain_picture import plain
 
 texts = st.lists(st.text("ab 世\n", max_size=20), max_size=6)
 

@@ -15,7 +15,7 @@ from engine.runs.trust import vouch
 from grubrics_tui.cli import app
 from grubrics_tui.drawing.chart_data import Line, Plot
 from grubrics_tui.drawing.comparison import Grid, TableLine, line
-from grubrics_tui.drawing.spans import Span, plain
+from grubrics_tui.drawing.spans import Span
 from grubrics_tui.screens.compare.charts import SmallChart
 from grubrics_tui.screens.compare.screen import CompareScreen, labels
 from grubrics_tui.screens.compare.table import CompareTable
@@ -24,6 +24,7 @@ from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.key_footer import KeyFooter
 from tests.grubrics_tui.conftest import Call
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, cli_output, running
+from tests.grubrics_tui.plain_picture import plain
 from tests.grubrics_tui.sample_run import SampleRun
 
 pytestmark = pytest.mark.waits

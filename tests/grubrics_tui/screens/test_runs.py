@@ -17,7 +17,6 @@ from engine.runs.events import pending_stop
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir, archive_root
 from engine.runs.trust import vouch
-from grubrics_tui.drawing.spans import plain
 from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
 from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.screens.runs.table import RunList, Table, Widths
@@ -26,6 +25,7 @@ from grubrics_tui.widgets import facts
 from tests.engine.checkpoints.checkpoint_files import save
 from tests.engine.supervise.kept_runs import make_trained
 from tests.grubrics_tui.pilots import SMALL, running
+from tests.grubrics_tui.plain_picture import plain
 from tests.grubrics_tui.sample_run import SampleRun
 
 OUT_OF_MEMORY = "exit code 1 at step 3 of 40: OutOfMemoryError: " + "tried to allocate; " * 8
