@@ -173,7 +173,7 @@ async def findings(visitor: Visitor) -> None:
     await visitor.still()
 
 
-async def remedy(visitor: Visitor) -> None:
+async def fix(visitor: Visitor) -> None:
     await findings(visitor)
     await visitor.press("a")
     await visitor.pilot.pause(2)
@@ -245,7 +245,7 @@ PICTURES = {
     "log": Picture(log),
     "rollouts": Picture(rollouts),
     "findings": Picture(findings),
-    "remedy": Picture(remedy),
+    "fix": Picture(fix),
     "compare": Picture(compare),
     "ablation": Picture(ablation),
     "guide": Picture(guide),

@@ -95,7 +95,7 @@ def _of_symptom(symptom: Symptom) -> Entry:
         symptom.cause.format_map(holes),
         _plain(symptom.shape),
         symptom.ruled_out,
-        tuple(dict.fromkeys(remedy.title for remedy in symptom.remedies(Case()))),
+        tuple(dict.fromkeys(fix.title for fix in symptom.fixes(Case()))),
         symptom.source,
     )
 
@@ -109,7 +109,7 @@ def _of_text_rules() -> Iterator[Entry]:
                 _filled(rule.title),
                 _filled(rule.cause),
                 _line(rule.examples[0]),
-                fixes=tuple(_filled(remedy.title) for remedy in rule.remedies),
+                fixes=tuple(_filled(fix.title) for fix in rule.fixes),
                 source=rule.source,
             )
 

@@ -15,7 +15,7 @@ import yaml
 from engine.base.errors import UsageError
 from engine.base.files import fingerprints
 from engine.doctor.symptoms import SYMPTOMS
-from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
+from engine.findings.finding import Change, Evidence, Finding, Fix, Severity
 from engine.findings.symptom import Case, Symptom
 from engine.preflight import dataset, holdout
 from engine.preflight.check import Check, Subject
@@ -67,22 +67,22 @@ def _findings(
             Case(),
             Evidence(result.message, str(subject.recipe.path)),
             severity=None if result.status == "fail" else Severity.INFO,
-            remedies=_remedies(subject.recipe, result.fix),
+            fixes=_fixes(subject.recipe, result.fix),
             message=result.message,
         )
         yield replace(finding, source=f"checklist: {result.id}")
 
 
-def _remedies(recipe: Recipe, fix: str | None) -> Iterator[Remedy]:
+def _fixes(recipe: Recipe, fix: str | None) -> Iterator[Fix]:
     """Yield the check's fix, which is one command or overrides of the config."""
     if not fix:
         return
     words = fix.split()
     if not all(_OVERRIDE.fullmatch(word) for word in words):
-        yield Remedy(fix, (Change("command", "checklist", fix),))
+        yield Fix(fix, (Change("command", "checklist", fix),))
         return
     pairs = [word.split("=", 1) for word in words]
     changes = tuple(
         Change("config", key, yaml.safe_load(after), recipe.get(key)) for key, after in pairs
     )
-    yield Remedy(fix, changes)
+    yield Fix(fix, changes)

@@ -39,7 +39,7 @@ class Health:
     """``finding`` is the root cause of an unhealthy run; None for a healthy run.
 
     ``is_known`` is False until the doctor has examined the run. A finding that comes from the
-    cache has no evidence, cause or remedies.
+    cache has no evidence, cause or fixes.
     """
 
     is_known: bool = True

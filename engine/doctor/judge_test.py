@@ -15,7 +15,7 @@ from engine.base.errors import UsageError
 from engine.base.masking import mask_url
 from engine.doctor.metrics import MetricContext
 from engine.doctor.metrics.run import percent
-from engine.doctor.rewards.failures import FAILURES, remedies_of
+from engine.doctor.rewards.failures import FAILURES, fixes_of
 from engine.doctor.rewards.rollout_record import refine_kind
 from engine.doctor.symptoms import SYMPTOMS
 from engine.estimate.judge import SLOW_S, allowed, in_flight, pace
@@ -103,10 +103,8 @@ def _with_concurrency(finding: Finding, recommended: int) -> Finding:
         is_limit = change.key == "judge.max_concurrent"
         return replace(change, after=recommended) if is_limit else change
 
-    remedies = tuple(
-        replace(remedy, changes=tuple(map(adjust, remedy.changes))) for remedy in finding.remedies
-    )
-    return replace(finding, remedies=remedies)
+    fixes = tuple(replace(fix, changes=tuple(map(adjust, fix.changes))) for fix in finding.fixes)
+    return replace(finding, fixes=fixes)
 
 
 def _endpoint(settings: JudgeSettings, env: Mapping[str, str]) -> str | None:
@@ -138,16 +136,16 @@ def _findings(trial: Trial, context: MetricContext) -> list[Finding]:
 def _finding(kind: str, message: str, share: float, context: MetricContext) -> Finding:
     symptom = replace(FAILURES[kind], source="one call with the run's own settings")
     # The advice to run this test does not help here.
-    remedies = [
-        remedy
-        for remedy in remedies_of(kind, Case(context), share)
-        if not any("judge-test" in str(change.after) for change in remedy.changes)
+    fixes = [
+        fix
+        for fix in fixes_of(kind, Case(context), share)
+        if not any("judge-test" in str(change.after) for change in fix.changes)
     ]
     return symptom.finding(
         Case(context),
         Evidence(message, values={"kind": kind, "share": share}),
         severity=Severity.CRITICAL if share == 1 else Severity.WARNING,
-        remedies=remedies,
+        fixes=fixes,
         detail="" if share == 1 else f"{percent(share)} of the calls failed with this error.",
     )
 

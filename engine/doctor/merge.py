@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.findings.finding import Finding, Severity, flattened
-from engine.findings.remedy_builders import RESPONSE
+from engine.findings.fixes import RESPONSE
 
 _NAMES_A_CAUSE = 0.4
 """From this confidence on, a console finding comes before findings in the metrics."""
@@ -34,10 +34,10 @@ def merge_findings(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[
 def _without_longer_responses(finding: Finding) -> Finding:
     return replace(
         finding,
-        remedies=tuple(
-            remedy
-            for remedy in finding.remedies
-            if RESPONSE not in (remedy.key, *(change.key for change in remedy.changes))
+        fixes=tuple(
+            fix
+            for fix in finding.fixes
+            if RESPONSE not in (fix.key, *(change.key for change in fix.changes))
         ),
         followed_by=tuple(map(_without_longer_responses, finding.followed_by)),
     )

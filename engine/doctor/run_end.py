@@ -16,7 +16,7 @@ from engine.doctor.symptoms import SYMPTOMS
 from engine.doctor.text.line import plain
 from engine.doctor.trainer_dialects import framework_of, in_terms_of
 from engine.findings.categories import find_category
-from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
+from engine.findings.finding import Change, Evidence, Finding, Fix, Severity
 from engine.findings.symptom import Case
 from engine.own_reward.function import KEY
 from engine.recipe.keys import is_open
@@ -145,7 +145,7 @@ def offer_fixes(findings: Sequence[Finding], run: RunDir, state: RunState) -> li
     if run.is_command:
         consoles = [attempt.console for attempt in run.attempts()[-1:]]
         return in_terms_of(framework_of(consoles, findings), findings)
-    return _offer_resume(fit_remedies(findings, run), run, state)
+    return _offer_resume(fit_fixes(findings, run), run, state)
 
 
 def _offer_resume(findings: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:
@@ -159,8 +159,8 @@ def _offer_resume(findings: Sequence[Finding], run: RunDir, state: RunState) -> 
     if step is None:
         return list(findings)
     command = Change("command", "resume", f"grubrics-tui resume {run.id}")
-    remedy = Remedy(f"Resume from step {step}", (command,), "repeats the steps since then")
-    root = replace(findings[0], remedies=(remedy, *findings[0].remedies))
+    fix = Fix(f"Resume from step {step}", (command,), "repeats the steps since then")
+    root = replace(findings[0], fixes=(fix, *findings[0].fixes))
     return [root, *findings[1:]]
 
 
@@ -180,7 +180,7 @@ _RAISED = frozenset({"actor_rollout_ref.rollout.max_model_len", "judge.timeout_s
 """Keys whose proposed values are typical values, which a run may already have passed."""
 
 
-def fit_remedies(findings: Sequence[Finding], run: RunDir) -> list[Finding]:
+def fit_fixes(findings: Sequence[Finding], run: RunDir) -> list[Finding]:
     """Remove fixes that the run's config or data cannot take, and continue from its present values.
 
     A command in a title names the run.
@@ -196,26 +196,24 @@ def fit_remedies(findings: Sequence[Finding], run: RunDir) -> list[Finding]:
 def _fitted(finding: Finding, recipe: Mapping[str, Any], run: RunDir) -> Finding:
     return replace(
         finding,
-        remedies=tuple(_remedies(finding.remedies, recipe, run)),
+        fixes=tuple(_fixes(finding.fixes, recipe, run)),
         followed_by=tuple(_fitted(follower, recipe, run) for follower in finding.followed_by),
     )
 
 
-def _needs_gold(remedy: Remedy, run: RunDir) -> bool:
+def _needs_gold(fix: Fix, run: RunDir) -> bool:
     """Return whether a fix uses the rubric reward on data without answers and gold scores."""
-    to_rubrics = any(change.key == f"{KEY}.path" and not change.after for change in remedy.changes)
+    to_rubrics = any(change.key == f"{KEY}.path" and not change.after for change in fix.changes)
     return to_rubrics and not has_gold(run)
 
 
-def _remedies(
-    remedies: Sequence[Remedy], recipe: Mapping[str, Any], run: RunDir
-) -> Iterator[Remedy]:
-    for remedy in remedies:
-        is_known = all(_is_known(change, recipe) for change in remedy.changes)
-        if is_known and not _needs_gold(remedy, run):
-            changes = tuple(_continued(change, recipe) for change in remedy.changes)
-            title = remedy.title.replace(" RUN", f" {run.id}")
-            yield replace(remedy, title=title, changes=changes)
+def _fixes(fixes: Sequence[Fix], recipe: Mapping[str, Any], run: RunDir) -> Iterator[Fix]:
+    for fix in fixes:
+        is_known = all(_is_known(change, recipe) for change in fix.changes)
+        if is_known and not _needs_gold(fix, run):
+            changes = tuple(_continued(change, recipe) for change in fix.changes)
+            title = fix.title.replace(" RUN", f" {run.id}")
+            yield replace(fix, title=title, changes=changes)
 
 
 def _continued(change: Change, recipe: Mapping[str, Any]) -> Change:

@@ -13,7 +13,7 @@ from engine.base import jsonl
 from engine.base.follow import last_lines
 from engine.doctor.symptoms import SYMPTOMS
 from engine.estimate.memory import size
-from engine.findings.finding import Change, Evidence, Finding, Remedy
+from engine.findings.finding import Change, Evidence, Finding, Fix
 from engine.findings.symptom import Case
 from engine.formats.pattern import is_pattern
 from engine.runs.kinds import COMMAND
@@ -81,11 +81,11 @@ def _stall_findings(run: RunDir, state: RunState) -> list[Finding]:
         "place": jsonl.line(event.get("place")),
     }
     case = Case(onset=state.step)
-    advice = symptom.remedies(case)
+    advice = symptom.fixes(case)
     if kind == "stopped":
         command = Change("command", "signal", f"kill -CONT {pid}")
         effect = "the run continues where it was"
-        fix = Remedy("Let the process continue", (command,), effect)
+        fix = Fix("Let the process continue", (command,), effect)
         advice = () if pid is None or state.has_ended else (fix,)
     resume = f"Stop the run now and resume it: grubrics-tui stop {run.id}"
     if state.has_ended:
@@ -94,7 +94,7 @@ def _stall_findings(run: RunDir, state: RunState) -> list[Finding]:
         case,
         Evidence(reason, str(run.events), step=state.step, values=values),
         *_stacks(run, state, event),
-        remedies=(*advice, Remedy(resume)),
+        fixes=(*advice, Fix(resume)),
         who=f"{process} {pid}" if process and pid is not None else "the run",
         reason=reason,
     )

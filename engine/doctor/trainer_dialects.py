@@ -21,8 +21,8 @@ import msgspec
 from engine.base import files
 from engine.base.yaml_files import read_table
 from engine.doctor.text.facts import Phase
-from engine.findings.finding import Change, Finding, Remedy
-from engine.findings.remedy_builders import ACTOR
+from engine.findings.finding import Change, Finding, Fix
+from engine.findings.fixes import ACTOR
 from engine.runs.kinds import COMMAND, GRPO
 from engine.runs.rundir import RunDir
 
@@ -105,15 +105,15 @@ _KEY_IN_TEXT = re.compile(
 _OUR_TOOLS = re.compile(r"\bgrubrics\b(?!-tui model fetch)|\bengine\.|of this project\b")
 
 
-def for_phase(remedies: Iterable[Remedy], phase: Phase | None) -> list[Remedy]:
+def for_phase(fixes: Iterable[Fix], phase: Phase | None) -> list[Fix]:
     """Return the fixes with the keys of the role that ran; without those that do nothing for it."""
     keys = tables().roles.get(phase, {}) if phase else {}
     moved = []
-    for remedy in remedies:
-        renamed = [(change, keys.get(change.key, change.key)) for change in remedy.changes]
+    for fix in fixes:
+        renamed = [(change, keys.get(change.key, change.key)) for change in fix.changes]
         changes = tuple(replace(change, key=key) for change, key in renamed if key)
-        if changes or not remedy.changes:
-            moved.append(replace(remedy, changes=changes))
+        if changes or not fix.changes:
+            moved.append(replace(fix, changes=changes))
     return moved
 
 
@@ -177,43 +177,43 @@ def in_terms_of(framework: Framework, findings: Iterable[Finding]) -> list[Findi
 
 
 def _finding(framework: Framework, finding: Finding) -> Finding:
-    remedies: dict[str, Remedy] = {}
-    for remedy in finding.remedies:
-        if not _is_for_others(framework, remedy):
+    fixes: dict[str, Fix] = {}
+    for fix in finding.fixes:
+        if not _is_for_others(framework, fix):
             # A fix for several kinds of runs appears once for each, under the same title.
-            remedies.setdefault(remedy.title, _remedy(framework, remedy))
+            fixes.setdefault(fix.title, _translated(framework, fix))
     consequences = tuple(_finding(framework, follower) for follower in finding.followed_by)
-    return replace(finding, remedies=tuple(remedies.values()), followed_by=consequences)
+    return replace(finding, fixes=tuple(fixes.values()), followed_by=consequences)
 
 
-def _is_for_others(framework: Framework, remedy: Remedy) -> bool:
+def _is_for_others(framework: Framework, fix: Fix) -> bool:
     """Whether the fix names a key or a program that the framework's users do not have, or what the
     framework does by default."""
-    named = _KEY_IN_TEXT.findall(f"{remedy.title} {remedy.effect}")
+    named = _KEY_IN_TEXT.findall(f"{fix.title} {fix.effect}")
     if any(framework is not Framework.VERL or not key.startswith(_VERL_KEYS) for key in named):
         return True
-    keys = {remedy.key, *(change.key for change in remedy.changes)}
+    keys = {fix.key, *(change.key for change in fix.changes)}
     if not keys.isdisjoint(tables().no_advice.get(framework, ())):
         return True
-    commands = (str(change.after) for change in remedy.changes if change.kind == "command")
-    return any(_OUR_TOOLS.search(text) for text in (remedy.title, *commands))
+    commands = (str(change.after) for change in fix.changes if change.kind == "command")
+    return any(_OUR_TOOLS.search(text) for text in (fix.title, *commands))
 
 
-def _remedy(framework: Framework, remedy: Remedy) -> Remedy:
+def _translated(framework: Framework, fix: Fix) -> Fix:
     """Return the fix with the framework's arguments; relative ones are only named."""
-    translated = [(old.key, _change(framework, old)) for old in remedy.changes]
+    translated = [(old.key, _change(framework, old)) for old in fix.changes]
     changes = [(key, new) for key, new in translated if new is not None]
     named = [new.key for key, new in changes if key in _RELATIVE]
-    if not remedy.changes and (advised := _change(framework, Change("config", remedy.key, None))):
+    if not fix.changes and (advised := _change(framework, Change("config", fix.key, None))):
         # The prefix depends on verl's trainer.
         named = [advised.key.removeprefix(f"{ACTOR}.")]
     smaller = tables().smaller_batch.get(framework)
     batches = (_MICRO_BATCH, tables().arguments.get(framework, {}).get(_MICRO_BATCH))
     is_smaller = any(key in batches or (new and new.key in batches) for key, new in translated)
-    return Remedy(
-        ": ".join((remedy.title, *named)),
+    return Fix(
+        ": ".join((fix.title, *named)),
         tuple(new for key, new in changes if key not in _RELATIVE),
-        smaller if smaller and is_smaller else remedy.effect,
+        smaller if smaller and is_smaller else fix.effect,
     )
 
 

@@ -86,7 +86,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Remedy:
+class Fix:
     """A fix: changes that belong together, and their expected effect.
 
     Without ``changes`` it is advice, possibly about the config ``key``.
@@ -102,7 +102,7 @@ class Remedy:
         """Whether a new run can use it: it changes the config or the environment."""
         return any(change.kind != "command" for change in self.changes)
 
-    def to_json(self, choices: Sequence[Remedy] = ()) -> dict[str, Any]:
+    def to_json(self, choices: Sequence[Fix] = ()) -> dict[str, Any]:
         """``number`` is the position among the ``choices``, as ``fix --number`` takes it."""
         return {
             "title": self.title,
@@ -127,7 +127,7 @@ class Finding:
     title: str
     cause: str
     evidence: tuple[Evidence, ...] = ()
-    remedies: tuple[Remedy, ...] = ()
+    fixes: tuple[Fix, ...] = ()
     onset_step: int | None = None
     confidence: float = 1.0
     not_checked: tuple[str, ...] = ()
@@ -165,7 +165,7 @@ class Finding:
         )
         return replace(self, severity=severity, followed_by=(*self.followed_by, *added))
 
-    def to_json(self, choices: Sequence[Remedy] = ()) -> dict[str, Any]:
+    def to_json(self, choices: Sequence[Fix] = ()) -> dict[str, Any]:
         """Return the finding and its consequences; a fix among the ``choices`` has its number."""
         return {
             "id": self.id,
@@ -174,7 +174,7 @@ class Finding:
             "onset_step": self.onset_step,
             "cause": self.cause,
             "evidence": [evidence.to_json() for evidence in self.evidence],
-            "remedies": [remedy.to_json(choices) for remedy in self.remedies],
+            "fixes": [fix.to_json(choices) for fix in self.fixes],
             "confidence": self.confidence,
             "not_checked": list(self.not_checked),
             "followed_by": [finding.to_json() for finding in self.followed_by],
@@ -198,13 +198,13 @@ def flattened(findings: Iterable[Finding]) -> Iterator[Finding]:
         yield from flattened(finding.followed_by)
 
 
-def launchable(findings: Iterable[Finding]) -> list[Remedy]:
+def launchable(findings: Iterable[Finding]) -> list[Fix]:
     """Return the fixes that a new run can be launched with, each once.
 
     The screen and the commands number them in this order, from 1.
     """
-    fixes: list[Remedy] = []
-    for fix in (remedy for finding in findings for remedy in finding.remedies):
+    fixes: list[Fix] = []
+    for fix in (fix for finding in findings for fix in finding.fixes):
         if fix.is_launchable and fix not in fixes:
             fixes.append(fix)
     return fixes

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.findings.finding import Evidence, Finding, Fix, Severity
 from engine.findings.run_context import MetricContext
 
 HOLE = "…"
@@ -32,7 +32,7 @@ class Case:
     onset: int | None = None
 
 
-def no_remedies(_: Case) -> Iterable[Remedy]:
+def no_fixes(_: Case) -> Iterable[Fix]:
     return ()
 
 
@@ -42,7 +42,7 @@ class Symptom:
 
     ``title`` and ``cause`` are templates: ``finding()`` fills their ``{names}``. ``severity`` is
     the default, and ``also`` lists the severities that a rule may choose instead. ``shape``
-    describes the evidence, ``ruled_out`` what looks alike but is healthy. ``remedies`` are offered
+    describes the evidence, ``ruled_out`` what looks alike but is healthy. ``fixes`` are offered
     unless the rule passes others. ``source`` says where the knowledge comes from.
     """
 
@@ -54,7 +54,7 @@ class Symptom:
     ruled_out: str = ""
     severity: Severity = Severity.ERROR
     also: tuple[Severity, ...] = ()
-    remedies: Callable[[Case], Iterable[Remedy]] = no_remedies
+    fixes: Callable[[Case], Iterable[Fix]] = no_fixes
     confidence: float = 1.0
     not_checked: tuple[str, ...] = ()
 
@@ -63,7 +63,7 @@ class Symptom:
         case: Case,
         *evidence: Evidence,
         severity: Severity | None = None,
-        remedies: Iterable[Remedy] | None = None,
+        fixes: Iterable[Fix] | None = None,
         confidence: float | None = None,
         detail: str = "",
         **values: object,
@@ -78,7 +78,7 @@ class Symptom:
             self.title.format_map(mapping),
             f"{cause} {detail}" if detail else cause,
             evidence,
-            tuple(self.remedies(case) if remedies is None else remedies),
+            tuple(self.fixes(case) if fixes is None else fixes),
             case.onset,
             self.confidence if confidence is None else confidence,
             self.not_checked,

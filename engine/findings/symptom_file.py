@@ -4,7 +4,7 @@ An entry has the fields of ``Symptom``; its key is its ID, or a name where sever
 ``id``. A list in place of a text is joined with spaces. The key ``shared`` holds what entries have
 in common, the key ``fixes`` lists of fixes that the rule chooses from.
 
-A fix is a title, a list of fixes, or a mapping. ``fix`` names a function of ``remedy_builders``, or
+A fix is a title, a list of fixes, or a mapping. ``fix`` names a function of ``fixes``, or
 one that the module gives to ``Symptoms``; its arguments stand beside it. Otherwise there are
 ``title`` and ``effect``, and one of ``config`` (set a key), ``scale`` (multiply its value),
 ``command`` and ``key`` (the key that the advice is about). ``{onset}`` in a title is the step at
@@ -18,8 +18,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from engine.findings import remedy_builders
-from engine.findings.finding import Change, Remedy, Severity
+from engine.findings import fixes
+from engine.findings.finding import Change, Fix, Severity
 from engine.findings.symptom import HOLE, Case, Symptom
 
 _NO_SYMPTOMS = ("shared", "fixes")
@@ -28,11 +28,9 @@ _NO_SYMPTOMS = ("shared", "fixes")
 class Symptoms(Mapping[str, Symptom]):
     """The symptoms of one module, by the keys of its file, which is read at the first use."""
 
-    def __init__(
-        self, module_file: str, **builders: Callable[..., Remedy | Iterable[Remedy]]
-    ) -> None:
+    def __init__(self, module_file: str, **builders: Callable[..., Fix | Iterable[Fix]]) -> None:
         self._path = Path(module_file).with_suffix(".yaml")
-        self._builders = {**vars(remedy_builders), **builders}
+        self._builders = {**vars(fixes), **builders}
 
     def __getitem__(self, key: str) -> Symptom:
         return self._symptoms[key]
@@ -43,7 +41,7 @@ class Symptoms(Mapping[str, Symptom]):
     def __len__(self) -> int:
         return len(self._symptoms)
 
-    def fixes(self, name: str, case: Case) -> tuple[Remedy, ...]:
+    def fixes(self, name: str, case: Case) -> tuple[Fix, ...]:
         """Return the fixes under that name, else those under ``other``."""
         named = self._tree["fixes"]
         return tuple(self._build(named[name if name in named else "other"], case))
@@ -64,34 +62,34 @@ class Symptoms(Mapping[str, Symptom]):
         fields: dict[str, Any] = {
             name: " ".join(value) if isinstance(value, list) else value
             for name, value in entry.items()
-            if name != "remedies"
+            if name != "fixes"
         }
         fields["severity"] = Severity(entry.get("severity", "error"))
         fields["also"] = tuple(map(Severity, entry.get("also", ())))
         fields["not_checked"] = tuple(entry.get("not_checked", ()))
-        entries = entry.get("remedies", ())
+        entries = entry.get("fixes", ())
         return Symptom(
-            **{"id": key, **fields}, remedies=lambda case: tuple(self._build(entries, case))
+            **{"id": key, **fields}, fixes=lambda case: tuple(self._build(entries, case))
         )
 
-    def _build(self, entries: Iterable[Any], case: Case) -> Iterator[Remedy]:
+    def _build(self, entries: Iterable[Any], case: Case) -> Iterator[Fix]:
         for entry in entries:
             if isinstance(entry, list):
                 yield from self._build(entry, case)
             elif isinstance(entry, dict) and "fix" in entry:
                 arguments = {name: value for name, value in entry.items() if name != "fix"}
                 built = self._builders[entry["fix"]](case, **arguments)
-                yield from (built,) if isinstance(built, Remedy) else built
+                yield from (built,) if isinstance(built, Fix) else built
             else:
                 yield _change({"title": entry} if isinstance(entry, str) else entry, case)
 
 
-def _change(entry: Mapping[str, Any], case: Case) -> Remedy:
+def _change(entry: Mapping[str, Any], case: Case) -> Fix:
     onset = HOLE if case.onset is None else str(case.onset)
     title, effect = entry["title"].replace("{onset}", onset), entry.get("effect", "")
     for key, after in entry.get("config", {}).items():
-        return remedy_builders.setting(case.context, key, after, title, effect)
+        return fixes.setting(case.context, key, after, title, effect)
     for key, factor in entry.get("scale", {}).items():
-        return remedy_builders.scaled(case.context, key, factor, title, effect)
+        return fixes.scaled(case.context, key, factor, title, effect)
     changes = tuple(Change("command", *change) for change in entry.get("command", {}).items())
-    return Remedy(title, changes, effect, entry.get("key", ""))
+    return Fix(title, changes, effect, entry.get("key", ""))

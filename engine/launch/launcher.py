@@ -62,11 +62,11 @@ GATE = own_module("engine.preflight.gate")
 
 @dataclass(frozen=True)
 class Parent:
-    """The run that another one derives from: by a fix (``remedy``), a ``reproduction``, or a launch
+    """The run that another one derives from: by a fix (``fix``), a ``reproduction``, or a launch
     of its config (``relaunch``)."""
 
     run: str
-    relation: Literal["remedy", "reproduction", "relaunch"]
+    relation: Literal["fix", "reproduction", "relaunch"]
 
 
 @dataclass(frozen=True)

@@ -306,8 +306,8 @@ def named_values(findings: Iterable[Finding]) -> dict[str, object]:
     return {
         change.key: change.before
         for alert in _alerts_below(findings)
-        for remedy in alert.remedies
-        for change in remedy.changes
+        for fix in alert.fixes
+        for change in fix.changes
         if change.kind == "config"
         and any(proof.values.get(change.key, _ABSENT) == change.before for proof in alert.evidence)
     }

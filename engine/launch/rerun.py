@@ -61,7 +61,7 @@ def plan_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
             f"run '{run.id}' is still running on a Ray cluster, which has no queue. "
             f"Stop it first: grubrics-tui stop {run.id}"
         )
-    recipe, name = recipe_of(run), free_name(root, _stem(run))
+    recipe, name = recipe_of(run), free_name(root, f"{_stem(run)}fix")
     completed = complete_changes(run, recipe, changes)
     key, before = recipe.kind.checkpoint_key, checkpoint_dir(recipe)
     folder = str(Path(before).parent / name)
@@ -74,7 +74,7 @@ def plan_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
         root,
         ticket=ticket(changed, root, after=None, turn=waits),
         ray=ray,
-        parent=Parent(run.id, "remedy"),
+        parent=Parent(run.id, "fix"),
         variables={**(manifest.get("variables") or {}), **added},
     )
     return Rerun(run, planned, completed)
@@ -175,8 +175,8 @@ def require_launch_folder(run: RunDir) -> None:
 
 
 def _stem(run: RunDir) -> str:
-    """The beginning of the names of runs that fixes of this run launch."""
-    return f"{run.id[:85]}-remedy"
+    """The beginning of the names of runs that derive from this run."""
+    return f"{run.id[:85]}-"
 
 
 def _made_before(run: RunDir, planned: LaunchPlan) -> Iterator[RunDir]:

@@ -50,7 +50,7 @@ _COMMAND = re.compile(rf"(?:[A-Z_]+=\S+ )*(?:{_PROGRAM} |\S*python\S* (?:-P )?-m
 
 
 @dataclass(frozen=True)
-class Fix:
+class CheckFix:
     """``overrides`` change the config; ``command`` is one of this project and mends the rest."""
 
     overrides: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ class Fix:
         return next(index for index, word in enumerate(self._words) if "=" not in word)
 
 
-def parse_fix(text: str | None, recipe: Recipe) -> Fix | None:
+def parse_fix(text: str | None, recipe: Recipe) -> CheckFix | None:
     """Return what of a fix can be applied; None if only a person can.
 
     Of alternatives (``a=1, or b=2``) the first that can be applied counts.
@@ -104,7 +104,7 @@ def parse_fix(text: str | None, recipe: Recipe) -> Fix | None:
                 overrides += changes
                 command = command or found
                 break
-    return Fix(tuple(overrides), command) if overrides or command else None
+    return CheckFix(tuple(overrides), command) if overrides or command else None
 
 
 def _find_overrides(text: str, recipe: Recipe) -> list[str]:

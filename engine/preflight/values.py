@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from engine.findings import remedy_builders as cures
-from engine.findings.finding import Evidence, Finding, Remedy
+from engine.findings import fixes
+from engine.findings.finding import Evidence, Finding, Fix
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Case
 from engine.findings.symptom_file import Symptoms
@@ -35,17 +35,17 @@ def _usual(
     title: str,
     least: float = 0.0,
     most: float = math.inf,
-) -> Remedy:
-    return cures.usual_value(case.context, key, value, lambda usual: least <= usual <= most, title)
+) -> Fix:
+    return fixes.usual_value(case.context, key, value, lambda usual: least <= usual <= most, title)
 
 
-def _usual_rate(case: Case, title: str) -> Remedy:
+def _usual_rate(case: Case, title: str) -> Fix:
     kind = case.context.kind or GRPO
     key, usual = kind.learning_rate_key, kind.highest_usual_learning_rate
     return _usual(case, key, usual, title, least=1e-12, most=_HIGHEST_RATE)
 
 
-def _usual_temperature(case: Case, title: str) -> Remedy:
+def _usual_temperature(case: Case, title: str) -> Fix:
     return _usual(case, _coldest(case.context)[0], 1.0, title, least=0.5, most=1.5)
 
 
@@ -56,14 +56,14 @@ _NO_GROUP = "reward_zero_or_flat.no_group"
 
 
 def check(subject: Subject) -> Check:
-    """Apply the doctor's rules on values, each with its first remedy as the fix."""
+    """Apply the doctor's rules on values, each with its first fix as the fix."""
     recipe = subject.recipe
     context = MetricContext(recipe.values, recipe.kind, in_file=in_file(recipe))
     warnings = []
     # Of one rollout per prompt, the check batch says what to do.
     found = [each for each in value_findings(context) if each.id != _NO_GROUP]
     for finding in found:
-        changes = [change for remedy in finding.remedies[:1] for change in remedy.changes]
+        changes = [change for fix in finding.fixes[:1] for change in fix.changes]
         message = f"{finding.title}: {finding.cause.removesuffix('.')}"
         warnings.append(warn(ID, message, " ".join(as_overrides(changes)) or None))
     return summary(ID, [*warnings, *_repeated(recipe)], "no value known to break training")
@@ -95,7 +95,7 @@ def value_findings(context: MetricContext) -> list[Finding]:
 
 
 def _grpo_findings(context: MetricContext, case: Case) -> Iterator[Finding]:
-    key, length = cures.RESPONSE, context.get(cures.RESPONSE)
+    key, length = fixes.RESPONSE, context.get(fixes.RESPONSE)
     has_own_reward = context.get("reward.custom_reward_function.path")
     if not has_own_reward and isinstance(length, int) and length < _SHORTEST:
         yield SYMPTOMS["reward_zero_or_flat.cap_too_short"].finding(
@@ -107,7 +107,7 @@ def _grpo_findings(context: MetricContext, case: Case) -> Iterator[Finding]:
         yield SYMPTOMS["collapse_entropy_or_length.temperature"].finding(
             case, evidence, key=key, temperature=f"{temperature:g}"
         )
-    key = cures.ROLLOUTS
+    key = fixes.ROLLOUTS
     if context.get(key) == 1 and context.get("algorithm.adv_estimator") == "grpo":
         yield SYMPTOMS[_NO_GROUP].finding(case, _evidence(key, 1), key=key)
 
@@ -116,7 +116,7 @@ def _coldest(context: MetricContext) -> tuple[str, Any]:
     """The key of the lowest temperature at which the run samples, and its value."""
     schedule = find_schedule(context.get, TEMPERATURE)
     if schedule is None:
-        return cures.TEMPERATURE, context.get(cures.TEMPERATURE)
+        return fixes.TEMPERATURE, context.get(fixes.TEMPERATURE)
     name = "final" if schedule.final <= schedule.initial else "initial"
     return f"{TEMPERATURE_SCHEDULE}.{name}", getattr(schedule, name)
 

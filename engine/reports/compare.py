@@ -54,7 +54,7 @@ class NoEffect:
             "severity": str(finding.severity),
             "title": finding.title,
             "cause": finding.cause,
-            "remedies": [remedy.title for remedy in finding.remedies],
+            "fixes": [fix.title for fix in finding.fixes],
         }
 
 

@@ -18,7 +18,11 @@ _DEEPEST = 32
 
 _CHECKPOINT_KEYS = frozenset(kind.checkpoint_key for kind in KINDS.values())
 
-_RELATIONS = {"remedy": "fix", "reproduction": "repro", "relaunch": "relaunch"}
+_RELATIONS = {"reproduction": "repro"}
+"""What a screen calls a relation, where the manifest has another word."""
+
+_FORMER_RELATIONS = {"remedy": "fix"}
+"""Words of manifests that earlier versions wrote."""
 
 
 def checked(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,6 +209,7 @@ def _parent(value: Any) -> dict[str, str] | None:
     if not isinstance(value, dict):
         return None
     fields = {key: jsonl.line(value.get(key)) for key in ("run", "relation")}
+    fields["relation"] = _FORMER_RELATIONS.get(fields["relation"] or "", fields["relation"])
     return {key: text for key, text in fields.items() if text} if all(fields.values()) else None
 
 

@@ -167,7 +167,7 @@ def _no_effect(comparison: Comparison) -> Iterable[str]:
         ids, finding = f"{identical.other} and {identical.run}", identical.finding
         yield f"\n{str(finding.severity).upper()}: {ids}: {finding.title}  [{finding.id}]"
         yield f"  {finding.cause}"
-        yield from (f"  advice: {remedy.title}" for remedy in finding.remedies)
+        yield from (f"  advice: {fix.title}" for fix in finding.fixes)
 
 
 def _differences(comparison: Comparison) -> Iterable[str]:

@@ -22,7 +22,7 @@ from grubrics_tui.commands.shared.output import warn_of_unread_parquet
 from grubrics_tui.commands.shared.standard_input import standard_input_read
 
 if TYPE_CHECKING:
-    from engine.findings.finding import Finding, Remedy
+    from engine.findings.finding import Finding, Fix
 
 
 _NO_FINDINGS = "No known problems found"
@@ -71,7 +71,7 @@ class _Diagnosis:
 
     name: str
     findings: Sequence[Finding]
-    choices: Sequence[Remedy] = ()
+    choices: Sequence[Fix] = ()
     apply: str = ""
     read: str = ""
     unusable: str = ""

@@ -16,7 +16,7 @@ from grubrics_tui.commands.shared.trust import require_run_code_trust
 from grubrics_tui.text.plans import format_rerun
 
 if TYPE_CHECKING:
-    from engine.findings.finding import Remedy
+    from engine.findings.finding import Fix
 
 
 def fix(
@@ -42,12 +42,12 @@ def fix(
     chosen = _chosen(original, number)
     if chosen is None:
         text = f"nothing to fix: run '{original.id}' has no finding above info"
-        answer({"parent": original.id, "remedy": None, "changes": [], "run": None}, text, as_json)
+        answer({"parent": original.id, "fix": None, "changes": [], "run": None}, text, as_json)
         return
     planned = check_rerun(original, chosen.changes)
     value: dict[str, Any] = {
         "parent": original.id,
-        "remedy": chosen.title,
+        "fix": chosen.title,
         "changes": [change.to_json() for change in planned.changes],
         "checkpoint_dir": planned.weights,
         "applied_before": [earlier.id for earlier in planned.before],
@@ -68,7 +68,7 @@ def fix(
         raise typer.Exit(1)
 
 
-def _chosen(run: RunDir, number: int) -> Remedy | None:
+def _chosen(run: RunDir, number: int) -> Fix | None:
     """Return the fix, or None if there is nothing to fix."""
     from engine.doctor.diagnose import diagnose_run
     from engine.findings.finding import launchable
@@ -83,7 +83,7 @@ def _chosen(run: RunDir, number: int) -> Remedy | None:
             f"grubrics-tui diagnose {run.id}"
         )
     if not 1 <= number <= len(fixes):
-        listed = "; ".join(f"{n} {remedy.title}" for n, remedy in enumerate(fixes, start=1))
+        listed = "; ".join(f"{n} {fix.title}" for n, fix in enumerate(fixes, start=1))
         raise UsageError(f"--number {number}: run '{run.id}' has these fixes: {listed}")
     return fixes[number - 1]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
+from engine.findings.finding import Change, Evidence, Finding, Fix, Severity
 from grubrics_tui.drawing.spans import Row, Span, clipped, width_of, wrapped
 from grubrics_tui.text.terminal_text import clean_text
 
@@ -46,7 +46,7 @@ def list_row(finding: Finding, width: int, *, chosen: bool) -> Row:
     return [*head, Span(" " * room, "", paper), Span(tail, "quiet", paper)]
 
 
-def detail(finding: Finding, width: int, choices: Sequence[Remedy] = ()) -> list[Row]:
+def detail(finding: Finding, width: int, choices: Sequence[Fix] = ()) -> list[Row]:
     """Draw a finding: title, facts, cause, evidence, fixes, consequences, what was not checked.
 
     A fix among the ``choices`` has its number there, counted from 1.
@@ -58,7 +58,7 @@ def detail(finding: Finding, width: int, choices: Sequence[Remedy] = ()) -> list
     rows += wrapped([Span(f"{finding.severity}   {finding.id}{onset}{sure}", "quiet")], width)
     rows += [[], *wrapped([Span(clean_text(finding.cause))], width)]
     evidence = [_evidence_rows(item, width, finding.counted) for item in finding.evidence]
-    fixes = [_fix_rows(remedy, choices, width) for remedy in finding.remedies]
+    fixes = [_fix_rows(fix, choices, width) for fix in finding.fixes]
     consequences = [_consequence_rows(later, width) for later in finding.followed_by]
     unchecked = [
         _indented([Span(clean_text(text), "quiet")], width) for text in finding.not_checked
@@ -114,17 +114,15 @@ def where(evidence: Evidence, counted: str) -> str:
     return "; ".join(parts)
 
 
-def _fix_rows(remedy: Remedy, choices: Sequence[Remedy], width: int) -> list[Row]:
-    title = clean_text(remedy.title)
-    number = choices.index(remedy) + 1 if remedy in choices else "·"
+def _fix_rows(fix: Fix, choices: Sequence[Fix], width: int) -> list[Row]:
+    title = clean_text(fix.title)
+    number = choices.index(fix) + 1 if fix in choices else "·"
     lead = Span(f"{number:>2}  ", "accent", bold=True)
     rows = [[lead, *row] if not n else [Span(" " * _INDENT), *row]
             for n, row in enumerate(wrapped([Span(title)], width - _INDENT))]  # fmt: skip
-    for change in remedy.changes:
+    for change in fix.changes:
         rows += _indented(_change(change), width)
-    return rows + (
-        _indented([Span(clean_text(remedy.effect), "quiet")], width) if remedy.effect else []
-    )
+    return rows + (_indented([Span(clean_text(fix.effect), "quiet")], width) if fix.effect else [])
 
 
 def _change(change: Change) -> Row:

@@ -21,7 +21,7 @@ from tests.e2e.project import GROUPS_OF_4
 from tests.e2e.ward import Strike, Ward
 from tests.waiting import ended
 
-Cure = Callable[[Ward, "Fault", RunDir], RunDir]
+Fix = Callable[[Ward, "Fault", RunDir], RunDir]
 Preparation = Callable[[Ward], None]
 
 GRPO = (
@@ -36,7 +36,7 @@ SFT = ("training.max_steps=20",)
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a run, the class that the doctor must give it, and what cures it.
+    """What is wrong with a run, the class that the doctor must give it, and what fixes it.
 
     ``refused`` names the check that would not have let the run start; it is launched past it.
     ``prepare`` changes the project's files before the launch, ``strike`` harms the run while it
@@ -46,7 +46,7 @@ class Fault:
     name: str
     finding: str
     overrides: tuple[str, ...]
-    cure: Cure
+    fix: Fix
     recipe: str = "grpo_tiny"
     mood: Mood = honest
     refused: str | None = None
@@ -67,22 +67,22 @@ class Fault:
         return [one.format(**places) for one in given]
 
 
-# Cures
+# Fixes
 
 
-def remedy(title: str) -> Cure:
-    """The finding's remedy of that title, which is a change of the recipe: one key launches it."""
+def fix(title: str) -> Fix:
+    """The finding's fix of that title, which is a change of the recipe: one key launches it."""
 
-    def cure(ward: Ward, _: Fault, run: RunDir) -> RunDir:
-        return ward.remedied(run, ward.offered(run, title))
+    def fix(ward: Ward, _: Fault, run: RunDir) -> RunDir:
+        return ward.fixed(run, ward.offered(run, title))
 
-    return cure
+    return fix
 
 
-def advice(words: str, *overrides: str, mend: Preparation | None = None) -> Cure:
-    """A remedy that only a person can follow: it is done here, and the run launched again."""
+def advice(words: str, *overrides: str, mend: Preparation | None = None) -> Fix:
+    """A fix that only a person can follow: it is done here, and the run launched again."""
 
-    def cure(ward: Ward, fault: Fault, run: RunDir) -> RunDir:
+    def fix(ward: Ward, fault: Fault, run: RunDir) -> RunDir:
         ward.offered(run, words)
         if mend is not None:
             mend(ward)
@@ -91,13 +91,13 @@ def advice(words: str, *overrides: str, mend: Preparation | None = None) -> Cure
         again = [*fault.arguments(ward, name), *overrides]
         return ward.launch_checked(name, fault.recipe, again)
 
-    return cure
+    return fix
 
 
-def resumed(words: str, mend: Preparation | None = None) -> Cure:
+def resumed(words: str, mend: Preparation | None = None) -> Fix:
     """What went wrong lay outside the run: it goes on from its last checkpoint."""
 
-    def cure(ward: Ward, _: Fault, run: RunDir) -> RunDir:
+    def fix(ward: Ward, _: Fault, run: RunDir) -> RunDir:
         ward.offered(run, words)
         if mend is not None:
             mend(ward)
@@ -105,7 +105,7 @@ def resumed(words: str, mend: Preparation | None = None) -> Cure:
         ward.project.json("resume", run.id)
         return run
 
-    return cure
+    return fix
 
 
 def write_key(ward: Ward) -> None:

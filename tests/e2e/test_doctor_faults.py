@@ -1,8 +1,8 @@
-"""Two dozen ways to make a run sick, live: each is named, cured as the finding says, and trains.
+"""Two dozen ways to make a run sick, live: each is named, fixed as the finding says, and trains.
 
 A run is launched on the tiny world with one fault; the doctor follows its files as a screen would.
 Within two steps or 30 seconds of the fault its first alarm is the fault's own class. Then what the
-finding offers is done, by launching its remedy where that changes the recipe, else by what its
+finding offers is done, by launching its fix where that changes the recipe, else by what its
 words say; the new run reaches its last step, and nothing is found in it.
 """
 
@@ -34,11 +34,11 @@ from tests.e2e.sickness import (
     Fault,
     advice,
     fill_disk,
+    fix,
     held_out,
     kill,
     loads_data,
     make_room,
-    remedy,
     resumed,
     reward,
     small_disk,
@@ -76,29 +76,29 @@ FAULTS = (
         "judge-down",
         "judge_timeout_or_connection",
         (*API, "judge.base_url=http://127.0.0.1:9/v1"),
-        remedy(OFFLINE),
+        fix(OFFLINE),
     ),
     Fault(
         "judge-storm",
         "judge_rate_limit",
         (*API, "judge.max_attempts=8", "judge.max_concurrent=16"),
-        remedy("lower judge.max_concurrent"),
+        fix("lower judge.max_concurrent"),
         mood=busy,
     ),
     Fault(
         "judge-slow",
         "judge_timeout_or_connection",
         (*API, "judge.timeout_s=1", "judge.max_attempts=2"),
-        remedy("raise judge.timeout_s"),
+        fix("raise judge.timeout_s"),
         mood=slow,
     ),
-    Fault("judge-broken", "judge_timeout_or_connection", API, remedy(OFFLINE), mood=broken),
-    Fault("judge-prose", "judge_parse_failure", API, remedy(OFFLINE), mood=chatty),
+    Fault("judge-broken", "judge_timeout_or_connection", API, fix(OFFLINE), mood=broken),
+    Fault("judge-prose", "judge_parse_failure", API, fix(OFFLINE), mood=chatty),
     Fault(
         "judge-cut",
         "judge_parse_failure",
         (*API, "judge.max_tokens=40"),
-        remedy("raise judge.max_tokens"),
+        fix("raise judge.max_tokens"),
         mood=curt,
     ),
     Fault(
@@ -112,7 +112,7 @@ FAULTS = (
         "judge-indifferent",
         "judge_parse_failure.constant",
         API,
-        remedy(OFFLINE),
+        fix(OFFLINE),
         mood=indifferent,
     ),
     # The reward
@@ -120,7 +120,7 @@ FAULTS = (
         "reward-raises",
         "reward_function_error",
         OWN_REWARD,
-        remedy(RUBRIC_REWARD),
+        fix(RUBRIC_REWARD),
         prepare=reward("raise ValueError('no number found')"),
     ),
     Fault(
@@ -134,7 +134,7 @@ FAULTS = (
         "reward-constant",
         "reward_zero_or_flat.constant",
         OWN_REWARD,
-        remedy(RUBRIC_REWARD),
+        fix(RUBRIC_REWARD),
         prepare=reward("return 1.0"),
     ),
     # The data
@@ -174,26 +174,26 @@ FAULTS = (
         "rate-x1000",
         "kl_or_grad_blowup",
         ("actor_rollout_ref.actor.optim.lr=0.2",),
-        remedy("set the learning rate to"),
+        fix("set the learning rate to"),
     ),
     Fault(
         "rate-x1000-sft",
         "kl_or_grad_blowup",
         ("training.learning_rate=3.0",),
-        remedy("set the learning rate to"),
+        fix("set the learning rate to"),
         recipe="sft_tiny",
     ),
     Fault(
         "response-cap",
         "reward_zero_or_flat",
         ("data.max_response_length=4",),
-        remedy("allow 64"),
+        fix("allow 64"),
     ),
     Fault(
         "temperature-0",
         "collapse_entropy_or_length.temperature",
         ("actor_rollout_ref.rollout.temperature=0.01",),
-        remedy("sample at temperature 1.0"),
+        fix("sample at temperature 1.0"),
     ),
     Fault(
         "attention-kernel",
@@ -205,7 +205,7 @@ FAULTS = (
         "port-busy",
         "port_in_use",
         ("training.master_port={busy_port}",),
-        remedy("free port"),
+        fix("free port"),
         recipe="sft_tiny",
         refused="ports",
     ),
@@ -290,13 +290,13 @@ QUICK = ("rate-x1000-sft",)
 
 
 @pytest.mark.parametrize("fault", by_name(FAULTS, QUICK))
-def test_a_fault_is_named_live_and_its_remedy_cures_it(ward: Ward, fault: Fault) -> None:
+def test_a_fault_is_named_live_and_its_fix_fixes_it(ward: Ward, fault: Fault) -> None:
     run = launched(ward, fault)
     named = ward.watch(run, fault.strike)
     print(fault.name, named)
     assert named.finding.id.startswith(fault.finding), named
     assert named.in_time, named
-    again = fault.cure(ward, fault, run)
+    again = fault.fix(ward, fault, run)
     recovered(again)
     if again != run:
         ended(run)

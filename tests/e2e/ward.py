@@ -1,4 +1,4 @@
-"""Sick runs of a project of their own: launched, watched live, cured with what a finding offers."""
+"""Sick runs of a project of their own: launched, watched live, fixed with what a finding offers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
 from engine.doctor.live import RunFollower
-from engine.findings.finding import Finding, Remedy
+from engine.findings.finding import Finding, Fix
 from engine.history.train_log import read_steps
 from engine.launch.launcher import launch, plan
 from engine.launch.rerun import check_rerun, launch_rerun
@@ -79,21 +79,21 @@ class Ward:
             time.sleep(_LOOK_S)
         raise AssertionError(f"nothing was named: {observed_state(run)}")
 
-    def offered(self, run: RunDir, words: str) -> Remedy:
-        """The remedy of the run's first finding with these words in its title, once it is there:
+    def offered(self, run: RunDir, words: str) -> Fix:
+        """The fix of the run's first finding with these words in its title, once it is there:
         the first line of trouble says less than the records a moment later."""
 
-        def fitting() -> list[Remedy]:
-            remedies = [remedy for finding in alarms(run)[:1] for remedy in finding.remedies]
-            return [remedy for remedy in remedies if words.lower() in remedy.title.lower()]
+        def fitting() -> list[Fix]:
+            fixes = [fix for finding in alarms(run)[:1] for fix in finding.fixes]
+            return [fix for fix in fixes if words.lower() in fix.title.lower()]
 
         wait_for(fitting, seconds=_OFFERED_S)
         return fitting()[0]
 
-    def remedied(self, run: RunDir, remedy: Remedy) -> RunDir:
-        """The run's child with the remedy applied."""
-        assert remedy.is_launchable, remedy
-        return launch_rerun(check_rerun(run, remedy.changes))
+    def fixed(self, run: RunDir, fix: Fix) -> RunDir:
+        """The run's child with the fix applied."""
+        assert fix.is_launchable, fix
+        return launch_rerun(check_rerun(run, fix.changes))
 
     def stop(self, run: RunDir) -> None:
         self.project.run("stop", run.id)

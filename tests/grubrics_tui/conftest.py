@@ -66,7 +66,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 @pytest.fixture
-def curable(project: Project, runs: Path) -> RunDir:
+def fixable(project: Project, runs: Path) -> RunDir:
     contents = manifest(plan(project.recipe(), "grpo-sick", runs))
     sample = SampleRun.create(runs, "grpo-sick")
     jsonl.write_json(sample.run.manifest, contents)

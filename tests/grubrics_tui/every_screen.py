@@ -20,7 +20,7 @@ import grubrics_tui
 from engine.base import jsonl
 from engine.checkpoints.ownership import STAMP, Stamp
 from engine.estimate.report import estimate
-from engine.findings.finding import Change, Remedy
+from engine.findings.finding import Change, Fix
 from engine.launch.launcher import plan
 from engine.preflight.check import ok
 from engine.recipe.recipe import load_recipe
@@ -38,7 +38,7 @@ from grubrics_tui.screens.compare.charts import ChooseMetric
 from grubrics_tui.screens.compare.screen import CompareScreen
 from grubrics_tui.screens.compare.table import WholeValues
 from grubrics_tui.screens.config.screen import ConfigScreen
-from grubrics_tui.screens.dialogs.change_runs import remedy_dialog, reproduce_dialog
+from grubrics_tui.screens.dialogs.change_runs import fix_dialog, reproduce_dialog
 from grubrics_tui.screens.dialogs.choices import AskValue, PickName, PickOne
 from grubrics_tui.screens.dialogs.confirm import Confirm, trust_question
 from grubrics_tui.screens.dialogs.new_config import NewConfigDialog
@@ -282,10 +282,10 @@ async def findings(driver: Driver, world: World) -> None:
     await driver.until(lambda: "Diagnosing" not in driver.screen)
 
 
-async def confirm_remedy(driver: Driver, world: World) -> None:
+async def confirm_fix(driver: Driver, world: World) -> None:
     fewer = Change("config", "actor_rollout_ref.rollout.n", 4, 8)
-    remedies = {1: Remedy("Fewer rollouts of a prompt", (fewer,), "half the memory")}
-    driver.app.push_screen(remedy_dialog(world.day, remedies))
+    fixes = {1: Fix("Fewer rollouts of a prompt", (fewer,), "half the memory")}
+    driver.app.push_screen(fix_dialog(world.day, fixes))
     await arrive(driver, Confirm, "Fewer rollouts of a prompt")
 
 
@@ -463,7 +463,7 @@ WAYS: dict[str, Way] = {
     "choose-knob": Way(ChooseKnob, choose_knob),
     "ask-steps": Way(AskValue, ask_steps),
     "findings": Way(FindingsScreen, findings),
-    "confirm-remedy": Way(Confirm, confirm_remedy),
+    "confirm-fix": Way(Confirm, confirm_fix),
     "confirm-repro": Way(Confirm, confirm_repro),
     "end": Way(EndScreen, end),
     "log-entry": Way(LogEntryScreen, log_entry),

@@ -92,7 +92,7 @@ def _of_earlier(earlier: Columns | None, context: MetricContext) -> Iterator[Fin
                 severity=Severity.INFO,
                 title=f"{finding.title}, in the training before",
                 cause=f"{finding.cause} {note}",
-                remedies=(),
+                fixes=(),
                 followed_by=(),
             )
 
@@ -154,9 +154,9 @@ def _in_records(finding: Finding) -> Finding:
             replace(evidence, text=_in_records_text(evidence.text)) for evidence in finding.evidence
         ),
         # A checkpoint is numbered by its step, which is unknown.
-        remedies=tuple(
-            replace(remedy, title=_in_records_text(_CHECKPOINT.sub(r"\1 that time", remedy.title)))
-            for remedy in finding.remedies
+        fixes=tuple(
+            replace(fix, title=_in_records_text(_CHECKPOINT.sub(r"\1 that time", fix.title)))
+            for fix in finding.fixes
         ),
         followed_by=tuple(map(_in_records, finding.followed_by)),
         counted="record",

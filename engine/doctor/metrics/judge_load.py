@@ -15,8 +15,8 @@ from engine.base.text import seconds
 from engine.doctor.metrics.run import Run, Series, figure, percent
 from engine.doctor.metrics.series_stats import late_level
 from engine.estimate.judge import allowed, in_flight, pace
-from engine.findings import remedy_builders as fixes
-from engine.findings.finding import Change, Remedy
+from engine.findings import fixes
+from engine.findings.finding import Change, Fix
 from engine.findings.symptom import Case, Symptom
 from engine.history import metrics
 
@@ -50,13 +50,13 @@ def newest(run: Run, name: str) -> float | None:
     return late_level(values, NEWEST) if values.size else None
 
 
-def measured_fixes(run: Run, symptom: Symptom) -> tuple[Remedy, ...]:
+def measured_fixes(run: Run, symptom: Symptom) -> tuple[Fix, ...]:
     """Return a symptom's fixes; that of the judge's concurrency says what the run needs."""
-    remedies = symptom.remedies(run.case())
-    return tuple(_more_calls(run) if remedy == _MORE_CALLS else remedy for remedy in remedies)
+    offered = symptom.fixes(run.case())
+    return tuple(_more_calls(run) if fix == _MORE_CALLS else fix for fix in offered)
 
 
-def _more_calls(run: Run) -> Remedy:
+def _more_calls(run: Run) -> Fix:
     """Propose the concurrency that the run needs; advice if its metrics or limit are unknown."""
     load, limit = _read_load(run), run.context.get(_LIMIT)
     if load is None or not isinstance(limit, int) or limit < 1:
@@ -69,18 +69,18 @@ def _more_calls(run: Run) -> Remedy:
     )
     if wanted > limit:
         before, after = (figure(pace(load.calls, calls, load.latency)) for calls in (limit, wanted))
-        return Remedy(
+        return Fix(
             f"Raise judge.max_concurrent from {limit} to {wanted}",
             (Change("config", _LIMIT, wanted, limit),),
             f"{need}: {after} s of judging per step instead of {before} s, if the server accepts "
             f"{wanted} concurrent calls",
         )
     if served is not None and served <= limit:
-        return Remedy(
+        return Fix(
             f"Ask for a higher rate limit: the judge refuses {percent(load.refused)} of the calls "
             f"(429), so about {served} of {limit} concurrent calls get through"
         )
-    return Remedy(f"Test the judge alone: a concurrency of {limit} is enough for {need}")
+    return Fix(f"Test the judge alone: a concurrency of {limit} is enough for {need}")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from engine.doctor.metrics.series_stats import Floats, Mask, is_rounded, tail_start
-from engine.findings import remedy_builders as fixes
+from engine.findings import fixes
 from engine.findings.finding import Evidence
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Case

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.step_counts import RewardSteps, StepCounts
 from engine.estimate.judge import allowed
-from engine.findings import remedy_builders as fixes
-from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.findings import fixes
+from engine.findings.finding import Evidence, Finding, Fix, Severity
 from engine.findings.symptom import Case
 from engine.findings.symptom_file import Symptoms
 
@@ -26,13 +26,13 @@ _RETRIED = 0.3
 _HUNG = "reward_timeout"
 
 
-def _fewer_calls(case: Case, refused: float = 0.5) -> Remedy:
+def _fewer_calls(case: Case, refused: float = 0.5) -> Fix:
     """Propose the concurrency that the server accepts if it refused this share of the calls."""
     key, title = "judge.max_concurrent", "Lower judge.max_concurrent"
     effect = "no more calls than the server accepts"
     limit = case.context.get(key)
     if not isinstance(limit, int):
-        return Remedy(title, (), effect)
+        return Fix(title, (), effect)
     return fixes.setting(case.context, key, allowed(limit, refused), title, effect)
 
 
@@ -40,9 +40,9 @@ FAILURES = Symptoms(__file__, fewer_calls=_fewer_calls)
 """The symptoms by error kind (``engine.judge.interface``, ``rollout_record``)."""
 
 
-def remedies_of(kind: str, case: Case, refused: float) -> tuple[Remedy, ...]:
+def fixes_of(kind: str, case: Case, refused: float) -> tuple[Fix, ...]:
     """Return the fixes for an error kind; ``refused`` is the share of calls that failed with it."""
-    first, *others = FAILURES.get(kind, FAILURES["other"]).remedies(case)
+    first, *others = FAILURES.get(kind, FAILURES["other"]).fixes(case)
     return (_fewer_calls(case, refused) if kind == "rate_limit" else first, *others)
 
 
@@ -89,7 +89,7 @@ def _common_failure(kind: str, share: float, records: RewardSteps) -> Finding:
         Case(records.context, onset),
         *evidence,
         severity=severity,
-        remedies=remedies_of(kind, Case(records.context, onset), refused),
+        fixes=fixes_of(kind, Case(records.context, onset), refused),
         detail=f"{percent(share)} of the newest rollouts have no reward for this reason, since "
         f"{f'step {onset}' if onset else 'before step 1'}.{message}",
     )
@@ -143,7 +143,7 @@ def _retries(recent: Sequence[StepCounts], records: RewardSteps) -> Iterator[Fin
     )
     yield FAILURES.get(f"retries_{kind}", FAILURES["retries_other"]).finding(
         Case(records.context, onset),
-        remedies=remedies_of(kind, Case(records.context, onset), count / tries),
+        fixes=fixes_of(kind, Case(records.context, onset), count / tries),
         share=percent(share),
         count=count,
         tries=tries,

@@ -15,7 +15,7 @@ from typing import Any
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.rollout_record import Rollout
 from engine.doctor.rewards.step_counts import RewardSteps, StepCounts
-from engine.findings import remedy_builders as fixes
+from engine.findings import fixes
 from engine.findings.finding import Finding, Severity
 from engine.findings.symptom import Case
 from engine.findings.symptom_file import Symptoms

@@ -18,7 +18,7 @@ from engine.doctor.text.story import NEAR_END, Story, build_story
 from engine.doctor.text.tracebacks import Raised
 from engine.doctor.text.unknown import kind_of
 from engine.doctor.trainer_dialects import for_phase, full_key, nearest_argument, tables
-from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.findings.finding import Evidence, Finding, Fix, Severity
 
 _READ = 4 * 1024 * 1024
 _MOST_CONSEQUENCES = 12
@@ -112,15 +112,15 @@ def _finding(
         return _unknown_exception(event, evidence, followed_by, is_last)
     texts = event.rule.running if event.mark.is_running else {}
     facts, values = facts_of(event.line, event.raised), _values(event)
-    offered = [offer.remedy for offer in event.rule.offers if facts.fits(offer.where)]
-    remedies = () if texts else for_phase(offered, facts.phase)
+    offered = [offer.fix for offer in event.rule.offers if facts.fits(offer.where)]
+    fixes = () if texts else for_phase(offered, facts.phase)
     return Finding(
         id=event.rule.id,
         severity=event.rule.severity,
         title=_fill(texts.get("title", event.rule.title), values),
         cause=_fill(texts.get("cause", event.rule.cause), values),
         evidence=evidence,
-        remedies=tuple(_fill_remedies(remedies, values)),
+        fixes=tuple(_fill_fixes(fixes, values)),
         onset_step=event.mark.step,
         confidence=_confidence(event.rule),
         followed_by=followed_by,
@@ -213,15 +213,15 @@ def _values(event: Event) -> dict[str, str]:
     return {name: value for name, value in known.items() if value}
 
 
-def _fill_remedies(remedies: Sequence[Remedy], values: Mapping[str, str]) -> Iterator[Remedy]:
+def _fill_fixes(fixes: Sequence[Fix], values: Mapping[str, str]) -> Iterator[Fix]:
     """Yield the fixes whose every placeholder has a value or a default."""
-    for remedy in remedies:
-        names = PLACEHOLDER.finditer(remedy.title)
+    for fix in fixes:
+        names = PLACEHOLDER.finditer(fix.title)
         if all(name[2] is not None or name[1] in values for name in names):
             changes = (
                 replace(change, after=_fill(change.after, values))
                 if isinstance(change.after, str)
                 else change
-                for change in remedy.changes
+                for change in fix.changes
             )
-            yield replace(remedy, title=_fill(remedy.title, values), changes=tuple(changes))
+            yield replace(fix, title=_fill(fix.title, values), changes=tuple(changes))

@@ -21,7 +21,7 @@ from engine.base.literals import required_literals
 from engine.base.yaml_files import read_table
 from engine.doctor import rule_plugins
 from engine.doctor.text.facts import CONDITIONS, Facts, conditions_in
-from engine.findings.finding import Change, Remedy, Severity
+from engine.findings.finding import Change, Fix, Severity
 
 RULES = Path(__file__).parent.parent / "rules"
 
@@ -46,7 +46,7 @@ class Role(StrEnum):
 class Offer:
     """A fix, and the conditions on the facts of a line under which it helps."""
 
-    remedy: Remedy
+    fix: Fix
     where: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
 
 
@@ -136,8 +136,8 @@ class Rule:
         return self.above is not None or not Facts().fits(self.where)
 
     @property
-    def remedies(self) -> tuple[Remedy, ...]:
-        return tuple(offer.remedy for offer in self.offers)
+    def fixes(self) -> tuple[Fix, ...]:
+        return tuple(offer.fix for offer in self.offers)
 
     @property
     def category(self) -> str:
@@ -171,7 +171,7 @@ def _read_file(path: Path) -> Iterator[Rule]:
         yield _rule({**defaults, **entry}, path.name)
 
 
-_KEYS = (*(set(Rule.__dataclass_fields__) - {"offers", "where", "file"}), "remedies", *CONDITIONS)
+_KEYS = (*(set(Rule.__dataclass_fields__) - {"offers", "where", "file"}), "fixes", *CONDITIONS)
 
 
 def _rule(entry: Mapping[str, Any], file: str) -> Rule:
@@ -190,7 +190,7 @@ def _rule(entry: Mapping[str, Any], file: str) -> Rule:
     fields |= {"patterns": patterns, "where": conditions_in(entry), "file": file}
     try:
         rule = msgspec.convert(fields, Rule)
-        rule = replace(rule, offers=tuple(map(_offer, entry.get("remedies", ()))))
+        rule = replace(rule, offers=tuple(map(_offer, entry.get("fixes", ()))))
         # Raises for a pattern without a text to search for.
         _ = rule.literals
         _check_placeholders(rule)
@@ -213,8 +213,8 @@ def _check_placeholders(rule: Rule) -> None:
     groups |= FACTS
     if "module" in groups:
         groups.add("package")
-    afters = (change.after for remedy in rule.remedies for change in remedy.changes)
-    titles = (remedy.title for remedy in rule.remedies)
+    afters = (change.after for fix in rule.fixes for change in fix.changes)
+    titles = (fix.title for fix in rule.fixes)
     texts = [
         rule.title,
         rule.cause,
@@ -228,15 +228,15 @@ def _check_placeholders(rule: Rule) -> None:
 
 def _offer(entry: Any) -> Offer:
     if isinstance(entry, str):
-        return Offer(Remedy(entry))
+        return Offer(Fix(entry))
     for key in entry:
         if key not in _OFFER_KEYS:
-            raise ValueError(str(unknown_name("remedies: key", key, _OFFER_KEYS)))
+            raise ValueError(str(unknown_name("fixes: key", key, _OFFER_KEYS)))
     changes = tuple(
         Change(kind, key, after) for kind in _KINDS for key, after in entry.get(kind, {}).items()
     )
-    remedy = Remedy(entry["title"], changes, entry.get("effect", ""), entry.get("key", ""))
-    return Offer(remedy, conditions_in(entry))
+    fix = Fix(entry["title"], changes, entry.get("effect", ""), entry.get("key", ""))
+    return Offer(fix, conditions_in(entry))
 
 
 _KINDS = ("config", "environment", "command")

@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.base.text import format_config_value
 from engine.doctor.diagnose import diagnose_file, diagnose_run
 from engine.doctor.health import health_from
-from engine.findings.finding import Finding, Remedy, format_evidence
+from engine.findings.finding import Finding, Fix, format_evidence
 from engine.formats.external_run import ExternalRun
 from engine.history.metrics import VALIDATION_LOSS, VALIDATION_REWARD
 from engine.history.reward_records import Split
@@ -255,21 +255,21 @@ def make_problem(run: str, finding: Finding) -> Problem:
         finding.onset,
         finding.cause,
         tuple(format_evidence(evidence) for evidence in finding.evidence[:_MOST_EVIDENCE]),
-        tuple(line for remedy in finding.remedies for line in _remedy_lines(remedy)),
+        tuple(line for fix in finding.fixes for line in _fix_lines(fix)),
         tuple(f"{later.title} [{later.id}]" for later in finding.followed_by),
     )
 
 
-def _remedy_lines(remedy: Remedy) -> Iterator[str]:
-    """The remedy, and what to type for it."""
-    effect = f" ({remedy.effect})" if remedy.effect else ""
+def _fix_lines(fix: Fix) -> Iterator[str]:
+    """The fix, and what to type for it."""
+    effect = f" ({fix.effect})" if fix.effect else ""
     changes = [
         f"$ {change.after}"
         if change.kind == "command"
         else f"{change.key}={format_config_value(published_value(change.key, change.after))}"
-        for change in remedy.changes
+        for change in fix.changes
     ]
-    yield f"{remedy.title}{effect}" + (f": {', '.join(changes)}" if changes else "")
+    yield f"{fix.title}{effect}" + (f": {', '.join(changes)}" if changes else "")
 
 
 _NEWEST = 3

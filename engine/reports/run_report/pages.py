@@ -131,7 +131,7 @@ def _problem(problem: Problem) -> Iterator[str]:
     yield f"  - {inline(problem.cause)}"
     labeled = (
         ("evidence", problem.evidence),
-        ("fix", problem.remedies),
+        ("fix", problem.fixes),
         ("consequence", problem.consequences),
     )
     yield from (f"  - {label}: {inline(text)}" for label, texts in labeled for text in texts)

@@ -28,7 +28,7 @@ class Problem:
     onset: str
     cause: str
     evidence: tuple[str, ...]
-    remedies: tuple[str, ...]
+    fixes: tuple[str, ...]
     consequences: tuple[str, ...]
 
 

@@ -10,13 +10,13 @@ from grubrics_tui.commands.shared.output import say
 from grubrics_tui.text.plans import format_change
 
 if TYPE_CHECKING:
-    from engine.findings.finding import Change, Finding, Remedy
+    from engine.findings.finding import Change, Finding, Fix
 
 
 _MOST_EVIDENCE = 4
 
 
-def finding_lines(findings: Sequence[Finding], choices: Sequence[Remedy] = ()) -> Iterator[str]:
+def finding_lines(findings: Sequence[Finding], choices: Sequence[Fix] = ()) -> Iterator[str]:
     """Yield the lines of the findings; a fix among the ``choices`` has its number."""
     for number, finding in enumerate(findings):
         if number:
@@ -28,16 +28,16 @@ def finding_lines(findings: Sequence[Finding], choices: Sequence[Remedy] = ()) -
             f"  evidence: {format_evidence(evidence)}"
             for evidence in finding.evidence[:_MOST_EVIDENCE]
         )
-        yield from (line for remedy in finding.remedies for line in _remedy_lines(remedy, choices))
+        yield from (line for fix in finding.fixes for line in _fix_lines(fix, choices))
         yield from (f"  consequence: {later.title}  [{later.id}]" for later in finding.followed_by)
         yield from (f"  not checked: {text}" for text in finding.not_checked)
 
 
-def _remedy_lines(remedy: Remedy, choices: Sequence[Remedy]) -> Iterator[str]:
-    effect = f" ({remedy.effect})" if remedy.effect else ""
-    label = f"fix {choices.index(remedy) + 1}" if remedy in choices else "advice"
-    yield f"  {label}: {remedy.title}{effect}"
-    for change in remedy.changes:  # As they are typed: commands, overrides or variables.
+def _fix_lines(fix: Fix, choices: Sequence[Fix]) -> Iterator[str]:
+    effect = f" ({fix.effect})" if fix.effect else ""
+    label = f"fix {choices.index(fix) + 1}" if fix in choices else "advice"
+    yield f"  {label}: {fix.title}{effect}"
+    for change in fix.changes:  # As they are typed: commands, overrides or variables.
         is_command = change.kind == "command"
         yield f"       {f'$ {change.after}' if is_command else f'{change.key}={change.after}'}"
 

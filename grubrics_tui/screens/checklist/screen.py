@@ -32,7 +32,7 @@ from grubrics_tui.widgets.key_footer import KeyFooter
 
 if TYPE_CHECKING:
     from engine.preflight.check import Check
-    from engine.preflight.complete_change import Fix
+    from engine.preflight.complete_change import CheckFix
     from engine.recipe.recipe import Recipe
     from engine.runs.rundir import RunDir
 
@@ -283,7 +283,7 @@ class ChecklistScreen(WithChoices, CockpitScreen):
         return next(iter(checks.warnings), None)
 
     @property
-    def _fix(self) -> Fix | None:
+    def _fix(self) -> CheckFix | None:
         """What of the shown fix one key can apply."""
         if self.recipe is None or (check := self._shown_check) is None or not check.fix:
             return None
@@ -310,7 +310,7 @@ class ChecklistScreen(WithChoices, CockpitScreen):
         elif fix.command:
             self._ask_to_run(fix)
 
-    def _ask_to_run(self, fix: Fix) -> None:
+    def _ask_to_run(self, fix: CheckFix) -> None:
         def run(is_confirmed: bool | None) -> None:
             if is_confirmed:
                 self.notify(f"Running {fix.command} ...", markup=False)
@@ -321,7 +321,7 @@ class ChecklistScreen(WithChoices, CockpitScreen):
         self.app.push_screen(Confirm(question), run)
 
     @work(thread=True, group="fix", exit_on_error=False)
-    def _run_fix(self, fix: Fix) -> None:
+    def _run_fix(self, fix: CheckFix) -> None:
         """Run the command of a fix; its last line says what it did, or what is wrong."""
         variables = {"GRUBRICS_RUNS": str(self._runs_root), **fix.variables()}
         ended = subprocess.run(

@@ -13,7 +13,7 @@ from textual.screen import Screen
 
 from engine.base.errors import UsageError
 from engine.base.text import count_of, format_command
-from engine.findings.finding import Finding, Remedy
+from engine.findings.finding import Finding, Fix
 from engine.runs.columns import format_step
 from engine.runs.events import ask_stop
 from engine.runs.rundir import RunDir
@@ -304,7 +304,7 @@ _KEYS = "123456789abcdefghilmoprstuvwxz"
 """Keys of fix 1, 2, ...: no key that cancels or scrolls the question, and not the one for yes."""
 
 
-def confirm_fix(screen: Screen[None], run: RunDir, remedies: Mapping[int, Remedy]) -> None:
+def confirm_fix(screen: Screen[None], run: RunDir, fixes: Mapping[int, Fix]) -> None:
     """Launch the run with one of the fixes, by number, if the user chooses one; then show it."""
 
     def answered(answer: tuple[int, Rerun] | None) -> None:
@@ -316,7 +316,7 @@ def confirm_fix(screen: Screen[None], run: RunDir, remedies: Mapping[int, Remedy
             _launch(screen, partial(launch_rerun, rerun), f"Launched {{}}: {run.id} with a fix")
 
     def ask() -> None:
-        screen.app.push_screen(remedy_dialog(run, remedies), answered)
+        screen.app.push_screen(fix_dialog(run, fixes), answered)
 
     when_trusted(screen, [run], ask, executes=True)
 
@@ -383,7 +383,7 @@ def _launch(screen: Screen[None], launch: Callable[[], RunDir], notice: str = ""
     screen.run_worker(work, thread=True, group="changes", exit_on_error=False)
 
 
-def remedy_dialog(run: RunDir, remedies: Mapping[int, Remedy]) -> Confirm[tuple[int, Rerun]]:
+def fix_dialog(run: RunDir, fixes: Mapping[int, Fix]) -> Confirm[tuple[int, Rerun]]:
     """Show each fix with everything it changes; returns the chosen number and its checked plan.
 
     The numbers are those on the list of all findings. Yes chooses the first applicable fix. What a
@@ -391,14 +391,12 @@ def remedy_dialog(run: RunDir, remedies: Mapping[int, Remedy]) -> Confirm[tuple[
     check is shown with the reason and cannot be chosen.
     """
     title = f"Apply a fix to {run.id}?"
-    listed = {number: remedy for number, remedy in remedies.items() if number <= len(_KEYS)}
+    listed = {number: fix for number, fix in fixes.items() if number <= len(_KEYS)}
     waiting: Question[tuple[int, Rerun]] = Question(title, "Computing and checking the changes ...")
-    return Confirm(waiting, lambda: _remedy_question(title, run, listed))
+    return Confirm(waiting, lambda: _fix_question(title, run, listed))
 
 
-def _remedy_question(
-    title: str, run: RunDir, remedies: Mapping[int, Remedy]
-) -> Question[tuple[int, Rerun]]:
+def _fix_question(title: str, run: RunDir, fixes: Mapping[int, Fix]) -> Question[tuple[int, Rerun]]:
     from engine.launch.rerun import check_rerun
 
     lines = [f"Launches a new run with these overrides; {run.id} is not changed."]
@@ -408,10 +406,10 @@ def _remedy_question(
             f"{run.id} will be stopped; the new run is queued until then.",
         ]
     answers: list[Answer[tuple[int, Rerun]]] = []
-    for number, remedy in remedies.items():
-        lines += ["", f"{number}  {clean_text(remedy.title)}"]
+    for number, fix in fixes.items():
+        lines += ["", f"{number}  {clean_text(fix.title)}"]
         try:
-            child = check_rerun(run, remedy.changes)
+            child = check_rerun(run, fix.changes)
         except (UsageError, OSError) as error:
             lines.append(f"   not applicable: {clean_text(str(error))}")
             continue
@@ -419,7 +417,7 @@ def _remedy_question(
         lines += [f"   {line}" for line in format_rerun(child)]
         label = f"apply fix {number}{' again' if child.before else ''}"
         also = "" if answers else YES
-        key, effect = _KEYS[number - 1], clean_text(remedy.effect)
+        key, effect = _KEYS[number - 1], clean_text(fix.effect)
         answers.append(Answer(key, label, (number, child), effect, also))
     return Question(title, "\n".join(lines), answers)
 

@@ -13,7 +13,7 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.widgets import Static
 
-from engine.findings.finding import Evidence, Finding, Remedy, launchable
+from engine.findings.finding import Evidence, Finding, Fix, launchable
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.findings import detail, list_row
 from grubrics_tui.drawing.spans import Row, Span, wrapped
@@ -96,9 +96,9 @@ class FindingsScreen(CockpitScreen):
         super().__init__()
         self.run = run
         self._first_findings = findings
-        self._choices: Sequence[Remedy] = ()
+        self._choices: Sequence[Fix] = ()
         self._poller: Poller[None] = Poller()
-        self._described: tuple[Finding | None, Sequence[Remedy]] = (None, ())
+        self._described: tuple[Finding | None, Sequence[Fix]] = (None, ())
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="body"):
@@ -155,7 +155,7 @@ class FindingsScreen(CockpitScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer what applies to the selected finding."""
         finding = self.selected
-        if action == "apply_remedy":
+        if action == "launch_fix":
             return bool(self._applicable(finding))
         if action == "fix":
             return parameters[0] in self._applicable(finding)
@@ -193,10 +193,10 @@ class FindingsScreen(CockpitScreen):
     def _rollout(self) -> Evidence | None:
         return next(iter(self.selected.rollouts), None) if self.selected else None
 
-    def action_apply_remedy(self) -> None:
+    def action_launch_fix(self) -> None:
         """Ask which of the applicable fixes of the finding to apply."""
-        if isinstance(self.run, RunDir) and (remedies := self._applicable(self.selected)):
-            confirm_fix(self, self.run, remedies)
+        if isinstance(self.run, RunDir) and (fixes := self._applicable(self.selected)):
+            confirm_fix(self, self.run, fixes)
 
     def action_fix(self, number: int) -> None:
         """Ask whether to apply the fix of this number."""
@@ -208,7 +208,7 @@ class FindingsScreen(CockpitScreen):
         if isinstance(self.run, RunDir):
             confirm_reproduction(self, self.run, self.query_one(FindingList).findings)
 
-    def _applicable(self, finding: Finding | None) -> dict[int, Remedy]:
+    def _applicable(self, finding: Finding | None) -> dict[int, Fix]:
         """The applicable fixes of the finding by number."""
-        remedies = finding.remedies if finding is not None else ()
-        return {n: remedy for n, remedy in enumerate(self._choices, start=1) if remedy in remedies}
+        fixes = finding.fixes if finding is not None else ()
+        return {n: fix for n, fix in enumerate(self._choices, start=1) if fix in fixes}

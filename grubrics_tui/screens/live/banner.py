@@ -247,7 +247,7 @@ def next_steps(
         return [_FINDINGS, _STOP]
     if not state.has_ended:
         return []
-    fix = [("apply_remedy", "fix")] if launchable(history.findings) and not is_command else []
+    fix = [("launch_fix", "fix")] if launchable(history.findings) and not is_command else []
     is_unhealthy = history.health is not None and history.health.finding is not None
     about = [*fix, _FINDINGS] if is_unhealthy else []
     if is_command:

@@ -62,7 +62,7 @@ _FOOTER_S = 0.3
 _READING_S = 0.25
 """Time between two redraws while a history is read."""
 _FOR_OWN_RUNS = frozenset(
-    {"stop", "verdict", "relaunch", "log_entry", "open_rollouts", "apply_remedy", "reproduce"}
+    {"stop", "verdict", "relaunch", "log_entry", "open_rollouts", "launch_fix", "reproduce"}
 )
 """Actions that need a run directory, which an external run does not have."""
 
@@ -224,7 +224,7 @@ class LiveScreen(ChartScreen):
             return ended
         if action == "resume":
             return self._resume_step is not None and not self._is_command
-        if action == "apply_remedy":
+        if action == "launch_fix":
             return not self._is_command and bool(launchable(self.history.findings))
         if action == "reproduce":
             return self._has_failed and not self._is_command
@@ -375,7 +375,7 @@ class LiveScreen(ChartScreen):
         if isinstance(run, RunDir) and state is not None:
             confirm_resume(self, [(run, state)])
 
-    def action_apply_remedy(self) -> None:
+    def action_launch_fix(self) -> None:
         """Ask which of the fixes of all findings to apply."""
         if isinstance(self.run, RunDir):
             fixes = dict(enumerate(launchable(self.history.findings), start=1))

@@ -66,9 +66,9 @@ def test_every_symptom_is_complete(symptom: Symptom) -> None:
     for field in ("title", "cause", "shape", "source"):
         assert getattr(symptom, field).strip(), f"{symptom.id}: {field} is empty"
     without = ("loss_nan.one_step", "slow_step.warm_up", "stalled.unknown")
-    assert symptom.remedies(Case()) or symptom.id in without, f"{symptom.id}: no remedies"
-    for remedy in symptom.remedies(Case()):
-        assert remedy.title, f"{symptom.id}: a remedy without a title"
+    assert symptom.fixes(Case()) or symptom.id in without, f"{symptom.id}: no fixes"
+    for fix in symptom.fixes(Case()):
+        assert fix.title, f"{symptom.id}: a fix without a title"
 
 
 @pytest.mark.parametrize("module", METRIC_MODULES, ids=lambda module: module.__name__)
@@ -100,7 +100,7 @@ def test_a_fix_of_a_symptom_has_no_key_that_nothing_reads(path: Path) -> None:
     while trees:
         tree = trees.pop()
         children = list(tree.values()) if isinstance(tree, dict) else tree
-        for fix in tree.get("remedies", ()) if isinstance(tree, dict) else ():
+        for fix in tree.get("fixes", ()) if isinstance(tree, dict) else ():
             assert not isinstance(fix, dict) or "fix" in fix or fix.keys() <= known, fix
         trees += [child for child in children if isinstance(child, dict | list)]
 

@@ -92,7 +92,7 @@ def test_every_fix_of_a_finding_changes_a_key_that_exists(
 ) -> None:
     """Also where a key is put together, which the test below does not see."""
     recipe = AskedRecipe()
-    list(symptom.remedies(Case(MetricContext(recipe))))
+    list(symptom.fixes(Case(MetricContext(recipe))))
     assert not any(map(is_never_read, recipe.asked))
     assert {key for key in recipe.asked if not key.startswith(OPEN)} <= known
 

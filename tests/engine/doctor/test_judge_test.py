@@ -75,13 +75,13 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("case", FAILURES)
-def test_each_failure_has_its_class_and_a_cure(case: str) -> None:
+def test_each_failure_has_its_class_and_a_fix(case: str) -> None:
     reply, id = FAILURES[case]
     with judge_server(every=reply) as server:
         result = ask(server, *(["judge.timeout_s=0.3"] if reply.delay_s else []))
     (one,) = result.findings
     assert (one.id, one.severity) == (id, "critical")
-    assert one.remedies
+    assert one.fixes
     assert len(server.requests) == 1  # a test that repeats its call would hide what fails
 
 
@@ -171,11 +171,11 @@ def test_scores_that_differ_by_a_hair_are_the_same() -> None:
     assert [finding.id for finding in result.findings] == ["judge_parse_failure.constant"]
 
 
-def test_advice_and_remedy_name_the_same_number_of_calls() -> None:
+def test_advice_and_fix_name_the_same_number_of_calls() -> None:
     with judge_server(Reply(), Reply(), every=error(429, "too many")) as server:
         result = ask(server, calls=8)
     assert result.advice is not None
-    changes = [change for remedy in result.findings[0].remedies for change in remedy.changes]
+    changes = [change for fix in result.findings[0].fixes for change in fix.changes]
     assert [c.after for c in changes if c.key == "judge.max_concurrent"] == [
         result.advice.recommended
     ]
@@ -207,7 +207,7 @@ def test_an_address_that_redirects_is_named_with_the_host_it_leads_to() -> None:
 def test_a_reply_in_another_format_is_no_matter_of_its_length_alone() -> None:
     with judge_server(every=Reply(content="The first one is right.")) as server:
         (one,) = ask(server).findings
-    assert any("format" in remedy.title for remedy in one.remedies)
+    assert any("format" in fix.title for fix in one.fixes)
 
 
 def test_a_judge_that_scores_a_wrong_answer_higher_fails() -> None:
@@ -234,8 +234,8 @@ def test_a_web_page_is_named_with_its_host_and_without_advice_on_tokens() -> Non
     with judge_server(every=Reply(raw=b"<html>hello</html>")) as server:
         (one,) = ask(server).findings
     assert server.url.removeprefix("http://") in one.evidence[0].text
-    assert "max_tokens" not in repr(one.remedies)
-    assert any("judge.base_url" in remedy.title for remedy in one.remedies)
+    assert "max_tokens" not in repr(one.fixes)
+    assert any("judge.base_url" in fix.title for fix in one.fixes)
 
 
 def test_without_credentials_the_variables_are_named() -> None:

@@ -148,7 +148,7 @@ def test_what_failed_from_outside_is_resumed_from_its_last_checkpoint(
     write_state(run, RunState("failed", ended=time.time()))
     root = Finding(id, Severity.CRITICAL, "It broke", "because")
     (one,) = offer_fixes([root], run, RunState(state))  # type: ignore[arg-type]
-    titles = [remedy.title for remedy in one.remedies]
+    titles = [fix.title for fix in one.fixes]
     assert ("Resume from step 20" in titles) == offered
 
 

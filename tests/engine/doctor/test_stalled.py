@@ -36,7 +36,7 @@ def test_a_stopped_process_is_named_with_the_way_on(tmp_path: Path) -> None:
     (one,) = found(hung(tmp_path), "stalled")
     assert (one.id, one.severity, one.onset_step) == ("stalled.stopped", "error", 4)
     assert "WorkerDict 7 is stopped" in one.title
-    assert one.remedies[0].changes[0].after == "kill -CONT 7"
+    assert one.fixes[0].changes[0].after == "kill -CONT 7"
 
 
 def test_its_stacks_are_evidence(tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ def test_its_stacks_are_evidence(tmp_path: Path) -> None:
 
 def test_after_its_end_it_is_still_said_what_it_hung_in(tmp_path: Path) -> None:
     (one,) = found(hung(tmp_path), "finished", reason="stopped by user at step 4 of 9")
-    assert "resume" in one.remedies[-1].title
-    assert not any(change for remedy in one.remedies for change in remedy.changes)
+    assert "resume" in one.fixes[-1].title
+    assert not any(change for fix in one.fixes for change in fix.changes)
 
 
 @pytest.mark.parametrize(("state", "step"), [("running", 4), ("failed", 5), ("finished", 4)])
@@ -73,7 +73,7 @@ def test_a_process_that_continued_is_not_what_the_run_ended_of(tmp_path: Path) -
 def test_every_way_to_hang_has_a_name_and_an_advice(tmp_path: Path, kind: str | None) -> None:
     (one,) = found(hung(tmp_path, kind=kind), "stalled")
     assert one.id == f"stalled.{kind or 'unknown'}"
-    assert one.remedies
+    assert one.fixes
 
 
 def test_it_is_the_first_finding_of_command_and_screen(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Remedies of a log from elsewhere are told in the terms of the trainer that wrote it."""
+"""Fixes of a log from elsewhere are told in the terms of the trainer that wrote it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.text.rules import load_rules
 from engine.doctor.trainer_dialects import Framework, framework_of, in_terms_of
-from engine.findings import remedy_builders as cures
-from engine.findings.finding import Change, Finding, Remedy, Severity
+from engine.findings import fixes
+from engine.findings.finding import Change, Finding, Fix, Severity
 from engine.findings.symptom import Case
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
@@ -20,7 +20,7 @@ FRAME = '  File "/opt/lib/python3.11/site-packages/{}", line 9, in step\n'
 
 
 def keys(found: Finding) -> set[str]:
-    changes = (change for remedy in found.remedies for change in remedy.changes)
+    changes = (change for fix in found.fixes for change in fix.changes)
     return {change.key for change in changes if change.kind == "config"}
 
 
@@ -82,7 +82,7 @@ def test_the_batch_of_trl_decides_the_memory_of_its_log_probs_too(tmp_path: Path
     said = "Traceback (most recent call last):\n" + "".join(lines)
     found = oom_in(tmp_path, said)
     assert keys(found) == {"per_device_train_batch_size"}
-    assert "num_generations" in found.remedies[0].effect
+    assert "num_generations" in found.fixes[0].effect
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_share_is_named_without_a_value_for_the_present_one_is_not_known(
 ) -> None:
     result = oom_in(tmp_path, said)
     assert argument not in keys(result)
-    assert [remedy.title for remedy in result.remedies if remedy.title.endswith(f": {argument}")]
+    assert [fix.title for fix in result.fixes if fix.title.endswith(f": {argument}")]
 
 
 @pytest.mark.parametrize(
@@ -114,9 +114,7 @@ def test_a_smaller_micro_batch_tells_what_keeps_the_batch(
     tmp_path: Path, said: str, words: str
 ) -> None:
     result = oom_in(tmp_path, said)
-    [effect] = [
-        remedy.effect for remedy in result.remedies if remedy.title == "Use smaller micro batches"
-    ]
+    [effect] = [fix.effect for fix in result.fixes if fix.title == "Use smaller micro batches"]
     assert words in effect
 
 
@@ -143,14 +141,14 @@ def test_a_smaller_micro_batch_tells_what_keeps_the_batch(
 def test_advice_without_a_value_names_the_argument(framework: Framework, told: list[str]) -> None:
     case = Case()
     advice = (
-        cures.lower_rate(case),
-        cures.longer_responses(case),
-        cures.add_kl_loss(case),
-        Remedy("Sample more rollouts per prompt", key=f"{ROLLOUT}.n"),
-        Remedy("Look at three rollouts"),
+        fixes.lower_rate(case),
+        fixes.longer_responses(case),
+        fixes.add_kl_loss(case),
+        Fix("Sample more rollouts per prompt", key=f"{ROLLOUT}.n"),
+        Fix("Look at three rollouts"),
     )
-    [finding] = in_terms_of(framework, [Finding("a", Severity.ERROR, "t", "c", remedies=advice)])
-    titles = zip(finding.remedies, advice, strict=True)
+    [finding] = in_terms_of(framework, [Finding("a", Severity.ERROR, "t", "c", fixes=advice)])
+    titles = zip(finding.fixes, advice, strict=True)
     named = [new.title.removeprefix(old.title).removeprefix(": ") for new, old in titles]
     assert [one for one in named if one] == told
 
@@ -158,7 +156,7 @@ def test_advice_without_a_value_names_the_argument(framework: Framework, told: l
 def test_the_trainer_of_transformers_has_no_inference_engine(tmp_path: Path) -> None:
     result = oom_in(tmp_path, FRAME.format("transformers/trainer.py"))
     assert keys(result) == {"per_device_train_batch_size", "gradient_checkpointing"}
-    assert not [remedy for remedy in result.remedies if "inference engine" in remedy.title]
+    assert not [fix for fix in result.fixes if "inference engine" in fix.title]
 
 
 @pytest.mark.parametrize(
@@ -184,20 +182,20 @@ def test_memory_that_another_part_of_the_program_took_is_not_saved_by_the_traini
 def test_a_function_of_a_library_in_the_advice_is_no_key_of_ours(tmp_path: Path) -> None:
     path = tmp_path / "night.log"
     path.write_text("ValueError: Target modules [] not found in the base model.\n")
-    assert diagnose_file(path)[0].remedies
+    assert diagnose_file(path)[0].fixes
 
 
 @pytest.mark.parametrize("framework", [Framework.VERL, Framework.TRL, Framework.HF])
 def test_clipping_that_a_trainer_does_by_default_is_no_advice(framework: Framework) -> None:
-    advice = (cures.clip_gradients(Case()), Remedy("Look at three rollouts"))
-    [finding] = in_terms_of(framework, [Finding("a", Severity.ERROR, "t", "c", remedies=advice)])
-    assert [remedy.title for remedy in finding.remedies] == ["Look at three rollouts"]
+    advice = (fixes.clip_gradients(Case()), Fix("Look at three rollouts"))
+    [finding] = in_terms_of(framework, [Finding("a", Severity.ERROR, "t", "c", fixes=advice)])
+    assert [fix.title for fix in finding.fixes] == ["Look at three rollouts"]
 
 
 def test_an_unknown_trainer_is_advised_in_plain_words(tmp_path: Path) -> None:
     result = oom_in(tmp_path, "")
     assert keys(result) == set()
-    assert "Use smaller micro batches" in [remedy.title for remedy in result.remedies]
+    assert "Use smaller micro batches" in [fix.title for fix in result.fixes]
 
 
 def test_the_console_of_a_run_that_was_launched_here_keeps_all(tmp_path: Path) -> None:
@@ -208,7 +206,7 @@ def test_the_console_of_a_run_that_was_launched_here_keeps_all(tmp_path: Path) -
 @pytest.mark.parametrize("framework", [Framework.TRL, Framework.HF, Framework.OTHER])
 def test_no_rule_tells_another_trainer_a_key_of_ours(framework: Framework) -> None:
     rules = (
-        Finding(rule.id, Severity.ERROR, "title", "cause", remedies=rule.remedies)
+        Finding(rule.id, Severity.ERROR, "title", "cause", fixes=rule.fixes)
         for rule in load_rules()
     )
     named = {key for finding in in_terms_of(framework, rules) for key in keys(finding)}
@@ -216,33 +214,29 @@ def test_no_rule_tells_another_trainer_a_key_of_ours(framework: Framework) -> No
 
 
 def test_our_own_tools_are_not_offered_for_it() -> None:
-    ours = Remedy("Test it", (Change("command", "judge-test", "grubrics-tui judge-test RUN"),))
-    other = Remedy("Work offline", (Change("environment", "WANDB_MODE", "offline"),))
-    result = Finding("judge_auth", Severity.ERROR, "title", "cause", remedies=(ours, other))
+    ours = Fix("Test it", (Change("command", "judge-test", "grubrics-tui judge-test RUN"),))
+    other = Fix("Work offline", (Change("environment", "WANDB_MODE", "offline"),))
+    result = Finding("judge_auth", Severity.ERROR, "title", "cause", fixes=(ours, other))
     [finding] = in_terms_of(Framework.OTHER, [result])
-    assert finding.remedies == (other,)
+    assert finding.fixes == (other,)
 
 
 def test_what_followed_is_told_in_the_same_terms() -> None:
-    ours = Remedy("x", (Change("config", "judge.max_concurrent", 1),))
-    below = Finding("a", Severity.ERROR, "t", "c", remedies=(ours,))
+    ours = Fix("x", (Change("config", "judge.max_concurrent", 1),))
+    below = Finding("a", Severity.ERROR, "t", "c", fixes=(ours,))
     above = Finding("b", Severity.ERROR, "t", "c", followed_by=(below,))
     [finding] = in_terms_of(Framework.OTHER, [above])
-    assert finding.followed_by[0].remedies == (Remedy("x"),)
+    assert finding.followed_by[0].fixes == (Fix("x"),)
 
 
 def test_what_is_set_by_another_key_in_another_recipe_is_said_once(tmp_path: Path) -> None:
-    titles = [remedy.title for remedy in oom_in(tmp_path, "").remedies]
+    titles = [fix.title for fix in oom_in(tmp_path, "").fixes]
     assert len(titles) == len(set(titles))
 
 
 def test_advice_that_names_a_key_of_another_trainer_is_left_out() -> None:
-    advice = (Remedy("Set judge.model to another one"), Remedy("Raise data.max_prompt_length"))
-    [finding] = in_terms_of(
-        Framework.TRL, [Finding("a", Severity.ERROR, "t", "c", remedies=advice)]
-    )
-    assert finding.remedies == ()
-    [finding] = in_terms_of(
-        Framework.VERL, [Finding("a", Severity.ERROR, "t", "c", remedies=advice)]
-    )
-    assert finding.remedies == advice[1:]
+    advice = (Fix("Set judge.model to another one"), Fix("Raise data.max_prompt_length"))
+    [finding] = in_terms_of(Framework.TRL, [Finding("a", Severity.ERROR, "t", "c", fixes=advice)])
+    assert finding.fixes == ()
+    [finding] = in_terms_of(Framework.VERL, [Finding("a", Severity.ERROR, "t", "c", fixes=advice)])
+    assert finding.fixes == advice[1:]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.doctor.diagnose import diagnose_file
-from engine.findings import remedy_builders as fixes
+from engine.findings import fixes
 from engine.findings.finding import Finding
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Case
@@ -28,7 +28,7 @@ def told(tmp_path: Path, text: str) -> list[Finding]:
 
 
 def titles(finding: Finding) -> str:
-    return " ".join(fix.title for fix in finding.remedies)
+    return " ".join(fix.title for fix in finding.fixes)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def titles(finding: Finding) -> str:
 def test_rewards_that_are_all_none_are_the_first_finding(tmp_path: Path, text: str) -> None:
     first = told(tmp_path, text)[0]
     assert (first.id, first.severity.is_alarm) == ("reward_function_error.none", True)
-    assert first.remedies[0].title.endswith(": reward_funcs")
+    assert first.fixes[0].title.endswith(": reward_funcs")
 
 
 def test_one_reward_among_many_rows_is_enough(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_transfer_of_weights_is_not_helped_by_shorter_responses(tmp_path: Path
     frames = FRAME.format("verl/trainer/ppo/ray_trainer.py", "fit")
     frames += FRAME.format("verl/workers/engine_workers.py", "update_weights")
     [one] = told(tmp_path, TRACEBACK + frames + MEMORY)
-    keys = [change.key for fix in one.remedies for change in fix.changes]
+    keys = [change.key for fix in one.fixes for change in fix.changes]
     assert any("update_weights_bucket" in key for key in keys) and "gpu_memory" in titles(one)
     assert "horten responses" not in titles(one) and "max_model_len" not in titles(one)
 
@@ -128,7 +128,7 @@ def test_a_checkpoint_to_resume_from_exists_and_is_complete(tmp_path: Path) -> N
         f"{{'loss': {0.5 if step < 26 else 9e9}, 'grad_norm': 0.5, 'step': {step}}}\n"
         for step in range(1, 41)
     )
-    advice = [fix.title for one in told(tmp_path, steps) for fix in one.remedies]
+    advice = [fix.title for one in told(tmp_path, steps) for fix in one.fixes]
     assert "Resume from the last checkpoint before step 26, that of step 10" in advice
 
 
@@ -145,7 +145,7 @@ def test_a_checkpoint_to_resume_from_exists_and_is_complete(tmp_path: Path) -> N
 )
 def test_trl_is_told_its_own_argument(tmp_path: Path, line: str, id: str, argument: str) -> None:
     [one] = told(tmp_path, TRACEBACK + FRAME.format("trl/trainer/grpo_trainer.py", "f") + line)
-    assert one.id == id and one.remedies[0].title.endswith(f": {argument}")
+    assert one.id == id and one.fixes[0].title.endswith(f": {argument}")
 
 
 def test_the_value_that_python_refuses_is_no_message(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_the_value_that_python_refuses_is_no_message(tmp_path: Path) -> None:
 def test_an_argument_is_never_renamed_to_itself(tmp_path: Path, argument: str, advice: str) -> None:
     line = f"TypeError: GRPOConfig.__init__() got an unexpected keyword argument '{argument}'"
     [one] = told(tmp_path, TRACEBACK + SCRIPT + line)
-    assert one.remedies[0].title.startswith(advice)
+    assert one.fixes[0].title.startswith(advice)
 
 
 def test_nan_in_the_log_explains_a_sampling_that_fails_by_nan(tmp_path: Path) -> None:

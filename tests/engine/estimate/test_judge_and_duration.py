@@ -170,7 +170,7 @@ def test_the_arithmetic_of_a_stand_in_that_takes_no_time_adds_up(project: Projec
     assert "4 rounds x 27.2 µs = 0.109 ms at least" in result.message
 
 
-def test_a_judge_that_makes_every_step_slow_is_a_warning_with_the_cure(project: Project) -> None:
+def test_a_judge_that_makes_every_step_slow_is_a_warning_with_the_fix(project: Project) -> None:
     slow = {"judge_api_latency_s": 100.0, "judge/calls": 16}
     ran(project, project.recipe("grpo", *AZURE), "before", slow)
     result = checked(project, *AZURE, "judge.max_concurrent=2")

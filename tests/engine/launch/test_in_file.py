@@ -55,30 +55,30 @@ def sick(project: Project) -> RunDir:
     return kept(plan(project.recipe("grpo", f"{RATE}=3"), "sick", Path("runs")))
 
 
-def cures(run: RunDir) -> list[object]:
+def fixes(run: RunDir) -> list[object]:
     findings = value_findings(read_context(run, RunState("failed"), Columns()))
-    return [change.after for finding in findings for change in finding.remedies[0].changes]
+    return [change.after for finding in findings for change in finding.fixes[0].changes]
 
 
 def test_a_run_goes_back_to_its_file(sick: RunDir) -> None:
-    assert cures(sick) == [2e-4]
+    assert fixes(sick) == [2e-4]
 
 
 def test_its_repro_and_the_repro_of_that_go_back_there_too(sick: RunDir) -> None:
     repro = kept(plan_repro(sick, {}).plan)
     second = kept(plan_repro(repro, {}).plan)
-    assert (cures(repro), cures(second)) == ([2e-4], [2e-4])
+    assert (fixes(repro), fixes(second)) == ([2e-4], [2e-4])
 
 
-def test_a_remedy_that_did_not_go_far_enough_goes_back_there_too(sick: RunDir) -> None:
-    remedy = kept(plan_rerun(sick, [Change("config", RATE, 0.5, 3)]).plan)
-    assert cures(remedy) == [2e-4]
+def test_a_fix_that_did_not_go_far_enough_goes_back_there_too(sick: RunDir) -> None:
+    fix = kept(plan_rerun(sick, [Change("config", RATE, 0.5, 3)]).plan)
+    assert fixes(fix) == [2e-4]
 
 
 def test_a_repro_needs_its_parent_no_more_once_it_is_launched(sick: RunDir) -> None:
     repro = kept(plan_repro(sick, {}).plan)
     shutil.rmtree(sick.path)
-    assert cures(repro) == [2e-4]
+    assert fixes(repro) == [2e-4]
 
 
 def test_the_checklist_offers_a_repro_the_same(sick: RunDir) -> None:
@@ -90,7 +90,7 @@ def test_a_manifest_without_it_has_the_overrides_of_its_own(sick: RunDir) -> Non
     contents = jsonl.read_json(sick.manifest) or {}
     jsonl.write_json(sick.manifest, {k: v for k, v in contents.items() if k != "in_file"})
     vouch(sick)
-    assert cures(sick) == [2e-4]
+    assert fixes(sick) == [2e-4]
 
 
 def test_a_recipe_that_only_has_the_name_of_a_runs_is_a_file(project: Project) -> None:

@@ -41,7 +41,7 @@ def described(run: RunDir) -> str:
     return Lineage(run).describe(*RunFollower(run).diagnose())
 
 
-def child(root: Path, console: str = "", relation: str = "remedy", **more: object) -> RunDir:
+def child(root: Path, console: str = "", relation: str = "fix", **more: object) -> RunDir:
     make(root, "sick", SICK)
     parent = {"run": "sick", "relation": relation}
     return make(root, "child", console, parent=parent, **more)  # type: ignore[arg-type]
@@ -51,7 +51,7 @@ def test_a_run_without_a_parent_has_no_sentence(tmp_path: Path) -> None:
     assert described(make(tmp_path, "alone", OOM)) == ""
 
 
-def test_a_remedy_helped_when_the_trouble_is_gone_further_on(tmp_path: Path) -> None:
+def test_a_fix_helped_when_the_trouble_is_gone_further_on(tmp_path: Path) -> None:
     run = child(tmp_path, state="finished", step=20)
     assert described(run) == "fix of sick: it helped: cuda_oom_training is gone at step 20"
 
@@ -61,7 +61,7 @@ def test_the_verdict_names_new_alerts(tmp_path: Path) -> None:
     assert text.endswith("is gone at step 20, but now there is judge_auth")
 
 
-def test_a_remedy_did_not_help_when_the_trouble_is_there_again(tmp_path: Path) -> None:
+def test_a_fix_did_not_help_when_the_trouble_is_there_again(tmp_path: Path) -> None:
     assert "it did not help: cuda_oom_training occurred again" in described(child(tmp_path, SICK))
 
 
@@ -91,5 +91,5 @@ def test_a_parent_that_was_deleted_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../sick", "child", "no such", "a" * 300])
 def test_an_impossible_parent_id_counts_as_a_missing_run(tmp_path: Path, name: str) -> None:
-    run = make(tmp_path, "child", "", parent={"run": name, "relation": "remedy"})
+    run = make(tmp_path, "child", "", parent={"run": name, "relation": "fix"})
     assert described(run).endswith("which no longer exists")

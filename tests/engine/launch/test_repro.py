@@ -15,7 +15,7 @@ import pytest
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.data.contract import read_rows
-from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
+from engine.findings.finding import Change, Evidence, Finding, Fix, Severity
 from engine.launch.launcher import manifest, plan
 from engine.launch.repro import launch_repro, plan_repro, prepare
 from engine.launch.rescore import pick_step
@@ -230,6 +230,6 @@ def test_a_repro_knows_which_named_causes_it_keeps(project: Project) -> None:
 
 def cause(key: str, value: Any) -> Finding:
     """A finding that names a value of the recipe, and would change it."""
-    cure = Remedy("Another", (Change("config", key, None, value),))
+    fix = Fix("Another", (Change("config", key, None, value),))
     seen = Evidence("seen", values={key: value})
-    return Finding("slow_step", Severity.WARNING, "title", "cause", (seen,), (cure,))
+    return Finding("slow_step", Severity.WARNING, "title", "cause", (seen,), (fix,))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity
+from engine.findings.finding import Change, Evidence, Finding, Fix, Severity
 from engine.launch.lineage import Comparison, verdict
 from engine.runs.rundir import Attempt
 from engine.runs.state import RunState
@@ -75,7 +75,7 @@ def too_fast(rate: float = 3.0) -> Finding:
     return Finding(
         "kl_or_grad_blowup.rate", Severity.ERROR, "too fast", "because",
         (Evidence("the rate", values={"training.learning_rate": rate}),),
-        (Remedy("Lower it", (change,)),),
+        (Fix("Lower it", (change,)),),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""A remedy launches a changed run beside the sick one, whole and under its own name."""
+"""A fix launches a changed run beside the sick one, whole and under its own name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.findings.finding import Change
-from engine.launch import rerun as remedies
+from engine.launch import rerun as fixes
 from engine.launch.launcher import LaunchPlan, launch, manifest, plan, start_supervisor
 from engine.launch.rerun import check_rerun, launch_rerun, plan_rerun
 from engine.launch.resume import resume
@@ -74,11 +74,11 @@ def test_the_child_has_the_changes_its_own_name_folder_and_parent(project: Proje
         planned, "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
     ) == [2, 2]
     written = manifest(planned)
-    assert written["parent"] == {"run": "sick", "relation": "remedy"}
-    assert (written["id"], written["checkpoint_dir"]) == ("sick-remedy", "checkpoints/sick-remedy")
+    assert written["parent"] == {"run": "sick", "relation": "fix"}
+    assert (written["id"], written["checkpoint_dir"]) == ("sick-fix", "checkpoints/sick-fix")
     assert written["recipe"] == run.read_manifest()["recipe"]
-    (project.root / "runs/sick-remedy").mkdir()
-    assert plan_rerun(run, [BATCH]).plan.run_id == "sick-remedy-2"
+    (project.root / "runs/sick-fix").mkdir()
+    assert plan_rerun(run, [BATCH]).plan.run_id == "sick-fix-2"
 
 
 def test_planning_a_child_writes_nothing(project: Project) -> None:
@@ -155,16 +155,16 @@ def made(run: RunDir, *changes: Change) -> RunDir:
 
 
 @pytest.mark.long
-def test_a_remedy_that_was_applied_before_names_the_runs_that_have_it(project: Project) -> None:
+def test_a_fix_that_was_applied_before_names_the_runs_that_have_it(project: Project) -> None:
     run = launched(project)
     assert check_rerun(run, [BATCH]).before == ()
     first, second = made(run, BATCH), made(run, BATCH)
     assert check_rerun(run, [BATCH]).before == (first, second)
-    assert check_rerun(run, [BATCH]).plan.run_id == "sick-remedy-3"
+    assert check_rerun(run, [BATCH]).plan.run_id == "sick-fix-3"
 
 
 @pytest.mark.long
-def test_another_remedy_or_the_same_one_of_another_run_was_not_applied_before(
+def test_another_fix_or_the_same_one_of_another_run_was_not_applied_before(
     project: Project,
 ) -> None:
     run, other = launched(project), launched(project, "sicker")
@@ -186,9 +186,9 @@ def test_a_rerun_completes_its_changes_once(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
-    complete: Any = vars(remedies)["complete"]
+    complete: Any = vars(fixes)["complete"]
     monkeypatch.setattr(
-        remedies, "complete", lambda *given: (asked.append(given), complete(*given))[1]
+        fixes, "complete", lambda *given: (asked.append(given), complete(*given))[1]
     )
     check_rerun(launched(project), [BATCH])
     assert len(asked) == 1
@@ -198,7 +198,7 @@ def test_a_run_that_was_resumed_after_the_question_is_not_doubled(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned = check_rerun(launched(project), [BATCH])
-    monkeypatch.setattr(remedies, "observed_state", lambda run: RunState("running"))
+    monkeypatch.setattr(fixes, "observed_state", lambda run: RunState("running"))
     with pytest.raises(UsageError, match="resumed meanwhile"):
         launch_rerun(planned)
     assert not planned.plan.directory.exists()
@@ -231,7 +231,7 @@ def test_an_active_run_is_stopped_and_its_derived_run_is_queued(
         seen.append((observed_state(made).state, observed_state(run).has_ended))
         return made
 
-    monkeypatch.setattr(remedies, "launch", watched_launch)
+    monkeypatch.setattr(fixes, "launch", watched_launch)
     try:
         start_supervisor(run)
         wait_for(lambda: observed_state(run).step)

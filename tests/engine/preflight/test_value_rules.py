@@ -51,7 +51,7 @@ def test_a_value_that_teaches_nothing_comes_with_one_that_does(
         for finding in value_findings(context("grpo_tiny", **{key: value}))
         if finding.id == id
     ]
-    (change,) = result[0].remedies[0].changes
+    (change,) = result[0].fixes[0].changes
     assert (change.key, change.before) == (key, value)
 
 
@@ -64,7 +64,7 @@ def test_the_coldest_end_of_a_schedule_counts() -> None:
     scheduled = context("grpo_tiny", **ends, **{"actor_rollout_ref.rollout.temperature": 0.01})
     (finding,) = value_findings(scheduled)
     assert finding.id == "collapse_entropy_or_length.temperature"
-    assert finding.remedies[0].changes[0].key == f"{TEMPERATURE_SCHEDULE}.final"
+    assert finding.fixes[0].changes[0].key == f"{TEMPERATURE_SCHEDULE}.final"
 
 
 RATE = "actor_rollout_ref.actor.optim.lr"
@@ -76,14 +76,12 @@ def test_a_sound_value_of_the_recipes_file_is_the_one_to_go_back_to(
 ) -> None:
     sick = replace(context("grpo_tiny", **{RATE: 0.2}), in_file={RATE: in_file})
     (result,) = value_findings(sick)
-    assert result.remedies[0].changes[0].after == offered
+    assert result.fixes[0].changes[0].after == offered
 
 
 def test_a_supervised_rate_has_a_key_of_its_own() -> None:
     findings = value_findings(context("sft_tiny", **{"training.learning_rate": 3.0}))
-    assert [finding.remedies[0].changes[0].key for finding in findings] == [
-        "training.learning_rate"
-    ]
+    assert [finding.fixes[0].changes[0].key for finding in findings] == ["training.learning_rate"]
 
 
 def test_another_reward_may_want_one_token() -> None:

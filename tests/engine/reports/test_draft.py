@@ -65,7 +65,7 @@ def test_paths_outside_the_project_stay_absolute(tmp_path: Path) -> None:
 
 
 def test_an_entry_names_the_run_that_was_fixed(tmp_path: Path) -> None:
-    run = make_run(tmp_path, parent={"run": "grpo-hot", "relation": "remedy"})
+    run = make_run(tmp_path, parent={"run": "grpo-hot", "relation": "fix"})
     assert draft_entry(run).config == "- fix of grpo-hot\n- configs/grpo_tiny.yaml"
 
 

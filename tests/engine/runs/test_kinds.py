@@ -11,7 +11,7 @@ import pytest
 from engine.base.errors import UsageError
 from engine.checkpoints.find import check_checkpoint
 from engine.estimate.training import _TRAINING
-from engine.findings import remedy_builders
+from engine.findings import fixes
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Case
 from engine.history.rollouts import require_step
@@ -106,8 +106,8 @@ def test_code_for_other_kinds_refuses_a_third_kind(evaluation: Kind) -> None:
 def test_advice_for_a_third_kind_names_no_key_of_another(evaluation: Kind) -> None:
     context = MetricContext(recipe_of(evaluation).values, evaluation)
     assert value_findings(context) == []
-    assert remedy_builders.lower_rate(Case(context)).changes == ()
-    assert remedy_builders.clip_gradients(Case(context)).changes == ()
+    assert fixes.lower_rate(Case(context)).changes == ()
+    assert fixes.clip_gradients(Case(context)).changes == ()
 
 
 def test_a_config_of_a_third_kind_is_refused_until_it_has_sections(

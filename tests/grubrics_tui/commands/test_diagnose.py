@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.findings.finding import Change, Finding, Remedy, Severity
+from engine.findings.finding import Change, Finding, Fix, Severity
 from grubrics_tui.cli import app
 from grubrics_tui.commands.shared.finding_text import finding_lines
 from tests.grubrics_tui.sample_run import SampleRun
@@ -42,14 +42,14 @@ def test_json_holds_the_same_as_the_text(sick: Path) -> None:
     ]
     assert (found["id"], found["severity"]) == ("cuda_oom_training.oom", "critical")
     assert found["evidence"][0]["offset"] == len("hello\n")
-    assert {"onset_step", "cause", "remedies", "confidence", "not_checked"} <= found.keys()
+    assert {"onset_step", "cause", "fixes", "confidence", "not_checked"} <= found.keys()
     assert [one["id"] for one in found["followed_by"]] == ["ray_start_or_worker_died.died"]
 
 
 def test_a_command_is_shown_as_typed_and_a_value_as_set() -> None:
     changes = (Change("command", "judge", "grubrics-tui judge-test"), Change("config", "a.b", 2))
-    cure = Remedy("Test the judge", changes)
-    lines = [*finding_lines([Finding("judge_auth", Severity.ERROR, "t", "c", remedies=(cure,))])]
+    fix = Fix("Test the judge", changes)
+    lines = [*finding_lines([Finding("judge_auth", Severity.ERROR, "t", "c", fixes=(fix,))])]
     assert [line.strip() for line in lines[-2:]] == ["$ grubrics-tui judge-test", "a.b=2"]
 
 

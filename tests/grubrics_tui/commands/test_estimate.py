@@ -270,7 +270,7 @@ def test_every_phase_is_lowered_by_keys_that_the_recipe_has(name: str) -> None:
         assert keys and set(keys) <= set(recipe.values)
 
 
-def test_a_cache_that_is_too_small_is_not_cured_by_a_lower_peak() -> None:
+def test_a_cache_that_is_too_small_is_not_fixed_by_a_lower_peak() -> None:
     text = estimate("verl_grpo", "--gpu-memory", "40").output
     assert "to enlarge it: a higher actor_rollout_ref.rollout.gpu_memory_utilization" in text
     assert "to lower " not in text

@@ -1,4 +1,4 @@
-"""Remedies by command."""
+"""Fixes by command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TITLE = "GPU out of memory in training"
 Call = Callable[..., tuple[int, str]]
 
 
-def test_remedy_shows_what_would_change(curable: RunDir, runs: Path, call: Call) -> None:
+def test_fix_shows_what_would_change(fixable: RunDir, runs: Path, call: Call) -> None:
     code, said = call("fix", "grpo-sick", "--runs", str(runs), "--dry-run")
     assert code == 0
     assert "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu: 4 -> 1" in said
@@ -28,13 +28,13 @@ def test_remedy_shows_what_would_change(curable: RunDir, runs: Path, call: Call)
     assert [path.name for path in runs.iterdir()] == ["grpo-sick"]
 
 
-def test_remedy_launches_the_child_and_says_so_in_json(
-    curable: RunDir, runs: Path, call: Call
+def test_fix_launches_the_child_and_says_so_in_json(
+    fixable: RunDir, runs: Path, call: Call
 ) -> None:
     code, said = call("fix", "grpo-sick", "--runs", str(runs), "--number", "3", "--json")
     told = json.loads(said)
     assert code == 0
-    assert (told["parent"], told["run"]) == ("grpo-sick", "grpo-sick-remedy")
+    assert (told["parent"], told["run"]) == ("grpo-sick", "grpo-sick-fix")
     assert told["changes"][0] == {
         "kind": "config",
         "key": "actor_rollout_ref.rollout.gpu_memory_utilization",
@@ -42,36 +42,36 @@ def test_remedy_launches_the_child_and_says_so_in_json(
         "after": 0.4,
         "why": "",
     }
-    assert (runs / "grpo-sick-remedy" / "manifest.json").is_file()
+    assert (runs / "grpo-sick-fix" / "manifest.json").is_file()
 
 
-def test_a_remedy_that_was_applied_before_is_noted_and_launched_all_the_same(
-    curable: RunDir, runs: Path, call: Call
+def test_a_fix_that_was_applied_before_is_noted_and_launched_all_the_same(
+    fixable: RunDir, runs: Path, call: Call
 ) -> None:
     first = call("fix", "grpo-sick", "--runs", str(runs))
     assert first[0] == 0 and "note:" not in first[1]
     code, said = call("fix", "grpo-sick", "--runs", str(runs))
     assert code == 0
-    assert "note: grpo-sick-remedy already has these overrides (starting)" in said
+    assert "note: grpo-sick-fix already has these overrides (starting)" in said
     told = json.loads(call("fix", "grpo-sick", "--runs", str(runs), "--dry-run", "--json")[1])
-    assert told["applied_before"] == ["grpo-sick-remedy", "grpo-sick-remedy-2"]
+    assert told["applied_before"] == ["grpo-sick-fix", "grpo-sick-fix-2"]
 
 
 @pytest.mark.parametrize("number", ["0", "9"])
-def test_remedy_lists_them_for_a_number_that_is_none(
-    curable: RunDir, runs: Path, call: Call, number: str
+def test_fix_lists_them_for_a_number_that_is_none(
+    fixable: RunDir, runs: Path, call: Call, number: str
 ) -> None:
     code, said = call("fix", "grpo-sick", "--runs", str(runs), "--number", number)
     assert code == 2
     assert "run 'grpo-sick' has these fixes: 1 Use smaller micro batches; 2 " in said
 
 
-def test_a_healthy_run_has_no_remedy(run: SampleRun, runs: Path, call: Call) -> None:
+def test_a_healthy_run_has_no_fix(run: SampleRun, runs: Path, call: Call) -> None:
     code, said = call("fix", run.run.id, "--runs", str(runs))
     assert code == 0
     assert said == f"nothing to fix: run '{run.run.id}' has no finding above info\n"
     told = json.loads(call("fix", run.run.id, "--runs", str(runs), "--json")[1])
-    assert (told["parent"], told["remedy"], told["run"]) == (run.run.id, None, None)
+    assert (told["parent"], told["fix"], told["run"]) == (run.run.id, None, None)
     assert len(list(runs.iterdir())) == 1
 
 
@@ -94,21 +94,21 @@ def test_diagnose_says_what_a_log_says_inertly(runs: Path, call: Call) -> None:
 
 
 def test_a_dry_run_names_the_new_run_its_weights_and_the_checklist(
-    curable: RunDir, runs: Path, call: Call
+    fixable: RunDir, runs: Path, call: Call
 ) -> None:
     said = call("fix", "grpo-sick", "--runs", str(runs), "--dry-run")[1]
-    assert "new run: grpo-sick-remedy\ncheckpoints: checkpoints/grpo-sick-remedy\n" in said
+    assert "new run: grpo-sick-fix\ncheckpoints: checkpoints/grpo-sick-fix\n" in said
     assert "preflight checks passed" in said
     told = json.loads(call("fix", "grpo-sick", "--runs", str(runs), "--dry-run", "--json")[1])
-    assert told["checkpoint_dir"] == "checkpoints/grpo-sick-remedy"
+    assert told["checkpoint_dir"] == "checkpoints/grpo-sick-fix"
 
 
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])
 def test_a_dry_run_refuses_what_the_launch_refuses(
-    curable: RunDir, runs: Path, call: Call, dry: tuple[str, ...]
+    fixable: RunDir, runs: Path, call: Call, dry: tuple[str, ...]
 ) -> None:
-    jsonl.write_json(curable.manifest, {**curable.read_manifest(), "cwd": "/elsewhere"})
-    vouch(curable)
+    jsonl.write_json(fixable.manifest, {**fixable.read_manifest(), "cwd": "/elsewhere"})
+    vouch(fixable)
     code, said = call("fix", "grpo-sick", "--runs", str(runs), *dry)
     assert code == 2
     assert "cd /elsewhere" in said

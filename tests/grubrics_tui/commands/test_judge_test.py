@@ -85,7 +85,7 @@ def test_the_stand_in_is_no_model_and_answers_within_milliseconds() -> None:
         assert re.search(r"\d [mµ]s", line)
 
 
-def test_a_judge_that_refuses_is_exit_code_1_with_its_class_and_remedy() -> None:
+def test_a_judge_that_refuses_is_exit_code_1_with_its_class_and_fix() -> None:
     refusal = Reply(401, body={"error": {"message": "Incorrect API key provided"}})
     with judge_server(every=refusal) as server:
         done = judge_test("grpo_tiny", *at(server.url))
@@ -122,7 +122,7 @@ def test_the_environment_wins_over_a_recipe_as_it_does_at_a_launch(
     assert found["model"] == "of-this-shell"
 
 
-def test_an_override_of_a_run_tries_a_cure_before_it_is_launched() -> None:
+def test_an_override_of_a_run_tries_a_fix_before_it_is_launched() -> None:
     run_with("judge.model=of-the-run")
     found = json.loads(judge_test("night", "judge.model=other", "--json").stdout)
     assert found["model"] == "other"

@@ -1,4 +1,4 @@
-"""What the doctor found: on the findings screen, and the keys that cure it."""
+"""What the doctor found: on the findings screen, and the keys that fix it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
-from engine.findings.finding import Change, Evidence, Finding, Remedy, Severity, launchable
+from engine.findings.finding import Change, Evidence, Finding, Fix, Severity, launchable
 from engine.formats.external_run import open_external
 from engine.launch.rerun import check_rerun, launch_rerun, recipe_of
 from engine.runs.rundir import RunDir
@@ -183,10 +183,10 @@ async def test_a_finding_that_only_numbers_tell_offers_no_line(sick: SampleRun, 
 
 
 async def test_the_question_shows_the_whole_change_and_its_answer_launches(
-    curable: RunDir, runs: Path
+    fixable: RunDir, runs: Path
 ) -> None:
     async with running(runs) as driver:
-        await findings(driver, curable, TITLE, "a fix")
+        await findings(driver, fixable, TITLE, "a fix")
         await driver.press("1")
         await driver.until(on(driver, Confirm))
         await driver.shows("ppo_micro_batch_size_per_gpu: 4 -> 1", "apply fix 1")
@@ -197,44 +197,44 @@ async def test_the_question_shows_the_whole_change_and_its_answer_launches(
         assert "not applicable: run 'grpo-sick'" in screen
         await driver.press("1")
         await driver.until(on(driver, LiveScreen))
-        await driver.shows("grpo-sick-remedy")
-    child = RunDir(runs / "grpo-sick-remedy").read_manifest()
-    assert child["parent"] == {"run": "grpo-sick", "relation": "remedy"}
+        await driver.shows("grpo-sick-fix")
+    child = RunDir(runs / "grpo-sick-fix").read_manifest()
+    assert child["parent"] == {"run": "grpo-sick", "relation": "fix"}
     key = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
     assert child["config"][key]["value"] == 1
 
 
 @pytest.mark.thorough
-async def test_y_takes_the_first_remedy_as_it_takes_the_repro(curable: RunDir, runs: Path) -> None:
+async def test_y_takes_the_first_fix_as_it_takes_the_repro(fixable: RunDir, runs: Path) -> None:
     async with running(runs) as driver:
-        await findings(driver, curable, TITLE, "a fix")
+        await findings(driver, fixable, TITLE, "a fix")
         await driver.press("a")
         await driver.shows("y 1  apply fix 1", "  3  apply fix 3", "  n  cancel")
         await driver.press("y")
         await driver.until(on(driver, LiveScreen))
-        await driver.shows("grpo-sick-remedy")
+        await driver.shows("grpo-sick-fix")
 
 
 @pytest.mark.thorough
-async def test_a_fix_applied_before_names_the_run_that_has_it(curable: RunDir, runs: Path) -> None:
-    launch_rerun(check_rerun(curable, _first_remedy(curable).changes))
+async def test_a_fix_applied_before_names_the_run_that_has_it(fixable: RunDir, runs: Path) -> None:
+    launch_rerun(check_rerun(fixable, _first_fix(fixable).changes))
     async with running(runs) as driver:
-        await findings(driver, curable, TITLE, "a fix")
+        await findings(driver, fixable, TITLE, "a fix")
         await driver.press("a")
-        screen = await driver.shows("note: grpo-sick-remedy already has these overrides (starting)")
+        screen = await driver.shows("note: grpo-sick-fix already has these overrides (starting)")
         assert "apply fix 1 again" in screen and "apply fix 3 again" not in screen
         await driver.press("1")
         await driver.until(on(driver, LiveScreen))
-        await driver.shows("grpo-sick-remedy-2")
+        await driver.shows("grpo-sick-fix-2")
 
 
-def _first_remedy(run: RunDir) -> Remedy:
+def _first_fix(run: RunDir) -> Fix:
     return launchable(diagnose_run(run))[0]
 
 
-async def test_n_launches_nothing(curable: RunDir, runs: Path) -> None:
+async def test_n_launches_nothing(fixable: RunDir, runs: Path) -> None:
     async with running(runs) as driver:
-        await findings(driver, curable, TITLE, "a fix")
+        await findings(driver, fixable, TITLE, "a fix")
         await driver.press("a")
         await driver.shows("apply fix 1")
         await driver.press("n")
@@ -242,9 +242,9 @@ async def test_n_launches_nothing(curable: RunDir, runs: Path) -> None:
     assert [path.name for path in runs.iterdir()] == ["grpo-sick"]
 
 
-async def test_the_repro_is_shown_before_it_is_launched(curable: RunDir, runs: Path) -> None:
+async def test_the_repro_is_shown_before_it_is_launched(fixable: RunDir, runs: Path) -> None:
     async with running(runs) as driver:
-        await findings(driver, curable, TITLE, "t reproduce")
+        await findings(driver, fixable, TITLE, "t reproduce")
         await driver.press("t")
         await driver.until(on(driver, Confirm))
         await driver.shows("trainer.total_training_steps: 6 -> 5", "y  launch the small run")
@@ -267,14 +267,14 @@ async def test_a_run_without_its_recipe_says_why_there_is_no_repro(
 
 @pytest.mark.thorough
 async def test_a_question_whose_thread_dies_says_of_what(
-    curable: RunDir, runs: Path, monkeypatch: pytest.MonkeyPatch
+    fixable: RunDir, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(run: RunDir) -> None:
         raise LookupError("no such rule")
 
     monkeypatch.setattr("engine.launch.repro.plan_repro", broken)
     async with running(runs) as driver:
-        await findings(driver, curable, TITLE, "t reproduce")
+        await findings(driver, fixable, TITLE, "t reproduce")
         await driver.press("t")
         await driver.shows("Failed: LookupError: no such rule")
         await driver.press("n")
@@ -282,13 +282,13 @@ async def test_a_question_whose_thread_dies_says_of_what(
 
 
 @pytest.mark.thorough
-async def test_a_read_only_screen_neither_cures_nor_reproduces(curable: RunDir, runs: Path) -> None:
+async def test_a_read_only_screen_neither_fixes_nor_reproduces(fixable: RunDir, runs: Path) -> None:
     loaded = Loaded(Settings(read_only=True), {})
     async with running(runs, loaded=loaded) as driver:
-        screen = await findings(driver, curable, TITLE)
+        screen = await findings(driver, fixable, TITLE)
         assert "a fix" not in screen and "t reproduce" not in screen
         await driver.press("a", "t", "1", "y")
-        for action in ("apply_remedy", "reproduce"):
+        for action in ("launch_fix", "reproduce"):
             await driver.app.screen.run_action(action)
         await driver.shows("read-only")
         assert on(driver, FindingsScreen)()
@@ -330,12 +330,12 @@ async def test_the_screen_says_of_a_log_what_diagnose_says(
 
 
 @pytest.mark.thorough
-async def test_remedies_have_the_numbers_that_the_command_takes(
-    curable: RunDir, runs: Path, call: Call
+async def test_fixes_have_the_numbers_that_the_command_takes(
+    fixable: RunDir, runs: Path, call: Call
 ) -> None:
-    jsonl.write_json(curable.manifest, _sick_rate(curable))
-    vouch(curable)
-    output = call("diagnose", curable.id, "--runs", str(runs))[1]
+    jsonl.write_json(fixable.manifest, _sick_rate(fixable))
+    vouch(fixable)
+    output = call("diagnose", fixable.id, "--runs", str(runs))[1]
     number = (
         next(line for line in output.splitlines() if "Set the learning rate to" in line)
         .split(":")[0]
@@ -343,10 +343,10 @@ async def test_remedies_have_the_numbers_that_the_command_takes(
     )
     assert int(number) > 1
     assert "apply a fix: grubrics-tui fix grpo-sick --number N" in output
-    dry = call("fix", curable.id, "--runs", str(runs), "--number", number, "--dry-run")[1]
+    dry = call("fix", fixable.id, "--runs", str(runs), "--number", number, "--dry-run")[1]
     assert dry.startswith("Set the learning rate to")
     async with running(runs) as driver:
-        await findings(driver, curable, TITLE)
+        await findings(driver, fixable, TITLE)
         while "is too high" not in driver.app.screen.selected.title:  # type: ignore[attr-defined]
             await driver.press("j")
         await driver.shows(f"{number}  Set the learning rate to")
@@ -364,10 +364,10 @@ def _sick_rate(run: RunDir) -> dict[str, Any]:
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [LARGE, SMALL])
 async def test_answers_stay_in_sight_and_the_list_above_them_scrolls(
-    curable: RunDir, runs: Path, size: tuple[int, int]
+    fixable: RunDir, runs: Path, size: tuple[int, int]
 ) -> None:
     async with running(runs, size) as driver:
-        await findings(driver, curable, TITLE, "t reproduce")
+        await findings(driver, fixable, TITLE, "t reproduce")
         await driver.press("t")
         screen = await driver.shows("Reduced:", "y  launch the small run", "n  cancel")
         assert "esc back" not in screen
@@ -379,17 +379,17 @@ async def test_answers_stay_in_sight_and_the_list_above_them_scrolls(
 
 @pytest.mark.thorough
 async def test_a_repro_that_keeps_the_cause_is_expected_to_fail(
-    curable: RunDir, runs: Path
+    fixable: RunDir, runs: Path
 ) -> None:
     async with running(runs) as driver:
-        await findings(driver, curable, TITLE, "t reproduce")
-        length = recipe_of(curable).get("data.max_response_length")
-        await driver.app.push_screen(reproduce_dialog(curable, [_too_long(length)]))
+        await findings(driver, fixable, TITLE, "t reproduce")
+        length = recipe_of(fixable).get("data.max_response_length")
+        await driver.app.push_screen(reproduce_dialog(fixable, [_too_long(length)]))
         await driver.shows(f"data.max_response_length={length}", "Apply its fix instead (a)")
 
 
 def _too_long(length: int) -> Finding:
     key = "data.max_response_length"
-    cure = Remedy("Another", (Change("config", key, 8, length),))
+    fix = Fix("Another", (Change("config", key, 8, length),))
     seen = Evidence("it is long", values={key: length})
-    return Finding("slow_step", Severity.WARNING, "long", "because", (seen,), (cure,))
+    return Finding("slow_step", Severity.WARNING, "long", "because", (seen,), (fix,))

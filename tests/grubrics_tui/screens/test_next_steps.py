@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.findings.finding import Change, Finding, Remedy, Severity
+from engine.findings.finding import Change, Finding, Fix, Severity
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from grubrics_tui.model.history import History
@@ -18,7 +18,7 @@ from tests.grubrics_tui.every_screen import arrive, save_checkpoint
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.sample_run import SampleRun
 
-FEWER = Remedy("Fewer rollouts", (Change("config", "rollout.n", 4, 8),))
+FEWER = Fix("Fewer rollouts", (Change("config", "rollout.n", 4, 8),))
 
 
 def ended(state: RunState, *findings: Finding) -> History:
@@ -28,8 +28,8 @@ def ended(state: RunState, *findings: Finding) -> History:
     return history
 
 
-def found(category: str, *remedies: Remedy) -> Finding:
-    return Finding(category, Severity.CRITICAL, "It broke", "because", remedies=remedies)
+def found(category: str, *fixes: Fix) -> Finding:
+    return Finding(category, Severity.CRITICAL, "It broke", "because", fixes=fixes)
 
 
 def actions(history: History, resume_step: int | None = None) -> list[str]:
@@ -46,7 +46,7 @@ def test_a_run_that_was_killed_is_resumed_first() -> None:
 
 def test_a_run_whose_config_is_wrong_is_fixed_first() -> None:
     history = ended(FAILED, found("cuda_oom_training", FEWER))
-    assert actions(history, 10) == ["apply_remedy", "open_log", "findings", "resume", "reproduce"]
+    assert actions(history, 10) == ["launch_fix", "open_log", "findings", "resume", "reproduce"]
 
 
 def test_without_a_checkpoint_no_resume_is_offered() -> None:
@@ -69,7 +69,7 @@ def test_a_resume_says_how_many_steps_are_repeated(step: int, label: str) -> Non
 def test_an_unhealthy_run_offers_its_fix_and_a_healthy_one_its_summary() -> None:
     finished = RunState("finished")
     sick = ended(finished, found("training_divergence_or_nan", FEWER))
-    assert actions(sick) == ["apply_remedy", "findings", "verdict", "log_entry"]
+    assert actions(sick) == ["launch_fix", "findings", "verdict", "log_entry"]
     assert actions(ended(finished)) == ["verdict", "log_entry"]
 
 
@@ -79,7 +79,7 @@ def test_a_command_is_run_again_where_a_run_of_a_config_is_resumed() -> None:
         assert [action for action, _ in steps] == ["relaunch", "open_log"]
     broken = ended(RunState("failed"), found("training_divergence_or_nan", FEWER))
     steps = next_steps(broken, is_command=True)
-    assert "apply_remedy" not in [action for action, _ in steps], "it has no config to change"
+    assert "launch_fix" not in [action for action, _ in steps], "it has no config to change"
 
 
 def test_a_stopped_run_can_be_resumed() -> None:
@@ -137,10 +137,10 @@ async def test_the_log_of_a_failed_run_opens_at_the_line_that_shows_why(
 
 @pytest.mark.waits
 async def test_a_fix_is_chosen_from_the_screen_of_the_run(
-    curable: RunDir, runs: Path, quick: list[bool]
+    fixable: RunDir, runs: Path, quick: list[bool]
 ) -> None:
     async with running(runs) as driver:
-        await show(driver, curable)
+        await show(driver, fixable)
         await driver.shows("a fix")
         await driver.press("a")
         await arrive(driver, Confirm, "Apply a fix to grpo-sick?")

@@ -460,16 +460,16 @@ async def test_without_marks_a_key_acts_on_the_run_under_the_cursor(runs: Path) 
 
 
 async def test_a_run_is_launched_again_with_another_value_and_a_folder_of_its_own(
-    curable: RunDir, runs: Path
+    fixable: RunDir, runs: Path
 ) -> None:
     async with running(runs, config="grpo") as driver:
         await driver.press("r")
-        await driver.shows(curable.id)
+        await driver.shows(fixable.id)
         await driver.press("R")
         await driver.called(OverridesScreen.list_keys)
         await driver.press(*"optim.lr=1e-4", "enter")
-        as_launched = f"as run {curable.id} was launched"
-        await driver.shows(as_launched, "0.0001", f"those of run '{curable.id}' stay")
+        as_launched = f"as run {fixable.id} was launched"
+        await driver.shows(as_launched, "0.0001", f"those of run '{fixable.id}' stay")
 
 
 def drawn_order(screen: str, *names: str) -> list[str]:

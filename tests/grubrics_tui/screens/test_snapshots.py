@@ -29,7 +29,7 @@ pytestmark = pytest.mark.waits
 SIZES = (LARGE, SMALL)
 OTHERWISE_WITHOUT_COLOR = frozenset(
     {
-        "choose-metric", "compare", "confirm-remedy", "confirm-repro", "confirm-stop",
+        "choose-metric", "compare", "confirm-fix", "confirm-repro", "confirm-stop",
         "confirm-trust", "help", "live", "live-failed", "live-sft", "metrics", "rollouts-diff",
         "whole-values",
     }

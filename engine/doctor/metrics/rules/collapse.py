@@ -28,7 +28,7 @@ from engine.doctor.metrics.series_stats import (
     smooth,
     tail_start,
 )
-from engine.findings import remedy_builders as fixes
+from engine.findings import fixes
 from engine.findings.finding import Evidence, Finding, Severity
 from engine.findings.symptom import Rule
 from engine.findings.symptom_file import Symptoms

@@ -23,8 +23,8 @@ from engine.doctor.metrics.series_stats import (
     smooth,
     trend,
 )
-from engine.findings import remedy_builders as fixes
-from engine.findings.finding import Evidence, Finding, Remedy, Severity
+from engine.findings import fixes
+from engine.findings.finding import Evidence, Finding, Fix, Severity
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Rule, Symptom
 from engine.findings.symptom_file import Symptoms
@@ -226,9 +226,9 @@ def _rising_loss(run: Run) -> Iterator[Finding]:
     yield SYMPTOMS["kl_or_grad_blowup.loss_rises"].finding(
         case,
         run.evidence(f"{loss.name} rose steadily", case.onset, **evidence),
-        remedies=(
+        fixes=(
             *_make_positive(run.context, negative),
-            *SYMPTOMS["kl_or_grad_blowup.loss_rises"].remedies(case),
+            *SYMPTOMS["kl_or_grad_blowup.loss_rises"].fixes(case),
         ),
         before=figure(before),
         now=figure(now),
@@ -237,7 +237,7 @@ def _rising_loss(run: Run) -> Iterator[Finding]:
     )
 
 
-def _make_positive(context: MetricContext, negative: dict[str, float]) -> Iterator[Remedy]:
+def _make_positive(context: MetricContext, negative: dict[str, float]) -> Iterator[Fix]:
     clip_key = context.kind.gradient_clip_key if context.kind else None
     for key, value in negative.items():
         usual, title = 1.0 if key == clip_key else abs(value), f"Set {key} to {{}}"

@@ -14,7 +14,7 @@ import numpy as np
 from engine.base.text import count_of
 from engine.doctor.metrics.run import LENGTH, Run, Series, cut_evidence, figure, percent
 from engine.doctor.metrics.series_stats import Mask, late_level, tail_start
-from engine.findings import remedy_builders as fixes
+from engine.findings import fixes
 from engine.findings.finding import Finding, Severity
 from engine.findings.symptom import Rule
 from engine.findings.symptom_file import Symptoms
@@ -253,7 +253,7 @@ def _mostly_zero_std(run: Run) -> Iterator[Finding]:
         case,
         evidence,
         severity=Severity.INFO if at == "all_right" else None,
-        remedies=SYMPTOMS.fixes(level, case),
+        fixes=SYMPTOMS.fixes(level, case),
         share=percent(now),
         rest=percent(1 - now),
     )

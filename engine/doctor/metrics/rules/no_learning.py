@@ -9,8 +9,8 @@ import numpy as np
 
 from engine.doctor.metrics.run import Run, Series, figure, learning_rate, prints_small_numbers
 from engine.doctor.metrics.series_stats import tail_start
-from engine.findings import remedy_builders as fixes
-from engine.findings.finding import Finding, Remedy, Severity
+from engine.findings import fixes
+from engine.findings.finding import Finding, Fix, Severity
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Rule
 from engine.findings.symptom_file import Symptoms
@@ -69,7 +69,7 @@ def _constant_loss(run: Run) -> Iterator[Finding]:
         run.evidence("the loss does not change", onset, loss=last, steps=count),
         severity=None if is_certain else Severity.WARNING,
         confidence=None if is_certain else 0.6,
-        remedies=SYMPTOMS.fixes("pairs", run.case(onset)) if is_pair_loss else None,
+        fixes=SYMPTOMS.fixes("pairs", run.case(onset)) if is_pair_loss else None,
         loss=figure(last),
         exact=f"{last:.4g}",
         count=count,
@@ -186,7 +186,7 @@ def _never_warm(run: Run) -> Iterator[Finding]:
     yield SYMPTOMS["loss_flat_no_learning.never_warm"].finding(
         run.case(rate.step(0)),
         run.evidence(f"{rate.name} still rises", rate.step(-1), rate=float(rate.values[-1])),
-        remedies=(_shorter_warmup(run.context, total),),
+        fixes=(_shorter_warmup(run.context, total),),
         steps=f"{steps:g}",
         total=total,
         reached=figure(peak * total / steps),
@@ -208,7 +208,7 @@ def _warmup_steps(context: MetricContext, total: int) -> float | None:
     return (ratio or 0) * total if isinstance(ratio or 0, int | float) else None
 
 
-def _shorter_warmup(context: MetricContext, total: int) -> Remedy:
+def _shorter_warmup(context: MetricContext, total: int) -> Fix:
     in_steps, as_ratio = _warmup_keys(context)
     steps = context.get(in_steps)
     is_in_steps = isinstance(steps, int) and steps > 0

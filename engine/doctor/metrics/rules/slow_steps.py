@@ -86,7 +86,7 @@ def _judge_share(run: Run) -> Iterator[Finding]:
             run.case(_share_onset(judging, step, _QUEUE_SHARE)),
             run.evidence("wait for a judge slot", queue.step(-1), wait=wait_s, call=call_s),
             *_times(run),
-            remedies=measured_fixes(run, SYMPTOMS["judge_queue"]),
+            fixes=measured_fixes(run, SYMPTOMS["judge_queue"]),
             wait=seconds(wait_s),
             slot=f"one of {limit} slots" if limit is not None else "a free slot",
             call=seconds(call_s),
@@ -98,7 +98,7 @@ def _judge_share(run: Run) -> Iterator[Finding]:
             run.case(_share_onset(judging, step, _JUDGE_SHARE)),
             run.evidence("share of rewards in a step", call.step(-1), share=share, call=call_s),
             *_times(run),
-            remedies=measured_fixes(run, SYMPTOMS["judge_time"]),
+            fixes=measured_fixes(run, SYMPTOMS["judge_time"]),
             call=seconds(call_s),
             share=percent(share),
             medians=f"medians of the last {min(NEWEST, len(call))} steps",
@@ -177,14 +177,14 @@ def _slow_from_start(run: Run) -> Iterator[Finding]:
     )
     kind, calls = _judge_calls(run) if is_judged else ("long", "")
     if phase in _JUDGING:
-        remedies = measured_fixes(run, SYMPTOMS[f"slow_step.{'judge' if kind == 'long' else kind}"])
+        fixes = measured_fixes(run, SYMPTOMS[f"slow_step.{'judge' if kind == 'long' else kind}"])
     else:
-        remedies = SYMPTOMS.fixes(phase, run.case())
+        fixes = SYMPTOMS.fixes(phase, run.case())
     yield SYMPTOMS[f"slow_step.{kind}"].finding(
         run.case(),
         run.evidence(f"{phase} is {seconds(cost)} of {seconds(step)}", seconds=cost, of=step),
         *_times(run),
-        remedies=remedies,
+        fixes=fixes,
         step=seconds(step),
         cost=seconds(cost),
         share=percent(min(1.0, cost / step)),
@@ -298,7 +298,7 @@ def _slower(run: Run, steps: Series, slowdown: _Slowdown) -> Finding:
         *evidence,
         severity=Severity.INFO if is_by_length else None,
         confidence=None if phase else 0.6,
-        remedies=measured_fixes(run, symptom),
+        fixes=measured_fixes(run, symptom),
         factor=f"{slowdown.now / slowdown.before:.1f}",
         before=seconds(slowdown.before),
         now=seconds(slowdown.now),

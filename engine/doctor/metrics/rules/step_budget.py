@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from engine.doctor.metrics.run import Run
-from engine.findings import remedy_builders as fixes
+from engine.findings import fixes
 from engine.findings.finding import Finding
 from engine.findings.symptom import Rule
 from engine.findings.symptom_file import Symptoms
@@ -25,16 +25,16 @@ def _capped_by_epochs(run: Run) -> Iterator[Finding]:
         return
     if run.context.get("trainer.val_only"):
         return  # Such a run only validates.
-    epochs, size, remedies = run.context.get("trainer.total_epochs"), "", None
+    epochs, size, raised = run.context.get("trainer.total_epochs"), "", None
     if isinstance(epochs, int) and epochs > 0 and reachable > 0:
         size = f" ({epochs} epochs of {reachable / epochs:g} steps)"
         needed = math.ceil(requested / (reachable / epochs))
         key, effect = "trainer.total_epochs", f"all {requested} steps can be reached"
-        remedies = [fixes.setting(run.context, key, needed, f"Train {needed} epochs", effect)]
+        raised = [fixes.setting(run.context, key, needed, f"Train {needed} epochs", effect)]
     yield SYMPTOMS["config_error.epochs_cap"].finding(
         run.case(),
         run.evidence("steps", None, asked=requested, reachable=reachable),
-        remedies=remedies,
+        fixes=raised,
         asked=requested,
         reachable=reachable,
         size=size,

@@ -74,7 +74,7 @@ def test_thinking_is_not_to_be_turned_off_where_it_is(thinks: bool) -> None:
     [finding] = metric_findings(
         columns({"tokens_out": np.full(30, 64.0)}), MetricContext(recipe=recipe)
     )
-    assert any("thinking" in remedy.title for remedy in finding.remedies) == thinks
+    assert any("thinking" in fix.title for fix in finding.fixes) == thinks
 
 
 @pytest.mark.parametrize("tokens", [0.0, 2.0])

@@ -75,7 +75,7 @@ def test_a_negative_clip_is_named_as_what_turns_updates_around() -> None:
         metric_findings(columns({"train/loss": loss}), context), "kl_or_grad_blowup.loss_rises"
     )
     assert "training.max_grad_norm=-1" in one.cause
-    assert one.remedies[0].changes[0].after == 1.0
+    assert one.fixes[0].changes[0].after == 1.0
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_one_and_the_same_reward_for_every_prompt_points_at_the_judge() -> None:
     same = np.full(30, -0.3)
     curves = {"reward/mean": same, "reward/max": same, "reward/min": same}
     one = find(metric_findings(columns(curves)), "reward_zero_or_flat.one_number")
-    assert "the judge" in one.remedies[0].title
+    assert "the judge" in one.fixes[0].title
     assert "-0.3" in one.cause
 
 
@@ -146,7 +146,7 @@ def test_rewards_that_are_equal_in_groups_only_point_at_sampling() -> None:
     rewards = np.random.default_rng(3).uniform(0, 1, 30)
     curves = {"reward/mean": rewards, "reward/std": np.zeros(30)}
     (one,) = [x for x in metric_findings(columns(curves)) if x.category == "reward_zero_or_flat"]
-    assert not any("judge" in remedy.title for remedy in one.remedies)
+    assert not any("judge" in fix.title for fix in one.fixes)
 
 
 @pytest.mark.parametrize("level", [-0.3, -0.30000001192092896])
@@ -156,7 +156,7 @@ def test_a_judge_that_fails_in_the_middle_of_a_run_is_no_answer_that_is_wrong(le
     curves = {"reward/mean": same, "reward/max": same + spread, "reward/min": same - spread}
     one = metric_findings(columns(curves))[0]
     assert one.id == "reward_zero_or_flat.one_number"
-    assert "judge" in one.remedies[0].title
+    assert "judge" in one.fixes[0].title
     rule = {**curves, "reward/mean": np.where(np.arange(30) < 10, same, -1.0)}
     rule["reward/max"] = rule["reward/mean"] + spread
     rule["reward/min"] = rule["reward/mean"] - spread

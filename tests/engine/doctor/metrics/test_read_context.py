@@ -51,7 +51,7 @@ def test_recipe_steps_and_limits_are_those_of_the_manifest(run: RunDir) -> None:
 def test_epochs_that_cap_the_run_are_found_from_the_manifest_alone(run: RunDir) -> None:
     logged = columns({"actor/lr": [1e-6] * 4})
     findings = metric_findings(logged, read_context(run, RunState("running"), logged))
-    assert find(findings, "config_error.epochs_cap").remedies[0].changes[0].after == 667
+    assert find(findings, "config_error.epochs_cap").fixes[0].changes[0].after == 667
 
 
 def test_a_first_attempt_that_begins_late_went_on_from_a_leftover(run: RunDir) -> None:

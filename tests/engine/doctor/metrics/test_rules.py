@@ -72,7 +72,7 @@ def test_a_loss_of_zero_with_gradients_that_are_no_numbers_is_lost() -> None:
 def test_a_loss_of_zero_from_the_first_step_on_points_at_labels_that_are_masked() -> None:
     curves = {"train/loss": [0.0] * 8, "train/grad_norm": [np.nan] * 8}
     (one,) = metric_findings(columns(curves))
-    text = " ".join(cure.title for cure in one.remedies)
+    text = " ".join(fix.title for fix in one.fixes)
     assert (one.id, "-100" in one.cause) == ("loss_nan.no_labels", True)
     assert "-100" in text and "fp16" in text and "checkpoint" not in text
 
@@ -85,8 +85,8 @@ def test_a_spike_before_a_nan_is_not_called_its_level() -> None:
 
 def test_no_checkpoint_is_older_than_the_first_step() -> None:
     (one,) = metric_findings(columns({"train/loss": [np.nan] * 4}))
-    assert [cure.title for cure in one.remedies if "checkpoint" in cure.title] == []
-    assert one.remedies[0].title == "Restart from the initial model"
+    assert [fix.title for fix in one.fixes if "checkpoint" in fix.title] == []
+    assert one.fixes[0].title == "Restart from the initial model"
 
 
 def test_gradients_in_the_thousands_from_the_start() -> None:
@@ -155,7 +155,7 @@ def test_a_warm_up_longer_than_the_run() -> None:
     rising = 1e-5 * np.arange(1, 61) / 500
     context = MetricContext(recipe, GRPO, total_steps=60)
     (one,) = metric_findings(columns({"actor/lr": rising}), context)
-    (change,) = one.remedies[0].changes
+    (change,) = one.fixes[0].changes
     assert (one.id, change.after) == ("loss_flat_no_learning.never_warm", 6)
 
 
@@ -220,7 +220,7 @@ def test_one_step_with_a_higher_reward_is_no_level_that_was_lost() -> None:
 def test_epochs_that_end_the_run_early_come_with_the_epochs_it_needs() -> None:
     context = MetricContext({"trainer.total_epochs": 30}, total_steps=90, asked_steps=2000)
     (one,) = metric_findings(columns({"reward/mean": [0.1]}), context)
-    (change,) = one.remedies[0].changes
+    (change,) = one.fixes[0].changes
     assert (one.id, change.key, change.after) == (
         "config_error.epochs_cap",
         "trainer.total_epochs",

@@ -55,7 +55,7 @@ def test_the_last_training_is_spoken_of(tmp_path: Path) -> None:
 def test_a_training_that_failed_before_is_mentioned(tmp_path: Path) -> None:
     (one,) = diagnosed(tmp_path, told(BAD) + SUMMARY + told(GOOD))
     assert (one.id, one.severity) == ("kl_or_grad_blowup.loss", "info")
-    assert "training before" in one.cause and not one.remedies
+    assert "training before" in one.cause and not one.fixes
 
 
 def test_trainings_of_one_log_are_not_mixed(tmp_path: Path) -> None:
@@ -77,11 +77,9 @@ def test_steps_that_are_only_counted_are_called_records(tmp_path: Path) -> None:
     text = " ".join([one.cause, *(seen.text for seen in one.evidence)])
     assert "record 26" in text and "step 26" not in text
     assert one.onset == "record 26"
-    assert "Resume from the last checkpoint before that time" in [
-        cure.title for cure in one.remedies
-    ]
+    assert "Resume from the last checkpoint before that time" in [fix.title for fix in one.fixes]
     (one,) = diagnosed(tmp_path, told(BAD))
-    assert not any("checkpoint" in cure.title for cure in one.remedies)
+    assert not any("checkpoint" in fix.title for fix in one.fixes)
 
 
 def test_steps_that_a_bar_tells_stay_steps() -> None:

@@ -80,7 +80,7 @@ def test_a_larger_micro_batch_is_proposed_for_a_slow_update() -> None:
     key = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
     curves = {"timing_s/step": np.full(12, 400.0), "timing_s/update_actor": np.full(12, 340.0)}
     (one,) = slow(metric_findings(columns(curves), MetricContext({key: 2})))
-    assert [(change.key, change.after) for change in one.remedies[0].changes] == [(key, 4)]
+    assert [(change.key, change.after) for change in one.fixes[0].changes] == [(key, 4)]
 
 
 @pytest.mark.parametrize(

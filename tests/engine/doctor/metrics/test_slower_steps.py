@@ -47,9 +47,9 @@ def test_a_wait_longer_than_the_call_is_the_queues() -> None:
     (one,) = metric_findings(columns({**curves, "judge/calls": np.full(30, 96.0)}), context)
     assert one.id == "slow_step.judge_queue"
     # 96 calls of 2 s in the 10 s that the rest of a step takes: 19.2 at once
-    assert one.remedies[0].changes[0].after == 20
+    assert one.fixes[0].changes[0].after == 20
     (unknown,) = metric_findings(columns(curves), context)
-    assert unknown.remedies[0].changes == ()
+    assert unknown.fixes[0].changes == ()
 
 
 def test_no_more_calls_are_proposed_than_the_server_lets_through() -> None:
@@ -63,8 +63,8 @@ def test_no_more_calls_are_proposed_than_the_server_lets_through() -> None:
     }
     context = MetricContext({"judge.max_concurrent": 10})
     (one,) = metric_findings(columns(curves), context)
-    assert one.remedies[0].changes == ()
-    assert "about 6 of 10 concurrent calls" in one.remedies[0].title
+    assert one.fixes[0].changes == ()
+    assert "about 6 of 10 concurrent calls" in one.fixes[0].title
 
 
 def test_a_limit_that_is_no_bottleneck_is_not_raised() -> None:
@@ -76,7 +76,7 @@ def test_a_limit_that_is_no_bottleneck_is_not_raised() -> None:
     }
     (one,) = metric_findings(columns(curves), MetricContext({"judge.max_concurrent": 10}))
     assert one.id == "slow_step.judge"
-    assert [cure.changes for cure in one.remedies] == [(), ()]
+    assert [fix.changes for fix in one.fixes] == [(), ()]
 
 
 def test_a_judge_that_takes_most_of_every_step() -> None:

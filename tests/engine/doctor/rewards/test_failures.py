@@ -1,4 +1,4 @@
-"""Rollouts without a reward: who is at fault, since when, and what cures it."""
+"""Rollouts without a reward: who is at fault, since when, and what fixes it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_function_that_hung_once_is_told_with_its_line(tmp_path: Path) -> None
     )
     assert (one.id, one.severity) == ("reward_function_error.timeout", "warning")
     assert (one.onset_step, "1 call was" in one.cause, line in one.cause) == (2, True, True)
-    assert Change("config", "grubrics.reward_timeout_s", 6.0, 2.0) in one.remedies[1].changes
+    assert Change("config", "grubrics.reward_timeout_s", 6.0, 2.0) in one.fixes[1].changes
 
 
 def test_three_rollouts_tell_with_their_place_in_the_file(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_storm_of_429_that_retries_make_good(tmp_path: Path) -> None:
     (one,) = reward_findings(write(tmp_path, make, range(1, 8)), context)
     assert (one.id, one.severity, one.onset_step) == ("judge_rate_limit.retries", "warning", 4)
     # Of ten calls at once two of three attempts were refused, so three got through.
-    assert one.remedies[0].changes[0].after == 3
+    assert one.fixes[0].changes[0].after == 3
 
 
 def test_attempts_that_fail_in_many_ways_are_told_by_the_commonest(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_attempts_that_fail_in_many_ways_are_told_by_the_commonest(tmp_path: Pat
 def test_the_loop_can_be_tried_without_the_judge(tmp_path: Path, kind: str) -> None:
     context = MetricContext({"judge.provider": "openai"})
     (one,) = reward_findings(write(tmp_path, failing(kind), range(1, 2)), context)
-    changes = [change for cure in one.remedies for change in cure.changes]
+    changes = [change for fix in one.fixes for change in fix.changes]
     assert Change("config", "judge.provider", "offline", "openai") in changes
 
 
@@ -149,7 +149,7 @@ def test_the_loop_can_be_tried_without_the_judge(tmp_path: Path, kind: str) -> N
 def test_a_broken_function_can_be_put_aside(tmp_path: Path, message: str) -> None:
     context = MetricContext({"reward.custom_reward_function.path": "mine.py"})
     (one,) = reward_findings(write(tmp_path, failing("other", message), range(1, 2)), context)
-    (change,) = one.remedies[1].changes
+    (change,) = one.fixes[1].changes
     assert change == Change("config", "reward.custom_reward_function.path", None, "mine.py")
 
 

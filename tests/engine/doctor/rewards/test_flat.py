@@ -1,4 +1,4 @@
-"""Equal rewards: causes that look alike in the curves and need opposite cures."""
+"""Equal rewards: causes that look alike in the curves and need opposite fixes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_cause_is_told_from_the_others(tmp_path: Path, id: str) -> None:
     write(tmp_path, CAUSES[id], range(5, 8))
     (one,) = reward_findings(path, CONTEXT)
     assert (one.id, one.severity, one.onset_step) == (id, "error", 5)
-    assert one.remedies
+    assert one.fixes
 
 
 @pytest.mark.parametrize("id", CAUSES)
@@ -96,7 +96,7 @@ def test_texts_cut_at_the_cap_are_told_from_texts_of_another_format(tmp_path: Pa
     whole = columns({"response_length/clip_ratio": [0.0, 0.1, 0.0]})
     (one,) = reward_findings(path, CONTEXT, cut)
     assert one.id == "reward_zero_or_flat.truncated"
-    assert one.remedies[0].changes[0].key == "data.max_response_length"
+    assert one.fixes[0].changes[0].key == "data.max_response_length"
     assert [finding.id for finding in reward_findings(path, CONTEXT, whole)] == [
         "reward_zero_or_flat.no_rubric"
     ]

@@ -65,8 +65,8 @@ def raised(error: str, *places: str, who: str = "") -> str:
 
 
 def fixes(finding: Finding) -> str:
-    changes = (change.key for fix in finding.remedies for change in fix.changes)
-    return " ".join((*(fix.title for fix in finding.remedies), *changes))
+    changes = (change.key for fix in finding.fixes for change in fix.changes)
+    return " ".join((*(fix.title for fix in finding.fixes), *changes))
 
 
 SLIME, TRL = "/s/slime/slime/", f"{SITE}/trl/trainer/grpo_trainer.py"
@@ -179,7 +179,7 @@ def test_an_engine_that_has_generated_did_not_fail_to_start() -> None:
     assert "start" in first(error).title
     running = first(DECODED, error)
     assert "start" not in running.title
-    assert running.remedies == ()
+    assert running.fixes == ()
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_memory_is_saved_in_the_role_that_ran_out_of_it(function: str, key: str)
     inner = "/s/verl/workers/actor/dp_actor.py:compute_log_prob"  # as well for the reference
     places = [f"/s/verl/workers/fsdp_workers.py:{function}"]
     finding = first(raised(error, *places, *([inner] if "log_prob" in function else ())))
-    keys = {change.key for fix in finding.remedies for change in fix.changes}
+    keys = {change.key for fix in finding.fixes for change in fix.changes}
     sizes = {name for name in keys if "micro_batch_size_per_gpu" in name}
     assert key in sizes
     assert len([name for name in sizes if not name.startswith("training.")]) == 1
@@ -232,16 +232,14 @@ def test_an_offline_data_set_is_no_model() -> None:
     assert "model fetch" not in told
 
 
-def test_offline_mode_is_not_cured_by_offline_mode() -> None:
+def test_offline_mode_is_not_fixed_by_offline_mode() -> None:
     url = "https://huggingface.co/org/model/resolve/main/config.json"
     error = (
         f"huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach {url}: offline mode is enabled."
     )
     finding = first(raised(error, f"{SITE}/huggingface_hub/file_download.py:get"))
     assert "model fetch org/model" in fixes(finding)
-    assert not any(
-        change.kind == "environment" for fix in finding.remedies for change in fix.changes
-    )
+    assert not any(change.kind == "environment" for fix in finding.fixes for change in fix.changes)
 
 
 def test_an_exception_that_was_raised_before_steps_does_not_end_the_run() -> None:

@@ -99,7 +99,7 @@ def test_attempts_of_a_run_that_may_yet_come_through_are_no_finding() -> None:
     assert findings(reader, ended=False) == []
 
 
-def test_what_cannot_be_cured_by_trying_again_stays_a_finding() -> None:
+def test_what_cannot_be_fixed_by_trying_again_stays_a_finding() -> None:
     refused = "WARNING: openai.BadRequestError: Error code: 400 - {'code': 'content_filter'}\n"
     assert ids(refused, "It may be a rate limit, so we are retrying...\n") == [
         "judge_content_filter"

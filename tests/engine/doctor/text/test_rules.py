@@ -88,9 +88,9 @@ def test_every_rule_says_where_its_messages_come_from() -> None:
     assert [rule.id for rule in RULES if not rule.source] == []
 
 
-def test_every_rule_that_explains_offers_a_remedy() -> None:
+def test_every_rule_that_explains_offers_a_fix() -> None:
     telling = [rule for rule in RULES if rule.role is Role.CAUSE]
-    assert [rule.id for rule in telling if not rule.remedies] == []
+    assert [rule.id for rule in telling if not rule.fixes] == []
 
 
 def test_a_needle_leads_to_every_pattern() -> None:
@@ -139,9 +139,9 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
     assert [rule.id for rule in load_rules(tmp_path)] == ["host_oom"]
 
 
-def remedies(text: str) -> str:
+def fixes(text: str) -> str:
     (result,) = read(text)
-    return "\n".join(remedy.title for remedy in result.remedies)
+    return "\n".join(fix.title for fix in result.fixes)
 
 
 @pytest.mark.parametrize(
@@ -154,15 +154,15 @@ def remedies(text: str) -> str:
     ],
 )
 def test_an_engine_without_room_for_its_cache_is_given_a_larger_share(text: str) -> None:
-    assert "Raise the engine's memory share" in remedies(text)
-    assert "Lower the engine's memory share" not in remedies(text)
+    assert "Raise the engine's memory share" in fixes(text)
+    assert "Lower the engine's memory share" not in fixes(text)
 
 
 def test_an_engine_that_asks_for_more_than_is_free_is_given_a_smaller_share() -> None:
     text = (
         "ValueError: Free memory on device (9/80 GiB) on startup is less than desired GPU memory\n"
     )
-    assert "Lower the engine's memory share" in remedies(text)
+    assert "Lower the engine's memory share" in fixes(text)
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,8 @@ def test_an_engine_that_asks_for_more_than_is_free_is_given_a_smaller_share() ->
     ],
 )
 def test_a_card_that_failed_is_replaced_and_no_token_ids_are_checked(text: str) -> None:
-    assert "Replace the GPU" in remedies(text)
-    assert "token ids" not in remedies(text)
+    assert "Replace the GPU" in fixes(text)
+    assert "token ids" not in fixes(text)
 
 
 def test_a_fault_that_the_program_caused_is_none_of_the_card() -> None:
@@ -184,7 +184,7 @@ def test_a_fault_that_the_program_caused_is_none_of_the_card() -> None:
 
 def test_what_cannot_be_sampled_from_is_traced_to_the_first_nan() -> None:
     text = "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0\n"
-    assert "first NaN" in remedies(text)
+    assert "first NaN" in fixes(text)
 
 
 LATER = STEPS.replace("[step ", "[step 1")
@@ -288,7 +288,7 @@ def test_a_message_is_told_by_its_finer_name(id: str) -> None:
 
 @pytest.mark.row("G30")
 def test_the_key_for_fewer_loader_workers_is_proposed() -> None:
-    (change,) = read(FINE["host_oom.dataloader_killed"])[0].remedies[0].changes
+    (change,) = read(FINE["host_oom.dataloader_killed"])[0].fixes[0].changes
     assert (change.key, change.after) == ("data.dataloader_num_workers", 1)
 
 
@@ -296,7 +296,7 @@ def test_the_key_for_fewer_loader_workers_is_proposed() -> None:
 def test_the_package_to_install_has_pips_name() -> None:
     one = read(FINE["python_env_import.missing"])[0]
     assert one.title == "The package scikit-learn is not installed"
-    assert one.remedies[0].changes[0].after == "python -m pip install scikit-learn"
+    assert one.fixes[0].changes[0].after == "python -m pip install scikit-learn"
 
 
 @pytest.mark.parametrize(

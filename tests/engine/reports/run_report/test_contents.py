@@ -72,7 +72,7 @@ def test_a_single_run_shows_its_overrides(tmp_path: Path) -> None:
     assert report.legend[0].key == ""
 
 
-def test_findings_come_with_evidence_and_remedy(tmp_path: Path) -> None:
+def test_findings_come_with_evidence_and_fix(tmp_path: Path) -> None:
     run = make_run(tmp_path, "a", steps=3, state=RunState("failed", started=START, ended=START + 9))
     run.attempt(1).console.write_text("torch.OutOfMemoryError: CUDA out of memory\n")
     (problem, *_) = [
@@ -80,7 +80,7 @@ def test_findings_come_with_evidence_and_remedy(tmp_path: Path) -> None:
     ]
     assert (problem.runs, problem.severity) == ("a", "critical")
     assert any("CUDA out of memory" in text for text in problem.evidence)
-    assert problem.remedies
+    assert problem.fixes
 
 
 def test_no_findings_are_said(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from engine.findings.finding import Change, Remedy
+from engine.findings.finding import Change, Fix
 from engine.findings.run_context import MetricContext
 from engine.findings.symptom import Case
 from engine.judge.providers import OFFLINE, asks_server
@@ -20,23 +20,19 @@ TEMPERATURE_SCHEDULE_STEPS = "grubrics.temperature_schedule.steps"
 LENGTH_SCHEDULE_STEPS = "grubrics.response_length_schedule.steps"
 
 
-def setting(
-    context: MetricContext, key: str | None, after: object, title: str, effect: str
-) -> Remedy:
+def setting(context: MetricContext, key: str | None, after: object, title: str, effect: str) -> Fix:
     """Set ``key``; only advice if the run's config is unknown."""
     before = context.get(key)
     if key is None or key not in context.recipe or before == after:
-        return Remedy(title, (), effect, key or "")
-    return Remedy(title, (Change("config", key, after, before),), effect)
+        return Fix(title, (), effect, key or "")
+    return Fix(title, (Change("config", key, after, before),), effect)
 
 
-def scaled(
-    context: MetricContext, key: str | None, factor: float, title: str, effect: str
-) -> Remedy:
+def scaled(context: MetricContext, key: str | None, factor: float, title: str, effect: str) -> Fix:
     """Multiply ``key``; an integer stays an integer, other numbers get three significant digits."""
     before = context.get(key)
     if not isinstance(before, int | float) or isinstance(before, bool) or before <= 0:
-        return Remedy(title, (), effect, key or "")
+        return Fix(title, (), effect, key or "")
     is_integer = isinstance(before, int)
     after = max(1, round(before * factor)) if is_integer else float(f"{before * factor:.3g}")
     return setting(context, key, after, title, effect)
@@ -48,7 +44,7 @@ def usual_value(
     usual: float,
     is_sound: Callable[[float], bool],
     title: str,
-) -> Remedy:
+) -> Fix:
     """Set the config file's value if an override made it unusable, else the usual one.
 
     ``{}`` in the title is replaced by the value.
@@ -60,20 +56,20 @@ def usual_value(
     return setting(context, key, usual, title.format(usual), effect)
 
 
-def sample_at_1(case: Case, effect: str) -> Remedy:
+def sample_at_1(case: Case, effect: str) -> Fix:
     """Sample at temperature 1 in every step, also where a schedule sets the temperature."""
     fix = setting(case.context, TEMPERATURE, 1.0, "Sample at temperature 1.0", effect)
     return _without_schedule(case.context, fix, TEMPERATURE_SCHEDULE_STEPS)
 
 
-def _without_schedule(context: MetricContext, fix: Remedy, key: str) -> Remedy:
+def _without_schedule(context: MetricContext, fix: Fix, key: str) -> Fix:
     """The fix of a value that a schedule sets in its place, if ``key`` of the schedule is set."""
     if (steps := context.get(key)) is None:
         return fix
     return replace(fix, changes=(*fix.changes, Change("config", key, None, steps)))
 
 
-def lower_rate(case: Case, factor: float = 0.1) -> Remedy:
+def lower_rate(case: Case, factor: float = 0.1) -> Fix:
     """Lower the learning rate, the first fix if updates are too large."""
     key = (case.context.kind or GRPO).learning_rate_key
     now, written = case.context.get(key), case.context.in_file.get(key or "")
@@ -86,7 +82,7 @@ def lower_rate(case: Case, factor: float = 0.1) -> Remedy:
     return scaled(case.context, key, factor, title, "smaller updates")
 
 
-def usual_rate(case: Case) -> Remedy:
+def usual_rate(case: Case) -> Fix:
     """Set the learning rate that is usual for the kind of run."""
     kind = case.context.kind or GRPO
     usual = kind.usual_learning_rate
@@ -94,34 +90,34 @@ def usual_rate(case: Case) -> Remedy:
     return setting(case.context, kind.learning_rate_key, usual, title, "steps train")
 
 
-def clip_gradients(case: Case) -> Remedy:
+def clip_gradients(case: Case) -> Fix:
     """Clip gradients at the usual norm."""
     key, title = (case.context.kind or GRPO).gradient_clip_key, "Clip gradients at norm 1"
     return setting(case.context, key, 1.0, title, "limits the effect of a single bad batch")
 
 
-def add_kl_loss(case: Case) -> Remedy:
+def add_kl_loss(case: Case) -> Fix:
     """Add a KL loss to the starting model, or raise its weight."""
     title = "Add a KL loss to the starting model"
     effect = "keeps the policy near its starting model; costs a reference pass"
     use, weight = f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef"
     if use not in case.context.recipe and case.context.logs_kl:
-        return Remedy("Raise the weight of the KL loss", (), "keeps the policy nearer", weight)
+        return Fix("Raise the weight of the KL loss", (), "keeps the policy nearer", weight)
     if use not in case.context.recipe:
-        return Remedy(f"{title}, or raise its weight", (), effect, weight)
+        return Fix(f"{title}, or raise its weight", (), effect, weight)
     before = case.context.get(weight)
     stronger = 0.01 if not isinstance(before, int | float) else max(0.01, 10 * before)
     if not case.context.get(use):
         changes = (Change("config", use, True, False), Change("config", weight, 0.01, before))
-        return Remedy(title, changes, effect)
-    return Remedy(
+        return Fix(title, changes, effect)
+    return Fix(
         f"Raise the KL weight to {stronger:g}",
         (Change("config", weight, stronger, before),),
         effect,
     )
 
 
-def entropy_bonus(case: Case) -> Remedy:
+def entropy_bonus(case: Case) -> Fix:
     """Set an entropy bonus, or triple it."""
     key, effect = f"{ACTOR}.entropy_coeff", "keeps the policy from becoming certain"
     before = case.context.get(key)
@@ -129,7 +125,7 @@ def entropy_bonus(case: Case) -> Remedy:
     return setting(case.context, key, wanted, "Raise the entropy bonus", effect)
 
 
-def no_entropy_bonus(case: Case) -> tuple[Remedy, ...]:
+def no_entropy_bonus(case: Case) -> tuple[Fix, ...]:
     """Turn the entropy bonus off, unless the config does."""
     key, effect = f"{ACTOR}.entropy_coeff", "only the reward drives the policy"
     if case.context.get(key) == 0:
@@ -137,7 +133,7 @@ def no_entropy_bonus(case: Case) -> tuple[Remedy, ...]:
     return (setting(case.context, key, 0, "Turn the entropy bonus off", effect),)
 
 
-def longer_responses(case: Case) -> Remedy:
+def longer_responses(case: Case) -> Fix:
     """Double the length limit of responses."""
     title = "Allow longer responses"
     fix = scaled(case.context, RESPONSE, 2, title, "responses can end; generation takes longer")
@@ -153,43 +149,43 @@ def _is_tuned(context: MetricContext) -> bool:
     return _TUNED.search(model) is not None
 
 
-def easier_prompts(case: Case) -> Remedy:
+def easier_prompts(case: Case) -> Fix:
     """Start with easier prompts, or from an SFT checkpoint, unless the model is one already."""
     instead = "" if _is_tuned(case.context) else ", or from an SFT checkpoint"
-    return Remedy(f"Start with easier prompts{instead}")
+    return Fix(f"Start with easier prompts{instead}")
 
 
-def format_first(case: Case) -> Remedy:
+def format_first(case: Case) -> Fix:
     """Teach the format by SFT, unless the model had some, or by an example."""
     if _is_tuned(case.context):
-        return Remedy("Put an example into the prompt, or train the format by more SFT")
-    return Remedy("Start from an SFT checkpoint, or put an example into the prompt")
+        return Fix("Put an example into the prompt, or train the format by more SFT")
+    return Fix("Start from an SFT checkpoint, or put an example into the prompt")
 
 
-def no_thinking(case: Case) -> tuple[Remedy, ...]:
+def no_thinking(case: Case) -> tuple[Fix, ...]:
     """Turn thinking off, unless the config does."""
     if case.context.get("data.apply_chat_template_kwargs.enable_thinking") is False:
         return ()
-    return (Remedy("Turn thinking off in the chat template"),)
+    return (Fix("Turn thinking off in the chat template"),)
 
 
-def earlier_checkpoint(case: Case) -> tuple[Remedy, ...]:
+def earlier_checkpoint(case: Case) -> tuple[Fix, ...]:
     """Rerun from before the problem began; from a checkpoint only if one that old was saved."""
     onset, saved = case.onset, case.context.checkpoints
     if onset is not None and onset <= 1:
         effect = "no checkpoint is older than the problem"
-        return (Remedy("Restart from the initial model", (), effect),)
+        return (Fix("Restart from the initial model", (), effect),)
     if saved is not None and not any(onset is None or step < onset for step in saved):
         return ()
     if onset is None:
-        return (Remedy("Resume from the last checkpoint before it began"),)
+        return (Fix("Resume from the last checkpoint before it began"),)
     title = f"Resume from the last checkpoint before step {onset}"
     if saved is not None:
         title += f", that of step {max(step for step in saved if step < onset)}"
-    return (Remedy(title, (), "keeps what was learned before that step"),)
+    return (Fix(title, (), "keeps what was learned before that step"),)
 
 
-def judge_test(case: Case) -> tuple[Remedy, ...]:
+def judge_test(case: Case) -> tuple[Fix, ...]:
     """Test what scores alone, the judge of a config that has one."""
     if case.context.get("reward.custom_reward_function.path") or (
         case.context.kind is not None and not case.context.kind.has_rollouts
@@ -197,18 +193,18 @@ def judge_test(case: Case) -> tuple[Remedy, ...]:
         return ()
     if not case.context.recipe:
         title = "Score a right and a wrong response by hand, with the reward function or the judge"
-        return (Remedy(title, (), "one that fails, or cannot read them, looks the same"),)
+        return (Fix(title, (), "one that fails, or cannot read them, looks the same"),)
     effect = "a judge that fails, or that scores everything 0, looks the same"
-    return (Remedy("Test the judge: grubrics-tui judge-test RUN", (), effect),)
+    return (Fix("Test the judge: grubrics-tui judge-test RUN", (), effect),)
 
 
-def more_calls(_: Case) -> Remedy:
+def more_calls(_: Case) -> Fix:
     """Raise the limit of concurrent judge calls; a rule that measured them names the number."""
     effect = "shorter waits, as far as the server's rate limit allows"
-    return Remedy("Raise judge.max_concurrent", effect=effect)
+    return Fix("Raise judge.max_concurrent", effect=effect)
 
 
-def default_temperature(case: Case) -> tuple[Remedy, ...]:
+def default_temperature(case: Case) -> tuple[Fix, ...]:
     """Let the judge sample at its default temperature, unless it does."""
     key, title = "judge.temperature", "Leave judge.temperature at 1.0"
     if case.context.get(key) == 1.0:
@@ -216,7 +212,7 @@ def default_temperature(case: Case) -> tuple[Remedy, ...]:
     return (setting(case.context, key, 1.0, title, "some models refuse other values"),)
 
 
-def without_judge(case: Case) -> tuple[Remedy, ...]:
+def without_judge(case: Case) -> tuple[Fix, ...]:
     """Use the offline judge, which shows whether only the judge fails."""
     if not asks_server(case.context.get("judge.provider") or OFFLINE.name):
         return ()
@@ -225,7 +221,7 @@ def without_judge(case: Case) -> tuple[Remedy, ...]:
     return (setting(case.context, "judge.provider", "offline", title, effect),)
 
 
-def rubric_reward(case: Case) -> tuple[Remedy, ...]:
+def rubric_reward(case: Case) -> tuple[Fix, ...]:
     """Use the rubric reward instead of the config's own function, which fails."""
     key = "reward.custom_reward_function.path"
     if not case.context.get(key):

@@ -1,4 +1,4 @@
-"""Remedies change values that recipes really have, and are advice where the recipe is unknown."""
+"""Fixes change values that recipes really have, and are advice where the recipe is unknown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine.doctor.metrics import MetricContext, metric_findings
-from engine.findings import remedy_builders as cures
+from engine.findings import fixes
 from engine.findings.finding import Change
 from engine.findings.symptom import Case
 from engine.recipe.recipe import load_recipe
@@ -22,7 +22,7 @@ def changes(context: MetricContext, id: str) -> list[Change]:
     for fault in FAULTS[id]:
         fault(curves, 60)
     findings = everything(metric_findings(columns(curves), context))
-    return [change for finding in findings for cure in finding.remedies for change in cure.changes]
+    return [change for finding in findings for fix in finding.fixes for change in fix.changes]
 
 
 @pytest.mark.parametrize("recipe", ["grpo_tiny", "verl_grpo"])
@@ -43,50 +43,50 @@ def test_a_foreign_run_gets_advice_only(id: str) -> None:
 
 def test_the_learning_rate_of_either_kind_of_recipe() -> None:
     sft = MetricContext({"training.learning_rate": 2e-5}, SFT)
-    (change,) = cures.lower_rate(Case(sft)).changes
+    (change,) = fixes.lower_rate(Case(sft)).changes
     assert (change.key, change.after) == ("training.learning_rate", pytest.approx(2e-6))
 
 
 def test_a_fix_of_the_length_switches_a_schedule_off() -> None:
     steps = "grubrics.response_length_schedule.steps"
-    scheduled = MetricContext({cures.RESPONSE: 64, steps: 150}, GRPO)
-    changed = cures.longer_responses(Case(scheduled)).changes
-    assert {change.key: change.after for change in changed} == {cures.RESPONSE: 128, steps: None}
+    scheduled = MetricContext({fixes.RESPONSE: 64, steps: 150}, GRPO)
+    changed = fixes.longer_responses(Case(scheduled)).changes
+    assert {change.key: change.after for change in changed} == {fixes.RESPONSE: 128, steps: None}
 
 
 def test_a_fix_of_the_temperature_switches_a_schedule_off() -> None:
     steps = "grubrics.temperature_schedule.steps"
-    scheduled = MetricContext({cures.TEMPERATURE: 0.7, steps: 150}, GRPO)
-    changed = cures.sample_at_1(Case(scheduled), "texts differ").changes
-    assert {change.key: change.after for change in changed} == {cures.TEMPERATURE: 1.0, steps: None}
+    scheduled = MetricContext({fixes.TEMPERATURE: 0.7, steps: 150}, GRPO)
+    changed = fixes.sample_at_1(Case(scheduled), "texts differ").changes
+    assert {change.key: change.after for change in changed} == {fixes.TEMPERATURE: 1.0, steps: None}
 
 
 def test_a_rate_that_an_override_raised_goes_back_to_the_files() -> None:
     sft = MetricContext({"training.learning_rate": 1e-3}, SFT)
     raised = replace(sft, in_file={"training.learning_rate": 2e-5})
-    assert [cures.lower_rate(Case(one)).changes[0].after for one in (sft, raised)] == [1e-4, 2e-5]
+    assert [fixes.lower_rate(Case(one)).changes[0].after for one in (sft, raised)] == [1e-4, 2e-5]
 
 
 def test_other_numbers_have_three_figures_as_a_person_writes_them() -> None:
     sft = MetricContext({"training.learning_rate": 2e-5}, SFT)
-    (change,) = cures.lower_rate(Case(sft)).changes
+    (change,) = fixes.lower_rate(Case(sft)).changes
     assert str(change.after) == "2e-06"  # 2e-05 x 0.1 is 2.0000000000000003e-06
 
 
 def test_whole_numbers_stay_whole_and_positive() -> None:
     context = MetricContext({"a": 1, "b": True, "c": 0})
-    assert cures.scaled(context, "a", 0.2, "t", "e").changes == ()
-    assert cures.scaled(context, "b", 2, "t", "e").changes == ()
-    assert cures.scaled(context, "c", 2, "t", "e").changes == ()
+    assert fixes.scaled(context, "a", 0.2, "t", "e").changes == ()
+    assert fixes.scaled(context, "b", 2, "t", "e").changes == ()
+    assert fixes.scaled(context, "c", 2, "t", "e").changes == ()
 
 
 def test_advice_that_is_in_force_already_is_left_out() -> None:
     """The weight of a KL loss that a log shows can be raised; an entropy bonus of 0 is off."""
-    assert "Raise" in cures.add_kl_loss(Case(MetricContext(logs_kl=True))).title
+    assert "Raise" in fixes.add_kl_loss(Case(MetricContext(logs_kl=True))).title
     entropy = [0.5] * 20 + [4.0] * 20
-    off = MetricContext({f"{cures.ACTOR}.entropy_coeff": 0}, GRPO, checkpoints=(30,))
+    off = MetricContext({f"{fixes.ACTOR}.entropy_coeff": 0}, GRPO, checkpoints=(30,))
     one, *_ = metric_findings(columns({"actor/entropy": entropy}), off)
-    titles = " ".join(cure.title for cure in one.remedies)
+    titles = " ".join(fix.title for fix in one.fixes)
     assert "bonus" not in titles and "checkpoint" not in titles
 
 
@@ -95,5 +95,5 @@ def test_advice_for_equal_groups_depends_on_the_level_of_the_reward() -> None:
     for mean, word in (([0.006, 0.004] * 20, "asier"), ([0.994, 0.999] * 20, "arder")):
         curves = {"reward/mean": mean, "reward/max": [1.0] * 40, "reward/min": [0.0] * 40}
         found = metric_findings(columns({**curves, "reward/zero_std_share": equal}))
-        titles = " ".join(cure.title for cure in found[0].remedies)
+        titles = " ".join(fix.title for fix in found[0].fixes)
         assert word in titles

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.preflight.complete_change import Fix, parse_fix
+from engine.preflight.complete_change import CheckFix, parse_fix
 from engine.recipe.recipe import Recipe
 from tests.engine.preflight.project import make_project
 
@@ -31,7 +31,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recipe:
     ],
 )
 def test_values_are_overrides(recipe: Recipe, text: str, overrides: list[str]) -> None:
-    assert parse_fix(text, recipe) == Fix(tuple(overrides))
+    assert parse_fix(text, recipe) == CheckFix(tuple(overrides))
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,6 @@ def test_a_command_of_this_project_is_started_with_this_python(recipe: Recipe) -
 def test_a_command_may_come_with_variables_and_a_value(recipe: Recipe) -> None:
     command = "USE_CONTRASTIVE=0 python -m engine.data.prepare preset --output_dir data"
     fix = parse_fix(f"{command}, then data.train_files=data/mixed_train.parquet", recipe)
-    assert fix == Fix(("data.train_files=data/mixed_train.parquet",), command)
+    assert fix == CheckFix(("data.train_files=data/mixed_train.parquet",), command)
     assert fix.variables() == {"USE_CONTRASTIVE": "0"}
     assert fix.argv()[-4:] == ("engine.data.prepare", "preset", "--output_dir", "data")

@@ -10,8 +10,8 @@ import pytest
 from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
 from engine.doctor.live import LiveDoctor
-from engine.doctor.run_end import fit_remedies, offer_fixes
-from engine.findings.finding import Change, Finding, Remedy, Severity
+from engine.doctor.run_end import fit_fixes, offer_fixes
+from engine.findings.finding import Change, Finding, Fix, Severity
 from engine.history.columns import Columns
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
@@ -20,14 +20,14 @@ from tests.engine.preflight.project import Project, row
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
 RECOMPUTE = "actor_rollout_ref.model.enable_gradient_checkpointing"
-ADVICE = Remedy("buy memory")
-REMEDIES = (
-    Remedy("smaller", (Change("config", MICRO, 1),)),
-    Remedy("elsewhere", (Change("environment", "MASTER_PORT", "0"),)),
-    Remedy("half", (Change("config", "lora.r", 8), Change("config", MICRO, 1))),
+ADVICE = Fix("buy memory")
+FIXES = (
+    Fix("smaller", (Change("config", MICRO, 1),)),
+    Fix("elsewhere", (Change("environment", "MASTER_PORT", "0"),)),
+    Fix("half", (Change("config", "lora.r", 8), Change("config", MICRO, 1))),
     ADVICE,
 )
-SICK = Finding("cuda_oom_training", Severity.CRITICAL, "title", "cause", remedies=REMEDIES)
+SICK = Finding("cuda_oom_training", Severity.CRITICAL, "title", "cause", fixes=FIXES)
 
 
 def launched(folder: Path, *keys: str) -> RunDir:
@@ -39,25 +39,23 @@ def launched(folder: Path, *keys: str) -> RunDir:
 
 
 def titles(found: Finding) -> list[str]:
-    return [remedy.title for remedy in found.remedies]
+    return [fix.title for fix in found.fixes]
 
 
-def test_remedies_on_keys_of_another_kind_of_recipe_are_left_out(tmp_path: Path) -> None:
-    (one,) = fit_remedies([SICK], launched(tmp_path, "lora.r"))
+def test_fixes_on_keys_of_another_kind_of_recipe_are_left_out(tmp_path: Path) -> None:
+    (one,) = fit_fixes([SICK], launched(tmp_path, "lora.r"))
     assert titles(one) == ["elsewhere", "buy memory"]
 
 
 def test_what_followed_is_offered_no_other_keys_either(tmp_path: Path) -> None:
-    root = replace(SICK, remedies=(), followed_by=(SICK,))
-    (one,) = fit_remedies([root], launched(tmp_path, "lora.r"))
+    root = replace(SICK, fixes=(), followed_by=(SICK,))
+    (one,) = fit_fixes([root], launched(tmp_path, "lora.r"))
     assert titles(one.followed_by[0]) == ["elsewhere", "buy memory"]
 
 
 def test_all_stay_where_the_recipe_has_the_keys_or_is_not_known(tmp_path: Path) -> None:
     known = launched(tmp_path / "known", "lora.r", MICRO)
-    assert (
-        fit_remedies([SICK], known) == fit_remedies([SICK], RunDir(tmp_path / "foreign")) == [SICK]
-    )
+    assert fit_fixes([SICK], known) == fit_fixes([SICK], RunDir(tmp_path / "foreign")) == [SICK]
 
 
 @pytest.mark.parametrize(
@@ -77,9 +75,9 @@ def test_a_usual_value_never_leads_back(
     jsonl.write_json(
         run.manifest, {"v": 1, "attempts": [{"number": 1}], "config": {key: {"value": now}}}
     )
-    sick = replace(SICK, remedies=(Remedy("a usual one", (Change("config", key, proposed),)),))
-    (one,) = fit_remedies([sick], run)
-    assert one.remedies[0].changes[0].after == offered
+    sick = replace(SICK, fixes=(Fix("a usual one", (Change("config", key, proposed),)),))
+    (one,) = fit_fixes([sick], run)
+    assert one.fixes[0].changes[0].after == offered
 
 
 @pytest.mark.parametrize(("key", "offered"), [(RECOMPUTE, True), ("training.n_gpus", False)])
@@ -88,20 +86,18 @@ def test_the_doctor_of_a_run_offers_what_fits(tmp_path: Path, key: str, offered:
     run.attempt(1).console.write_bytes(b"in update_actor\n" + OOM)
     live = LiveDoctor(run).diagnose(RunState("failed", attempt=1, ended=1.0), Columns())
     for (one,) in (diagnose_run(run), live):
-        assert any(remedy.is_launchable for remedy in one.remedies) is offered
+        assert any(fix.is_launchable for fix in one.fixes) is offered
 
 
 def test_a_supervised_run_out_of_memory_is_offered_its_own_keys(tmp_path: Path) -> None:
     own = ("training.per_device_train_batch_size", "training.gradient_checkpointing")
     run = launched(tmp_path, *own)
     run.attempt(1).console.write_bytes(OOM)
-    changed = [change.key for remedy in diagnose_run(run)[0].remedies for change in remedy.changes]
+    changed = [change.key for fix in diagnose_run(run)[0].fixes for change in fix.changes]
     assert changed == list(own)
 
 
-RUBRICS = Remedy(
-    "rubrics", (Change("config", "reward.custom_reward_function.path", None, "rw.py"),)
-)
+RUBRICS = Fix("rubrics", (Change("config", "reward.custom_reward_function.path", None, "rw.py"),))
 
 
 @pytest.mark.parametrize(("answers", "offered"), [(["good", "bad"], ["rubrics"]), ([], [])])
@@ -115,5 +111,5 @@ def test_the_rubric_reward_is_offered_only_for_data_that_it_can_score(
     manifest = run.read_manifest()
     manifest["config"]["data.train_files"] = {"value": "train.parquet"}
     jsonl.write_json(run.manifest, {**manifest, "cwd": str(tmp_path)})
-    (result,) = offer_fixes([replace(SICK, remedies=(RUBRICS,))], run, RunState("finished"))
+    (result,) = offer_fixes([replace(SICK, fixes=(RUBRICS,))], run, RunState("finished"))
     assert titles(result) == offered
