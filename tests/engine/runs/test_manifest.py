@@ -18,7 +18,7 @@ from engine.checkpoints.disposal import own_checkpoints
 from engine.launch.resume import starting_point
 from engine.reports.entry import draft_entry, render
 from engine.runs.index import Index
-from engine.runs.manifest import checked, format_changes
+from engine.runs.manifest import checked, format_changes, parent_phrase
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
@@ -143,3 +143,10 @@ def test_a_checkpoint_folder_that_the_launch_chose_is_no_changed_value(
 ) -> None:
     change = {"key": "trainer.default_local_dir", "before": "checkpoints/a", "after": folder}
     assert format_changes(checked({"id": run, "changes": [change]})) == shown
+
+
+@pytest.mark.parametrize("relation", ["fix", "remedy"])
+def test_a_run_with_a_fix_says_so_whatever_version_launched_it(relation: str) -> None:
+    manifest = checked({"parent": {"run": "a", "relation": relation}})
+    assert manifest["parent"]["relation"] == "fix"
+    assert parent_phrase(manifest) == "fix of a"
