@@ -157,7 +157,7 @@ def lasting_growth(values: Sequence[float], steps: int) -> float:
 
 def named_at(values: Sequence[float], dtype: str) -> int | None:
     """The number of steps after which the canary first names the run."""
-    recipe = {
+    config = {
         "actor_rollout_ref.rollout.dtype": dtype,
         "actor_rollout_ref.rollout.top_p": 1.0,
         "actor_rollout_ref.rollout.top_k": -1,
@@ -166,7 +166,7 @@ def named_at(values: Sequence[float], dtype: str) -> int | None:
     columns = Columns()
     for number, value in enumerate(values, 1):
         columns.add(Step(number, 1, float(number), {DIFFERENCE: value}))
-        findings = metric_findings(columns, MetricContext(recipe))
+        findings = metric_findings(columns, MetricContext(config))
         if any(finding.id.endswith("weights_not_synced") for finding in findings):
             return number
     return None

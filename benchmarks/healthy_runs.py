@@ -2,7 +2,7 @@
 
     python benchmarks/healthy_runs.py [--runs 100 --seed 0] [--at-once 2] [--only NAME] [--out DIR]
 
-Without ``--runs`` it trains one short run of each recipe of ``healthy_recipes.py`` (verl for GRPO,
+Without ``--runs`` it trains one short run of each config of ``healthy_configs.py`` (verl for GRPO,
 the project's own SFT); with it, as many runs with settings drawn from ranges. The doctor follows
 each run as a screen would and reads it once more at its end. A run is quiet when it finished, the
 doctor said nothing above info, ``config RUN --unused`` names nothing, and the weight-sync canary
@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 
 import yaml
-from healthy_recipes import REWARD, REWARD_FILE, Plan, distinct_plans, drawn_plan
+from healthy_configs import REWARD, REWARD_FILE, Plan, distinct_plans, drawn_plan
 
 from engine.data.prepare import PrepareOptions, prepare_preset
 from engine.data.presets import load_presets
@@ -75,7 +75,7 @@ def follow(project: Path, plan: Plan) -> Result:
     earlier = project / "live" / f"{plan.name}.json"
     live = dict.fromkeys(json.loads(earlier.read_text()) if earlier.exists() else [])
     if not run.path.exists():
-        _call(project, "-m", "grubrics_tui", "launch", plan.recipe, *plan.overrides,
+        _call(project, "-m", "grubrics_tui", "launch", plan.config, *plan.overrides,
               "--name", plan.name, "--json")  # fmt: skip
     follower = RunFollower(run)
     while time.monotonic() - begun < PATIENCE_S:
@@ -139,8 +139,8 @@ def prepare(project: Path) -> None:
 
 def _write_own_reward(project: Path) -> None:
     """``grpo_tiny`` without what only a judge reads, and a reward function."""
-    recipe = yaml.safe_load((project / "configs" / "grpo_tiny.yaml").read_text())
-    sections = {name: values for name, values in recipe.items() if name not in _JUDGED}
+    config = yaml.safe_load((project / "configs" / "grpo_tiny.yaml").read_text())
+    sections = {name: values for name, values in config.items() if name not in _JUDGED}
     (project / "configs" / "own_reward.yaml").write_text(yaml.safe_dump(sections))
     (project / REWARD_FILE).write_text(REWARD)
 
@@ -162,7 +162,7 @@ def _write_contrastive(project: Path) -> None:
 
 
 def describe(result: Result) -> str:
-    """A row: recipe, steps, findings above info, values named by ``--unused``, canary."""
+    """A row: config, steps, findings above info, values named by ``--unused``, canary."""
     plan = result.plan
     findings = len({*result.live, *result.after})
     canary = f"silent, {result.compared} steps" if result.compared else "-"
@@ -171,16 +171,16 @@ def describe(result: Result) -> str:
     elif not result.canary_ran:
         canary = f"{result.compared} of {result.steps} steps"
     name = plan.name.partition("-")[2]
-    cells = (f"{plan.recipe}: {name}", result.state, result.steps, findings, len(result.unused))
+    cells = (f"{plan.config}: {name}", result.state, result.steps, findings, len(result.unused))
     return f"| {' | '.join(map(str, cells))} | {canary} |"
 
 
-HEADER = "| recipe: what differs | state | steps | above info | unused | canary |"
+HEADER = "| config: what differs | state | steps | above info | unused | canary |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, help="draw so many (default: each recipe once)")
+    parser.add_argument("--runs", type=int, help="draw so many (default: each config once)")
     parser.add_argument("--at-once", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", help="names of runs, e.g. grpo-lora-adapter")

@@ -47,11 +47,11 @@ Measured = tuple[Sequence[str], int, Path]
 
 def make_runs(root: Path, count: int, unfinished: int = UNFINISHED) -> None:
     """Runs that ended in every way, and up to 20 that say they go on; half of those are lost."""
+    from engine.config.load import load_config
     from engine.launch.launcher import manifest, plan
-    from engine.recipe.recipe import load_recipe
 
     os.chdir(ROOT)
-    text = json.dumps(manifest(plan(load_recipe("grpo_tiny"), "template")), indent=2)
+    text = json.dumps(manifest(plan(load_config("grpo_tiny"), "template")), indent=2)
     chance, now = random.Random(0), time.time()
     for number in range(count):
         started = now - 600.0 * number

@@ -131,9 +131,9 @@ def our_command(folder: Path, model: Path, data: Path, steps: int) -> list[str]:
         "trainer.save_freq": -1,
         "trainer.default_local_dir": folder / "checkpoints",
     }
-    recipe = ROOT / "configs" / "grpo_tiny.yaml"
+    config = ROOT / "configs" / "grpo_tiny.yaml"
     overrides = [f"{key}={value}" for key, value in settings.items()]
-    return [sys.executable, "-m", "engine.train.grpo", "--config", str(recipe), *overrides]
+    return [sys.executable, "-m", "engine.train.grpo", "--config", str(config), *overrides]
 
 
 def trl_command(python: str, folder: Path, model: Path, data: Path, steps: int) -> list[str]:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.recipe.config_files import list_configs
-from engine.recipe.recipe import load_recipe
+from engine.config.config_files import list_configs
+from engine.config.load import load_config
 from tests.command_lines import commands_of, refusal, shell_lines
 from tests.paths import ROOT
 
@@ -48,7 +48,7 @@ def test_the_overrides_that_a_page_gives_a_config_are_keys_with_possible_values(
     tried = 0
     for command, config, *rest in (words for page in PAGES for words in shown(page) if words[1:]):
         if command in TAKE_CONFIGS and config in names:
-            load_recipe(config, [word for word in rest if OVERRIDE.fullmatch(word)], {})
+            load_config(config, [word for word in rest if OVERRIDE.fullmatch(word)], {})
             tried += 1
     assert tried > 20
 

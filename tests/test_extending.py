@@ -17,6 +17,7 @@ from textual.app import App
 from typer.testing import CliRunner
 
 from engine.base.masking import mask_text
+from engine.config.load import load_config
 from engine.data.adapters import get_adapter
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.metrics import metric_findings
@@ -31,7 +32,6 @@ from engine.judge.settings import JudgeSettings, make_judge
 from engine.own_reward.function import RewardFunction
 from engine.own_reward.processes import RewardProcesses, source_of
 from engine.preflight.checklist import run_checks
-from engine.recipe.recipe import load_recipe
 from engine.runs.kinds import GRPO, KINDS
 from engine.runs.rundir import RunDir
 from grubrics_tui.cli import app
@@ -169,7 +169,7 @@ def test_the_task_prepares_files_that_its_scorer_scores(
     assert result.exit_code == 0, result.output
     init = CliRunner().invoke(app, ["init", "data/pairs/train.parquet", "--task", "sums"])
     assert init.exit_code == 0, init.output
-    checks = run_checks(load_recipe("pairs", (), env={}), env={}, runs=Path("runs"))
+    checks = run_checks(load_config("pairs", (), env={}), env={}, runs=Path("runs"))
     [reward] = [check for check in checks if check.id == "reward"]
     assert reward.message.startswith("task sums scored 4 of 4 sample rows, 0 to 1")
 
@@ -182,7 +182,7 @@ def test_the_config_is_complete_and_every_value_has_an_effect(
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["config", "sums", "--unused"])
     assert (result.exit_code, result.stdout) == (0, "all values that are set have an effect\n")
-    checks = run_checks(load_recipe("sums", (), env={}), env={}, runs=Path("runs"))
+    checks = run_checks(load_config("sums", (), env={}), env={}, runs=Path("runs"))
     status = {check.id: check.status for check in checks}
     assert status["unused"] == status["reward"] == "ok"
 

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.ablations.plan import AblationPlan, arm_recipes
+from engine.ablations.plan import AblationPlan, arm_configs
+from engine.config.load import Config
 from engine.estimate.report import estimate
-from engine.recipe.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Cost:
         return asdict(self)
 
 
-def plan_cost(plan: AblationPlan, base: Recipe, root: Path, env: Mapping[str, str]) -> Cost:
+def plan_cost(plan: AblationPlan, base: Config, root: Path, env: Mapping[str, str]) -> Cost:
     """Estimate every arm as a run of the plan, times the seeds. ``root``: earlier runs."""
     seeds = len(plan.seeds)
-    estimates = [estimate(recipe, env, root) for recipe in arm_recipes(plan, base)]
+    estimates = [estimate(config, env, root) for config in arm_configs(plan, base)]
     durations = [each.duration for each in estimates]
     hours = _sum(duration.hours for duration in durations)
     calls = _sum(each.judge.calls.total if each.judge else None for each in estimates)

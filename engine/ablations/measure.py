@@ -11,12 +11,12 @@ from typing import Any
 from engine.ablations.plan import AblationPlan, current_run
 from engine.base.errors import unknown_name
 from engine.base.files import version_of
+from engine.config.load import Config
+from engine.config.scoring import asks_judge
 from engine.evaluation.setup import scoring_of
 from engine.history import metrics
 from engine.history.reward_records import RewardRecord, RewardRecords
 from engine.history.train_log import Step, read_steps
-from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import asks_judge
 from engine.reward.formula import RewardParts, RewardSettings, total_reward
 from engine.runs.rundir import RunDir
 
@@ -59,7 +59,7 @@ def find_measure(plan: AblationPlan, metric: str | None = None) -> Measure:
     """The measure of a plan: validation loss, validation reward, or that with the base's weights
     where an arm changes the weights. A reward that leaves a term out is larger or smaller for that
     alone. ``metric`` is one of the training log to compare by instead."""
-    base = plan.recipe()
+    base = plan.config()
     if metric is not None:
         lower = "loss" in metric.lower()
         return Measure(f"{metric} ({'lower' if lower else 'higher'} is better)", metric, lower)
@@ -89,13 +89,13 @@ def require_logged(plan: AblationPlan, root: Path, metric: str) -> None:
 
 def why_incomparable(plan: AblationPlan) -> dict[str, str]:
     """The arms whose answers are scored by something else than the base's, with the reason."""
-    base = plan.recipe()
+    base = plan.config()
     if not base.kind.has_rollouts:
         return {}
     reference, reasons = _scorer_of(base), {}
     for arm in plan.arms:
-        recipe = plan.recipe(arm.overrides)
-        if _scorer_of(recipe) != reference:
+        config = plan.config(arm.overrides)
+        if _scorer_of(config) != reference:
             reasons[arm.name] = (
                 "its answers are scored by something else; compare a metric that both log with "
                 "--metric, or its checkpoints with grubrics-tui evaluate"
@@ -103,9 +103,9 @@ def why_incomparable(plan: AblationPlan) -> dict[str, str]:
     return reasons
 
 
-def _scorer_of(recipe: Recipe) -> dict[str, Any]:
+def _scorer_of(config: Config) -> dict[str, Any]:
     """What decides a score, without the weights: they can be exchanged afterwards."""
-    return {key: value for key, value in scoring_of(recipe).items() if key != "reward"}
+    return {key: value for key, value in scoring_of(config).items() if key != "reward"}
 
 
 def _scored_again(

@@ -16,12 +16,12 @@ from typing import Any
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
+from engine.config.frozen import is_chosen, manifest_config, pinned_config, training_fingerprint
+from engine.config.load import Config, load_config, parse_override
+from engine.config.places import DATA_KEYS, data_files
+from engine.config.scoring import asks_judge
+from engine.config.unread import unread
 from engine.data.contract import read_facts, rewrite_prompts, write_with_excerpts
-from engine.recipe.frozen import is_chosen, manifest_config, pinned_recipe, training_fingerprint
-from engine.recipe.places import DATA_KEYS, data_files
-from engine.recipe.recipe import Recipe, load_recipe, parse_override
-from engine.recipe.scoring import asks_judge
-from engine.recipe.unread import unread
 from engine.runs.kinds import KINDS, Kind
 from engine.runs.rundir import RunDir, archive_root, check_id
 
@@ -114,11 +114,11 @@ class AblationPlan:
                 )
                 yield Job(f"{self.id}-{arm.slug}-s{seed}", arm.name, seed, overrides)
 
-    def recipe(self, overrides: Sequence[str] = ()) -> Recipe:
+    def config(self, overrides: Sequence[str] = ()) -> Config:
         """The base with ``overrides``. The environment does not change it."""
-        return replace(load_recipe(str(self.folder / BASE_FILE), overrides, {}), name=self.name)
+        return replace(load_config(str(self.folder / BASE_FILE), overrides, {}), name=self.name)
 
-    def write(self, base: Recipe) -> None:
+    def write(self, base: Config) -> None:
         """Write the data of the arms, the base and then ``plan.json``, unless that exists."""
         path = self.folder / "plan.json"
         if path.is_file():
@@ -206,7 +206,7 @@ def list_plans() -> list[AblationPlan]:
 
 
 def make_plan(
-    base: Recipe,
+    base: Config,
     knobs: Mapping[str, Sequence[str]],
     named: Sequence[tuple[str, Sequence[str]]],
     seeds: int,
@@ -249,7 +249,7 @@ def make_plan(
     return plan
 
 
-def _chosen_values(base: Recipe) -> list[tuple[str, Any]]:
+def _chosen_values(base: Config) -> list[tuple[str, Any]]:
     """The values that somebody set for the base, also those without an effect on the training, such
     as when to save: the runs of a plan have them. The plan itself sets its steps and folders."""
     config = manifest_config(base, Path())
@@ -258,7 +258,7 @@ def _chosen_values(base: Recipe) -> list[tuple[str, Any]]:
     return [(key, config[key]["value"]) for key in sorted(chosen)]
 
 
-def find_similar(plan: AblationPlan, base: Recipe) -> tuple[str, dict[str, tuple[Any, Any]]] | None:
+def find_similar(plan: AblationPlan, base: Config) -> tuple[str, dict[str, tuple[Any, Any]]] | None:
     """The newest other plan with the same arms, seeds and steps, and the values in which its base
     differs from ``base``: its runs are not those of ``plan``."""
     shape = [(arm.name, arm.wanted) for arm in plan.arms], plan.seeds, plan.steps
@@ -268,33 +268,33 @@ def find_similar(plan: AblationPlan, base: Recipe) -> tuple[str, dict[str, tuple
         arms = [(arm.name, arm.wanted) for arm in other.arms]
         if is_other and (arms, other.seeds, other.steps) == shape:
             with _pinned_base(base) as load:
-                differing = differences(other.recipe(), load(()))
+                differing = differences(other.config(), load(()))
             return other.id, {key: differing[key] for key in differing if key not in left_out}
     return None
 
 
 def _make_arms(
-    base: Recipe, wanted: Mapping[str, tuple[str, ...]], folder: Path, allow_equal: bool
+    base: Config, wanted: Mapping[str, tuple[str, ...]], folder: Path, allow_equal: bool
 ) -> tuple[tuple[Arm, ...], tuple[Rewrite, ...]]:
     arms, rewrites, fingerprints = [], dict[str, Rewrite](), dict[str, str]()
     with _pinned_base(base) as load:
         unchanged = load(())
         for name, own in wanted.items():
-            recipe = load(own)
-            own = recipe.overrides
-            _check_arm(name, recipe)
-            if written := _rewrites(name, recipe, base, folder):
+            config = load(own)
+            own = config.overrides
+            _check_arm(name, config)
+            if written := _rewrites(name, config, base, folder):
                 rewrites.update({file.target: file for file in written})
-                own = (*own, *_data_overrides(recipe, written))
-                recipe = load(own)
+                own = (*own, *_data_overrides(config, written))
+                config = load(own)
             if not allow_equal:
-                _refuse_equal(name, recipe, fingerprints)
-            arms.append(Arm(name, own, differences(unchanged, recipe)))
+                _refuse_equal(name, config, fingerprints)
+            arms.append(Arm(name, own, differences(unchanged, config)))
     return tuple(arms), tuple(rewrites.values())
 
 
-def arm_recipes(plan: AblationPlan, base: Recipe) -> list[Recipe]:
-    """The recipe of each arm, for estimates: with the planned steps and the base's data files, as
+def arm_configs(plan: AblationPlan, base: Config) -> list[Config]:
+    """The config of each arm, for estimates: with the planned steps and the base's data files, as
     those of the arms may not be written yet."""
     steps = f"{base.kind.steps_key}={plan.steps}"
     with _pinned_base(base) as load:
@@ -308,27 +308,27 @@ def arm_recipes(plan: AblationPlan, base: Recipe) -> list[Recipe]:
 
 
 @contextmanager
-def _pinned_base(base: Recipe) -> Iterator[Callable[[Sequence[str]], Recipe]]:
+def _pinned_base(base: Config) -> Iterator[Callable[[Sequence[str]], Config]]:
     """A function that loads the base with overrides as a written plan would."""
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / BASE_FILE
         path.write_text(_pinned(base))
 
-        def load(overrides: Sequence[str]) -> Recipe:
+        def load(overrides: Sequence[str]) -> Config:
             try:
-                recipe = load_recipe(str(path), overrides, {})
+                config = load_config(str(path), overrides, {})
             except UsageError as error:
                 raise UsageError(str(error).replace(str(path), str(base.path))) from error
-            return replace(recipe, name=base.name, path=base.path)
+            return replace(config, name=base.name, path=base.path)
 
         yield load
 
 
-def _pinned(base: Recipe) -> str:
-    return pinned_recipe(manifest_config(base, Path()), f"# The base of an ablation: {base.path}")
+def _pinned(base: Config) -> str:
+    return pinned_config(manifest_config(base, Path()), f"# The base of an ablation: {base.path}")
 
 
-def differences(base: Recipe, arm: Recipe) -> dict[str, tuple[Any, Any]]:
+def differences(base: Config, arm: Config) -> dict[str, tuple[Any, Any]]:
     """The effective values of the config that differ: ``key -> (base, arm)``."""
     keys = sorted(base.values.keys() | arm.values.keys())
     pairs = ((key, (base.values.get(key), arm.values.get(key))) for key in keys)
@@ -364,7 +364,7 @@ def _slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", name)
 
 
-def _require_validation(base: Recipe) -> None:
+def _require_validation(base: Config) -> None:
     """UsageError where no run would measure what the arms are compared by."""
     key = base.kind.validate_every_key
     every = int(base.get(key)) if key is not None else 1
@@ -374,22 +374,22 @@ def _require_validation(base: Recipe) -> None:
         raise UsageError(f"{base.path}: no validation file, so arms could not be compared")
 
 
-def _check_arm(name: str, recipe: Recipe) -> None:
+def _check_arm(name: str, config: Config) -> None:
     """UsageError for a name or an override of the arm that the plan cannot use."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"arm '{name}': a name has up to 40 letters, digits and . = + -; choose one: "
             "--arm 'NAME KEY=VALUE'"
         )
-    own = {change.key for change in recipe.changes}
-    if len(own) < len(recipe.overrides):
-        keys = [parse_override(text)[0] for text in recipe.overrides]
+    own = {change.key for change in config.changes}
+    if len(own) < len(config.overrides):
+        keys = [parse_override(text)[0] for text in config.overrides]
         twice = next(key for key in keys if keys.count(key) > 1)
         raise UsageError(f"arm '{name}': {twice} is set twice; an arm has one value for a key")
-    for key, reason in _planned_keys(recipe.kind).items():
+    for key, reason in _planned_keys(config.kind).items():
         if key in own:
             raise UsageError(f"arm '{name}': {key}: {reason}")
-    for value in unread(recipe):
+    for value in unread(config):
         if value.key in own:
             raise UsageError(f"arm '{name}': {value.key} has no effect: {value.reason}")
 
@@ -404,8 +404,8 @@ def _planned_keys(kind: Kind) -> dict[str, str]:
     }
 
 
-def _refuse_equal(name: str, recipe: Recipe, fingerprints: dict[str, str]) -> None:
-    fingerprint = training_fingerprint(recipe)
+def _refuse_equal(name: str, config: Config, fingerprints: dict[str, str]) -> None:
+    fingerprint = training_fingerprint(config)
     if fingerprint in fingerprints:
         raise UsageError(
             f"arm '{name}' trains exactly as '{fingerprints[fingerprint]}'. Leave it out, or "
@@ -414,14 +414,14 @@ def _refuse_equal(name: str, recipe: Recipe, fingerprints: dict[str, str]) -> No
     fingerprints[fingerprint] = name
 
 
-def _rewrites(name: str, recipe: Recipe, base: Recipe, folder: Path) -> tuple[Rewrite, ...]:
+def _rewrites(name: str, config: Config, base: Config, folder: Path) -> tuple[Rewrite, ...]:
     """The data files to write for an arm that has excerpts in its prompts where the base has none,
     or the reverse: a config alone changes no prompt."""
-    wanted = bool(recipe.get(CONTRASTIVE))
-    if not asks_judge(recipe) or wanted == bool(base.get(CONTRASTIVE)):
+    wanted = bool(config.get(CONTRASTIVE))
+    if not asks_judge(config) or wanted == bool(base.get(CONTRASTIVE)):
         return ()
     rewrites = []
-    for source in data_files(recipe):
+    for source in data_files(config):
         facts = read_facts(source)
         if facts is not None and facts.use_contrastive == wanted:
             continue
@@ -435,11 +435,11 @@ def _rewrites(name: str, recipe: Recipe, base: Recipe, folder: Path) -> tuple[Re
     return tuple(rewrites)
 
 
-def _data_overrides(recipe: Recipe, rewrites: Sequence[Rewrite]) -> Iterator[str]:
+def _data_overrides(config: Config, rewrites: Sequence[Rewrite]) -> Iterator[str]:
     """The overrides that make an arm use the rewritten files."""
     targets = {file.source: file.target for file in rewrites}
     for key in DATA_KEYS:
-        value = recipe.get(key)
+        value = config.get(key)
         if isinstance(value, list):
             yield f"{key}=[{','.join(targets.get(str(Path(name)), str(name)) for name in value)}]"
         elif value:

@@ -32,13 +32,13 @@ from engine.ablations.table import KnownRuns, find_worse, read_runs
 from engine.base import files, jsonl, locks
 from engine.base.errors import UsageError, guarded
 from engine.base.follow import last_lines
+from engine.config.load import Config
 from engine.doctor.diagnose import diagnose_run
 from engine.host.programs import detach, own_module
 from engine.host.surroundings import edited_files
 from engine.launch.launcher import launch, plan
 from engine.launch.resume import resume
 from engine.preflight.checklist import require_launchable
-from engine.recipe.recipe import Recipe
 from engine.runs.processes import end_members
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state
@@ -163,7 +163,7 @@ def stops_failing(plan_: AblationPlan) -> bool:
     return (jsonl.read_json(plan_.folder / SETTINGS) or {}).get("stop") is not False
 
 
-def write_plan(plan_: AblationPlan, base: Recipe, root: Path) -> None:
+def write_plan(plan_: AblationPlan, base: Config, root: Path) -> None:
     """Write a new plan. UsageError, and nothing is written, if one of its arms cannot be launched.
 
     A plan that is written already stays as it is.
@@ -173,7 +173,7 @@ def write_plan(plan_: AblationPlan, base: Recipe, root: Path) -> None:
     plan_.write(base)
     for job in islice(plan_.jobs(), len(plan_.arms)):
         try:
-            require_launchable(plan_.recipe(job.overrides), root)
+            require_launchable(plan_.config(job.overrides), root)
         except UsageError as error:
             shutil.rmtree(plan_.folder)
             raise UsageError(f"arm '{job.arm}': {error}") from error
@@ -243,9 +243,9 @@ def _start(job: Job, plan_: AblationPlan, run: RunDir | None, root: Path) -> str
     names = [name for name in run_names(job) if not (root / name).exists()]
     if not names:
         raise UsageError(f"{job.run}: was started {MOST_TRIES} times and did not end: {reason}")
-    recipe = plan_.recipe(job.overrides)
-    require_launchable(recipe, root)
-    launched = launch(replace(plan(recipe, names[0], root), group=plan_.id))
+    config = plan_.config(job.overrides)
+    require_launchable(config, root)
+    launched = launch(replace(plan(config, names[0], root), group=plan_.id))
     return f"{launched.id}: launched" + (f", because {reason}" if run is not None else "")
 
 

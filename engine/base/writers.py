@@ -29,7 +29,7 @@ def path_complaint(path: Path) -> str | None:
 
     It includes those who could replace the file, because a folder above it lets everybody rename
     its content. Folders above this program do not count: whoever can replace its code needs no
-    recipe.
+    config.
     """
     if (complaint := untrusted_writer(path)) is not None:
         return complaint

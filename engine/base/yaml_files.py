@@ -14,7 +14,7 @@ from engine.base import files
 from engine.base.errors import UsageError
 
 MOST_VALUES = 100_000
-"""Sequences, mappings, keys and scalars; a whole recipe with every default has some 2,000."""
+"""Sequences, mappings, keys and scalars; a whole config with every default has some 2,000."""
 _LARGEST = 1 << 20
 
 

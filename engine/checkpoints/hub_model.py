@@ -22,9 +22,9 @@ from engine.base.errors import UsageError, shorten, with_advice
 from engine.base.masking import mask_url
 from engine.base.text import count_of, size_text
 from engine.checkpoints.model_folder import missing_parts
+from engine.config import hub
+from engine.config.places import MAKE_TINY_WORLD, TINY_WORLD, local_folder
 from engine.data.hub_client import AnswerError, NoBar, line, read_failure, remote
-from engine.recipe import hub
-from engine.recipe.places import MAKE_TINY_WORLD, TINY_WORLD, local_folder
 
 _FORMATS = (".safetensors", ".bin")
 """The formats of weights that transformers loads, the preferred one first."""

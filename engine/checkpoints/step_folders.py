@@ -27,7 +27,7 @@ _KINDS = {"model": "model", "optimizer": "optim", "extra": "extra_state"}
 
 @dataclass(frozen=True)
 class WantedFiles:
-    """What verl writes into a step folder under a recipe. ``contents`` is ``save_contents``."""
+    """What verl writes into a step folder under a config. ``contents`` is ``save_contents``."""
 
     contents: frozenset[str] = frozenset(_KINDS)
     lora: bool = False
@@ -35,7 +35,7 @@ class WantedFiles:
 
     @classmethod
     def by_config(cls, values: Mapping[str, Any]) -> WantedFiles:
-        """``values`` are a recipe's effective values by dotted key, of GRPO or of SFT."""
+        """``values`` are a config's effective values by dotted key, of GRPO or of SFT."""
         contents = values.get("actor_rollout_ref.actor.checkpoint.save_contents")
         ranks = (values.get(key) for key in ("actor_rollout_ref.model.lora_rank", "lora.r"))
         estimator = values.get("algorithm.adv_estimator")

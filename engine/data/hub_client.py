@@ -19,6 +19,7 @@ from tqdm.auto import tqdm
 from engine.base.errors import UsageError, shorten, with_advice
 from engine.base.masking import mask_url
 from engine.base.text import count_of, size_text
+from engine.config import hub
 from engine.data.hub_source import (
     PREFIX,
     Found,
@@ -30,7 +31,6 @@ from engine.data.hub_source import (
     find_file,
     find_split,
 )
-from engine.recipe import hub
 
 _CARD = "README.md"
 _COMMIT = re.compile(r"[0-9a-f]{40}")

@@ -17,7 +17,7 @@ from engine.base.errors import UsageError, shorten
 from engine.base.files import content_hash
 from engine.base.records import SUFFIXES
 from engine.base.text import count_of
-from engine.recipe.places import is_hub_name
+from engine.config.places import is_hub_name
 
 PREFIX = "hf://datasets/"
 # A path writes one slash where an address has two.

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from engine.base.errors import UsageError, unknown_name
 from engine.base.yaml_files import read_yaml
+from engine.config.config_files import CONFIG_DIR, packaged_configs
 from engine.data.adapters import get_adapter
-from engine.recipe.config_files import CONFIG_DIR, packaged_configs
 
 DEFAULT_PRESETS = CONFIG_DIR / "training_presets.yaml"
 """Where there is none, the packaged one is read."""

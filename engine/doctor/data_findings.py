@@ -14,13 +14,13 @@ import yaml
 
 from engine.base.errors import UsageError
 from engine.base.files import fingerprints
+from engine.config.compose import effective
+from engine.config.load import Config, load_config
 from engine.doctor.symptoms import SYMPTOMS
 from engine.findings.finding import Change, Evidence, Finding, Fix, Severity
 from engine.findings.symptom import Case, Symptom
 from engine.preflight import dataset, holdout
 from engine.preflight.check import Check, Subject
-from engine.recipe.compose import effective
-from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.rundir import RunDir
 
 _CHECKS = (
@@ -35,10 +35,10 @@ def data_findings(run: RunDir) -> list[Finding]:
     if not _is_as_launched(run):
         return []
     try:
-        recipe = load_recipe(str(run.recipe), env={})
+        config = load_config(str(run.config), env={})
     except (UsageError, OSError):
         return []
-    return _recipe_findings(recipe, run.path.parent)
+    return _config_findings(config, run.path.parent)
 
 
 def _is_as_launched(run: RunDir) -> bool:
@@ -47,9 +47,9 @@ def _is_as_launched(run: RunDir) -> bool:
     return bool(recorded) and now == {name: facts["sha256"] for name, facts in recorded.items()}
 
 
-def _recipe_findings(recipe: Recipe, runs: Path) -> list[Finding]:
+def _config_findings(config: Config, runs: Path) -> list[Finding]:
     try:
-        subject = Subject(effective(recipe, runs / "attempt_1"), {}, runs)
+        subject = Subject(effective(config, runs / "attempt_1"), {}, runs)
     except Exception:  # A config that cannot be completed was refused at the launch.
         return []
     return [finding for check, symptom in _CHECKS for finding in _findings(subject, check, symptom)]
@@ -65,15 +65,15 @@ def _findings(
     if result.status in ("warn", "fail"):
         finding = symptom.finding(
             Case(),
-            Evidence(result.message, str(subject.recipe.path)),
+            Evidence(result.message, str(subject.config.path)),
             severity=None if result.status == "fail" else Severity.INFO,
-            fixes=_fixes(subject.recipe, result.fix),
+            fixes=_fixes(subject.config, result.fix),
             message=result.message,
         )
         yield replace(finding, source=f"checklist: {result.id}")
 
 
-def _fixes(recipe: Recipe, fix: str | None) -> Iterator[Fix]:
+def _fixes(config: Config, fix: str | None) -> Iterator[Fix]:
     """Yield the check's fix, which is one command or overrides of the config."""
     if not fix:
         return
@@ -83,6 +83,6 @@ def _fixes(recipe: Recipe, fix: str | None) -> Iterator[Fix]:
         return
     pairs = [word.split("=", 1) for word in words]
     changes = tuple(
-        Change("config", key, yaml.safe_load(after), recipe.get(key)) for key, after in pairs
+        Change("config", key, yaml.safe_load(after), config.get(key)) for key, after in pairs
     )
     yield Fix(fix, changes)

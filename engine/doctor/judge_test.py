@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 from engine.base.errors import UsageError
 from engine.base.masking import mask_url
+from engine.config.load import Config
+from engine.config.scoring import asks_judge, scorer
 from engine.doctor.metrics import MetricContext
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.failures import FAILURES, fixes_of
@@ -26,8 +28,6 @@ from engine.judge.interface import ScoringError
 from engine.judge.providers import get_provider
 from engine.judge.settings import JudgeSettings
 from engine.judge.trial import Probe, Trial, try_judge
-from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import asks_judge, scorer
 
 
 @dataclass(frozen=True)
@@ -70,26 +70,26 @@ class JudgeTest:
 
 
 def run_test(
-    recipe: Recipe, env: Mapping[str, str], calls: int, probe: Probe | None = None
+    config: Config, env: Mapping[str, str], calls: int, probe: Probe | None = None
 ) -> JudgeTest:
     """Make one call that is scored, then ``calls`` more at the run's concurrency.
 
     ``env`` holds the credentials; ``probe`` replaces the built-in question. UsageError for a config
     without a judge.
     """
-    if not recipe.kind.has_rollouts:
-        raise UsageError(f"{recipe.path}: {recipe.kind.title} does not use a judge")
-    if not asks_judge(recipe):
-        raise UsageError(f"{recipe.path} does not use a judge: {scorer(recipe)}")
-    settings = JudgeSettings(**recipe.section("judge"))
-    context = MetricContext(recipe.values, recipe.kind)
+    if not config.kind.has_rollouts:
+        raise UsageError(f"{config.path}: {config.kind.title} does not use a judge")
+    if not asks_judge(config):
+        raise UsageError(f"{config.path} does not use a judge: {scorer(config)}")
+    settings = JudgeSettings(**config.section("judge"))
+    context = MetricContext(config.values, config.kind)
     try:
         endpoint = _endpoint(settings, env)
     except UsageError as error:
         missing = _finding("no_credentials", str(error), 1.0, context)
         return JudgeTest(settings, None, None, (missing,), None)
     trial = try_judge(settings, env, calls, probe)
-    advice = _advice(recipe, trial)
+    advice = _advice(config, trial)
     findings = _findings(trial, context)
     if advice is not None:
         findings = [_with_concurrency(finding, advice.recommended) for finding in findings]
@@ -175,14 +175,14 @@ def _misjudged(trial: Trial) -> list[Finding]:
     return [finding]
 
 
-def _advice(recipe: Recipe, trial: Trial) -> Advice | None:
-    prompts = recipe.get("data.train_batch_size")
-    rollouts = recipe.get("actor_rollout_ref.rollout.n")
+def _advice(config: Config, trial: Trial) -> Advice | None:
+    prompts = config.get("data.train_batch_size")
+    rollouts = config.get("actor_rollout_ref.rollout.n")
     latency = trial.p50
     if not isinstance(prompts, int) or not isinstance(rollouts, int) or latency is None:
         return None
     calls = prompts * rollouts
-    limit = int(recipe.get("judge.max_concurrent"))
+    limit = int(config.get("judge.max_concurrent"))
     served = allowed(trial.at_once, trial.refused) if trial.refused else None
     # A sufficient limit does not change, unless the server refuses calls within it.
     wanted = max(limit, in_flight(calls, latency, SLOW_S))

@@ -11,6 +11,7 @@ from typing import Any
 from engine.base.errors import PackageError
 from engine.base.follow import last_lines
 from engine.base.parquet import pa, pq
+from engine.config.keys import is_open
 from engine.data.contract import row_problem
 from engine.doctor.symptoms import SYMPTOMS
 from engine.doctor.text.line import plain
@@ -19,7 +20,6 @@ from engine.findings.categories import find_category
 from engine.findings.finding import Change, Evidence, Finding, Fix, Severity
 from engine.findings.symptom import Case
 from engine.own_reward.function import KEY
-from engine.recipe.keys import is_open
 from engine.runs.events import pending_stop, read_stop_offset
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
@@ -187,17 +187,17 @@ def fit_fixes(findings: Sequence[Finding], run: RunDir) -> list[Finding]:
 
     An external run keeps all fixes: its config is unknown.
     """
-    recipe = run.read_manifest().get("config") if findings else None
-    if not recipe:
+    config = run.read_manifest().get("config") if findings else None
+    if not config:
         return list(findings)
-    return [_fitted(finding, recipe, run) for finding in findings]
+    return [_fitted(finding, config, run) for finding in findings]
 
 
-def _fitted(finding: Finding, recipe: Mapping[str, Any], run: RunDir) -> Finding:
+def _fitted(finding: Finding, config: Mapping[str, Any], run: RunDir) -> Finding:
     return replace(
         finding,
-        fixes=tuple(_fixes(finding.fixes, recipe, run)),
-        followed_by=tuple(_fitted(follower, recipe, run) for follower in finding.followed_by),
+        fixes=tuple(_fixes(finding.fixes, config, run)),
+        followed_by=tuple(_fitted(follower, config, run) for follower in finding.followed_by),
     )
 
 
@@ -207,18 +207,18 @@ def _needs_gold(fix: Fix, run: RunDir) -> bool:
     return to_rubrics and not has_gold(run)
 
 
-def _fixes(fixes: Sequence[Fix], recipe: Mapping[str, Any], run: RunDir) -> Iterator[Fix]:
+def _fixes(fixes: Sequence[Fix], config: Mapping[str, Any], run: RunDir) -> Iterator[Fix]:
     for fix in fixes:
-        is_known = all(_is_known(change, recipe) for change in fix.changes)
+        is_known = all(_is_known(change, config) for change in fix.changes)
         if is_known and not _needs_gold(fix, run):
-            changes = tuple(_continued(change, recipe) for change in fix.changes)
+            changes = tuple(_continued(change, config) for change in fix.changes)
             title = fix.title.replace(" RUN", f" {run.id}")
             yield replace(fix, title=title, changes=changes)
 
 
-def _continued(change: Change, recipe: Mapping[str, Any]) -> Change:
+def _continued(change: Change, config: Mapping[str, Any]) -> Change:
     """Return the change, based on the run's value if that is already beyond the proposed one."""
-    now, after = recipe.get(change.key, {}).get("value"), change.after
+    now, after = config.get(change.key, {}).get("value"), change.after
     if not isinstance(now, int | float) or not isinstance(after, int | float):
         return change
     if change.key in _LOWERED and now <= after:
@@ -229,10 +229,10 @@ def _continued(change: Change, recipe: Mapping[str, Any]) -> Change:
     return change
 
 
-def _is_known(change: Change, recipe: Mapping[str, Any]) -> bool:
+def _is_known(change: Change, config: Mapping[str, Any]) -> bool:
     if change.kind != "config":
         return True
-    return change.key in recipe or is_open(change.key, recipe)
+    return change.key in config or is_open(change.key, config)
 
 
 def has_gold(run: RunDir) -> bool:

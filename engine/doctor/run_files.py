@@ -149,12 +149,12 @@ def _newest_memory(system: Path) -> tuple[int, int] | None:
 def _bytes_of_save(run: RunDir) -> int:
     """Return the bytes that a save takes; 0 if that is unknown or the run saves nothing."""
     # Most commands of the doctor need no estimate: start-up time.
+    from engine.config.load import load_config
     from engine.estimate.memory import SAVED
     from engine.estimate.report import sizes_of
-    from engine.recipe.recipe import load_recipe
 
     try:
-        sizes = sizes_of(load_recipe(str(run.recipe), env={}), os.environ, None)
+        sizes = sizes_of(load_config(str(run.config), env={}), os.environ, None)
     except Exception:  # The run was launched with this config: what is missing has gone since.
         return 0
     if sizes is None or sizes.kept == 0:

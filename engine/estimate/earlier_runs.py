@@ -12,11 +12,11 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from engine.config.frozen import training_fingerprint
+from engine.config.load import Config
 from engine.history import metrics
 from engine.history.train_log import Step, history, read_steps
 from engine.host.environment import gpus
-from engine.recipe.frozen import training_fingerprint
-from engine.recipe.recipe import Recipe
 from engine.runs.columns import RunInfo
 from engine.runs.kinds import ByKind
 from engine.runs.registry import list_runs
@@ -44,7 +44,7 @@ _SIZE = ByKind(
     ),
 )  # fmt: skip
 _BY_DEVICE = {"cpu": ("trainer.n_gpus_per_node", f"{_ROLLOUT}.name")}
-"""What a device implies, whatever the recipe says."""
+"""What a device implies, whatever the config says."""
 _JUDGE = ("judge.provider", "judge.model")
 
 
@@ -56,7 +56,7 @@ class StepTimes:
     """
 
     run: str
-    same_recipe: bool
+    same_config: bool
     steps: int
     start: float | None
     first: float
@@ -74,15 +74,15 @@ class JudgeTimes:
     tokens_out: float | None
 
 
-def step_times(recipe: Recipe, runs: Path) -> StepTimes | None:
-    """From the newest run of the same recipe, else of the same size, on GPUs like these."""
-    fingerprint, cards = training_fingerprint(recipe), [gpu["name"] for gpu in gpus()]
-    implied = _BY_DEVICE.get(str(recipe.get("grubrics.device")), ())
-    size = tuple(key for key in _SIZE[recipe.kind] if key not in implied)
+def step_times(config: Config, runs: Path) -> StepTimes | None:
+    """From the newest run of the same config, else of the same size, on GPUs like these."""
+    fingerprint, cards = training_fingerprint(config), [gpu["name"] for gpu in gpus()]
+    implied = _BY_DEVICE.get(str(config.get("grubrics.device")), ())
+    size = tuple(key for key in _SIZE[config.kind] if key not in implied)
     similar: StepTimes | None = None
-    for info, manifest in _earlier(recipe, runs):
+    for info, manifest in _earlier(config, runs):
         same = manifest.get("fingerprint") == fingerprint
-        if not (same or _agree(recipe, manifest, size)) or _cards(manifest) != cards:
+        if not (same or _agree(config, manifest, size)) or _cards(manifest) != cards:
             continue
         found = _times(info, RunDir(runs / info.id), same)
         if found is not None and same:
@@ -91,13 +91,13 @@ def step_times(recipe: Recipe, runs: Path) -> StepTimes | None:
     return similar
 
 
-def judge_times(recipe: Recipe, runs: Path) -> JudgeTimes | None:
-    """From the newest run of the same recipe, else from the newest that asked the same judge."""
-    fingerprint = training_fingerprint(recipe)
+def judge_times(config: Config, runs: Path) -> JudgeTimes | None:
+    """From the newest run of the same config, else from the newest that asked the same judge."""
+    fingerprint = training_fingerprint(config)
     similar: JudgeTimes | None = None
-    for info, manifest in _earlier(recipe, runs):
+    for info, manifest in _earlier(config, runs):
         same = manifest.get("fingerprint") == fingerprint
-        if not _agree(recipe, manifest, _JUDGE) or (similar is not None and not same):
+        if not _agree(config, manifest, _JUDGE) or (similar is not None and not same):
             continue
         found = _judge(info.id, list(read_steps(RunDir(runs / info.id).train_log)))
         if found is not None and same:
@@ -106,15 +106,15 @@ def judge_times(recipe: Recipe, runs: Path) -> JudgeTimes | None:
     return similar
 
 
-def _earlier(recipe: Recipe, runs: Path) -> Iterator[tuple[RunInfo, Mapping[str, Any]]]:
-    alike = (info for info in list_runs(runs) if info.kind == recipe.kind.name)
+def _earlier(config: Config, runs: Path) -> Iterator[tuple[RunInfo, Mapping[str, Any]]]:
+    alike = (info for info in list_runs(runs) if info.kind == config.kind.name)
     for info in islice(alike, _LOOKED_AT):
         yield info, RunDir(runs / info.id).read_manifest()
 
 
-def _agree(recipe: Recipe, manifest: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
+def _agree(config: Config, manifest: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
     entries = manifest.get("config", {})
-    return all(entries.get(key, {}).get("value") == recipe.get(key) for key in keys)
+    return all(entries.get(key, {}).get("value") == config.get(key) for key in keys)
 
 
 def _cards(manifest: Mapping[str, Any]) -> list[str]:
@@ -134,7 +134,7 @@ def _times(info: RunInfo, run: RunDir, same: bool) -> StepTimes | None:
     start = opening.time - begun - first if begun and opening.step == 1 else None
     return StepTimes(
         run=info.id,
-        same_recipe=same,
+        same_config=same,
         steps=len(known),
         start=None if start is None or start < 0 else start,
         first=first,
@@ -198,7 +198,7 @@ def duration(steps: int | None, known: StepTimes | None) -> Duration:
     if known is None or steps is None:
         return Duration(steps, None, None, None)
     later = max(0, steps - 1) * known.later_mean
-    kind = "the same config" if known.same_recipe else "a config of the same size"
+    kind = "the same config" if known.same_config else "a config of the same size"
     return Duration(
         steps=steps,
         seconds=(known.start or 0.0) + known.first + later,

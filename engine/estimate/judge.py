@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.parquet import pa, pq
+from engine.config.load import Config
+from engine.config.steps import StepPlan
 from engine.estimate.earlier_runs import JudgeTimes
 from engine.judge.providers import asks_server
-from engine.recipe.recipe import Recipe
-from engine.recipe.steps import StepPlan
 
 SLOW_S = 300.0
 """A step that only waits for its judge this long is called slow (seed guide: 5 minutes)."""
@@ -82,21 +82,21 @@ class JudgeUse:
         return {**asdict(self), "total_calls": self.calls.total, "least_step": self.least_step}
 
 
-def calls_of(recipe: Recipe, plan: StepPlan) -> Calls:
+def calls_of(config: Config, plan: StepPlan) -> Calls:
     """The calls of a GRPO run of ``plan.total`` steps."""
-    rounds = _validations(recipe, plan.total)
+    rounds = _validations(config, plan.total)
     return Calls(
-        step=plan.batch * int(recipe.get("actor_rollout_ref.rollout.n")),
+        step=plan.batch * int(config.get("actor_rollout_ref.rollout.n")),
         steps=plan.total,
-        validation=rounds * _validation_rollouts(recipe),
+        validation=rounds * _validation_rollouts(config),
         validations=rounds,
     )
 
 
-def judge_use(recipe: Recipe, plan: StepPlan, known: JudgeTimes | None) -> JudgeUse:
+def judge_use(config: Config, plan: StepPlan, known: JudgeTimes | None) -> JudgeUse:
     """``known``: what an earlier run measured of the same judge."""
-    calls, limit = calls_of(recipe, plan), int(recipe.get("judge.max_concurrent"))
-    cost, unknown = _cost(recipe, calls, known)
+    calls, limit = calls_of(config, plan), int(config.get("judge.max_concurrent"))
+    cost, unknown = _cost(config, calls, known)
     return JudgeUse(
         calls=calls,
         limit=limit,
@@ -111,12 +111,12 @@ def judge_use(recipe: Recipe, plan: StepPlan, known: JudgeTimes | None) -> Judge
 
 
 def _cost(
-    recipe: Recipe, calls: Calls, known: JudgeTimes | None
+    config: Config, calls: Calls, known: JudgeTimes | None
 ) -> tuple[float | None, tuple[str, ...]]:
     """Tokens x price. The offline judge costs nothing."""
-    if not asks_server(recipe.get("judge.provider")):
+    if not asks_server(config.get("judge.provider")):
         return 0.0, ()
-    prices = [recipe.get(f"judge.usd_per_million_{way}") for way in ("in", "out")]
+    prices = [config.get(f"judge.usd_per_million_{way}") for way in ("in", "out")]
     tokens = [known.tokens_in, known.tokens_out] if known else [None, None]
     unknown = []
     if None in prices:
@@ -129,17 +129,17 @@ def _cost(
     return each * calls.total, ()
 
 
-def _validations(recipe: Recipe, total: int) -> int:
-    every = int(recipe.get("trainer.test_freq"))
-    before = int(bool(recipe.get("trainer.val_before_train")))
+def _validations(config: Config, total: int) -> int:
+    every = int(config.get("trainer.test_freq"))
+    before = int(bool(config.get("trainer.val_before_train")))
     return before + (math.ceil(total / every) if every > 0 else 0)
 
 
-def _validation_rollouts(recipe: Recipe) -> int:
+def _validation_rollouts(config: Config) -> int:
     """0 while the validation file cannot be read: another preflight check reports it."""
-    paths = [Path(name).expanduser() for name in recipe.listed("data.val_files") if name]
+    paths = [Path(name).expanduser() for name in config.listed("data.val_files") if name]
     try:
         rows = sum(pq.read_metadata(path).num_rows for path in paths)
     except (OSError, pa.ArrowException):
         return 0
-    return int(rows) * int(recipe.get("actor_rollout_ref.rollout.val_kwargs.n"))
+    return int(rows) * int(config.get("actor_rollout_ref.rollout.val_kwargs.n"))

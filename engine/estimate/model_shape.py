@@ -13,8 +13,8 @@ from typing import Any
 from engine.base import jsonl
 from engine.base.errors import shorten
 from engine.base.yaml_files import read_table
-from engine.recipe.places import local_folder, model_name
-from engine.recipe.recipe import Recipe
+from engine.config.load import Config
+from engine.config.places import local_folder, model_name
 
 
 @dataclass(frozen=True)
@@ -343,15 +343,15 @@ def known(name: str) -> ModelShape | None:
     return from_config(known_configs().get(last, {}))
 
 
-def shape_of(recipe: Recipe, env: Mapping[str, str]) -> ModelShape | None:
-    """The recipe's model: from its folder, the hub's cache, or the table of known names."""
-    name = model_name(recipe)
+def shape_of(config: Config, env: Mapping[str, str]) -> ModelShape | None:
+    """The config's model: from its folder, the hub's cache, or the table of known names."""
+    name = model_name(config)
     return from_config(_read_config(name, env)) or known(name)
 
 
-def why_unknown(recipe: Recipe, env: Mapping[str, str]) -> str:
+def why_unknown(config: Config, env: Mapping[str, str]) -> str:
     """Why ``shape_of`` is None; only then is it true."""
-    given = _read_config(model_name(recipe), env).get("model_type")
+    given = _read_config(model_name(config), env).get("model_type")
     if isinstance(given, str) and given not in _tables()["families"]:
         return f"the sizes of models of model_type '{shorten(given)}' are not known"
     return "the model's directory has no config.json with dimensions"

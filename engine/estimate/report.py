@@ -11,6 +11,10 @@ from typing import Any, Literal
 import psutil
 
 from engine.checkpoints.find import check_checkpoint, size_bytes
+from engine.config.compose import effective
+from engine.config.load import Config
+from engine.config.scoring import asks_judge
+from engine.config.steps import step_plan
 from engine.estimate.earlier_runs import Duration, duration, judge_times, step_times
 from engine.estimate.judge import JudgeUse, judge_use
 from engine.estimate.memory import (
@@ -29,10 +33,6 @@ from engine.estimate.training import Training, training_of
 from engine.history import metrics
 from engine.history.columns import Columns
 from engine.host.environment import gpus
-from engine.recipe.compose import effective
-from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import asks_judge
-from engine.recipe.steps import step_plan
 from engine.runs.figures import read_machine_use
 from engine.runs.rundir import RunDir
 
@@ -66,15 +66,15 @@ def checkpoint(
     )
 
 
-def kept(recipe: Recipe) -> int:
+def kept(config: Config) -> int:
     """How many checkpoints will lie on the disk at the end."""
-    kind = recipe.kind
-    every = int(recipe.get(kind.save_every_key, -1))
+    kind = config.kind
+    every = int(config.get(kind.save_every_key, -1))
     if every <= 0:
         return int(kind.has_final_model)
-    plan = step_plan(recipe)
+    plan = step_plan(config)
     saves = math.ceil(plan.total / every) if plan is not None and plan.rows >= plan.batch else 1
-    limit = recipe.get("trainer.max_actor_ckpt_to_keep")
+    limit = config.get("trainer.max_actor_ckpt_to_keep")
     return saves if limit is None else min(saves, int(limit))
 
 
@@ -157,34 +157,34 @@ class Estimate:
 
 
 def estimate(
-    recipe: Recipe, env: Mapping[str, str], runs: Path, gpu_bytes: int | None = None
+    config: Config, env: Mapping[str, str], runs: Path, gpu_bytes: int | None = None
 ) -> Estimate:
     """Nothing is written, downloaded or imported that trains.
 
     ``gpu_bytes`` stands in for the GPUs of this machine; on a CPU there is none to fit into.
     """
-    device, plan = str(recipe.get("grubrics.device")), step_plan(recipe)
+    device, plan = str(config.get("grubrics.device")), step_plan(config)
     card = None if device == "cpu" else gpu_bytes or smallest_gpu()
     judge = None
-    if asks_judge(recipe) and plan is not None and plan.rows >= plan.batch:
-        judge = judge_use(recipe, plan, judge_times(recipe, runs))
+    if asks_judge(config) and plan is not None and plan.rows >= plan.batch:
+        judge = judge_use(config, plan, judge_times(config, runs))
     return Estimate(
         device=device,
         gpu_bytes=card,
         host_bytes=int(psutil.virtual_memory().total),
-        sizes=sizes_of(recipe, env, card),
+        sizes=sizes_of(config, env, card),
         judge=judge,
-        duration=duration(plan.total if plan else None, step_times(recipe, runs)),
-        no_sizes=why_unknown(recipe, env),
+        duration=duration(plan.total if plan else None, step_times(config, runs)),
+        no_sizes=why_unknown(config, env),
     )
 
 
-def sizes_of(recipe: Recipe, env: Mapping[str, str], gpu_bytes: int | None) -> Sizes | None:
+def sizes_of(config: Config, env: Mapping[str, str], gpu_bytes: int | None) -> Sizes | None:
     """None for a model whose dimensions are not known."""
-    shape = shape_of(recipe, env)
+    shape = shape_of(config, env)
     if shape is None:
         return None
-    training = training_of(effective(recipe, Path("attempt_1")), shape)
+    training = training_of(effective(config, Path("attempt_1")), shape)
     rollout = training.rollout
     vllm = rollout is not None and rollout.name == "vllm" and gpu_bytes is not None
     return Sizes(
@@ -197,9 +197,9 @@ def sizes_of(recipe: Recipe, env: Mapping[str, str], gpu_bytes: int | None) -> S
             training.stored,
             training.rank,
             training.trained,
-            final=recipe.kind.has_final_model,
+            final=config.kind.has_final_model,
         ),
-        kept=kept(recipe),
+        kept=kept(config),
     )
 
 

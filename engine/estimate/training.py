@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+from engine.config.load import Config
+from engine.config.places import lora_rank
+from engine.config.schedule import TEMPERATURE, find_schedule
 from engine.estimate.activations import LogitsUse, Precision
 from engine.estimate.model_shape import Adapters, ModelShape
-from engine.recipe.places import lora_rank
-from engine.recipe.recipe import Recipe
-from engine.recipe.schedule import TEMPERATURE, find_schedule
 from engine.runs.kinds import ByKind
 
 _ACTOR = "actor_rollout_ref.actor"
@@ -80,9 +80,9 @@ class Training:
         return Precision(self.compute, self.rank)
 
 
-def training_of(recipe: Recipe, shape: ModelShape) -> Training:
-    """``recipe`` is the effective one: verl's configuration with what the device implies."""
-    return _TRAINING[recipe.kind](recipe, shape)
+def training_of(config: Config, shape: ModelShape) -> Training:
+    """``config`` is the effective one: verl's configuration with what the device implies."""
+    return _TRAINING[config.kind](config, shape)
 
 
 def has_flash() -> bool:
@@ -90,20 +90,20 @@ def has_flash() -> bool:
     return find_spec("flash_attn") is not None
 
 
-def _grpo(recipe: Recipe, shape: ModelShape) -> Training:
+def _grpo(config: Config, shape: ModelShape) -> Training:
     fsdp = f"{_ACTOR}.fsdp_config"
-    per_node = int(recipe.get("trainer.n_gpus_per_node"))
-    gpus = per_node * int(recipe.get("trainer.nnodes"))
-    size = int(recipe.get(f"{fsdp}.fsdp_size", -1))
+    per_node = int(config.get("trainer.n_gpus_per_node"))
+    gpus = per_node * int(config.get("trainer.nnodes"))
+    size = int(config.get(f"{fsdp}.fsdp_size", -1))
     shards = size if 0 < size < gpus else gpus
-    stored = _width(recipe.get(f"{fsdp}.model_dtype"), 4)
-    compute = _width(recipe.get(f"{fsdp}.mixed_precision.param_dtype"), 2)
-    rank = lora_rank(recipe)
-    adapters = _adapters(recipe, shape, _MODEL)
-    entropy = bool(recipe.get(f"{_ACTOR}.calculate_entropy"))
-    entropy = entropy or recipe.get(f"{_ACTOR}.entropy_coeff") != 0
+    stored = _width(config.get(f"{fsdp}.model_dtype"), 4)
+    compute = _width(config.get(f"{fsdp}.mixed_precision.param_dtype"), 2)
+    rank = lora_rank(config)
+    adapters = _adapters(config, shape, _MODEL)
+    entropy = bool(config.get(f"{_ACTOR}.calculate_entropy"))
+    entropy = entropy or config.get(f"{_ACTOR}.entropy_coeff") != 0
     return Training(
-        on_gpu=recipe.get("grubrics.device") != "cpu",
+        on_gpu=config.get("grubrics.device") != "cpu",
         gpus=gpus,
         gpus_per_node=per_node,
         shards=shards,
@@ -113,27 +113,27 @@ def _grpo(recipe: Recipe, shape: ModelShape) -> Training:
         adapters=adapters,
         trained=_trained(shape, rank, adapters),
         weights=shape.weights,
-        update_tokens=_tokens(recipe, f"{_ACTOR}.ppo", "use_dynamic_bsz"),
-        score_tokens=_tokens(recipe, f"{_ROLLOUT}.log_prob", "log_prob_use_dynamic_bsz"),
-        checkpointing=bool(recipe.get(f"{_MODEL}.enable_gradient_checkpointing")),
-        update_logits=_logits(recipe, shape, compute, backward=True, entropy=entropy),
-        score_logits=_logits(recipe, shape, compute, backward=False, entropy=True),
-        param_offload=bool(recipe.get(f"{fsdp}.param_offload")),
-        optimizer_offload=bool(recipe.get(f"{fsdp}.optimizer_offload")),
-        reference=_reference(recipe, rank),
-        copies_shards=shards > 1 or stored != compute or recipe.get(f"{_ACTOR}.strategy") != "fsdp",
-        rollout=_rollout(recipe, shape),
+        update_tokens=_tokens(config, f"{_ACTOR}.ppo", "use_dynamic_bsz"),
+        score_tokens=_tokens(config, f"{_ROLLOUT}.log_prob", "log_prob_use_dynamic_bsz"),
+        checkpointing=bool(config.get(f"{_MODEL}.enable_gradient_checkpointing")),
+        update_logits=_logits(config, shape, compute, backward=True, entropy=entropy),
+        score_logits=_logits(config, shape, compute, backward=False, entropy=True),
+        param_offload=bool(config.get(f"{fsdp}.param_offload")),
+        optimizer_offload=bool(config.get(f"{fsdp}.optimizer_offload")),
+        reference=_reference(config, rank),
+        copies_shards=shards > 1 or stored != compute or config.get(f"{_ACTOR}.strategy") != "fsdp",
+        rollout=_rollout(config, shape),
     )
 
 
-def _sft(recipe: Recipe, shape: ModelShape) -> Training:
+def _sft(config: Config, shape: ModelShape) -> Training:
     """verl's SFT trainer keeps fp32 weights and computes in ``training.bf16``."""
-    gpus = int(recipe.get("training.n_gpus"))
-    rank, compute = lora_rank(recipe), 2 if recipe.get("training.bf16") else 4
-    batch, capped = int(recipe.get("training.per_device_train_batch_size")), shape.soft_capped
-    adapters = _adapters(recipe, shape, "lora")
+    gpus = int(config.get("training.n_gpus"))
+    rank, compute = lora_rank(config), 2 if config.get("training.bf16") else 4
+    batch, capped = int(config.get("training.per_device_train_batch_size")), shape.soft_capped
+    adapters = _adapters(config, shape, "lora")
     return Training(
-        on_gpu=recipe.get("grubrics.device") != "cpu",
+        on_gpu=config.get("grubrics.device") != "cpu",
         gpus=gpus,
         gpus_per_node=gpus,
         shards=gpus,
@@ -143,9 +143,9 @@ def _sft(recipe: Recipe, shape: ModelShape) -> Training:
         adapters=adapters,
         trained=_trained(shape, rank, adapters),
         weights=shape.weights,
-        update_tokens=batch * int(recipe.get("data.max_seq_length")),
+        update_tokens=batch * int(config.get("data.max_seq_length")),
         score_tokens=0,
-        checkpointing=bool(recipe.get("training.gradient_checkpointing")),
+        checkpointing=bool(config.get("training.gradient_checkpointing")),
         update_logits=LogitsUse(
             compute, backward=True, entropy=False, flash=has_flash(), soft_capped=capped
         ),
@@ -158,9 +158,9 @@ def _sft(recipe: Recipe, shape: ModelShape) -> Training:
     )
 
 
-def _adapters(recipe: Recipe, shape: ModelShape, section: str) -> tuple[Adapters, ...]:
-    rank, targets = lora_rank(recipe), recipe.get(f"{section}.target_modules")
-    excluded = recipe.get(f"{section}.exclude_modules")
+def _adapters(config: Config, shape: ModelShape, section: str) -> tuple[Adapters, ...]:
+    rank, targets = lora_rank(config), config.get(f"{section}.target_modules")
+    excluded = config.get(f"{section}.exclude_modules")
     return tuple(shape.lora_parts(rank, targets or "all-linear", excluded or "")) if rank else ()
 
 
@@ -168,63 +168,63 @@ def _trained(shape: ModelShape, rank: int, adapters: tuple[Adapters, ...]) -> in
     return sum(part.weights for part in adapters) if rank else shape.weights
 
 
-def _tokens(recipe: Recipe, prefix: str, dynamic: str) -> int:
+def _tokens(config: Config, prefix: str, dynamic: str) -> int:
     """Tokens of a micro batch on one GPU: its budget, or samples x longest sample."""
     section = prefix.rpartition(".")[0]
-    if recipe.get(f"{section}.{dynamic}"):
-        return int(recipe.get(f"{prefix}_max_token_len_per_gpu"))
-    parallel = int(recipe.get(f"{_ACTOR}.ulysses_sequence_parallel_size"))
-    return int(recipe.get(f"{prefix}_micro_batch_size_per_gpu") or 0) * _longest(recipe) // parallel
+    if config.get(f"{section}.{dynamic}"):
+        return int(config.get(f"{prefix}_max_token_len_per_gpu"))
+    parallel = int(config.get(f"{_ACTOR}.ulysses_sequence_parallel_size"))
+    return int(config.get(f"{prefix}_micro_batch_size_per_gpu") or 0) * _longest(config) // parallel
 
 
-def _longest(recipe: Recipe) -> int:
-    return int(recipe.get("data.max_prompt_length")) + int(recipe.get("data.max_response_length"))
+def _longest(config: Config) -> int:
+    return int(config.get("data.max_prompt_length")) + int(config.get("data.max_response_length"))
 
 
 def _logits(
-    recipe: Recipe, shape: ModelShape, compute: int, *, backward: bool, entropy: bool
+    config: Config, shape: ModelShape, compute: int, *, backward: bool, entropy: bool
 ) -> LogitsUse:
     """Without padding removed verl does not use the compiled entropy."""
-    unpadded = bool(recipe.get(f"{_MODEL}.use_remove_padding"))
+    unpadded = bool(config.get(f"{_MODEL}.use_remove_padding"))
     return LogitsUse(
         compute=compute,
         backward=backward,
         entropy=entropy,
-        fused_entropy=unpadded and bool(recipe.get(f"{_ACTOR}.fsdp_config.use_torch_compile")),
-        scaled=find_schedule(recipe.get, TEMPERATURE) is not None
-        or recipe.get(f"{_ROLLOUT}.temperature") != 1,
+        fused_entropy=unpadded and bool(config.get(f"{_ACTOR}.fsdp_config.use_torch_compile")),
+        scaled=find_schedule(config.get, TEMPERATURE) is not None
+        or config.get(f"{_ROLLOUT}.temperature") != 1,
         flash=has_flash(),
         soft_capped=shape.soft_capped,
     )
 
 
-def _reference(recipe: Recipe, rank: int) -> int:
+def _reference(config: Config, rank: int) -> int:
     """With LoRA the reference is the same model with its adapters switched off."""
-    used = recipe.get(f"{_ACTOR}.use_kl_loss") or recipe.get("algorithm.use_kl_in_reward")
-    return _width(recipe.get(f"{_REF}.fsdp_config.model_dtype"), 4) if used and not rank else 0
+    used = config.get(f"{_ACTOR}.use_kl_loss") or config.get("algorithm.use_kl_in_reward")
+    return _width(config.get(f"{_REF}.fsdp_config.model_dtype"), 4) if used and not rank else 0
 
 
-def _rollout(recipe: Recipe, shape: ModelShape) -> Rollout:
-    name = str(recipe.get(f"{_ROLLOUT}.name"))
+def _rollout(config: Config, shape: ModelShape) -> Rollout:
+    name = str(config.get(f"{_ROLLOUT}.name"))
     parts = ("tensor_model_parallel_size", "pipeline_model_parallel_size")
     replica = 1
     for part in parts:
-        replica *= int(recipe.get(f"{_ROLLOUT}.{part}") or 1)
-    rollouts = int(recipe.get("data.train_batch_size")) * int(recipe.get(f"{_ROLLOUT}.n"))
-    cards = int(recipe.get("trainer.n_gpus_per_node")) * int(recipe.get("trainer.nnodes"))
+        replica *= int(config.get(f"{_ROLLOUT}.{part}") or 1)
+    rollouts = int(config.get("data.train_batch_size")) * int(config.get(f"{_ROLLOUT}.n"))
+    cards = int(config.get("trainer.n_gpus_per_node")) * int(config.get("trainer.nnodes"))
     return Rollout(
         name=name,
-        width=_width(recipe.get(f"{_ROLLOUT}.dtype"), 2),
+        width=_width(config.get(f"{_ROLLOUT}.dtype"), 2),
         replica=replica,
-        share=float(recipe.get(f"{_ROLLOUT}.gpu_memory_utilization")),
+        share=float(config.get(f"{_ROLLOUT}.gpu_memory_utilization")),
         sequences=-(-rollouts * replica // cards),
-        longest=_longest(recipe),
-        model_len=int(recipe.get(f"{_ROLLOUT}.max_model_len") or shape.positions),
-        batched_tokens=int(recipe.get(f"{_ROLLOUT}.max_num_batched_tokens")),
-        bucket=int(recipe.get(f"{_ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"))
+        longest=_longest(config),
+        model_len=int(config.get(f"{_ROLLOUT}.max_model_len") or shape.positions),
+        batched_tokens=int(config.get(f"{_ROLLOUT}.max_num_batched_tokens")),
+        bucket=int(config.get(f"{_ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"))
         << 20,
-        graphs=not recipe.get(f"{_ROLLOUT}.enforce_eager"),
-        sleeps=bool(recipe.get(f"{_ROLLOUT}.free_cache_engine")),
+        graphs=not config.get(f"{_ROLLOUT}.enforce_eager"),
+        sleeps=bool(config.get(f"{_ROLLOUT}.free_cache_engine")),
     )
 
 
@@ -232,6 +232,6 @@ def _width(name: Any, default: int) -> int:
     return _WIDTHS.get(str(name).lower(), default)
 
 
-_TRAINING: ByKind[Callable[[Recipe, ModelShape], Training]] = ByKind(
+_TRAINING: ByKind[Callable[[Config, ModelShape], Training]] = ByKind(
     "memory estimate", grpo=_grpo, sft=_sft
 )

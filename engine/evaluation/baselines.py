@@ -13,13 +13,13 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError, unknown_name
+from engine.config.load import Config
 from engine.evaluation.folder import AnswerRow, TargetDir, read_target
 from engine.evaluation.items import Item, digest
 from engine.evaluation.setup import Setup
 from engine.evaluation.targets import Target
 from engine.judge.interface import Writer
 from engine.judge.settings import JudgeSettings, make_judge
-from engine.recipe.recipe import Recipe
 from engine.rubrics import WANTED_SUM, RubricItem, format_rubric
 
 _GENERIC = (
@@ -63,7 +63,7 @@ def _random_rubric(source: random.Random) -> str:
 
 
 async def write_answers(
-    recipe: Recipe,
+    config: Config,
     env: Mapping[str, str],
     folder: TargetDir,
     missing: Sequence[tuple[Item, int]],
@@ -74,7 +74,7 @@ async def write_answers(
     Each is a line as soon as it is there. If a call fails, its line holds the error, and the next
     evaluation asks again. UsageError without credentials, and for a judge that only grades.
     """
-    settings = JudgeSettings(**recipe.section("judge"))
+    settings = JudgeSettings(**config.section("judge"))
     judge = make_judge(settings, None, env)
     try:
         if not isinstance(judge, Writer):

@@ -18,6 +18,9 @@ from omegaconf import OmegaConf
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.follow import Tail, last_lines
+from engine.config.compose import verl_config
+from engine.config.load import Config
+from engine.config.scoring import calls_tools, make_scorer, scores_all_turns
 from engine.evaluation.baselines import baseline_text, require_same_setup, write_answers
 from engine.evaluation.folder import (
     LOSS,
@@ -43,9 +46,6 @@ from engine.evaluation.summary import (
 )
 from engine.evaluation.targets import TEXTS, Target, leased
 from engine.host.programs import own_module
-from engine.recipe.compose import verl_config
-from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import calls_tools, make_scorer, scores_all_turns
 from engine.reward.scorer import Rollout, ScoredRollout, Scorer
 
 BATCH = 32
@@ -78,13 +78,13 @@ class Progress:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What to evaluate, on what, and where. ``recipe`` scores the answers."""
+    """What to evaluate, on what, and where. ``config`` scores the answers."""
 
     folder: EvaluationDir
     setup: Setup
     items: Sequence[Item]
     targets: Sequence[Target]
-    recipe: Recipe
+    config: Config
     niceness: int = 0
     """How far generating gives way to other programs, 0 to 19."""
 
@@ -108,7 +108,7 @@ class Evaluation:
         target = next((target for target in self.targets if target.form == "judge"), None)
         if target is None:
             return None
-        return find_writing(self.folder.find(target), self.recipe.section("judge"))
+        return find_writing(self.folder.find(target), self.config.section("judge"))
 
     @property
     def grading(self) -> JudgeUse | None:
@@ -116,7 +116,7 @@ class Evaluation:
         if "judge" not in self.setup.scoring:
             return None
         folders = map(self.folder.find, self.distinct)
-        return find_grading(folders, self.recipe.section("judge"))
+        return find_grading(folders, self.config.section("judge"))
 
     @property
     def is_complete(self) -> bool:
@@ -235,7 +235,7 @@ async def _run(
     # Missing credentials show before a model is loaded.
     is_generated = bool(generation["targets"])
     is_scored = is_generated and evaluation.setup.sampling is not None
-    scorer: Scorer | None = make_scorer(evaluation.recipe, env) if is_scored else None
+    scorer: Scorer | None = make_scorer(evaluation.config, env) if is_scored else None
     generator = _start_generator(evaluation, generation, lock) if is_generated else None
     try:
         # The judge's model first writes and then grades, so that its limit of calls holds.
@@ -244,7 +244,7 @@ async def _run(
             running = generator is not None and generator.poll() is None
             answers = queue.poll()
             if answers:
-                scorer = scorer or make_scorer(evaluation.recipe, env)
+                scorer = scorer or make_scorer(evaluation.config, env)
                 await _score(scorer, evaluation.items, queue, answers, tell)
             is_last = not running and not answers
             tell(is_last)
@@ -276,7 +276,7 @@ async def _ask_judge(
             def done(numbers: Iterator[int] = numbers, name: str = target.name) -> None:
                 report(Progress(evaluation.total, next(numbers), target=name))
 
-            await write_answers(evaluation.recipe, env, folders[target.name], missing, done)
+            await write_answers(evaluation.config, env, folders[target.name], missing, done)
 
 
 class _Unscored:
@@ -413,8 +413,8 @@ def _request(item: Item, sample: int) -> dict[str, Any]:
 
 def _generation(evaluation: Evaluation) -> dict[str, Any]:
     """How the generator works, for all targets."""
-    recipe, setup = evaluation.recipe, evaluation.setup
-    on_cpu = recipe.get("grubrics.device") == "cpu"
+    config, setup = evaluation.config, evaluation.setup
+    on_cpu = config.get("grubrics.device") == "cpu"
     machine = {
         "parent": os.getpid(),
         "device": "cpu" if on_cpu else "cuda",
@@ -422,30 +422,30 @@ def _generation(evaluation: Evaluation) -> dict[str, Any]:
         "batch": BATCH,
         "threads": None,
         "niceness": evaluation.niceness,
-        "template_key": recipe.kind.template_key,
+        "template_key": config.kind.template_key,
     }
     if setup.sampling is None:
         loss = setup.scoring[LOSS]
         return {**machine, "loss": loss, "chat_template": loss["chat_template"]}
-    vllm = None if on_cpu else _vllm(recipe)
-    return {**machine, **_sampling(setup.sampling), "vllm": vllm, "tools": _tools(recipe)}
+    vllm = None if on_cpu else _vllm(config)
+    return {**machine, **_sampling(setup.sampling), "vllm": vllm, "tools": _tools(config)}
 
 
-def _tools(recipe: Recipe) -> dict[str, Any] | None:
+def _tools(config: Config) -> dict[str, Any] | None:
     """What the agent loop needs to call the config's tools; None for a config without tools."""
-    if not calls_tools(recipe):
+    if not calls_tools(config):
         return None
-    composed = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
+    composed = OmegaConf.create(verl_config(config, Path("attempt_1")))
     return {
         "config": OmegaConf.to_container(composed, resolve=True),
-        "device": recipe.get("grubrics.device"),
-        "scores_all_turns": scores_all_turns(recipe.get("reward.custom_reward_function.path")),
+        "device": config.get("grubrics.device"),
+        "scores_all_turns": scores_all_turns(config.get("reward.custom_reward_function.path")),
     }
 
 
-def _vllm(recipe: Recipe) -> dict[str, Any] | None:
+def _vllm(config: Config) -> dict[str, Any] | None:
     """How vLLM runs the config's rollouts; None if another engine does."""
-    rollout = recipe.section("actor_rollout_ref").get("rollout") or {}
+    rollout = config.section("actor_rollout_ref").get("rollout") or {}
     if rollout.get("name") != "vllm":
         return None
     return {

@@ -10,15 +10,15 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
+from engine.config.load import Config
+from engine.config.schedule import rollout_temperature
+from engine.config.scoring import asks_judge, calls_tools, reward_function, tools_files
 from engine.data.contract import read_facts
 from engine.data.conversations import first_record, holds_conversations
 from engine.evaluation.items import Item, digest, read_conversation_items, read_items
 from engine.evaluation.targets import judge_identity
 from engine.own_reward.files import code_files, input_files
 from engine.own_reward.function import KEY, TASK, RewardFunction
-from engine.recipe.recipe import Recipe
-from engine.recipe.schedule import rollout_temperature
-from engine.recipe.scoring import asks_judge, calls_tools, reward_function, tools_files
 
 
 @dataclass(frozen=True)
@@ -62,60 +62,60 @@ class Setup:
         return f"{Path(self.data).stem}-{digest(identity)[:8]}"
 
 
-def validation_file(recipe: Recipe) -> Path:
+def validation_file(config: Config) -> Path:
     """The items that the config validates on. UsageError for a config without such a file, and with
     several."""
-    if not recipe.kind.has_rollouts:
-        return _held_out_conversations(recipe)
-    value = recipe.get("data.val_files")
+    if not config.kind.has_rollouts:
+        return _held_out_conversations(config)
+    value = config.get("data.val_files")
     files = value if isinstance(value, list) else [value] if value else []
     if len(files) != 1:
         raise UsageError(
-            f"{recipe.path}: data.val_files names {len(files)} files; name one with --data"
+            f"{config.path}: data.val_files names {len(files)} files; name one with --data"
         )
     return Path(str(files[0]))
 
 
-def _held_out_conversations(recipe: Recipe) -> Path:
-    file = recipe.get("data.val_file")
+def _held_out_conversations(config: Config) -> Path:
+    file = config.get("data.val_file")
     if not file:
         raise UsageError(
-            f"{recipe.path}: data.val_file names no held-out conversations. Name them with --data, "
+            f"{config.path}: data.val_file names no held-out conversations. Name them with --data, "
             "or score answers as another config does: --config CONFIG"
         )
     return Path(str(file))
 
 
-def read_data(path: Path, limit: int | None, recipe: Recipe) -> list[Item]:
-    """The items that ``recipe`` can be measured on: prompts, or conversations for SFT. UsageError
+def read_data(path: Path, limit: int | None, config: Config) -> list[Item]:
+    """The items that ``config`` can be measured on: prompts, or conversations for SFT. UsageError
     for a file of the other kind."""
-    if recipe.kind.has_rollouts:
+    if config.kind.has_rollouts:
         return read_items(path, limit)
     if path.suffix == ".parquet" and not holds_conversations(first_record(path)):
         raise UsageError(
-            f"{path} holds no conversations, and {recipe.path} is for SFT, which is measured by "
+            f"{path} holds no conversations, and {config.path} is for SFT, which is measured by "
             "its loss on them. Name a config or a run that scores answers: --config CONFIG"
         )
     return read_conversation_items(path, limit)
 
 
-def scored_as(recipe: Recipe, path: Path) -> Recipe:
+def scored_as(config: Config, path: Path) -> Config:
     """The config that scores the answers to a file: for a benchmark its task does, otherwise what
     the config names. UsageError for a benchmark with a config for SFT."""
     facts = read_facts(path) if path.suffix == ".parquet" else None
     if facts is None or facts.benchmark is None:
-        return recipe
-    if not recipe.kind.has_rollouts:
+        return config
+    if not config.kind.has_rollouts:
         raise UsageError(
-            f"{path} is the benchmark {facts.benchmark}, and {recipe.path} is for SFT. "
+            f"{path} is the benchmark {facts.benchmark}, and {config.path} is for SFT. "
             "Name a config with rollouts: --config CONFIG"
         )
-    others = {key: value for key, value in recipe.values.items() if not key.startswith(f"{KEY}.")}
-    return replace(recipe, values={**others, f"{KEY}.path": f"{TASK}{facts.preset}"})
+    others = {key: value for key, value in config.values.items() if not key.startswith(f"{KEY}.")}
+    return replace(config, values={**others, f"{KEY}.path": f"{TASK}{facts.preset}"})
 
 
-def make_setup(data: Path, items: Sequence[Item], recipe: Recipe, samples: int, seed: int) -> Setup:
-    """The setup of ``recipe``'s validation: one greedy answer, or ``samples`` at its rollout's
+def make_setup(data: Path, items: Sequence[Item], config: Config, samples: int, seed: int) -> Setup:
+    """The setup of ``config``'s validation: one greedy answer, or ``samples`` at its rollout's
     temperature, the final one of a schedule; for SFT the loss.
 
     UsageError for a bad number of samples.
@@ -123,66 +123,66 @@ def make_setup(data: Path, items: Sequence[Item], recipe: Recipe, samples: int, 
     if samples < 1:
         raise UsageError(f"--samples {samples} must be at least 1")
     identity = str(data), len(items), digest([item.sha256 for item in items])
-    if not recipe.kind.has_rollouts:
+    if not config.kind.has_rollouts:
         if samples > 1:
             raise UsageError(f"--samples {samples}: the loss of a conversation needs no answers")
-        return Setup(*identity, None, {"loss": _loss_settings(recipe)})
-    return Setup(*identity, _sampling(recipe, samples, seed), scoring_of(recipe))
+        return Setup(*identity, None, {"loss": _loss_settings(config)})
+    return Setup(*identity, _sampling(config, samples, seed), scoring_of(config))
 
 
-def _loss_settings(recipe: Recipe) -> dict[str, Any]:
+def _loss_settings(config: Config) -> dict[str, Any]:
     """The values of an SFT config that decide which tokens count."""
     return {
-        "max_length": int(recipe.get("data.max_seq_length")),
-        "ignore_input_ids_mismatch": bool(recipe.get("data.ignore_input_ids_mismatch")),
-        "chat_template": _chat_template(recipe),
+        "max_length": int(config.get("data.max_seq_length")),
+        "ignore_input_ids_mismatch": bool(config.get("data.ignore_input_ids_mismatch")),
+        "chat_template": _chat_template(config),
     }
 
 
-def _chat_template(recipe: Recipe) -> str | None:
-    return str(recipe.get(recipe.kind.template_key or "") or "") or None
+def _chat_template(config: Config) -> str | None:
+    return str(config.get(config.kind.template_key or "") or "") or None
 
 
-def _sampling(recipe: Recipe, samples: int, seed: int) -> SamplingSettings:
+def _sampling(config: Config, samples: int, seed: int) -> SamplingSettings:
     return SamplingSettings(
         samples,
         seed,
-        temperature=0.0 if samples == 1 else rollout_temperature(recipe),
-        top_p=float(_rollout(recipe, "top_p", 1.0)),
-        top_k=int(_rollout(recipe, "top_k", -1)),
-        max_prompt_tokens=int(recipe.get("data.max_prompt_length")),
-        max_answer_tokens=int(recipe.get("data.max_response_length")),
-        filter_long_prompts=bool(recipe.get("data.filter_overlong_prompts")),
-        template_arguments=recipe.tree.get("data", {}).get("apply_chat_template_kwargs") or {},
-        chat_template=_chat_template(recipe),
+        temperature=0.0 if samples == 1 else rollout_temperature(config),
+        top_p=float(_rollout(config, "top_p", 1.0)),
+        top_k=int(_rollout(config, "top_k", -1)),
+        max_prompt_tokens=int(config.get("data.max_prompt_length")),
+        max_answer_tokens=int(config.get("data.max_response_length")),
+        filter_long_prompts=bool(config.get("data.filter_overlong_prompts")),
+        template_arguments=config.tree.get("data", {}).get("apply_chat_template_kwargs") or {},
+        chat_template=_chat_template(config),
     )
 
 
-def _rollout(recipe: Recipe, name: str, default: float) -> Any:
-    return recipe.get(f"actor_rollout_ref.rollout.{name}", default)
+def _rollout(config: Config, name: str, default: float) -> Any:
+    return config.get(f"actor_rollout_ref.rollout.{name}", default)
 
 
-def scoring_of(recipe: Recipe) -> dict[str, Any]:
+def scoring_of(config: Config) -> dict[str, Any]:
     """What decides a score: the function's files, or the judge and the weights of the reward; the
     tools, if there are any."""
-    tools = _tools_of(recipe)
-    function = reward_function(recipe)
+    tools = _tools_of(config)
+    function = reward_function(config)
     if function is not None:
         files = _function_files(function)
         scored = {"function": function.label, "files": files, "kwargs": dict(function.kwargs)}
         return {**scored, **tools}
-    if not asks_judge(recipe):
-        raise UsageError(f"{recipe.path}: only the trainer can use a reward model")
-    judged = {"judge": judge_identity(recipe), "reward": recipe.section("reward_config")}
+    if not asks_judge(config):
+        raise UsageError(f"{config.path}: only the trainer can use a reward model")
+    judged = {"judge": judge_identity(config), "reward": config.section("reward_config")}
     return {**judged, **tools}
 
 
-def _tools_of(recipe: Recipe) -> dict[str, Any]:
+def _tools_of(config: Config) -> dict[str, Any]:
     """The files that declare tools, by their SHA-256, and the limits of turns and replies."""
-    if not calls_tools(recipe):
+    if not calls_tools(config):
         return {}
-    files = {path.name: content_hash(path) for path in tools_files(recipe)}
-    limits = (recipe.section("actor_rollout_ref").get("rollout") or {}).get("multi_turn") or {}
+    files = {path.name: content_hash(path) for path in tools_files(config)}
+    limits = (config.section("actor_rollout_ref").get("rollout") or {}).get("multi_turn") or {}
     limits = {key: value for key, value in limits.items() if not key.endswith("_path")}
     return {"tools": {"files": files, **limits}}
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from engine.base.errors import UsageError
 from engine.checkpoints.ownership import checkpoint_folder
 from engine.checkpoints.step_folders import WantedFiles, step_problem, tracked_step, written_steps
+from engine.config.load import Config
 from engine.evaluation.evaluate import Evaluation
 from engine.evaluation.folder import TargetDir, read_target
 from engine.evaluation.measures import Metric
 from engine.evaluation.summary import Result
 from engine.evaluation.targets import Target, find_baseline, folder_target
 from engine.history.sweep import Sweep, SweepPoint
-from engine.recipe.recipe import Recipe
 from engine.runs.manifest import values_of
 from engine.runs.rundir import RunDir
 
@@ -108,8 +108,8 @@ def _step_of(target: str, run: RunDir) -> int | None:
     return int(step) if name == run.id and step.isdecimal() else None
 
 
-def starting_model(run: RunDir, recipe: Recipe, root: Path) -> Target:
+def starting_model(run: RunDir, config: Config, root: Path) -> Target:
     """The model that the run started from, as step 0."""
-    model = str(recipe.get(recipe.kind.model_key))
-    target = find_baseline(model, recipe, root)
+    model = str(config.get(config.kind.model_key))
+    target = find_baseline(model, config, root)
     return Target(f"{run.id}:0", target.form, target.source, target.sha256)

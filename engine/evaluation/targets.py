@@ -16,10 +16,10 @@ from engine.checkpoints.find import check_checkpoint, complete_checkpoints
 from engine.checkpoints.model_folder import missing_parts, model_files
 from engine.checkpoints.ownership import checkpoint_folder, read_stamp
 from engine.checkpoints.step_folders import WantedFiles, step_problem, written_steps
+from engine.config.load import Config
 from engine.evaluation.items import digest
 from engine.host.environment import model_fingerprint
 from engine.judge.providers import asks_server
-from engine.recipe.recipe import Recipe
 from engine.runs.kinds import find_kind
 from engine.runs.manifest import values_of
 from engine.runs.registry import list_runs
@@ -117,7 +117,7 @@ def folder_target(folder: Path, name: str) -> Target:
     return Target(name, "model", str(folder), _weights_digest(folder))
 
 
-def find_baseline(name: str, recipe: Recipe, root: Path) -> Target:
+def find_baseline(name: str, config: Config, root: Path) -> Target:
     """A named baseline of a run with this config, or any other target.
 
     ``base`` is the model before all training: where the run starts from an SFT run's model, the
@@ -127,32 +127,32 @@ def find_baseline(name: str, recipe: Recipe, root: Path) -> Target:
         form: Form = "golden" if name == "golden" else "random"
         return Target(name, form, "", digest(name))
     if name == "judge":
-        return _judge_target(recipe)
+        return _judge_target(config)
     if name not in ("base", "sft"):
         return find_target(name, root, BASELINES)
-    models = list(_origins(str(recipe.get(recipe.kind.model_key))))
+    models = list(_origins(str(config.get(config.kind.model_key))))
     if name == "base":
         return _model(models[-1], "base", root)
     if len(models) < 2:
         raise UsageError(
-            f"baseline 'sft': {recipe.kind.model_key}={models[0]} is not the model of an SFT run"
+            f"baseline 'sft': {config.kind.model_key}={models[0]} is not the model of an SFT run"
         )
     return _model(models[0], "sft", root)
 
 
-def _judge_target(recipe: Recipe) -> Target:
-    provider = recipe.get("judge.provider")
+def _judge_target(config: Config) -> Target:
+    provider = config.get("judge.provider")
     if not asks_server(provider):
         raise UsageError(
             f"baseline 'judge': judge.provider={provider} has no model that could write answers. "
             "Name a config with another judge: --config CONFIG"
         )
-    return Target("judge", "judge", "", digest(["judge", judge_identity(recipe)]))
+    return Target("judge", "judge", "", digest(["judge", judge_identity(config)]))
 
 
-def judge_identity(recipe: Recipe) -> dict[str, Any]:
+def judge_identity(config: Config) -> dict[str, Any]:
     """The values of the config that decide what the judge's model writes."""
-    judge = recipe.section("judge")
+    judge = config.section("judge")
     keys = ("provider", "model", "base_url", "temperature", "max_tokens")
     return {key: judge.get(key) for key in keys}
 

@@ -23,7 +23,7 @@ LENGTH_SCHEDULE_STEPS = "grubrics.response_length_schedule.steps"
 def setting(context: MetricContext, key: str | None, after: object, title: str, effect: str) -> Fix:
     """Set ``key``; only advice if the run's config is unknown."""
     before = context.get(key)
-    if key is None or key not in context.recipe or before == after:
+    if key is None or key not in context.config or before == after:
         return Fix(title, (), effect, key or "")
     return Fix(title, (Change("config", key, after, before),), effect)
 
@@ -101,9 +101,9 @@ def add_kl_loss(case: Case) -> Fix:
     title = "Add a KL loss to the starting model"
     effect = "keeps the policy near its starting model; costs a reference pass"
     use, weight = f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef"
-    if use not in case.context.recipe and case.context.logs_kl:
+    if use not in case.context.config and case.context.logs_kl:
         return Fix("Raise the weight of the KL loss", (), "keeps the policy nearer", weight)
-    if use not in case.context.recipe:
+    if use not in case.context.config:
         return Fix(f"{title}, or raise its weight", (), effect, weight)
     before = case.context.get(weight)
     stronger = 0.01 if not isinstance(before, int | float) else max(0.01, 10 * before)
@@ -191,7 +191,7 @@ def judge_test(case: Case) -> tuple[Fix, ...]:
         case.context.kind is not None and not case.context.kind.has_rollouts
     ):
         return ()
-    if not case.context.recipe:
+    if not case.context.config:
         title = "Score a right and a wrong response by hand, with the reward function or the judge"
         return (Fix(title, (), "one that fails, or cannot read them, looks the same"),)
     effect = "a judge that fails, or that scores everything 0, looks the same"

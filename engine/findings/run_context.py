@@ -26,7 +26,7 @@ class Start:
 class MetricContext:
     """The facts about a run that rules use; unknown values are None or empty.
 
-    ``recipe`` holds the effective config values by dotted key; empty for an external run.
+    ``config`` holds the effective config values by dotted key; empty for an external run.
     ``total_steps`` is the number of steps the run can reach, ``asked_steps`` that of its config.
     ``has_ended`` says that no more steps will come. ``reward_range`` is the lowest and highest
     reward that its formula allows. ``is_whole`` says that an external log was read to its end, so a
@@ -34,7 +34,7 @@ class MetricContext:
     may belong to several trainings.
     """
 
-    recipe: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
     kind: Kind | None = None
     total_steps: int | None = None
     asked_steps: int | None = None
@@ -56,4 +56,4 @@ class MetricContext:
 
     def get(self, key: str | None, default: Any = None) -> Any:
         """Return the config value; ``default`` if the config is unknown or lacks the key."""
-        return default if key is None else self.recipe.get(key, default)
+        return default if key is None else self.config.get(key, default)

@@ -23,14 +23,14 @@ PARTS = (
 
 def surroundings(
     cwd: Path,
-    recipe_file: Path | None,
+    config_file: Path | None,
     data: Iterable[Path],
     code: Iterable[Path] = (),
     model: Iterable[Path] = (),
     reward_inputs: Iterable[Path] = (),
     tools: Iterable[Path] = (),
 ) -> dict[str, Any]:
-    """Take a snapshot of software, git, machine, recipe file, data, reward code, the files that it
+    """Take a snapshot of software, git, machine, config file, data, reward code, the files that it
     reads, the files of tools, and the initial model. Paths are relative to ``cwd``. The parts
     ``code``, ``reward_inputs``, ``tools`` and ``model`` are missing if there are no such files."""
     files = {"code": code, "reward_inputs": reward_inputs, "tools": tools}
@@ -40,7 +40,7 @@ def surroundings(
         "environment": environment_snapshot(),
         "git": git_snapshot(cwd),
         "hardware": hardware_snapshot(),
-        "recipe_file": _fingerprints(cwd, [recipe_file] if recipe_file else []),
+        "recipe_file": _fingerprints(cwd, [config_file] if config_file else []),
         "data": _fingerprints(cwd, data),
         **{part: prints for part, prints in taken.items() if prints},
         **({"model": base} if base else {}),

@@ -1,1 +1,1 @@
-"""From a recipe and overrides to the command, environment and run directory of a launch."""
+"""From a config and overrides to the command, environment and run directory of a launch."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.masking import holds_secret, mask_data, mask_text, mask_words
+from engine.config.keys import flatten
 from engine.formats.detect import detect, find_format
 from engine.formats.format import About
 from engine.formats.pattern import PatternFormat, is_pattern
@@ -22,7 +23,6 @@ from engine.host.running_program import RunningProgram, held_gpus, read_program
 from engine.host.system import open_gpus
 from engine.launch.command import command_manifest, program_name, run_stem
 from engine.launch.launcher import choose_directory, start_run
-from engine.recipe.keys import flatten
 from engine.runs.notes import MOST_TAGS, add_tags, is_tag
 from engine.runs.rundir import RunDir, run_ids
 from engine.runs.state import observed_state

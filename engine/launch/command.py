@@ -18,6 +18,10 @@ from engine.base.errors import UsageError, unknown_name
 from engine.base.masking import is_secret_name, mask_text, mask_words
 from engine.base.secret_shapes import MASK
 from engine.base.text import format_command
+from engine.config.keys import flatten, unflatten
+from engine.config.load import parse_override
+from engine.config.schema import GuardSection, Section, SupervisionSection
+from engine.config.secrets import refuse_secret
 from engine.formats.detect import find_format
 from engine.formats.pattern import PatternFormat, is_pattern
 from engine.host.environment import program_snapshot
@@ -27,10 +31,6 @@ from engine.host.surroundings import surroundings
 from engine.host.system import open_gpus
 from engine.launch.launcher import choose_directory, start_run
 from engine.launch.queueing import ticket_for
-from engine.recipe.keys import flatten, unflatten
-from engine.recipe.recipe import parse_override
-from engine.recipe.schema import GuardSection, Section, SupervisionSection
-from engine.recipe.secrets import refuse_secret
 from engine.runs.kinds import COMMAND
 from engine.runs.marks import new_mark
 from engine.runs.registry import ActiveRuns

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.base.text import format_command
+from engine.config import hub
+from engine.config.credentials import known_variables
+from engine.config.keys import verl_version
+from engine.config.load import Config
+from engine.config.places import checkpoint_dir, is_hub_name, model_name
 from engine.preflight.environment import GPU_SET
-from engine.recipe import hub
-from engine.recipe.credentials import known_variables
-from engine.recipe.keys import verl_version
-from engine.recipe.places import checkpoint_dir, is_hub_name, model_name
-from engine.recipe.recipe import Recipe
 
 Engine = Literal["docker", "apptainer"]
 ENGINES: tuple[Engine, ...] = ("docker", "apptainer")
@@ -98,7 +98,7 @@ class Container:
 
 
 def plan_container(
-    recipe: Recipe,
+    config: Config,
     words: Sequence[str],
     runs: Path,
     env: Mapping[str, str],
@@ -112,8 +112,8 @@ def plan_container(
     ``image`` replaces the one that is built from this project's exact pins. ``shm`` is the size of
     the shared memory, where Ray and NCCL keep data; Apptainer uses the host's.
     """
-    mounts = tuple(_mounts(recipe, runs, env))
-    on_gpu = recipe.get("grubrics.device") == "cuda"
+    mounts = tuple(_mounts(config, runs, env))
+    on_gpu = config.get("grubrics.device") == "cuda"
     # The image's name says which versions are in it.
     pins = [pin.replace("==", "") for pin in GPU_SET[:2]] if on_gpu else ["cpu"]
     version = "-".join([f"verl{verl_version()}", *pins])
@@ -126,19 +126,19 @@ def plan_container(
     return Container(image or built, build, mounts, argv)
 
 
-def _mounts(recipe: Recipe, runs: Path, env: Mapping[str, str]) -> Iterator[Mount]:
+def _mounts(config: Config, runs: Path, env: Mapping[str, str]) -> Iterator[Mount]:
     """The project, and what the run reads and writes outside of it."""
     project = Path.cwd()
     home = Path(env.get("HOME") or "~").expanduser()
     state = Path(env.get("XDG_STATE_HOME") or home / ".local/state") / "grubrics-tui"
-    written = [runs.absolute(), Path(checkpoint_dir(recipe)).expanduser().absolute(), state]
-    if is_hub_name(model_name(recipe)):
+    written = [runs.absolute(), Path(checkpoint_dir(config)).expanduser().absolute(), state]
+    if is_hub_name(model_name(config)):
         written.append(hub.hub_home(env).absolute())
     yield Mount(project, is_writable=True)
     for path in dict.fromkeys(written):
         if not path.is_relative_to(project):
             yield Mount(path, is_writable=True)
-    values = recipe.values.values()
+    values = config.values.values()
     items = (item for value in values for item in (value if isinstance(value, list) else [value]))
     absolute = (str(item) for item in items if str(item).startswith(("/", "~/")))
     for path in dict.fromkeys(Path(item).expanduser() for item in absolute):

@@ -8,39 +8,39 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from engine.base.errors import UsageError
+from engine.config.curriculum import KEY
+from engine.config.load import Config
+from engine.config.schedule import require_followed
 from engine.data.prepare import PrepareOptions, group_paths, prepare_preset
 from engine.data.presets import load_presets
 from engine.host.programs import typed_module
 from engine.preflight.complete_change import with_overrides
-from engine.recipe.curriculum import KEY
-from engine.recipe.recipe import Recipe
-from engine.recipe.schedule import require_followed
 
 PRESET = "curriculum"
 
 
-def with_prepared_files(recipe: Recipe, *, dry_run: bool = False) -> Recipe:
-    """Return the recipe with files that exist: its own two, or those of the preset beside its file.
+def with_prepared_files(config: Config, *, dry_run: bool = False) -> Config:
+    """Return the config with files that exist: its own two, or those of the preset beside its file.
 
     Those of the preset are written if one is missing, with rows that have gold scores; what is
-    printed meanwhile goes to stderr. UsageError, before anything is written, for a recipe without
+    printed meanwhile goes to stderr. UsageError, before anything is written, for a config without
     a curriculum or of SFT, for one that names two other files of which one is missing, and with
     ``dry_run`` if files would have to be written.
     """
-    if not recipe.get(KEY):
-        raise UsageError(f"{recipe.path}: data is generated for a curriculum only; set {KEY}")
-    if not recipe.kind.has_rollouts:
-        raise UsageError(f"{recipe.path}: {KEY} is for GRPO, not for {recipe.kind.title}")
-    named = [Path(file).expanduser() for file in recipe.listed("data.train_files")]
+    if not config.get(KEY):
+        raise UsageError(f"{config.path}: data is generated for a curriculum only; set {KEY}")
+    if not config.kind.has_rollouts:
+        raise UsageError(f"{config.path}: {KEY} is for GRPO, not for {config.kind.title}")
+    named = [Path(file).expanduser() for file in config.listed("data.train_files")]
     if len(named) == 2 and all(file.is_file() for file in named):
-        return recipe
+        return config
     name, preset = load_presets().get(PRESET)
     files = group_paths(preset, named[0].parent)
     missing = [str(file) for file in files if not file.is_file()]
     if len(named) == 2 and tuple(named) != files:
         absent = next(file for file in named if not file.is_file())
         raise UsageError(f"{absent} does not exist, and is not generated; {_command(files[0])}")
-    chosen = with_overrides(recipe, [f"data.train_files={json.dumps([str(f) for f in files])}"])
+    chosen = with_overrides(config, [f"data.train_files={json.dumps([str(f) for f in files])}"])
     require_followed(chosen)
     if missing and dry_run:
         raise UsageError(
@@ -54,7 +54,7 @@ def with_prepared_files(recipe: Recipe, *, dry_run: bool = False) -> Recipe:
                 PrepareOptions(
                     output_dir=files[0].parent,
                     only_cached=True,
-                    use_contrastive=bool(recipe.get("reward_config.use_contrastive")),
+                    use_contrastive=bool(config.get("reward_config.use_contrastive")),
                     holdout=load_presets().holdout,
                 ),
             )

@@ -10,12 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from engine.base.errors import UsageError
+from engine.config.load import load_config
 from engine.host.environment import install_command
 from engine.host.programs import own_module
 from engine.launch.launcher import launch, plan
 from engine.launch.queueing import ahead, ticket
 from engine.preflight.checklist import require_launchable
-from engine.recipe.recipe import load_recipe
 from engine.runs.kinds import GRPO
 from engine.runs.rundir import RunDir
 
@@ -50,11 +50,11 @@ def launch_demo(runs: Path) -> tuple[RunDir, ...]:
 
     Returns the runs in the order in which they train. UsageError if a preflight check fails.
     """
-    grpo = load_recipe(GRPO_CONFIG, ())
+    grpo = load_config(GRPO_CONFIG, ())
     if Path(str(grpo.get(GRPO.model_key)), "config.json").is_file():
         require_launchable(grpo, runs)
         return (launch(plan(grpo, None, runs)),)
-    sft = load_recipe(SFT_CONFIG, ())
+    sft = load_config(SFT_CONFIG, ())
     require_launchable(sft, runs)
     first = launch(plan(sft, None, runs))
     queued = ticket(grpo, runs, after=first.id, turn=False)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.config.load import Config
+from engine.config.places import data_files
 from engine.host.surroundings import changes, surroundings
-from engine.recipe.places import data_files
-from engine.recipe.recipe import Recipe
 from engine.runs.rundir import RunDir
 
 Change = Mapping[str, Any]
@@ -20,12 +20,12 @@ _FILES = ("data", "code", "reward_inputs", "tools", "model")
 _HASHES = (".sha256", ".sampled_sha256")
 
 
-def find_drift(run: RunDir, recipe: Recipe) -> list[Change]:
-    """The differences between the launch of ``run`` and a launch of ``recipe`` now.
+def find_drift(run: RunDir, config: Config) -> list[Change]:
+    """The differences between the launch of ``run`` and a launch of ``config`` now.
 
-    Data files that ``recipe`` does not use are left out.
+    Data files that ``config`` does not use are left out.
     """
-    manifest, used = run.read_manifest(), {str(path) for path in data_files(recipe)}
+    manifest, used = run.read_manifest(), {str(path) for path in data_files(config)}
     data = {path: facts for path, facts in (manifest.get("data") or {}).items() if path in used}
     before = {**manifest, "data": data}
     paths = {part: [Path(name) for name in before.get(part) or ()] for part in _FILES}

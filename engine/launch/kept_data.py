@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.base import files
 from engine.base.files import content_hash
-from engine.recipe.places import DATA_KEYS
+from engine.config.places import DATA_KEYS
 from engine.runs.manifest import values_of
 from engine.runs.rundir import RunDir
 

@@ -1,4 +1,4 @@
-"""Launch a checked recipe as a detached run."""
+"""Launch a checked config as a detached run."""
 
 from __future__ import annotations
 
@@ -18,6 +18,19 @@ from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.checkpoints.model_folder import model_files
 from engine.checkpoints.ownership import STAMP
+from engine.config.compose import deterministic_variables
+from engine.config.executed import require_own_code
+from engine.config.frozen import (
+    in_file,
+    manifest_config,
+    pinned_argv,
+    pinned_config,
+    training_fingerprint,
+)
+from engine.config.load import Config, short_keys
+from engine.config.places import checkpoint_dir, data_files, local_folder, model_name, wandb_name
+from engine.config.scoring import reward_function, tools_code
+from engine.config.steps import step_plan
 from engine.findings.guard_settings import GuardSettings
 from engine.host.programs import own_module, scope_prefix, typed_words
 from engine.host.surroundings import surroundings
@@ -26,19 +39,6 @@ from engine.launch.kept_data import find_copy, keep_data
 from engine.launch.ray_target import follower_argv
 from engine.own_reward.files import code_files, input_files, keep_code, keep_inputs
 from engine.preflight.check import Check
-from engine.recipe.compose import deterministic_variables
-from engine.recipe.executed import require_own_code
-from engine.recipe.frozen import (
-    in_file,
-    manifest_config,
-    pinned_argv,
-    pinned_recipe,
-    training_fingerprint,
-)
-from engine.recipe.places import checkpoint_dir, data_files, local_folder, model_name, wandb_name
-from engine.recipe.recipe import Recipe, short_keys
-from engine.recipe.scoring import reward_function, tools_code
-from engine.recipe.steps import step_plan
 from engine.runs.events import log_event
 from engine.runs.marks import mark_of, new_mark, place_of
 from engine.runs.processes import alive, end_members
@@ -75,7 +75,7 @@ class LaunchPlan:
 
     directory: Path
     argv: tuple[str, ...]
-    recipe: Recipe
+    config: Config
     total_steps: int | None
     ticket: Ticket | None = None
     """What the run waits for before it starts; None: it starts at once."""
@@ -104,7 +104,7 @@ class LaunchPlan:
 
 
 def plan(
-    recipe: Recipe,
+    config: Config,
     name: str | None = None,
     runs: Path = Path("runs"),
     ticket: Ticket | None = None,
@@ -112,12 +112,12 @@ def plan(
     parent: Parent | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> LaunchPlan:
-    """Plan a run of ``recipe``. Nothing is written. UsageError for an invalid or taken name."""
-    directory, steps = choose_directory(runs, name, recipe.name), step_plan(recipe)
+    """Plan a run of ``config``. Nothing is written. UsageError for an invalid or taken name."""
+    directory, steps = choose_directory(runs, name, config.name), step_plan(config)
     return LaunchPlan(
         directory,
-        trainer_argv(recipe),
-        recipe,
+        trainer_argv(config),
+        config,
         total_steps=steps.total if steps else None,
         ticket=ticket,
         ray=ray,
@@ -126,9 +126,9 @@ def plan(
     )
 
 
-def trainer_argv(recipe: Recipe) -> tuple[str, ...]:
+def trainer_argv(config: Config) -> tuple[str, ...]:
     """The command that trains the same without supervision."""
-    return (*typed_words(recipe.kind.trainer), "--config", str(recipe.path), *recipe.overrides)
+    return (*typed_words(config.kind.trainer), "--config", str(config.path), *config.overrides)
 
 
 def launch(launch_plan: LaunchPlan) -> RunDir:
@@ -137,12 +137,12 @@ def launch(launch_plan: LaunchPlan) -> RunDir:
     The directory appears complete (manifest included) or not at all. UsageError if it cannot be
     written, if the supervisor does not start, or if another user could have written the code.
     """
-    require_own_code(launch_plan.recipe)
+    require_own_code(launch_plan.config)
 
     def keep(run: RunDir, contents: Mapping[str, Any]) -> None:
         """Write the values of the launch, and copies of the reward function and the data."""
-        files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
-        if function := reward_function(launch_plan.recipe):
+        files.write_atomic(run.config, pinned_config(contents["config"]))
+        if function := reward_function(launch_plan.config):
             keep_code(function, run.code)
             keep_inputs(function, run.code)
         keep_data(run, contents)
@@ -300,12 +300,12 @@ def _create(directory: Path, contents: Mapping[str, Any], add_files: AddFiles) -
 
 def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
     """The self-description of a run, written before its first step."""
-    recipe, ticket, now = launch_plan.recipe, launch_plan.ticket, time.time()
-    ends, function = short_keys(recipe), reward_function(recipe)
-    data = [path for path in data_files(recipe) if path.is_file()]
+    config, ticket, now = launch_plan.config, launch_plan.ticket, time.time()
+    ends, function = short_keys(config), reward_function(config)
+    data = [path for path in data_files(config) if path.is_file()]
     run = RunDir(launch_plan.directory.absolute())
-    trainer = pinned_argv(recipe.kind, run.recipe)
-    entries = manifest_config(recipe, run.attempt(1).path.resolve())
+    trainer = pinned_argv(config.kind, run.config)
+    entries = manifest_config(config, run.attempt(1).path.resolve())
     gate = GATE if ticket else ()
     if launch_plan.ray:
         trainer = follower_argv(launch_plan.ray, trainer)
@@ -314,53 +314,53 @@ def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
         "id": launch_plan.run_id,
         "mark": new_mark(),
         "name": launch_plan.run_id,
-        "recipe": recipe.name,
-        "config_path": str(recipe.path),
-        "kind": recipe.kind.name,
-        "description": recipe.get("grubrics.description"),
+        "recipe": config.name,
+        "config_path": str(config.path),
+        "kind": config.kind.name,
+        "description": config.get("grubrics.description"),
         "argv": list(launch_plan.argv),
         "cwd": str(Path.cwd()),
         "variables": dict(launch_plan.variables),
         "created": now,
-        "fingerprint": training_fingerprint(recipe),
-        "changes": [{**asdict(change), "end": ends[change.key]} for change in recipe.changes],
-        "in_file": in_file(recipe),
+        "fingerprint": training_fingerprint(config),
+        "changes": [{**asdict(change), "end": ends[change.key]} for change in config.changes],
+        "in_file": in_file(config),
         **surroundings(
             Path.cwd(),
-            recipe.path,
+            config.path,
             data,
             code_files(function),
-            _base_model(recipe, ticket),
+            _base_model(config, ticket),
             input_files(function),
-            tools_code(recipe),
+            tools_code(config),
         ),
-        "world_size": _world_size(recipe),
+        "world_size": _world_size(config),
         "seeds": {key: item["value"] for key, item in entries.items() if key.endswith("seed")},
-        "deterministic": deterministic_variables(recipe, os.environ) or None,
+        "deterministic": deterministic_variables(config, os.environ) or None,
         "total_steps": launch_plan.total_steps,
-        "checkpoint_dir": checkpoint_dir(recipe),
+        "checkpoint_dir": checkpoint_dir(config),
         "parent": asdict(launch_plan.parent) if launch_plan.parent else None,
         "drift": list(launch_plan.drift),
         "warnings": list(launch_plan.warnings),
         "queue": ticket.to_json() if ticket else None,
         "ray": launch_plan.ray,
-        "wandb": {"name": wandb_name(recipe, now), "group": launch_plan.group},
-        # The trainer reads the recipe of the launch: the file may be edited while the run waits.
+        "wandb": {"name": wandb_name(config, now), "group": launch_plan.group},
+        # The trainer reads the config of the launch: the file may be edited while the run waits.
         "attempts": [{"number": 1, "started": now, "argv": [*gate, *trainer]}],
         # Last, because it is large: lists read a manifest only up to it.
         "config": entries,
     }
 
 
-def _world_size(recipe: Recipe) -> int:
+def _world_size(config: Config) -> int:
     """The processes that train: one for each GPU, or each rank on a CPU, of every node."""
-    return int(recipe.get(recipe.kind.gpus_key) or 1) * int(recipe.get("trainer.nnodes") or 1)
+    return int(config.get(config.kind.gpus_key) or 1) * int(config.get("trainer.nnodes") or 1)
 
 
-def _base_model(recipe: Recipe, ticket: Ticket | None) -> list[Path]:
+def _base_model(config: Config, ticket: Ticket | None) -> list[Path]:
     """The files of the initial model, if they are on this disk. A run that waits for another one
     may start from the model that this one trains."""
-    folder = None if ticket and ticket.after else local_folder(model_name(recipe), os.environ)
+    folder = None if ticket and ticket.after else local_folder(model_name(config), os.environ)
     try:
         return [path for path in model_files(folder) if path.name != STAMP] if folder else []
     except OSError:

@@ -28,6 +28,9 @@ from engine.base.parquet import pa, pq
 from engine.base.records import SUFFIXES, Record, require_file, require_utf8
 from engine.base.yaml_files import read_yaml
 from engine.checkpoints.model_folder import missing_parts
+from engine.config import hub
+from engine.config.config_files import CONFIG_DIR
+from engine.config.places import MAKE_TINY_WORLD, TINY_WORLD, is_hub_name, local_folder
 from engine.data.contract import read_facts
 from engine.data.conversations import (
     FORMS,
@@ -51,9 +54,6 @@ from engine.estimate.model_shape import context_of
 from engine.host.environment import gpus
 from engine.own_reward.files import find_function
 from engine.own_reward.function import TASK, RewardFunction
-from engine.recipe import hub
-from engine.recipe.config_files import CONFIG_DIR
-from engine.recipe.places import MAKE_TINY_WORLD, TINY_WORLD, is_hub_name, local_folder
 from engine.tasks.registry import find_format, find_task, fitting_tasks
 from engine.tasks.rows import ROWS
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.base.errors import UsageError, shorten, with_advice
+from engine.config.load import Config
+from engine.config.places import checkpoint_dir
 from engine.launch.drift import describe_drift, find_drift
 from engine.launch.launcher import LaunchPlan, Parent, choose_directory, launch, plan, trainer_argv
 from engine.launch.queueing import ticket
-from engine.launch.rerun import recipe_of, recipe_of_source, require_launch_folder
+from engine.launch.rerun import config_of, config_of_source, require_launch_folder
 from engine.preflight.checkpoint import folder_objection
 from engine.preflight.complete_change import with_overrides
-from engine.recipe.places import checkpoint_dir
-from engine.recipe.recipe import Recipe
 from engine.runs.rundir import RunDir
 from engine.supervise.queue import Ticket
 
@@ -24,21 +24,21 @@ _DEVICE = re.compile(r"(?P<kind>cpu|cuda)(?::(?P<gpus>\d+(?:,\d+)*))?")
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
-def recipe_for_launch(
+def config_for_launch(
     source: str | RunDir, overrides: Sequence[str], runs: Path
-) -> tuple[Recipe, RunDir | None]:
+) -> tuple[Config, RunDir | None]:
     """The config of that name or path, else that of the run with this ID or of ``source`` itself;
     and the run. A run keeps the environment of its launch.
 
     UsageError for a run of another folder, or one that is not trusted.
     """
     if isinstance(source, str):
-        recipe, run = recipe_of_source(source, overrides, runs)
+        config, run = config_of_source(source, overrides, runs)
     else:
-        recipe, run = with_overrides(recipe_of(source), overrides), source
+        config, run = with_overrides(config_of(source), overrides), source
     if run is not None:
         require_launch_folder(run)
-    return recipe, run
+    return config, run
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 
 def plan_launches(
-    recipe: Recipe,
+    config: Config,
     runs: Path,
     order: Order = Order(),
     ray: str | None = None,
@@ -128,15 +128,15 @@ def plan_launches(
     Nothing is written. ``env`` is the environment of the trainer (default: this process's).
     UsageError for an invalid or taken name, and if the runs could never start.
     """
-    queued = ticket(recipe, runs, after=order.after, turn=order.takes_turn, env=env)
+    queued = ticket(config, runs, after=order.after, turn=order.takes_turn, env=env)
     seeded = [
-        with_overrides(recipe, [f"{key}={seed}" for key in recipe.kind.seed_keys])
+        with_overrides(config, [f"{key}={seed}" for key in config.kind.seed_keys])
         for seed in order.seeds
     ]
     if len(seeded) < 2:
-        chosen = seeded[0] if seeded else recipe
+        chosen = seeded[0] if seeded else config
         return [plan_launch(chosen, runs, order.name, queued, ray, again, order.variables)]
-    stem = choose_directory(runs, order.name, recipe.name).name
+    stem = choose_directory(runs, order.name, config.name).name
     names = [f"{stem}-s{seed}" for seed in order.seeds]
     plans = (
         plan_launch(one, runs, name, queued, ray, again, order.variables)
@@ -166,7 +166,7 @@ def launch_all(plans: Sequence[LaunchPlan]) -> list[RunDir]:
 
 
 def plan_launch(
-    recipe: Recipe,
+    config: Config,
     runs: Path,
     name: str | None = None,
     ticket: Ticket | None = None,
@@ -174,7 +174,7 @@ def plan_launch(
     again: RunDir | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> LaunchPlan:
-    """Plan a run of ``recipe``; ``again`` is the run whose config it is. Nothing is written.
+    """Plan a run of ``config``; ``again`` is the run whose config it is. Nothing is written.
 
     ``variables`` precede those of ``again``.
 
@@ -182,21 +182,21 @@ def plan_launch(
     an active run or to a run of another configuration. UsageError for an invalid or taken name.
     """
     if again is None:
-        planned = plan(recipe, name, runs, ticket, ray, variables=variables)
-        reason = folder_objection(recipe, runs)
+        planned = plan(config, name, runs, ticket, ray, variables=variables)
+        reason = folder_objection(config, runs)
         return planned if reason is None else _with_own_folder(planned, reason)
     both = {**(again.read_manifest().get("variables") or {}), **(variables or {})}
     parent = Parent(again.id, "relaunch")
-    drift = find_drift(again, recipe)
+    drift = find_drift(again, config)
     line = describe_drift(f"run '{again.id}'", drift)
-    planned = plan(recipe, name, runs, ticket, ray, parent, both)
+    planned = plan(config, name, runs, ticket, ray, parent, both)
     planned = replace(planned, drift=tuple(drift), warnings=(line,) if line else ())
     return _with_own_folder(planned, f"those of run '{again.id}' stay")
 
 
 def _with_own_folder(planned: LaunchPlan, reason: str) -> LaunchPlan:
     """The plan with a checkpoint folder that has the name of the run, beside the config's."""
-    folder = Path(checkpoint_dir(planned.recipe)).parent / planned.run_id
-    recipe = with_overrides(planned.recipe, [f"{planned.recipe.kind.checkpoint_key}={folder}"])
+    folder = Path(checkpoint_dir(planned.config)).parent / planned.run_id
+    config = with_overrides(planned.config, [f"{planned.config.kind.checkpoint_key}={folder}"])
     note = f"checkpoints go to {folder}: {reason}"
-    return replace(planned, recipe=recipe, argv=trainer_argv(recipe), folder_note=note)
+    return replace(planned, config=config, argv=trainer_argv(config), folder_note=note)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from engine.base.errors import UsageError
+from engine.config.load import Config
 from engine.host import gpus
 from engine.host.system import open_gpus
-from engine.recipe.recipe import Recipe
 from engine.runs.registry import ActiveRuns
 from engine.runs.rundir import RunDir, find_run
 from engine.runs.state import observed_state
@@ -19,7 +19,7 @@ from engine.supervise.queue import Ticket, end_phrase
 
 
 def ticket(
-    recipe: Recipe,
+    config: Config,
     runs: Path,
     *,
     after: str | None,
@@ -28,14 +28,14 @@ def ticket(
 ) -> Ticket | None:
     """What the run waits for; None for a run that starts at once.
 
-    UsageError if there is no run ``after``, if it ended without finishing, or if the recipe needs
+    UsageError if there is no run ``after``, if it ended without finishing, or if the config needs
     more GPUs than this machine has.
     """
     return ticket_for(
         runs,
         after=after,
         turn=turn,
-        count_gpus=lambda: _gpu_count(recipe, os.environ if env is None else env),
+        count_gpus=lambda: _gpu_count(config, os.environ if env is None else env),
     )
 
 
@@ -68,23 +68,23 @@ def ahead(ticket: Ticket, runs: Path) -> list[str]:
     return names
 
 
-def _gpu_count(recipe: Recipe, env: Mapping[str, str]) -> int:
-    if recipe.get("grubrics.device") != "cuda":
+def _gpu_count(config: Config, env: Mapping[str, str]) -> int:
+    if config.get("grubrics.device") != "cuda":
         return 0
-    if recipe.kind.uses_ray and env.get("RAY_ADDRESS", "local") not in ("", "local"):
+    if config.kind.uses_ray and env.get("RAY_ADDRESS", "local") not in ("", "local"):
         raise UsageError(
             f"--queue waits for GPUs of this machine, and RAY_ADDRESS={env['RAY_ADDRESS']} "
             "trains on others; use --after"
         )
-    key = recipe.kind.gpus_key
-    wanted, devices = int(recipe.get(key)), gpus.read_devices(open_gpus())
+    key = config.kind.gpus_key
+    wanted, devices = int(config.get(key)), gpus.read_devices(open_gpus())
     if not devices:
         raise UsageError("--queue: no NVIDIA driver found on this host")
     allowed = env.get("CUDA_VISIBLE_DEVICES", gpus.ALL)
     present = len(gpus.visible(allowed, devices))
     if wanted > present:
         raise UsageError(
-            f"{recipe.path}: {key}={wanted}, but --queue can choose among {present} GPUs only "
+            f"{config.path}: {key}={wanted}, but --queue can choose among {present} GPUs only "
             f"(CUDA_VISIBLE_DEVICES={allowed})"
         )
     return wanted

@@ -9,12 +9,12 @@ from pathlib import Path
 from engine.base.addresses import is_loopback
 from engine.base.errors import UsageError
 from engine.base.text import count_of
+from engine.config.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config
+from engine.config.exposure import require_none
+from engine.config.load import Config
+from engine.config.scoring import asks_judge
 from engine.host.programs import own_module
 from engine.judge.providers import find_provider
-from engine.recipe.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config
-from engine.recipe.exposure import require_none
-from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import asks_judge
 from engine.supervise.ray_jobs import Cluster, Node, RefusedError, UnreachableError, parse_address
 
 
@@ -23,36 +23,36 @@ def follower_argv(address: str, trainer: Sequence[str]) -> list[str]:
     return [*own_module("engine.supervise.ray_jobs", address, "--"), *trainer]
 
 
-def chosen_cluster(address: str | None, recipe: Recipe) -> Cluster | None:
-    """The cluster that ``--ray`` names, ready for ``recipe``; None without the option.
+def chosen_cluster(address: str | None, config: Config) -> Cluster | None:
+    """The cluster that ``--ray`` names, ready for ``config``; None without the option.
 
-    UsageError, in one line, if ``recipe`` cannot run there.
+    UsageError, in one line, if ``config`` cannot run there.
     """
     if address is None:
         return None
     cluster = parse_address(address)
-    if not recipe.kind.uses_ray:
-        raise UsageError(f"{recipe.path}: --ray is for GRPO, not {recipe.kind.title}")
-    require_none(recipe, f"--ray {cluster.address}")
-    require_cluster(cluster, recipe)
+    if not config.kind.uses_ray:
+        raise UsageError(f"{config.path}: --ray is for GRPO, not {config.kind.title}")
+    require_none(config, f"--ray {cluster.address}")
+    require_cluster(cluster, config)
     return cluster
 
 
-def require_cluster(cluster: Cluster, recipe: Recipe) -> None:
-    """Raise UsageError if ``cluster`` does not answer or is too small for ``recipe``."""
+def require_cluster(cluster: Cluster, config: Config) -> None:
+    """Raise UsageError if ``cluster`` does not answer or is too small for ``config``."""
     try:
         cluster.version()
         nodes = cluster.nodes()
     except (UnreachableError, RefusedError) as error:
         raise UsageError(f"--ray {cluster.address}: {error}") from error
-    refusal = shortage(nodes, Needs.of(recipe)) or exposure(nodes, recipe)
+    refusal = shortage(nodes, Needs.of(config)) or exposure(nodes, config)
     if refusal:
         raise UsageError(f"--ray {cluster.address}: {refusal}")
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a recipe reserves, in Ray's logical units: a CPU recipe's workers take a GPU each too.
+    """What a config reserves, in Ray's logical units: a CPU config's workers take a GPU each too.
 
     ``cpus`` is a lower bound for the whole cluster.
     """
@@ -62,10 +62,10 @@ class Needs:
     cpus: int
 
     @classmethod
-    def of(cls, recipe: Recipe) -> Needs:
-        trainer = verl_config(recipe, Path())["trainer"]
+    def of(cls, config: Config) -> Needs:
+        trainer = verl_config(config, Path())["trainer"]
         nodes, workers = int(trainer["nnodes"]), int(trainer["n_gpus_per_node"])
-        actors = CPUS_FOR_ACTORS if recipe.get("grubrics.device") == "cpu" else 0
+        actors = CPUS_FOR_ACTORS if config.get("grubrics.device") == "cpu" else 0
         return cls(nodes, workers, nodes * workers * CPUS_PER_WORKER + actors)
 
 
@@ -89,10 +89,10 @@ def shortage(nodes: Sequence[Node], needs: Needs) -> str | None:
     return None
 
 
-def exposure(nodes: Sequence[Node], recipe: Recipe) -> str | None:
+def exposure(nodes: Sequence[Node], config: Config) -> str | None:
     """Why other hosts could reach the run; None if they cannot, or if the config allows it."""
     reachable = sorted({node.address for node in nodes if not is_loopback(node.address)})
-    if not reachable or recipe.get("grubrics.exposed"):
+    if not reachable or config.get("grubrics.exposed"):
         return None
     return (
         f"the run would listen on {', '.join(reachable[:4])}, where other hosts reach it "
@@ -100,15 +100,15 @@ def exposure(nodes: Sequence[Node], recipe: Recipe) -> str | None:
     )
 
 
-def describe_target(cluster: Cluster, recipe: Recipe) -> str:
+def describe_target(cluster: Cluster, config: Config) -> str:
     """One line of the plan: the cluster, and the secrets that its nodes must provide."""
-    names = ", ".join(needed_variables(recipe))
+    names = ", ".join(needed_variables(config))
     needs = f"; its nodes need {names} in their environment or the project's .env" if names else ""
     return f"on the Ray cluster {cluster.address}{needs}"
 
 
-def needed_variables(recipe: Recipe) -> tuple[str, ...]:
+def needed_variables(config: Config) -> tuple[str, ...]:
     """Secrets that the job's processes need; they are never sent to the cluster."""
-    judge = find_provider(recipe.get("judge.provider")) if asks_judge(recipe) else None
-    wandb = ("WANDB_API_KEY",) if "wandb" in (recipe.get("trainer.logger") or []) else ()
+    judge = find_provider(config.get("judge.provider")) if asks_judge(config) else None
+    wandb = ("WANDB_API_KEY",) if "wandb" in (config.get("trainer.logger") or []) else ()
     return (*(judge.needed_variables if judge else ()), *wandb)

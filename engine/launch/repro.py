@@ -15,18 +15,18 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.parquet import pa
+from engine.config.load import Config
+from engine.config.steps import step_plan
+from engine.config.unread import read_keys
 from engine.data.contract import open_parquet, write_table
 from engine.findings.finding import Change, Finding
 from engine.host.surroundings import edited_complaint
 from engine.launch.launcher import LaunchPlan, Parent, free_name, launch, plan
 from engine.launch.lineage import named_values
-from engine.launch.rerun import recipe_of, require_launch_folder
+from engine.launch.rerun import config_of, require_launch_folder
 from engine.launch.rescore import PickedStep, pick_step, row_key
-from engine.launch.shrink import Size, shrink_recipe
+from engine.launch.shrink import Size, shrink_config
 from engine.preflight.checklist import require_launchable
-from engine.recipe.recipe import Recipe
-from engine.recipe.steps import step_plan
-from engine.recipe.unread import read_keys
 from engine.reward.scoring import question_of
 from engine.runs.rundir import RunDir
 
@@ -69,14 +69,14 @@ class Repro:
     """What it cannot take over from the run, because a file was edited since; one line."""
 
     @property
-    def recipe(self) -> Recipe:
-        return self.plan.recipe
+    def config(self) -> Config:
+        return self.plan.config
 
     def causes(self, findings: Sequence[Finding]) -> dict[str, object]:
         """Values that the run's findings name as the cause and that are unchanged: with them the
         small run fails as the run does."""
         named = named_values(findings)
-        return {key: value for key, value in named.items() if self.recipe.get(key) == value}
+        return {key: value for key, value in named.items() if self.config.get(key) == value}
 
     def to_json(self) -> dict[str, Any]:
         rows = self.rows
@@ -100,19 +100,19 @@ def plan_repro(run: RunDir, env: Mapping[str, str] | None = None, step: int | No
     UsageError for a run that cannot be reproduced.
     """
     require_launch_folder(run)
-    recipe, name = recipe_of(run), free_name(run.path.parent, f"{run.id[:85]}-repro")
+    config, name = config_of(run), free_name(run.path.parent, f"{run.id[:85]}-repro")
     folder, picked = FOLDER / name, pick_step(run, step)
-    table = None if picked is None else _select_rows(recipe, picked)
+    table = None if picked is None else _select_rows(config, picked)
     rows = None if table is None else picked
     batch = BATCH if table is None else min(BATCH, table.num_rows)
     left_out = ""
     if picked is not None and table is None and (picked.failing or step is not None):
-        files = recipe.get("data.train_files")
-        where = "a class makes the data" if recipe.get(_CLASS) else f"not found by ID in {files}"
+        files = config.get("data.train_files")
+        where = "a class makes the data" if config.get(_CLASS) else f"not found by ID in {files}"
         left_out = f"the rows of step {picked.step}, {picked.why}: {where}"
     file = folder / "rows.parquet" if rows else None
     size = Size(STEPS, batch, str(folder), name, str(file) if file else None)
-    small, changes = shrink_recipe(recipe, size, os.environ if env is None else env)
+    small, changes = shrink_config(config, size, os.environ if env is None else env)
     planned = plan(small, name, run.path.parent, parent=Parent(run.id, "reproduction"))
     edited = edited_complaint(run.id, run.read_manifest())
     changed = {change.key for change in changes}
@@ -130,7 +130,7 @@ def launch_repro(repro: Repro) -> RunDir:
     """Write the rows and launch. UsageError if a preflight check fails; then nothing is left."""
     try:
         planned = prepare(repro)
-        require_launchable(planned.recipe, planned.directory.parent)
+        require_launchable(planned.config, planned.directory.parent)
         return launch(planned)
     except BaseException:
         if repro.file is not None:
@@ -145,19 +145,19 @@ def prepare(repro: Repro) -> LaunchPlan:
     if repro.file is None or repro.table is None:
         return repro.plan
     write_table(repro.file, repro.table)
-    steps = step_plan(repro.recipe)
+    steps = step_plan(repro.config)
     return replace(repro.plan, total_steps=steps.total if steps else None)
 
 
-def _select_rows(recipe: Recipe, picked: PickedStep) -> pa.Table | None:
-    """The rows of a step in the recipe's training files, as they are, those that failed first.
+def _select_rows(config: Config, picked: PickedStep) -> pa.Table | None:
+    """The rows of a step in the config's training files, as they are, those that failed first.
 
     None if the files have none of them, are no parquet files, or are read by a class of the user.
     The small run must reach every row that failed: there are no more rows than it can train on.
     """
-    if recipe.get(_CLASS):
+    if config.get(_CLASS):
         return None
-    names = recipe.listed("data.train_files")
+    names = config.listed("data.train_files")
     try:
         tables = [open_parquet(Path(str(name))).read() for name in names]
         table = pa.concat_tables(tables, promote_options="default")

@@ -9,6 +9,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from engine.base.errors import UsageError, unknown_name
+from engine.config.config_files import config_names, find_config
+from engine.config.frozen import ManifestConfig, is_chosen, manifest_config
+from engine.config.load import ENVIRONMENT_KEYS, Config, load_config
+from engine.config.places import checkpoint_dir
 from engine.findings.finding import Change
 from engine.host.surroundings import edited_complaint
 from engine.launch.launcher import LaunchPlan, Parent, free_name, launch, plan
@@ -16,10 +20,6 @@ from engine.launch.queueing import ahead, ticket
 from engine.preflight.check import Check, warn
 from engine.preflight.checklist import require_launchable
 from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
-from engine.recipe.config_files import config_names, find_config
-from engine.recipe.frozen import ManifestConfig, is_chosen, manifest_config
-from engine.recipe.places import checkpoint_dir
-from engine.recipe.recipe import ENVIRONMENT_KEYS, Recipe, load_recipe
 from engine.runs.events import ask_stop
 from engine.runs.kinds import KINDS
 from engine.runs.rundir import RunDir, find_run, folder_names, run_id_of, run_ids
@@ -43,7 +43,7 @@ class Rerun:
     @property
     def weights(self) -> str:
         """The checkpoint folder."""
-        return checkpoint_dir(self.plan.recipe)
+        return checkpoint_dir(self.plan.config)
 
 
 def plan_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
@@ -61,12 +61,12 @@ def plan_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
             f"run '{run.id}' is still running on a Ray cluster, which has no queue. "
             f"Stop it first: grubrics-tui stop {run.id}"
         )
-    recipe, name = recipe_of(run), free_name(root, f"{_stem(run)}fix")
-    completed = complete_changes(run, recipe, changes)
-    key, before = recipe.kind.checkpoint_key, checkpoint_dir(recipe)
+    config, name = config_of(run), free_name(root, f"{_stem(run)}fix")
+    completed = complete_changes(run, config, changes)
+    key, before = config.kind.checkpoint_key, checkpoint_dir(config)
     folder = str(Path(before).parent / name)
     own_folder = Change("config", key, folder, before, "keeps the checkpoints of both runs")
-    changed = with_overrides(recipe, as_overrides((*completed, own_folder)))
+    changed = with_overrides(config, as_overrides((*completed, own_folder)))
     added = {change.key: str(change.after) for change in completed if change.kind == "environment"}
     planned = plan(
         changed,
@@ -80,18 +80,18 @@ def plan_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
     return Rerun(run, planned, completed)
 
 
-def complete_changes(run: RunDir, recipe: Recipe, changes: Sequence[Change]) -> tuple[Change, ...]:
+def complete_changes(run: RunDir, config: Config, changes: Sequence[Change]) -> tuple[Change, ...]:
     """Add the changes that these require. UsageError for invalid or ineffective changes.
 
     A variable that a config key sets becomes a change of that key: a run reads its config.
     """
     given = [
-        replace(change, kind="config", key=key, before=recipe.get(key))
+        replace(change, kind="config", key=key, before=config.get(key))
         if change.kind == "environment" and (key := ENVIRONMENT_KEYS.get(change.key))
         else change
         for change in changes
     ]
-    completed = complete(recipe, given)
+    completed = complete(config, given)
     if isinstance(completed, Refusal):
         raise UsageError(completed.reason)
     effective = tuple(c for c in completed if c.kind != "config" or c.after != c.before)
@@ -109,7 +109,7 @@ def check_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
         env["RAY_ADDRESS"] = planned.ray
     earlier = ahead(waiting, root) if waiting else ()
     turn = waiting is not None and waiting.turn
-    warnings = require_launchable(planned.recipe, root, ahead=earlier, waits=turn, env=env)
+    warnings = require_launchable(planned.config, root, ahead=earlier, waits=turn, env=env)
     if complaint := edited_complaint(run.id, run.read_manifest()):
         warnings = [*warnings, warn("edited", complaint)]
     return replace(rerun, warnings=tuple(warnings), before=tuple(_made_before(run, planned)))
@@ -126,20 +126,20 @@ def launch_rerun(rerun: Rerun) -> RunDir:
     return made
 
 
-def recipe_of(run: RunDir) -> Recipe:
-    """The recipe that the run was launched with, under its own name."""
+def config_of(run: RunDir) -> Config:
+    """The config that the run was launched with, under its own name."""
     run.require_config()
-    if not run.recipe.is_file():
+    if not run.config.is_file():
         raise UsageError(
-            f"{run.recipe}: the run's config is missing, so the run cannot be launched again"
+            f"{run.config}: the run's config is missing, so the run cannot be launched again"
         )
-    recipe = load_recipe(str(run.recipe), (), {})
-    return replace(recipe, name=str(run.read_manifest().get("recipe") or recipe.name))
+    config = load_config(str(run.config), (), {})
+    return replace(config, name=str(run.read_manifest().get("recipe") or config.name))
 
 
-def recipe_of_source(
+def config_of_source(
     source: str, overrides: Sequence[str], root: Path
-) -> tuple[Recipe, RunDir | None]:
+) -> tuple[Config, RunDir | None]:
     """Return the config of that name or path, else that of a run, and the run.
 
     A config of that name takes precedence, because run IDs often begin with the config's name. A
@@ -154,11 +154,11 @@ def recipe_of_source(
         if not any(name.startswith(source) for name in names):
             raise unknown_name("run or config", source, [*config_names(), *names]) from no_config
         run = find_run(root, source)
-        recipe = recipe_of(run)
+        config = config_of(run)
         if overrides:
-            recipe = replace(load_recipe(str(run.recipe), overrides, {}), name=recipe.name)
-        return recipe, run
-    return load_recipe(source, overrides), None
+            config = replace(load_config(str(run.config), overrides, {}), name=config.name)
+        return config, run
+    return load_config(source, overrides), None
 
 
 def require_launch_folder(run: RunDir) -> None:
@@ -182,7 +182,7 @@ def _stem(run: RunDir) -> str:
 def _made_before(run: RunDir, planned: LaunchPlan) -> Iterator[RunDir]:
     """Runs derived from ``run`` that differ from the planned one in name and folder only."""
     root, parent = run.path.parent, planned.parent and asdict(planned.parent)
-    wanted = _launched_with(manifest_config(planned.recipe, planned.directory), planned.variables)
+    wanted = _launched_with(manifest_config(planned.config, planned.directory), planned.variables)
     names = [name for name in folder_names(root) if name.startswith(_stem(run))]
     for derived in (RunDir(root / name) for name in names):
         manifest = derived.read_manifest()

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from engine.base.errors import UsageError
+from engine.config.executed import require_own_code
+from engine.config.load import Config
+from engine.config.scoring import asks_judge, make_scorer
 from engine.data.contract import Row, read_rows
 from engine.history.reward_records import RewardRecord, RewardRecords, text_of
 from engine.history.train_log import read_steps
 from engine.host.surroundings import edited_files
 from engine.judge.settings import JudgeSettings
-from engine.launch.rerun import recipe_of, require_launch_folder
-from engine.recipe.executed import require_own_code
-from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import asks_judge, make_scorer
+from engine.launch.rerun import config_of, require_launch_folder
 from engine.reward.scorer import Rollout
 from engine.reward.scoring import RolloutScore, question_of
 from engine.runs.rundir import RunDir
@@ -45,7 +45,7 @@ class Recorded:
     run: str
     step: int
     why: str
-    recipe: Recipe
+    config: Config
     rollouts: tuple[tuple[Rollout, RewardRecord], ...]
     gone: int
     judge: JudgeSettings | None
@@ -95,13 +95,13 @@ class Replay:
 def recorded(run: RunDir, step: int | None = None) -> Recorded:
     """Return the step to rescore. UsageError if there is none."""
     require_launch_folder(run)
-    recipe, picked = recipe_of(run), pick_step(run, step)
-    require_own_code(recipe)
-    if not recipe.kind.has_rollouts:
-        raise UsageError(f"run '{run.id}': {recipe.kind.title} has no rewards")
+    config, picked = config_of(run), pick_step(run, step)
+    require_own_code(config)
+    if not config.kind.has_rollouts:
+        raise UsageError(f"run '{run.id}': {config.kind.title} has no rewards")
     if picked is None:
         raise UsageError(f"run '{run.id}': no reward of a training step is recorded")
-    rows = _rows_by_question(recipe)
+    rows = _rows_by_question(config)
     pairs = [(then, _row_of(then, rows.get(then.question_id, []))) for then in picked.records]
     rollouts = tuple(
         (Rollout.of_row(text_of(then.line.read()), row), then)
@@ -109,13 +109,13 @@ def recorded(run: RunDir, step: int | None = None) -> Recorded:
         if row is not None
     )
     if not rollouts:
-        files = recipe.get("data.train_files")
+        files = config.get("data.train_files")
         raise UsageError(f"{files}: contains none of the questions of step {picked.step}")
-    judge = JudgeSettings(**recipe.section("judge")) if asks_judge(recipe) else None
+    judge = JudgeSettings(**config.section("judge")) if asks_judge(config) else None
     gone = len(pairs) - len(rollouts)
     manifest = run.read_manifest()
     edited = tuple(edited_files({key: manifest[key] for key in manifest if key != "model"}))
-    return Recorded(run.id, picked.step, picked.why, recipe, rollouts, gone, judge, edited)
+    return Recorded(run.id, picked.step, picked.why, config, rollouts, gone, judge, edited)
 
 
 def replay(plan: Recorded, env: Mapping[str, str]) -> Replay:
@@ -142,7 +142,7 @@ def replay(plan: Recorded, env: Mapping[str, str]) -> Replay:
 
 
 async def _scores(plan: Recorded, env: Mapping[str, str]) -> list[RolloutScore]:
-    scorer = make_scorer(plan.recipe, env)
+    scorer = make_scorer(plan.config, env)
     try:
         scored = await scorer.score_all([rollout for rollout, _ in plan.rollouts])
         return [rollout.score for rollout in scored]
@@ -150,9 +150,9 @@ async def _scores(plan: Recorded, env: Mapping[str, str]) -> list[RolloutScore]:
         await scorer.aclose()
 
 
-def _rows_by_question(recipe: Recipe) -> dict[str, list[Row]]:
+def _rows_by_question(config: Config) -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = {}
-    for name in recipe.listed("data.train_files"):
+    for name in config.listed("data.train_files"):
         for row in read_rows(Path(str(name))):
             if row.get("extra_info"):
                 rows.setdefault(question_of(row["extra_info"]), []).append(row)

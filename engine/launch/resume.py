@@ -16,6 +16,9 @@ from engine.checkpoints.find import check_checkpoint, complete_checkpoints
 from engine.checkpoints.model_folder import missing_parts
 from engine.checkpoints.ownership import Stamp, checkpoint_folder, read_stamp, taken
 from engine.checkpoints.step_folders import WantedFiles, complete_steps, step_of, written_steps
+from engine.config.executed import require_own_code
+from engine.config.frozen import manifest_config, pinned_config
+from engine.config.load import load_config
 from engine.history.train_log import read_steps
 from engine.host.surroundings import changed_files, changes, surroundings
 from engine.launch.drift import describe_drift, select_drift, software_drift
@@ -24,9 +27,6 @@ from engine.launch.launcher import start_supervisor
 from engine.launch.ray_target import chosen_cluster
 from engine.own_reward.files import edited_code, executed_code
 from engine.preflight.demands import EXPECT_DATA
-from engine.recipe.executed import require_own_code
-from engine.recipe.frozen import manifest_config, pinned_recipe
-from engine.recipe.recipe import load_recipe
 from engine.runs.events import clear_requests, log_event
 from engine.runs.kinds import COMMAND, read_kind
 from engine.runs.manifest import values_of
@@ -104,12 +104,12 @@ def resume(run: RunDir, from_step: int | None = None) -> Resumed:
         planned = _plan(run, from_step)
         manifest, attempt = planned.manifest, planned.attempt
         if manifest.get("ray"):
-            chosen_cluster(manifest["ray"], load_recipe(str(run.recipe), env={}))
+            chosen_cluster(manifest["ray"], load_config(str(run.config), env={}))
         _require_expected_data(run, manifest, attempt["surroundings"])
         try:
             moved = []
             if manifest.get("config"):
-                files.write_atomic(run.recipe, pinned_recipe(manifest["config"]))
+                files.write_atomic(run.config, pinned_config(manifest["config"]))
                 moved = [jsonl.line(text) or "" for text in _moved_defaults(run, manifest)]
             warnings = (*planned.warnings, *moved)
             _begin(run, manifest, attempt, warnings, planned.state)
@@ -149,13 +149,13 @@ class _Plan:
 
 def _plan(run: RunDir, from_step: int | None) -> _Plan:
     state, manifest = _require_ended(run), _complete_manifest(run)
-    # A recipe that cannot be loaded executes nothing; a missing one is checked when it is written.
+    # A config that cannot be loaded executes nothing; a missing one is checked when it is written.
     try:
-        recipe = load_recipe(str(run.recipe), env={})
+        config = load_config(str(run.config), env={})
     except UsageError:
         pass
     else:
-        require_own_code(recipe)
+        require_own_code(config)
     step, checkpoint = starting_point(run, manifest, state, from_step)
     attempt = _next_attempt(run, manifest, step, checkpoint)
     warnings = [*_changed(run, manifest, attempt)]
@@ -265,10 +265,10 @@ def _next_attempt(
     )
     if "code" in manifest:
         current["code"] = executed_code(run, manifest["code"], cwd)
-    # The command of the launch, with the present path of the run's recipe.
-    recipe, words = str(run.recipe.absolute()), ["", *manifest["attempts"][0]["argv"]]
+    # The command of the launch, with the present path of the run's config.
+    config, words = str(run.config.absolute()), ["", *manifest["attempts"][0]["argv"]]
     argv = [
-        recipe if before == "--config" and Path(word).name == run.recipe.name else word
+        config if before == "--config" and Path(word).name == run.config.name else word
         for before, word in pairwise(words)
     ]
     if checkpoint is not None:
@@ -339,9 +339,9 @@ def _moved_defaults(run: RunDir, manifest: dict[str, Any]) -> Iterator[str]:
     UsageError for a key that the version no longer has. A path that is implied is in the run's
     folder, which may have been moved.
     """
-    recipe, entries = load_recipe(str(run.recipe), env={}), manifest["config"]
-    require_own_code(recipe)
-    present = manifest_config(recipe, run.attempt(1).path.resolve())
+    config, entries = load_config(str(run.config), env={}), manifest["config"]
+    require_own_code(config)
+    present = manifest_config(config, run.attempt(1).path.resolve())
     for key in sorted({*present, *entries}):
         before, now = entries.get(key, {}).get("value"), present.get(key, {}).get("value")
         is_implied = present.get(key, {}).get("origin") == "implied"

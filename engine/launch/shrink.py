@@ -9,12 +9,10 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.checkpoints.model_folder import missing_parts, parameter_count
-from engine.findings.finding import Change
-from engine.host.environment import gpus
-from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
-from engine.recipe.compose import on_cpu
-from engine.recipe.curriculum import KEY as CURRICULUM
-from engine.recipe.places import (
+from engine.config.compose import on_cpu
+from engine.config.curriculum import KEY as CURRICULUM
+from engine.config.load import Config
+from engine.config.places import (
     MAKE_TINY_WORLD,
     TINY_WORLD,
     is_hub_name,
@@ -22,8 +20,10 @@ from engine.recipe.places import (
     lora_rank,
     model_name,
 )
-from engine.recipe.recipe import Recipe
-from engine.recipe.unread import is_never_read
+from engine.config.unread import is_never_read
+from engine.findings.finding import Change
+from engine.host.environment import gpus
+from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
 from engine.runs.kinds import ByKind
 
 HUB_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
@@ -59,43 +59,43 @@ class Size:
     rows: str | None = None
 
 
-def shrink_recipe(
-    recipe: Recipe, size: Size, env: Mapping[str, str]
-) -> tuple[Recipe, tuple[Change, ...]]:
-    """Return the small recipe and every value that differs, each with its reason.
+def shrink_config(
+    config: Config, size: Size, env: Mapping[str, str]
+) -> tuple[Config, tuple[Change, ...]]:
+    """Return the small config and every value that differs, each with its reason.
 
-    UsageError if there is no small model, or no valid small recipe.
+    UsageError if there is no small model, or no valid small config.
     """
-    has_gpu = bool(gpus()) and recipe.get("grubrics.device") == "cuda"
-    cpu_values = {} if has_gpu else on_cpu(recipe)
+    has_gpu = bool(gpus()) and config.get("grubrics.device") == "cuda"
+    cpu_values = {} if has_gpu else on_cpu(config)
     wanted = {
-        key: Change("config", key, value, recipe.get(key), reason)
-        for key, value, reason in (*_SIZES[recipe.kind](recipe, size, env, has_gpu), *_NO_GUARD)
-        if recipe.get(key) != value
-        # The CPU platform sets these values itself if the recipe leaves them open.
-        and (key not in cpu_values or recipe.is_chosen(key))
+        key: Change("config", key, value, config.get(key), reason)
+        for key, value, reason in (*_SIZES[config.kind](config, size, env, has_gpu), *_NO_GUARD)
+        if config.get(key) != value
+        # The CPU platform sets these values itself if the config leaves them open.
+        and (key not in cpu_values or config.is_chosen(key))
     }
-    changes = complete(recipe, list(wanted.values()))
+    changes = complete(config, list(wanted.values()))
     if isinstance(changes, Refusal):
-        raise UsageError(f"{recipe.path}: cannot be scaled down: {changes.reason}")
-    return with_overrides(recipe, as_overrides(changes)), changes
+        raise UsageError(f"{config.path}: cannot be scaled down: {changes.reason}")
+    return with_overrides(config, as_overrides(changes)), changes
 
 
-def _grpo(recipe: Recipe, size: Size, env: Mapping[str, str], has_gpu: bool) -> Values:
-    model = small_model(recipe, env, has_gpu)
+def _grpo(config: Config, size: Size, env: Mapping[str, str], has_gpu: bool) -> Values:
+    model = small_model(config, env, has_gpu)
     yield "grubrics.device", "cuda" if has_gpu else "cpu", "runs where there is no GPU"
-    yield recipe.kind.model_key, model, "small"
+    yield config.kind.model_key, model, "small"
     yield f"{_ROLLOUT}.name", "hf", "rules out the inference engine"
     yield "data.train_batch_size", size.batch, "few prompts"
-    yield f"{_ROLLOUT}.n", min(FEW_ROLLOUTS, int(recipe.get(f"{_ROLLOUT}.n"))), "few rollouts"
+    yield f"{_ROLLOUT}.n", min(FEW_ROLLOUTS, int(config.get(f"{_ROLLOUT}.n"))), "few rollouts"
     yield "trainer.total_training_steps", size.steps, "few steps"
     yield "trainer.total_epochs", size.steps, "does not end the run before its last step"
-    yield from _adapters(recipe)
+    yield from _adapters(config)
     yield "trainer.n_gpus_per_node", 1, _ONE_PROCESS
     yield "trainer.nnodes", 1, _ONE_PROCESS
     yield f"{_ROLLOUT}.tensor_model_parallel_size", 1, _ONE_PROCESS
     yield f"{_ACTOR}.ulysses_sequence_parallel_size", 1, _ONE_PROCESS
-    if model != model_name(recipe):
+    if model != model_name(config):
         yield "data.filter_overlong_prompts", False, "another tokenizer: truncate, do not drop"
         yield "data.truncation", "left", "another tokenizer: truncate, do not drop"
         yield f"{_ROLLOUT}.max_model_len", None, "the small model's own limit"
@@ -111,28 +111,28 @@ def _grpo(recipe: Recipe, size: Size, env: Mapping[str, str], has_gpu: bool) -> 
     yield "trainer.test_freq", -1, "training only"
     yield "trainer.save_freq", size.steps, "saves once, at the end"
     yield "trainer.max_actor_ckpt_to_keep", 1, "saves once, at the end"
-    if not has_gpu:  # The values of the CPU platform, for keys that the recipe sets itself.
-        for key, value in on_cpu(recipe).items():
+    if not has_gpu:  # The values of the CPU platform, for keys that the config sets itself.
+        for key, value in on_cpu(config).items():
             per_process = key.startswith(("trainer.n_gpus_per_node", "ray_kwargs."))
             if not per_process and not is_never_read(key):
                 yield key, value, "the CPU platform"
         yield f"{_ACTOR}.fsdp_config.model_dtype", "fp32", "the CPU platform"
 
 
-def _adapters(recipe: Recipe) -> Values:
+def _adapters(config: Config) -> Values:
     for key in (f"{_MODEL}.lora_rank", f"{_MODEL}.lora.rank", "lora.r"):
-        if lora_rank(recipe) and recipe.get(key):
-            yield key, min(LOW_RANK, int(recipe.get(key))), "small"
+        if lora_rank(config) and config.get(key):
+            yield key, min(LOW_RANK, int(config.get(key))), "small"
 
 
-def _sft(recipe: Recipe, size: Size, env: Mapping[str, str], has_gpu: bool) -> Values:
+def _sft(config: Config, size: Size, env: Mapping[str, str], has_gpu: bool) -> Values:
     yield "grubrics.device", "cuda" if has_gpu else "cpu", "runs where there is no GPU"
-    yield recipe.kind.model_key, small_model(recipe, env, has_gpu), "small"
+    yield config.kind.model_key, small_model(config, env, has_gpu), "small"
     yield "training.max_steps", size.steps, "few steps"
     yield "training.per_device_train_batch_size", size.batch, "few conversations"
     yield "training.gradient_accumulation_steps", 1, "few conversations"
     yield "training.n_gpus", 1, _ONE_PROCESS
-    yield from _adapters(recipe)
+    yield from _adapters(config)
     yield "training.output_dir", size.folder, "its own folder"
     yield "training.save_steps", -1, "saves once, at the end"
     yield "training.resume_from", None, "from the beginning"
@@ -142,9 +142,9 @@ def _sft(recipe: Recipe, size: Size, env: Mapping[str, str], has_gpu: bool) -> V
         yield "training.bf16", False, "the CPU platform"
 
 
-def small_model(recipe: Recipe, env: Mapping[str, str], has_gpu: bool) -> str:
-    """The recipe's own model if it is small, else 0.5B from the hub, else the tiny demo's model."""
-    name = model_name(recipe)
+def small_model(config: Config, env: Mapping[str, str], has_gpu: bool) -> str:
+    """The config's own model if it is small, else 0.5B from the hub, else the tiny demo's model."""
+    name = model_name(config)
     folder = local_folder(name, env)
     if folder is not None and not missing_parts(folder):
         count = parameter_count(folder)
@@ -159,6 +159,6 @@ def small_model(recipe: Recipe, env: Mapping[str, str], has_gpu: bool) -> str:
     return str(Path(tiny))
 
 
-_SIZES: ByKind[Callable[[Recipe, Size, Mapping[str, str], bool], Values]] = ByKind(
+_SIZES: ByKind[Callable[[Config, Size, Mapping[str, str], bool], Values]] = ByKind(
     "reproduce", grpo=_grpo, sft=_sft
 )

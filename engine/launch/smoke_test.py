@@ -10,13 +10,13 @@ from pathlib import Path
 from statistics import median
 
 from engine.base.errors import UsageError
+from engine.config.load import load_config
 from engine.findings.finding import Change
 from engine.history import metrics
 from engine.history.train_log import Step
 from engine.host.environment import gpus
 from engine.launch.launcher import LaunchPlan, free_name, plan
-from engine.launch.shrink import Size, shrink_recipe
-from engine.recipe.recipe import load_recipe
+from engine.launch.shrink import Size, shrink_config
 from engine.runs.kinds import GRPO
 
 STEPS, BATCH = 10, 2
@@ -44,12 +44,12 @@ def small_run(
     config: str, runs: Path, env: Mapping[str, str] | None = None
 ) -> tuple[LaunchPlan, tuple[Change, ...]]:
     """Plan the ten steps; returns the plan and what it changes. Nothing is written."""
-    loaded = load_recipe(config, ())
+    loaded = load_config(config, ())
     if loaded.kind != GRPO:
         raise UsageError(f"{loaded.path}: the smoke test is for GRPO, not {loaded.kind.title}")
     name = free_name(runs, "smoke-test")
     size = Size(STEPS, BATCH, str(FOLDER / name), name)
-    small, changes = shrink_recipe(loaded, size, os.environ if env is None else env)
+    small, changes = shrink_config(loaded, size, os.environ if env is None else env)
     return plan(small, name, runs), changes
 
 

@@ -1,1 +1,1 @@
-"""Reward functions that a recipe brings along: found, loaded, run and ended apart from us."""
+"""Reward functions that a config brings along: found, loaded, run and ended apart from us."""

@@ -87,7 +87,7 @@ class RewardFunction:
         return f"{self.module or Path(self.path).name}:{self.name}"
 
     def find_file(self) -> Path | None:
-        """The source file, relative as the recipe has it. Nothing is imported."""
+        """The source file, relative as the config has it. Nothing is imported."""
         if self.module is not None:
             return _module_file(self.module)
         path = Path(self.path.removeprefix(FILE))

@@ -8,12 +8,12 @@ import shlex
 from engine.audit.answers import read_audit_rows
 from engine.audit.audit import NO_TRUTH, Audit, AuditOptions, run_audit
 from engine.base.errors import UsageError
+from engine.config.executed import code_objection
+from engine.config.load import Config
+from engine.config.places import data_files
+from engine.config.scoring import reward_function
 from engine.own_reward.function import RewardFunction
 from engine.preflight.check import Check, Subject, fail, ok, skip, warn
-from engine.recipe.executed import code_objection
-from engine.recipe.places import data_files
-from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import reward_function
 
 ID = "audit"
 _LIMIT = "grubrics.reward_check_s"
@@ -23,35 +23,35 @@ _PACE_S = 0.05
 """A function that takes longer for an answer may call a service, which costs."""
 
 
-def skip_reason(recipe: Recipe) -> str | None:
+def skip_reason(config: Config) -> str | None:
     """Why there is nothing to audit; None if there is."""
-    if not recipe.kind.has_rollouts:
-        return f"{recipe.kind.title} has no rewards"
-    if reward_function(recipe) is None:
+    if not config.kind.has_rollouts:
+        return f"{config.kind.title} has no rewards"
+    if reward_function(config) is None:
         return "the config has neither a task nor a reward function of its own"
-    if not float(recipe.get(_LIMIT)):
+    if not float(config.get(_LIMIT)):
         return f"{_LIMIT}=0"
     return None
 
 
 def check(subject: Subject) -> Check:
     """Check that right answers score, and that hostile ones do not and raise nothing."""
-    recipe = subject.recipe
-    function = reward_function(recipe)
+    config = subject.config
+    function = reward_function(config)
     assert function is not None
-    if code_objection(recipe) is not None:
+    if code_objection(config) is not None:
         return skip(ID, f"{function.label} was not run: another user could have written its code")
-    budget_s = float(recipe.get(_LIMIT))
+    budget_s = float(config.get(_LIMIT))
     options = AuditOptions(
         hostile_rows=_HOSTILE_ROWS,
-        limit_s=min(budget_s, float(recipe.get("grubrics.reward_timeout_s"))),
+        limit_s=min(budget_s, float(config.get("grubrics.reward_timeout_s"))),
         budget_s=budget_s,
         pace_s=_PACE_S,
         start_limit_s=budget_s,
     )
-    command = f"grubrics-tui audit {shlex.join([recipe.name, *recipe.overrides])}"
+    command = f"grubrics-tui audit {shlex.join([config.name, *config.overrides])}"
     try:
-        rows = read_audit_rows(data_files(recipe)[0].expanduser(), _ROWS)
+        rows = read_audit_rows(data_files(config)[0].expanduser(), _ROWS)
         audit = asyncio.run(run_audit(function, rows, options, subject.env))
     except UsageError as error:
         return skip(ID, f"not audited: {error}")

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from engine.base.errors import UsageError, nearest
 from engine.base.text import count_of
+from engine.config.executed import code_objection
+from engine.config.load import Config
+from engine.config.scoring import asks_judge
+from engine.config.steps import OWN_DATA_SET, StepPlan, own_data_set, plan_of_rows, step_plan
 from engine.estimate.judge import calls_of
 from engine.preflight.check import Check, Subject, fail, ok, skip, summary, warn
 from engine.preflight.token_view import NoModelError, ask_trainer
-from engine.recipe.executed import code_objection
-from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import asks_judge
-from engine.recipe.steps import OWN_DATA_SET, StepPlan, own_data_set, plan_of_rows, step_plan
 from engine.runs.kinds import GRPO, SFT
 
 BATCH = "batch"
@@ -84,18 +84,18 @@ class BatchSizes:
 
 def check_batch(subject: Subject) -> Check:
     """Check all relations of the sizes. The fix is one set of sizes that satisfies all of them."""
-    recipe = subject.recipe
-    if recipe.kind == SFT:
+    config = subject.config
+    if config.kind == SFT:
         names = ("per_device_train_batch_size", "gradient_accumulation_steps", "n_gpus")
-        factors = [recipe.get(f"training.{name}") for name in names]
+        factors = [config.get(f"training.{name}") for name in names]
         product = f"{' x '.join(map(str, factors))} = {math.prod(factors)}"
         return ok(BATCH, f"{product} examples per update")
-    sizes = batch_sizes(recipe)
+    sizes = batch_sizes(config)
     rollouts = sizes.batch * sizes.n
     problems = [
-        fail(BATCH, f"{key}={recipe.get(key)} is deprecated; use {successor}")
+        fail(BATCH, f"{key}={config.get(key)} is deprecated; use {successor}")
         for key, successor in DEPRECATED.items()
-        if recipe.get(key) is not None
+        if config.get(key) is not None
     ]
     problems += [fail(BATCH, violation) for violation in violations(sizes)]
     if not problems and sizes.batch % sizes.mini:
@@ -106,9 +106,9 @@ def check_batch(subject: Subject) -> Check:
         )
         problems = [warn(BATCH, message)]
     if not problems:
-        score = "judge call" if asks_judge(recipe) else "reward"
+        score = "judge call" if asks_judge(config) else "reward"
         updates = count_of(math.ceil(sizes.batch / sizes.mini), "update")
-        is_cpu = recipe.get("grubrics.device") == "cpu"
+        is_cpu = config.get("grubrics.device") == "cpu"
         device = "the CPU" if is_cpu else count_of(sizes.gpus, "GPU")
         return ok(
             BATCH,
@@ -116,30 +116,30 @@ def check_batch(subject: Subject) -> Check:
             f"{count_of(rollouts, score)} per step; "
             f"{updates} per step on {device}",
         )
-    fix = " ".join([*removals(recipe), *overrides(sizes, repaired(sizes))])
+    fix = " ".join([*removals(config), *overrides(sizes, repaired(sizes))])
     return dataclasses.replace(summary(BATCH, problems, ""), fix=fix)
 
 
-def batch_sizes(recipe: Recipe) -> BatchSizes:
+def batch_sizes(config: Config) -> BatchSizes:
     """Read the sizes of a GRPO config."""
 
     def micro(name: str, dynamic: str, is_used: bool = True) -> int | None:
-        by_tokens = bool(recipe.get(dynamic))
-        return None if by_tokens or not is_used else int(recipe.get(KEYS[name]) or 0)
+        by_tokens = bool(config.get(dynamic))
+        return None if by_tokens or not is_used else int(config.get(KEYS[name]) or 0)
 
-    with_reference = recipe.get(f"{_ACTOR}.use_kl_loss") or recipe.get("algorithm.use_kl_in_reward")
+    with_reference = config.get(f"{_ACTOR}.use_kl_loss") or config.get("algorithm.use_kl_in_reward")
     return BatchSizes(
-        batch=recipe.get(KEYS["batch"]),
-        mini=recipe.get(KEYS["mini"]),
-        n=recipe.get(KEYS["n"]),
+        batch=config.get(KEYS["batch"]),
+        mini=config.get(KEYS["mini"]),
+        n=config.get(KEYS["n"]),
         micro=micro("micro", f"{_ACTOR}.use_dynamic_bsz"),
         log_prob=micro("log_prob", f"{_ROLLOUT}.log_prob_use_dynamic_bsz"),
         ref_log_prob=micro(
             "ref_log_prob", f"{_REF}.log_prob_use_dynamic_bsz", is_used=bool(with_reference)
         ),
-        gpus=recipe.get("trainer.n_gpus_per_node") * recipe.get("trainer.nnodes"),
-        sequence_parallel=recipe.get(KEYS["sequence_parallel"]),
-        rollout_parallel=recipe.get(KEYS["rollout_parallel"]),
+        gpus=config.get("trainer.n_gpus_per_node") * config.get("trainer.nnodes"),
+        sequence_parallel=config.get(KEYS["sequence_parallel"]),
+        rollout_parallel=config.get(KEYS["rollout_parallel"]),
     )
 
 
@@ -213,9 +213,9 @@ def overrides(before: BatchSizes, after: BatchSizes) -> list[str]:
     return [_setting(after, name) for name in KEYS if getattr(before, name) != getattr(after, name)]
 
 
-def removals(recipe: Recipe) -> list[str]:
+def removals(config: Config) -> list[str]:
     """Return ``key=null`` for every deprecated size that is set."""
-    return [f"{key}=null" for key in DEPRECATED if recipe.get(key) is not None]
+    return [f"{key}=null" for key in DEPRECATED if config.get(key) is not None]
 
 
 def _setting(sizes: BatchSizes, name: str) -> str:
@@ -241,25 +241,25 @@ STEPS = "steps"
 
 def check_steps(subject: Subject) -> Check:
     """Check that the data suffices for the steps that the config asks for."""
-    recipe = subject.recipe
-    plan = step_plan(recipe)
-    if own_data_set(recipe):
+    config = subject.config
+    plan = step_plan(config)
+    if own_data_set(config):
         try:
             rows = count_own_rows(subject)
         except UsageError as error:
             return fail(STEPS, str(error))
         if rows is None:
             return skip(STEPS, "unknown: the data set class does not say its length")
-        plan = plan_of_rows(recipe, rows)
+        plan = plan_of_rows(config, rows)
     if plan is None:
         return skip(STEPS, "the training file is unreadable")
     plan = dataclasses.replace(plan, dropped=subject.prompts.dropped)
     if not plan.trains:
         return ok(STEPS, "trainer.val_only=true: one validation, no training step")
     if plan.used < plan.batch:
-        return _no_batch(recipe, plan)
+        return _no_batch(config, plan)
     per_epoch = plan.used // plan.batch
-    if recipe.kind == SFT:
+    if config.kind == SFT:
         # ``training.max_steps`` replaces the epochs, as in the HF Trainer, so all steps run.
         if plan.asked is None:
             return ok(STEPS, plan.arithmetic())
@@ -276,8 +276,8 @@ def check_steps(subject: Subject) -> Check:
             "the run would end early, without a final checkpoint",
             f"trainer.total_epochs={math.ceil(plan.asked / per_epoch)}",
         )
-    calls = calls_of(recipe, plan)
-    score = "judge call" if asks_judge(recipe) else "reward"
+    calls = calls_of(config, plan)
+    score = "judge call" if asks_judge(config) else "reward"
     limit = "" if plan.asked is None else "trainer.total_training_steps; the data allows "
     return ok(
         STEPS,
@@ -288,14 +288,14 @@ def check_steps(subject: Subject) -> Check:
     )
 
 
-def _no_batch(recipe: Recipe, plan: StepPlan) -> Check:
+def _no_batch(config: Config, plan: StepPlan) -> Check:
     """The training data has too few rows for one step."""
-    key, mini_key = recipe.kind.batch_key, KEYS["mini"]
-    size = max(1, plan.used * recipe.get(key) // plan.batch)
+    key, mini_key = config.kind.batch_key, KEYS["mini"]
+    size = max(1, plan.used * config.get(key) // plan.batch)
     changes = [f"{key}={size}"]
-    if recipe.get(mini_key, 0) > size:
+    if config.get(mini_key, 0) > size:
         changes.append(f"{mini_key}={size}")
-    if recipe.kind == GRPO and plan.asked is not None and plan.asked > plan.epochs:
+    if config.kind == GRPO and plan.asked is not None and plan.asked > plan.epochs:
         changes.append(f"trainer.total_epochs={plan.asked}")
     message = (
         f"only {count_of(plan.used, 'training row')} for a batch of {plan.batch}; verl drops "
@@ -310,14 +310,14 @@ def count_own_rows(subject: Subject) -> int | None:
 
     UsageError, with file and line, for a class that cannot be constructed.
     """
-    recipe = subject.recipe
-    file = Path(str(own_data_set(recipe))).expanduser()
-    if "://" not in str(own_data_set(recipe)):
-        _require_class(file, str(recipe.get(f"{OWN_DATA_SET}.name")))
-    if code_objection(recipe) is not None:
+    config = subject.config
+    file = Path(str(own_data_set(config))).expanduser()
+    if "://" not in str(own_data_set(config)):
+        _require_class(file, str(config.get(f"{OWN_DATA_SET}.name")))
+    if code_objection(config) is not None:
         return None
     try:
-        value = ask_trainer(recipe, "length", "train")
+        value = ask_trainer(config, "length", "train")
     except NoModelError:
         return None
     return None if value["rows"] is None else int(value["rows"])

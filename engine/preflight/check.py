@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from engine.base.errors import UsageError
 from engine.base.yaml_files import read_table
+from engine.config.executed import code_objection
+from engine.config.load import Config
+from engine.config.scoring import calls_tools, tools_files
 from engine.preflight.token_view import TokenView, read_token_view
-from engine.recipe.executed import code_objection
-from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import calls_tools, tools_files
 
 _TABLES = Path(__file__).with_name("tables.yaml")
 Status = Literal["ok", "warn", "fail", "skip"]
@@ -45,7 +45,7 @@ class PromptLengths:
 class Subject:
     """What is checked: a config, and the environment and runs directory of its run."""
 
-    recipe: Recipe
+    config: Config
     env: Mapping[str, str]
     runs: Path
     ahead: frozenset[str] = frozenset()
@@ -63,11 +63,11 @@ class Subject:
         None for a config without tools, and where somebody else could have written them: rendering
         loads their code.
         """
-        has_tools = calls_tools(self.recipe) and tools_files(self.recipe)
-        if not has_tools or code_objection(self.recipe) is not None:
+        has_tools = calls_tools(self.config) and tools_files(self.config)
+        if not has_tools or code_objection(self.config) is not None:
             return None
         try:
-            return read_token_view(self.recipe)
+            return read_token_view(self.config)
         except UsageError as error:
             return error
 

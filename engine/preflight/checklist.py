@@ -9,6 +9,8 @@ from pathlib import Path
 
 from engine.base.errors import PackageError, UsageError
 from engine.base.masking import mask_text
+from engine.config.compose import effective
+from engine.config.load import Config
 from engine.preflight import (
     audit,
     batch_and_steps,
@@ -29,8 +31,6 @@ from engine.preflight import (
     values,
 )
 from engine.preflight.check import Check, Subject, fail, skip
-from engine.recipe.compose import effective
-from engine.recipe.recipe import Recipe
 from engine.runs.kinds import GRPO, SFT, Kind
 
 
@@ -41,7 +41,7 @@ class Item:
     id: str
     check: Callable[[Subject], Check]
     needs: tuple[str, ...] = ()
-    skip_reason: Callable[[Recipe], str | None] = lambda _: None
+    skip_reason: Callable[[Config], str | None] = lambda _: None
     """Returns why the check does not apply to a config, whatever else failed; None if it does."""
     kinds: tuple[Kind, ...] = (GRPO, SFT)
     """The kinds whose configs the check can read."""
@@ -79,7 +79,7 @@ ITEMS = (
 
 
 def run_checks(
-    recipe: Recipe,
+    config: Config,
     *,
     env: Mapping[str, str] | None = None,
     tests: bool = False,
@@ -89,7 +89,7 @@ def run_checks(
 ) -> Iterator[Check]:
     """Run the checks lazily, one after the other. Never raises."""
     try:
-        completed = effective(recipe, runs / "attempt_1")
+        completed = effective(config, runs / "attempt_1")
     except Exception as error:
         yield _crash("config", error)
         return
@@ -108,7 +108,7 @@ def blocking(checks: Iterable[Check]) -> list[Check]:
 
 
 def require_launchable(
-    recipe: Recipe,
+    config: Config,
     runs: Path,
     *,
     ahead: Iterable[str] = (),
@@ -120,7 +120,7 @@ def require_launchable(
     ``ahead`` are runs that will have ended when this one starts: the files that they write will
     exist, and their folders will be free. ``waits``: the run waits for its turn in the queue.
     """
-    checks = list(run_checks(recipe, env=env, runs=runs, ahead=ahead, waits=waits))
+    checks = list(run_checks(config, env=env, runs=runs, ahead=ahead, waits=waits))
     failures = blocking(checks)
     if failures:
         first, others = failures[0], [check.id for check in failures[1:]]
@@ -132,12 +132,12 @@ def require_launchable(
 
 def _run_check(item: Item, subject: Subject, failed: Collection[str]) -> Check:
     """Run one check. If it raises, it fails, and the other checks still run."""
-    kind = subject.recipe.kind
+    kind = subject.config.kind
     failed_need = next((needed for needed in item.needs if needed in failed), None)
     try:
         if kind not in item.kinds:
             check = skip(item.id, f"not available for {kind.title}")
-        elif (reason := item.skip_reason(subject.recipe)) is not None:
+        elif (reason := item.skip_reason(subject.config)) is not None:
             check = skip(item.id, reason)
         elif failed_need is not None:
             check = skip(item.id, f"needs the check '{failed_need}' to pass")

@@ -19,6 +19,10 @@ from pathlib import Path
 import yaml
 
 from engine.base.errors import UsageError
+from engine.config.compose import effective
+from engine.config.keys import is_open
+from engine.config.load import ALIASES, ENVIRONMENT_KEYS, Config, load_config
+from engine.config.steps import step_plan
 from engine.findings.finding import Change
 from engine.host.programs import own_module
 from engine.preflight import config, limits
@@ -37,10 +41,6 @@ from engine.preflight.batch_and_steps import (
     overrides as size_overrides,
 )
 from engine.preflight.check import Check, Subject
-from engine.recipe.compose import effective
-from engine.recipe.keys import is_open
-from engine.recipe.recipe import ALIASES, ENVIRONMENT_KEYS, Recipe, load_recipe
-from engine.recipe.steps import step_plan
 
 _PROGRAM = "grubrics-tui"
 _PART = re.compile(r"; |, then ")
@@ -88,7 +88,7 @@ class CheckFix:
         return next(index for index, word in enumerate(self._words) if "=" not in word)
 
 
-def parse_fix(text: str | None, recipe: Recipe) -> CheckFix | None:
+def parse_fix(text: str | None, config: Config) -> CheckFix | None:
     """Return what of a fix can be applied; None if only a person can.
 
     Of alternatives (``a=1, or b=2``) the first that can be applied counts.
@@ -99,7 +99,7 @@ def parse_fix(text: str | None, recipe: Recipe) -> CheckFix | None:
         for alternative in part.split(", or "):
             found = _find_command(alternative)
             # The overrides of a command belong to it.
-            changes = _find_overrides(alternative.removesuffix(found), recipe)
+            changes = _find_overrides(alternative.removesuffix(found), config)
             if changes or found:
                 overrides += changes
                 command = command or found
@@ -107,15 +107,15 @@ def parse_fix(text: str | None, recipe: Recipe) -> CheckFix | None:
     return CheckFix(tuple(overrides), command) if overrides or command else None
 
 
-def _find_overrides(text: str, recipe: Recipe) -> list[str]:
+def _find_overrides(text: str, config: Config) -> list[str]:
     """The words ``key=value``; none if one of them cannot be applied as it is."""
     words = [word for word in text.split() if "=" in word]
-    return words if all(_is_override(word, recipe) for word in words) else []
+    return words if all(_is_override(word, config) for word in words) else []
 
 
-def _is_override(word: str, recipe: Recipe) -> bool:
+def _is_override(word: str, config: Config) -> bool:
     key, _, value = word.partition("=")
-    is_known = key in recipe.values or key in ALIASES or is_open(key, recipe.values)
+    is_known = key in config.values or key in ALIASES or is_open(key, config.values)
     return is_known and not _PLACEHOLDER.fullmatch(value) and value.count('"') % 2 == 0
 
 
@@ -143,11 +143,11 @@ class Refusal:
     reason: str
 
 
-Repair = Callable[[Recipe, Check, frozenset[str]], Iterator[tuple[str, str]]]
+Repair = Callable[[Config, Check, frozenset[str]], Iterator[tuple[str, str]]]
 """Takes a config, a failed check and the fixed keys; yields overrides and their reasons."""
 
 
-def complete(recipe: Recipe, wanted: Sequence[Change]) -> tuple[Change, ...] | Refusal:
+def complete(config: Config, wanted: Sequence[Change]) -> tuple[Change, ...] | Refusal:
     """Return ``wanted``, then the dependent changes, each with its reason in ``why``.
 
     Changes that are not of kind ``config`` are kept as they are. Nothing is written.
@@ -159,19 +159,19 @@ def complete(recipe: Recipe, wanted: Sequence[Change]) -> tuple[Change, ...] | R
     }
     adjusted: dict[str, tuple[str, str]] = {}
     # A warning that the config already has need not be repaired.
-    subject = _subject(recipe)
+    subject = _subject(config)
     before = {name: check(subject).status for name, (check, _) in RELATIONS.items()}
     for _ in range(_ROUNDS):
         try:
             dependent = [override for override, _ in adjusted.values()]
-            changed = with_overrides(recipe, [*chosen.values(), *dependent])
+            changed = with_overrides(config, [*chosen.values(), *dependent])
         except UsageError as error:
             return Refusal(str(error))
         if reason := _fixed_by_environment(changed, chosen):
             return Refusal(reason)
         complaint = next(_complaints(changed, before), None)
         if complaint is None:
-            return _changes(recipe, changed, wanted, adjusted)
+            return _changes(config, changed, wanted, adjusted)
         check, repair = complaint
         repairs = {
             override.partition("=")[0]: (override, why)
@@ -184,22 +184,22 @@ def complete(recipe: Recipe, wanted: Sequence[Change]) -> tuple[Change, ...] | R
 
 
 def as_overrides(changes: Sequence[Change]) -> tuple[str, ...]:
-    """Return ``key=value`` of every config change, as ``launch`` and ``load_recipe`` take them."""
+    """Return ``key=value`` of every config change, as ``launch`` and ``load_config`` take them."""
     return tuple(_override(change) for change in changes if change.kind == "config")
 
 
-def with_overrides(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
-    """Load ``recipe`` with more overrides. Values that the environment set stay set."""
+def with_overrides(config: Config, overrides: Sequence[str]) -> Config:
+    """Load ``config`` with more overrides. Values that the environment set stay set."""
     variables = {}
     for name, key in ENVIRONMENT_KEYS.items():
-        if recipe.origins.get(key) == "environment":
-            value = recipe.get(key)
+        if config.origins.get(key) == "environment":
+            value = config.get(key)
             variables[name] = str(int(value)) if isinstance(value, bool) else str(value)
-    loaded = load_recipe(str(recipe.path), [*recipe.overrides, *overrides], variables)
-    return replace(loaded, name=recipe.name)
+    loaded = load_config(str(config.path), [*config.overrides, *overrides], variables)
+    return replace(loaded, name=config.name)
 
 
-def _fixed_by_environment(changed: Recipe, chosen: Mapping[str, str]) -> str | None:
+def _fixed_by_environment(changed: Config, chosen: Mapping[str, str]) -> str | None:
     """Name a chosen key that a variable sets: the environment takes precedence over overrides."""
     for key in chosen:
         if changed.origins.get(key) == "environment":
@@ -208,12 +208,12 @@ def _fixed_by_environment(changed: Recipe, chosen: Mapping[str, str]) -> str | N
     return None
 
 
-def _subject(recipe: Recipe) -> Subject:
-    return Subject(effective(recipe, Path("attempt_1")), os.environ, Path("runs"))
+def _subject(config: Config) -> Subject:
+    return Subject(effective(config, Path("attempt_1")), os.environ, Path("runs"))
 
 
-def _complaints(recipe: Recipe, before: Mapping[str, str]) -> Iterator[tuple[Check, Repair]]:
-    subject = _subject(recipe)
+def _complaints(config: Config, before: Mapping[str, str]) -> Iterator[tuple[Check, Repair]]:
+    subject = _subject(config)
     for name, (check, repair) in RELATIONS.items():
         result = check(subject)
         is_new_warning = result.status == "warn" and before[name] == "ok" and name == BATCH
@@ -221,18 +221,18 @@ def _complaints(recipe: Recipe, before: Mapping[str, str]) -> Iterator[tuple[Che
             yield result, repair
 
 
-def _own_fix(recipe: Recipe, check: Check, fixed: frozenset[str]) -> Iterator[tuple[str, str]]:
+def _own_fix(config: Config, check: Check, fixed: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Yield the overrides in the fix of the check, without those of fixed keys."""
-    fix = parse_fix(check.fix, recipe)
+    fix = parse_fix(check.fix, config)
     for override in fix.overrides if fix else ():
         if override.partition("=")[0] not in fixed:
             yield override, check.message
 
 
-def _more_steps(recipe: Recipe, check: Check, fixed: frozenset[str]) -> Iterator[tuple[str, str]]:
+def _more_steps(config: Config, check: Check, fixed: frozenset[str]) -> Iterator[tuple[str, str]]:
     """More epochs; fewer steps if the epochs are fixed; a smaller batch for few rows."""
-    fixes = list(_own_fix(recipe, check, fixed))
-    plan = step_plan(recipe)
+    fixes = list(_own_fix(config, check, fixed))
+    plan = step_plan(config)
     if fixes or plan is None or plan.rows < plan.batch:
         yield from fixes
     elif "trainer.total_training_steps" not in fixed:
@@ -240,11 +240,11 @@ def _more_steps(recipe: Recipe, check: Check, fixed: frozenset[str]) -> Iterator
 
 
 def _fitting_sizes(
-    recipe: Recipe, check: Check, fixed: frozenset[str]
+    config: Config, check: Check, fixed: frozenset[str]
 ) -> Iterator[tuple[str, str]]:
     """The nearest valid batch sizes with the fixed keys."""
-    sizes = batch_sizes(_subject(recipe).recipe)
-    for override in removals(recipe):
+    sizes = batch_sizes(_subject(config).config)
+    for override in removals(config):
         yield override, "the key is deprecated"
     names = {name for key, name in _NAMES.items() if key in fixed}
     for start in islice(_starts(sizes, names), _MOST_STARTS):
@@ -272,20 +272,20 @@ def _near(value: int, is_fixed: bool) -> list[int]:
 
 
 def _changes(
-    recipe: Recipe,
-    changed: Recipe,
+    config: Config,
+    changed: Config,
     wanted: Sequence[Change],
     adjusted: Mapping[str, tuple[str, str]],
 ) -> tuple[Change, ...]:
     """Return the wanted changes and those dependent ones that differ from the former values."""
     known = [
-        replace(change, before=recipe.get(change.key)) if change.kind == "config" else change
+        replace(change, before=config.get(change.key)) if change.kind == "config" else change
         for change in wanted
     ]
     dependent = [
-        Change("config", key, changed.get(key), recipe.get(key), why)
+        Change("config", key, changed.get(key), config.get(key), why)
         for key, (_, why) in adjusted.items()
-        if changed.get(key) != recipe.get(key)
+        if changed.get(key) != config.get(key)
     ]
     return (*known, *dependent)
 

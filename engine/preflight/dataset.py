@@ -14,6 +14,10 @@ from engine.base.errors import UsageError, nearest
 from engine.base.parquet import pa, pq
 from engine.base.records import SUFFIXES, require_file
 from engine.base.text import count_of
+from engine.config.curriculum import find_curriculum
+from engine.config.load import Config
+from engine.config.places import DATA_KEYS, MAKE_TINY_WORLD, TINY_WORLD, data_files
+from engine.config.scoring import asks_judge
 from engine.data.adapters.adapter import id_text
 from engine.data.contract import Row, grpo_schema, read_facts, row_problem
 from engine.data.conversations import (
@@ -26,10 +30,6 @@ from engine.host.programs import typed_module
 from engine.preflight.check import Check, Subject, fail, ok, summary, warn
 from engine.preflight.demands import check_hashes
 from engine.preflight.samples import SPLITS, split_files
-from engine.recipe.curriculum import find_curriculum
-from engine.recipe.places import DATA_KEYS, MAKE_TINY_WORLD, TINY_WORLD, data_files
-from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import asks_judge
 from engine.rubrics import parse_rubric
 from engine.runs.kinds import GRPO, SFT
 from engine.tasks.task import RecordError
@@ -57,27 +57,27 @@ _OWN_SFT = f"write a line {_LINE_FORMAT} for each example (docs/data.md)"
 
 def check(subject: Subject) -> Check:
     """Check every training and validation file of the config."""
-    recipe = subject.recipe
-    paths = dict.fromkeys(path.expanduser() for path in data_files(recipe))
-    checks = [_check_file(recipe, path) for path in paths] + [*check_hashes(recipe, ID)]
+    config = subject.config
+    paths = dict.fromkeys(path.expanduser() for path in data_files(config))
+    checks = [_check_file(config, path) for path in paths] + [*check_hashes(config, ID)]
     are_sound = all(check.status != "fail" for check in checks)
-    for split in SPLITS if recipe.kind == GRPO else ():
-        files = split_files(recipe, split)
+    for split in SPLITS if config.kind == GRPO else ():
+        files = split_files(config, split)
         for path, count in Counter(path.resolve() for path in files).items():
             if count > 1:
                 message = f"data.{split}_files names {path.name} {count} times"
                 checks.append(warn(ID, f"{message}: verl would read its rows that many times"))
         if split == "train" and are_sound:
-            checks += _curriculum_order(recipe, files)
+            checks += _curriculum_order(config, files)
         for conflict in _type_conflicts(files) if are_sound else ():
             checks.append(fail(ID, conflict, "write the column with one type in all files"))
     messages = "; ".join(check.message for check in checks if check.status == "ok")
     return summary(ID, checks, messages or "no data files in the config")
 
 
-def _curriculum_order(recipe: Recipe, files: Sequence[Path]) -> Iterator[Check]:
+def _curriculum_order(config: Config, files: Sequence[Path]) -> Iterator[Check]:
     """Check that the first file of a curriculum is that of verifiable rows, by what rows say."""
-    if find_curriculum(recipe.get) is None or len(files) != 2:
+    if find_curriculum(config.get) is None or len(files) != 2:
         return
     first, second = (_domains(path) for path in files)
     if first[_OPEN] > first[_VERIFIABLE] and second[_VERIFIABLE] > second[_OPEN]:
@@ -100,13 +100,13 @@ def _domains(path: Path) -> Counter[str]:
     return Counter(str(row["extra_info"]["domain_type"]) for row in table.to_pylist())
 
 
-def _check_file(recipe: Recipe, path: Path) -> Check:
-    prepare = _prepare(recipe, path)
+def _check_file(config: Config, path: Path) -> Check:
+    prepare = _prepare(config, path)
     if not path.is_file():
         problem = "is not a file" if path.exists() else f"does not exist{_similar_file(path)}"
-        return fail(ID, f"{recipe.path}: {_key(recipe, path)}={path} {problem}", prepare)
-    if recipe.kind == SFT:
-        return _check_conversations(recipe, path)
+        return fail(ID, f"{config.path}: {_key(config, path)}={path} {problem}", prepare)
+    if config.kind == SFT:
+        return _check_conversations(config, path)
     if wildcard := _GLOB.search(str(path.absolute())):
         absolute = path.absolute()
         return fail(ID, f"{absolute}: verl would read {wildcard[0]!r} as a glob pattern")
@@ -114,21 +114,21 @@ def _check_file(recipe: Recipe, path: Path) -> Check:
         message = f"{path}: the name must end in .parquet, because verl detects the format by it"
         return fail(ID, message, prepare)
     try:
-        return _check_parquet(recipe, path)
+        return _check_parquet(config, path)
     except (pa.ArrowException, OSError, UsageError) as error:
         first_line = str(error).splitlines()[0]
         return fail(ID, f"{path} cannot be read as parquet: {first_line}", prepare)
 
 
-def _check_parquet(recipe: Recipe, path: Path) -> Check:
+def _check_parquet(config: Config, path: Path) -> Check:
     file = pq.ParquetFile(path)
     problems = list(_schema_problems(path, file.schema_arrow))
-    is_contrastive = bool(recipe.get(_CONTRASTIVE))
+    is_contrastive = bool(config.get(_CONTRASTIVE))
     facts = read_facts(path)
-    if asks_judge(recipe) and facts is not None and facts.use_contrastive != is_contrastive:
+    if asks_judge(config) and facts is not None and facts.use_contrastive != is_contrastive:
         actual, configured = (str(flag).lower() for flag in (facts.use_contrastive, is_contrastive))
         mismatch = (
-            f"{path} was prepared with use_contrastive={actual} but {recipe.path} has "
+            f"{path} was prepared with use_contrastive={actual} but {config.path} has "
             f"{_CONTRASTIVE}={configured}; prompts are written when the file is prepared"
         )
         if not problems and path.is_relative_to(TINY_WORLD):
@@ -138,14 +138,14 @@ def _check_parquet(recipe: Recipe, path: Path) -> Check:
     doubts = RowDoubts()
     if not problems and not row_count:
         problems = [f"{path} has no rows"]
-    elif not problems and asks_judge(recipe):
+    elif not problems and asks_judge(config):
         problems = list(_row_problems(path, file, doubts))
     elif not problems:
         doubts.untrue = _rows_without_truth(file)
     if problems:
-        return fail(ID, "; ".join(problems), _prepare(recipe, path))
+        return fail(ID, "; ".join(problems), _prepare(config, path))
     if messages := list(doubts.messages(row_count)):
-        return warn(ID, f"{path}: {'; '.join(messages)}", _prepare(recipe, path))
+        return warn(ID, f"{path}: {'; '.join(messages)}", _prepare(config, path))
     without = ", without a ground truth" if doubts.untrue else ""
     return ok(ID, f"{path}: {count_of(row_count, 'row')}{without}")
 
@@ -210,8 +210,8 @@ def _row_problems(path: Path, file: pq.ParquetFile, doubts: RowDoubts) -> Iterat
         yield f"{path}: {len(unusable)} of {number} rows are unusable; row {first}: {problem}{also}"
 
 
-def _check_conversations(recipe: Recipe, path: Path) -> Check:
-    prepare = _prepare(recipe, path)
+def _check_conversations(config: Config, path: Path) -> Check:
+    prepare = _prepare(config, path)
     try:
         require_file(path)
         conversations = read_conversations(path)
@@ -228,10 +228,10 @@ def _check_conversations(recipe: Recipe, path: Path) -> Check:
     return summary(ID, warnings, f"{path}: {count_of(conversations.rows, 'row')}{repeats}")
 
 
-def _key(recipe: Recipe, path: Path) -> str:
+def _key(config: Config, path: Path) -> str:
     """The key that names a data file."""
     for key in DATA_KEYS:
-        if path in [Path(name).expanduser() for name in recipe.listed(key) if name]:
+        if path in [Path(name).expanduser() for name in config.listed(key) if name]:
             return key
     return "data"
 
@@ -247,19 +247,19 @@ def _similar_file(path: Path) -> str:
     return f"; did you mean {stems[close]}?" if close is not None else ""
 
 
-def _prepare(recipe: Recipe, path: Path) -> str:
+def _prepare(config: Config, path: Path) -> str:
     """The command that writes the file, or a description of its format."""
     if path.is_relative_to(TINY_WORLD):
         return MAKE_TINY_WORLD
-    key = _key(recipe, path)
+    key = _key(config, path)
     is_val = key.startswith("data.val")
-    if recipe.kind == SFT:
+    if config.kind == SFT:
         if is_val:
             return f"write it, or set {key}=null (prepare_sft makes no validation file)"
         return f"{_PREPARE_SFT} {path.parent}" if path.name == _PREPARED_SFT else _OWN_SFT
-    if not asks_judge(recipe):
+    if not asks_judge(config):
         return _OWN_DATA
-    prefix = "" if recipe.get(_CONTRASTIVE) else "USE_CONTRASTIVE=0 "
+    prefix = "" if config.get(_CONTRASTIVE) else "USE_CONTRASTIVE=0 "
     command = f"{prefix}{_PREPARE} {path.parent}"
     written = path.with_name("mixed_val.parquet" if is_val else "mixed_train.parquet")
     return command if path == written else f"{command}, then {key}={written}"

@@ -7,9 +7,9 @@ from typing import Any
 
 from engine.base.files import content_hash
 from engine.base.text import format_config_value
+from engine.config.load import Config
+from engine.config.places import data_files
 from engine.preflight.check import Check, fail, tables
-from engine.recipe.places import data_files
-from engine.recipe.recipe import Recipe
 
 _HELP = "restore the file, or change the value once you know why the data differ"
 
@@ -19,32 +19,32 @@ EXPECT_DATA = "grubrics.expect_data"
 _SEED, _DATA_SEED = "grubrics.seed", "data.seed"
 
 
-def silent_defaults(recipe: Recipe) -> dict[str, Any]:
+def silent_defaults(config: Config) -> dict[str, Any]:
     """The keys that decide what is learned and that nobody has set, with the values to set."""
-    rows: Sequence[Sequence[str]] = tables()["learning"][recipe.kind.name]
-    values = {key: recipe.get(key) for keys in rows for key in keys if recipe.is_chosen(key)}
+    rows: Sequence[Sequence[str]] = tables()["learning"][config.kind.name]
+    values = {key: config.get(key) for keys in rows for key in keys if config.is_chosen(key)}
     silent = [keys[0] for keys in rows if all(values.get(key) is None for key in keys)]
-    values = {key: recipe.get(key) for key in silent}
+    values = {key: config.get(key) for key in silent}
     if values.get(_DATA_SEED, 0) is None:
-        values[_DATA_SEED] = recipe.get(_SEED)
+        values[_DATA_SEED] = config.get(_SEED)
     return values
 
 
-def check_defaults(recipe: Recipe, check_id: str) -> Iterator[Check]:
+def check_defaults(config: Config, check_id: str) -> Iterator[Check]:
     """Fail for defaults that nobody has set, if the config forbids them."""
-    silent = silent_defaults(recipe) if recipe.get(NO_SILENT_DEFAULTS) else {}
+    silent = silent_defaults(config) if config.get(NO_SILENT_DEFAULTS) else {}
     if silent:
         values = [f"{key}={format_config_value(value)}" for key, value in silent.items()]
-        message = f"{recipe.path}: {NO_SILENT_DEFAULTS}: {', '.join(silent)} not set"
+        message = f"{config.path}: {NO_SILENT_DEFAULTS}: {', '.join(silent)} not set"
         yield fail(check_id, f"{message}; the fix has values for them", " ".join(values))
 
 
-def check_hashes(recipe: Recipe, check_id: str) -> Iterator[Check]:
+def check_hashes(config: Config, check_id: str) -> Iterator[Check]:
     """Fail for a data file whose SHA-256 is not expected, and for a hash without a file."""
-    expected: Sequence[str] | None = recipe.get(EXPECT_DATA)
+    expected: Sequence[str] | None = config.get(EXPECT_DATA)
     if expected is None:
         return
-    paths = dict.fromkeys(path.expanduser() for path in data_files(recipe))
+    paths = dict.fromkeys(path.expanduser() for path in data_files(config))
     hashes = {path: content_hash(path) for path in paths if path.is_file()}
     for path, actual in hashes.items():
         if not _matches(actual, expected):

@@ -17,14 +17,14 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from engine.base.text import count_of, format_config_value
+from engine.config.compose import effective, on_cpu
+from engine.config.keys import verl_version
+from engine.config.load import Config
+from engine.config.places import lora_rank
+from engine.config.scoring import asks_judge
 from engine.host.environment import gpus, install_command, package_version
 from engine.judge.providers import find_provider
 from engine.preflight.check import Check, Subject, fail, summary, tables, warn
-from engine.recipe.compose import effective, on_cpu
-from engine.recipe.keys import verl_version
-from engine.recipe.places import lora_rank
-from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import asks_judge
 from engine.runs.kinds import GRPO, SFT
 
 ID = "environment"
@@ -39,7 +39,7 @@ _MAIN_PACKAGES = ("torch", "verl", "ray", "transformers")
 
 def check(subject: Subject) -> Check:
     """Check Python, packages (looked up, never imported), conda environment and GPUs."""
-    recipe = subject.recipe
+    config = subject.config
     python = ".".join(map(str, sys.version_info[:3]))
     problems = []
     if sys.version_info[:2] not in TESTED_PYTHONS:
@@ -49,21 +49,21 @@ def check(subject: Subject) -> Check:
         message = f"conda environment '{conda}' is active, not '{CONDA_ENVIRONMENT}'"
         problems.append(warn(ID, message, f"conda activate {CONDA_ENVIRONMENT}"))
     lacks_gpu = _lacks_gpu(subject)
-    problems += _packages(recipe, lacks_gpu)
+    problems += _packages(config, lacks_gpu)
     problems += check_versions(
         find_installed(),
-        vllm=recipe.get(f"{_ROLLOUT}.name") == "vllm",
+        vllm=config.get(f"{_ROLLOUT}.name") == "vllm",
         # The rollout engine gets LoRA adapters instead of merged weights.
-        adapter_sync=lora_rank(recipe) > 0 and not recipe.get(f"{_MODEL}.lora.merge"),
-        fsdp1=recipe.get("grubrics.device") == "cuda" and recipe.get(_STRATEGY) == "fsdp",
+        adapter_sync=lora_rank(config) > 0 and not config.get(f"{_MODEL}.lora.merge"),
+        fsdp1=config.get("grubrics.device") == "cuda" and config.get(_STRATEGY) == "fsdp",
     )
-    if not (recipe.kind.uses_ray and subject.uses_cluster):
-        problems += [*_devices(subject), *check_precision(recipe, find_cards(), read_cpu_flags())]
+    if not (config.kind.uses_ray and subject.uses_cluster):
+        problems += [*_devices(subject), *check_precision(config, find_cards(), read_cpu_flags())]
     # Without a GPU, the config has to change first: what vLLM and FlashAttention need is no fix.
     problems += [] if lacks_gpu else _attention(subject)
     problems += _allocator(subject)
     versions = ", ".join(f"{name} {package_version(name)}" for name in _MAIN_PACKAGES)
-    device = recipe.get("grubrics.device")
+    device = config.get("grubrics.device")
     return summary(ID, problems, f"Python {python}; {versions}; device {device}")
 
 
@@ -74,21 +74,21 @@ def _has_own_environment(env: Mapping[str, str]) -> bool:
     return "CONDA_PREFIX" not in env or any(folder.is_dir() for folder in known)
 
 
-def needed_modules(recipe: Recipe) -> list[str]:
+def needed_modules(config: Config) -> list[str]:
     """Return the modules that training with this config imports."""
-    loggers = recipe.get("trainer.logger") or recipe.get("logging.report_to") or []
-    judge = find_provider(recipe.get("judge.provider", "offline")) if asks_judge(recipe) else None
+    loggers = config.get("trainer.logger") or config.get("logging.report_to") or []
+    judge = find_provider(config.get("judge.provider", "offline")) if asks_judge(config) else None
     optional = {
         **dict.fromkeys(judge.modules if judge else (), True),
         **{package: True for name, package in tables()["loggers"].items() if name in loggers},
-        "peft": lora_rank(recipe) > 0,
-        "vllm": recipe.get(f"{_ROLLOUT}.name") == "vllm",
+        "peft": lora_rank(config) > 0,
+        "vllm": config.get(f"{_ROLLOUT}.name") == "vllm",
     }
     return [*tables()["modules"], *(name for name, is_needed in optional.items() if is_needed)]
 
 
-def _packages(recipe: Recipe, lacks_gpu: bool) -> Iterator[Check]:
-    needed = [name for name in needed_modules(recipe) if not (lacks_gpu and name == "vllm")]
+def _packages(config: Config, lacks_gpu: bool) -> Iterator[Check]:
+    needed = [name for name in needed_modules(config) if not (lacks_gpu and name == "vllm")]
     missing = [name for name in needed if find_spec(name) is None]
     if missing:
         fix = f"pip install {' '.join(missing)}"
@@ -108,29 +108,29 @@ def _packages(recipe: Recipe, lacks_gpu: bool) -> Iterator[Check]:
 
 def _devices(subject: Subject) -> Iterator[Check]:
     """Check that this host has the GPUs, or the cores, that the config asks for."""
-    recipe = subject.recipe
-    if recipe.kind.uses_ray and recipe.get("trainer.nnodes", 1) > 1:
+    config = subject.config
+    if config.kind.uses_ray and config.get("trainer.nnodes", 1) > 1:
         message = (
-            f"{recipe.path}: trainer.nnodes={recipe.get('trainer.nnodes')}, but one host is one "
+            f"{config.path}: trainer.nnodes={config.get('trainer.nnodes')}, but one host is one "
             "node; use a Ray cluster for more (docs/cluster.md)"
         )
         yield fail(ID, message, "export RAY_ADDRESS=HOST:PORT, or trainer.nnodes=1")
-    key = recipe.kind.gpus_key
-    wanted, cores = recipe.get(key), os.cpu_count()
-    if recipe.get("grubrics.device") != "cuda":
+    key = config.kind.gpus_key
+    wanted, cores = config.get(key), os.cpu_count()
+    if config.get("grubrics.device") != "cuda":
         # Each rank is a process with a copy of the model; two ranks are a test on any CPU.
         most = max(2, cores or 1)
         if wanted > most:
-            message = f"{recipe.path}: {key}={wanted} ranks on {count_of(cores or 1, 'core')}"
+            message = f"{config.path}: {key}={wanted} ranks on {count_of(cores or 1, 'core')}"
             yield fail(ID, f"{message}; each trains a copy of the model", f"{key}={most}")
         return
     visible = _count_gpus(subject.env)
     if wanted > visible:
         yield fail(
             ID,
-            f"{recipe.path}: grubrics.device=cuda and {key}={wanted}, but {visible} NVIDIA GPUs "
+            f"{config.path}: grubrics.device=cuda and {key}={wanted}, but {visible} NVIDIA GPUs "
             "are visible here",
-            f"{key}={visible}" if visible else " ".join(_cpu_overrides(recipe)),
+            f"{key}={visible}" if visible else " ".join(_cpu_overrides(config)),
         )
 
 
@@ -144,39 +144,39 @@ def _count_gpus(env: Mapping[str, str]) -> int:
 
 def _lacks_gpu(subject: Subject) -> bool:
     """Whether the config trains on GPUs of this host, and it has none."""
-    is_here = not (subject.recipe.kind.uses_ray and subject.uses_cluster)
-    is_for_gpu = subject.recipe.get("grubrics.device") == "cuda"
+    is_here = not (subject.config.kind.uses_ray and subject.uses_cluster)
+    is_for_gpu = subject.config.get("grubrics.device") == "cuda"
     return is_here and is_for_gpu and not _count_gpus(subject.env)
 
 
-def _cpu_overrides(recipe: Recipe) -> Iterator[str]:
+def _cpu_overrides(config: Config) -> Iterator[str]:
     """The CPU, and what it implies in place of values that the config sets for GPUs."""
-    implied = on_cpu(recipe) if recipe.kind == GRPO else {"training.bf16": False}
+    implied = on_cpu(config) if config.kind == GRPO else {"training.bf16": False}
     yield "grubrics.device=cpu"
-    for key, value in {**implied, recipe.kind.gpus_key: 1}.items():
-        if recipe.is_chosen(key) and recipe.get(key) != value:
+    for key, value in {**implied, config.kind.gpus_key: 1}.items():
+        if config.is_chosen(key) and config.get(key) != value:
             yield f"{key}={format_config_value(value)}"
 
 
 def _attention(subject: Subject) -> Iterator[Check]:
     """verl uses FlashAttention 2 on a GPU by default."""
-    recipe = subject.recipe
-    on_local_gpu = recipe.get("grubrics.device") == "cuda" and not subject.uses_cluster
-    if recipe.kind != GRPO or not on_local_gpu:
+    config = subject.config
+    on_local_gpu = config.get("grubrics.device") == "cuda" and not subject.uses_cluster
+    if config.kind != GRPO or not on_local_gpu:
         return
     key = f"{_MODEL}.override_config.attn_implementation"
-    implementation = recipe.get(key) or "flash_attention_2"
+    implementation = config.get(key) or "flash_attention_2"
     is_installed = any(find_spec(name) for name in ("flash_attn", "kernels"))
     if implementation.startswith("flash_attention") and not is_installed:
         yield fail(
             ID,
-            f"{recipe.path}: {key}={implementation} needs flash-attn, which is not installed",
+            f"{config.path}: {key}={implementation} needs flash-attn, which is not installed",
             f"{key}=sdpa {_MODEL}.use_remove_padding=false",
         )
 
 
 def _allocator(subject: Subject) -> Iterator[Check]:
-    if subject.recipe.get(f"{_ROLLOUT}.name") != "vllm":
+    if subject.config.get(f"{_ROLLOUT}.name") != "vllm":
         return
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
         value = subject.env.get(name, "")
@@ -321,28 +321,28 @@ class Card:
 
 
 def check_precision(
-    recipe: Recipe, cards: Sequence[Card], cpu_flags: frozenset[str]
+    config: Config, cards: Sequence[Card], cpu_flags: frozenset[str]
 ) -> Iterator[Check]:
     """Check that the slowest GPU, or the CPU, has units for bf16 if the config uses it."""
-    settings = _bf16_settings(recipe)
-    used = f"{recipe.path}: {' and '.join(f'{key}={value}' for key, value in settings.items())}"
+    settings = _bf16_settings(config)
+    used = f"{config.path}: {' and '.join(f'{key}={value}' for key, value in settings.items())}"
     slow = "correct, but many times slower than fp32"
     weakest = min(cards, key=lambda card: card.capability, default=None)
     if not settings:
         return
-    if recipe.get("grubrics.device") == "cpu":
+    if config.get("grubrics.device") == "cpu":
         if cpu_flags and not cpu_flags.intersection(CPU_UNITS):
             units = ", ".join(CPU_UNITS[:2])
             message = f"{used} on a CPU without units for it (it has none of {units}): {slow}"
-            yield warn(ID, message, _replace_bf16(recipe, settings, "fp32"))
+            yield warn(ID, message, _replace_bf16(config, settings, "fp32"))
     elif weakest is not None and weakest.capability < FIRST_WITH_BF16:
         capability = ".".join(map(str, weakest.capability))
-        is_refused = _ROLLOUT_TYPE in settings and recipe.get(f"{_ROLLOUT}.name") == "vllm"
+        is_refused = _ROLLOUT_TYPE in settings and config.get(f"{_ROLLOUT}.name") == "vllm"
         message = (
             f"{used}, but {weakest.name} has compute capability {capability}, and bf16 units need "
             f"at least 8.0: {'vLLM refuses it' if is_refused else slow}"
         )
-        fix = _replace_bf16(recipe, settings, "float16")
+        fix = _replace_bf16(config, settings, "float16")
         yield (fail if is_refused else warn)(ID, message, fix)
 
 
@@ -376,17 +376,17 @@ def read_cpu_flags() -> frozenset[str]:
     return frozenset(next(flags, "").split())
 
 
-def _bf16_settings(recipe: Recipe) -> dict[str, str]:
+def _bf16_settings(config: Config) -> dict[str, str]:
     """Return the keys that ask for bf16, with their values as the trainer gets them."""
-    if recipe.kind == SFT:
-        return {"training.bf16": "true"} if recipe.get("training.bf16") else {}
-    values = effective(recipe, Path("attempt_1"))
+    if config.kind == SFT:
+        return {"training.bf16": "true"} if config.get("training.bf16") else {}
+    values = effective(config, Path("attempt_1"))
     types = {key: str(values.get(key)) for key in (_ACTOR_TYPE, _ROLLOUT_TYPE)}
     return {key: type_ for key, type_ in types.items() if type_.lower() in _BF16}
 
 
-def _replace_bf16(recipe: Recipe, settings: Mapping[str, str], type_: str) -> str:
+def _replace_bf16(config: Config, settings: Mapping[str, str], type_: str) -> str:
     """Return the overrides for another type. SFT has only bf16 and fp32."""
-    if recipe.kind == SFT:
+    if config.kind == SFT:
         return "training.bf16=false"
     return " ".join(f"{key}={type_}" for key in settings)

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.base.errors import UsageError
+from engine.config.env_file import load_env_file
+from engine.config.load import load_config
 from engine.host.surroundings import changed_files, surroundings
 from engine.preflight.checklist import require_launchable
-from engine.recipe.env_file import load_env_file
-from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RunDir
 
 
@@ -23,15 +23,15 @@ def require_startable(run: RunDir) -> None:
     """Check the config in the run directory. Raises UsageError if the run cannot start."""
     env = dict(os.environ)
     load_env_file(env)
-    recipe = load_recipe(str(run.recipe), (), {})
+    config = load_config(str(run.config), (), {})
     manifest = run.read_manifest()
     if manifest.get("ray"):
         env["RAY_ADDRESS"] = manifest["ray"]
     data = [Path(path) for path in manifest.get("data") or {}]
-    changed = changed_files(manifest, surroundings(Path.cwd(), recipe.path, data), "data")
+    changed = changed_files(manifest, surroundings(Path.cwd(), config.path, data), "data")
     if changed:
         raise UsageError(f"{', '.join(changed)} changed while the run was queued. Launch it again")
-    require_launchable(recipe, run.path.parent, ahead=[run.id], env=env)
+    require_launchable(config, run.path.parent, ahead=[run.id], env=env)
 
 
 def main(command: Sequence[str]) -> None:

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.parquet import pq
+from engine.config.scoring import asks_judge
 from engine.data.contract import read_facts
 from engine.data.holdout import plain_text, read_holdout
 from engine.host.programs import typed_module
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.preflight.samples import CONVERSATIONS, prompt_key, read_samples, row_label, split_files
-from engine.recipe.scoring import asks_judge
 from engine.runs.kinds import ByKind
 
 ID = "holdout"
@@ -55,13 +55,13 @@ class Question:
 
 def check(subject: Subject) -> Check:
     """Compare training questions with validation questions and the held-out list."""
-    recipe = subject.recipe
-    has_own_reward = recipe.kind.has_rollouts and not asks_judge(recipe)
-    fix = _PREPARE[recipe.kind]
+    config = subject.config
+    has_own_reward = config.kind.has_rollouts and not asks_judge(config)
+    fix = _PREPARE[config.kind]
     if has_own_reward:
         fix = "remove the validation rows from the training file"
-    train = [path.resolve() for path in split_files(recipe, "train")]
-    validation = [path.resolve() for path in split_files(recipe, "val")]
+    train = [path.resolve() for path in split_files(config, "train")]
+    validation = [path.resolve() for path in split_files(config, "val")]
     shared_file = next((path for path in train if path in validation), None)
     if shared_file is not None:
         return fail(ID, f"{shared_file} is both training and validation data", fix)
@@ -69,7 +69,7 @@ def check(subject: Subject) -> Check:
     sources = _format_names([*validation, *lists])
     if not sources:
         return skip(ID, "no validation file and no held-out list to compare with")
-    key = prompt_key(recipe)
+    key = prompt_key(config)
     trained = list(_read_questions(train, key))
     if lists and not any(question.id for question in trained):
         if not validation:

@@ -12,37 +12,37 @@ from engine.base.errors import UsageError
 from engine.base.masking import mask, mask_url
 from engine.base.text import count_of, seconds
 from engine.base.writers import untrusted_writer
+from engine.config.credentials import find_wandb_login
+from engine.config.env_file import way_on
+from engine.config.exposure import cleartext_complaints
+from engine.config.load import Config
+from engine.config.scoring import asks_judge, scorer
+from engine.config.steps import step_plan
 from engine.estimate.earlier_runs import judge_times
 from engine.estimate.judge import NO_EARLIER_RUN, SLOW_S, JudgeUse, judge_use
 from engine.judge.credentials import CleartextError, Credentials, find_credentials
 from engine.judge.providers import JudgeProvider, get_provider, plugin_problems
 from engine.judge.settings import JudgeSettings
 from engine.preflight.check import Check, Subject, fail, ok, skip, summary, warn
-from engine.recipe.credentials import find_wandb_login
-from engine.recipe.env_file import way_on
-from engine.recipe.exposure import cleartext_complaints
-from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import asks_judge, scorer
-from engine.recipe.steps import step_plan
 
 _JUDGE = "judge"
 
 
-def skip_reason(recipe: Recipe) -> str | None:
+def skip_reason(config: Config) -> str | None:
     """Return why the config does not use a judge; None if it does."""
-    if not recipe.kind.has_rollouts:
-        return f"{recipe.kind.title} does not use a judge"
-    return None if asks_judge(recipe) else f"no judge is used: {scorer(recipe)}"
+    if not config.kind.has_rollouts:
+        return f"{config.kind.title} does not use a judge"
+    return None if asks_judge(config) else f"no judge is used: {scorer(config)}"
 
 
 def check_judge(subject: Subject) -> Check:
     """Check the time to judge a step: calls x latency / concurrency."""
-    recipe = subject.recipe
-    plan = step_plan(recipe)
+    config = subject.config
+    plan = step_plan(config)
     if plan is None or plan.rows < plan.batch:
         return skip(_JUDGE, "the training file is unreadable or has too few rows for a batch")
-    use = judge_use(recipe, plan, judge_times(recipe, subject.runs))
-    workers = int(recipe.get("reward.num_workers"))
+    use = judge_use(config, plan, judge_times(config, subject.runs))
+    workers = int(config.get("reward.num_workers"))
     callers = "one reward worker" if workers == 1 else f"all {workers} reward workers together"
     rounds = count_of(use.rounds, "round")
     pace = f"{use.calls.step} calls/step at concurrency {use.limit} ({callers}) = {rounds}"
@@ -82,24 +82,24 @@ _UNIX_LINES = "sed -i 's/\\r$//' .env; unset {name}"
 
 def check_credentials(subject: Subject) -> Check:
     """Check the credentials of the judge, and of W&B if the config logs there."""
-    kind = subject.recipe.kind
+    kind = subject.config.kind
     if not kind.has_rollouts:
         judge = [ok(_CREDENTIALS, f"{kind.title} does not use a judge")]
-    elif not asks_judge(subject.recipe):
-        judge = [ok(_CREDENTIALS, f"no judge is used: {scorer(subject.recipe)}")]
+    elif not asks_judge(subject.config):
+        judge = [ok(_CREDENTIALS, f"no judge is used: {scorer(subject.config)}")]
     else:
         judge = _judge(subject)
     # Credentials that other programs of the run would send to any address.
     cleartext = [
         fail(_CREDENTIALS, complaint, "an https:// address")
-        for complaint in cleartext_complaints(subject.recipe, subject.env)
+        for complaint in cleartext_complaints(subject.config, subject.env)
     ]
     others = [*_wandb(subject), *cleartext, *_env_file(Path(".env"))]
     return summary(_CREDENTIALS, [*judge, *others], judge[0].message)
 
 
 def _judge(subject: Subject) -> list[Check]:
-    settings = JudgeSettings(**subject.recipe.section("judge"))
+    settings = JudgeSettings(**subject.config.section("judge"))
     provider = get_provider(settings.provider)
     plugins = [warn(_CREDENTIALS, problem) for problem in plugin_problems()]
     if not provider.asks_server:
@@ -174,7 +174,7 @@ def _env_file(path: Path) -> Iterator[Check]:
 
 def _wandb(subject: Subject) -> Iterator[Check]:
     """W&B asks for a login on the terminal, which a detached run does not have."""
-    loggers = subject.recipe.get("trainer.logger") or subject.recipe.get("logging.report_to") or []
+    loggers = subject.config.get("trainer.logger") or subject.config.get("logging.report_to") or []
     if "wandb" not in loggers:
         return
     folder = subject.env.get("WANDB_DIR")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from engine.config.load import Config
+from engine.config.places import lora_rank, model_name
 from engine.estimate.model_shape import ModelShape, context_of, shape_of
 from engine.preflight.check import Check, Subject, fail, summary
-from engine.recipe.places import lora_rank, model_name
-from engine.recipe.recipe import Recipe
 from engine.runs.kinds import SFT
 
 ID = "limits"
@@ -26,31 +26,31 @@ _SFT_LENGTH = "data.max_seq_length"
 
 def check(subject: Subject) -> Check:
     """Check every limit, and name the numbers that collide."""
-    recipe, shape = subject.recipe, shape_of(subject.recipe, subject.env)
-    context = context_of(model_name(recipe), subject.env)
-    if recipe.kind == SFT:
-        longest = int(recipe.get(_SFT_LENGTH))
+    config, shape = subject.config, shape_of(subject.config, subject.env)
+    context = context_of(model_name(config), subject.env)
+    if config.kind == SFT:
+        longest = int(config.get(_SFT_LENGTH))
         problems = []
         if context and longest > context:
             message = f"{_SFT_LENGTH}={longest}, but the model has a context of {context} tokens"
             problems.append(fail(ID, message, f"{_SFT_LENGTH}={context}"))
-        problems += check_targets(recipe, shape)
+        problems += check_targets(config, shape)
     else:
-        longest = sum(_lengths(recipe))
-        problems = [*_context(subject, context), *_budgets(recipe), *check_targets(recipe, shape)]
-        problems += _lora(recipe)
+        longest = sum(_lengths(config))
+        problems = [*_context(subject, context), *_budgets(config), *check_targets(config, shape)]
+        problems += _lora(config)
     of_context = f"of a model context of {context}" if context else "(model context unknown)"
     return summary(ID, problems, f"samples have at most {longest} tokens {of_context}")
 
 
-def _lengths(recipe: Recipe) -> tuple[int, int]:
-    return int(recipe.get(_PROMPT)), int(recipe.get(_RESPONSE))
+def _lengths(config: Config) -> tuple[int, int]:
+    return int(config.get(_PROMPT)), int(config.get(_RESPONSE))
 
 
 def _context(subject: Subject, context: int) -> Iterator[Check]:
     """Check the lengths of prompt and response against the contexts of the model and of vLLM."""
-    recipe = subject.recipe
-    prompt, response = _lengths(recipe)
+    config = subject.config
+    prompt, response = _lengths(config)
     if context and prompt + response > context:
         # The response keeps its length if the prompts of the data allow it: it is what is trained.
         longest = min(subject.prompts.longest or 1, context - 1)
@@ -65,7 +65,7 @@ def _context(subject: Subject, context: int) -> Iterator[Check]:
             fix.strip(),
         )
     # verl raises an error for a prompt that leaves no room for a response (vllm_async_server.py).
-    limit = recipe.get(_MODEL_LEN)
+    limit = config.get(_MODEL_LEN)
     if limit is None:
         return
     if limit < prompt + response:
@@ -77,26 +77,26 @@ def _context(subject: Subject, context: int) -> Iterator[Check]:
         yield fail(ID, message, f"{_MODEL_LEN}={context}")
 
 
-def _budgets(recipe: Recipe) -> Iterator[Check]:
+def _budgets(config: Config) -> Iterator[Check]:
     """A micro batch that is sized by tokens must hold the longest sample (seqlen_balancing.py)."""
-    parallel = int(recipe.get(f"{_ACTOR}.ulysses_sequence_parallel_size"))
-    longest = sum(_lengths(recipe))
+    parallel = int(config.get(f"{_ACTOR}.ulysses_sequence_parallel_size"))
+    longest = sum(_lengths(config))
     for dynamic, key in (
         (f"{_ACTOR}.use_dynamic_bsz", f"{_ACTOR}.ppo_max_token_len_per_gpu"),
         (f"{_ROLLOUT}.log_prob_use_dynamic_bsz", f"{_ROLLOUT}.log_prob_max_token_len_per_gpu"),
         (f"{_REF}.log_prob_use_dynamic_bsz", f"{_REF}.log_prob_max_token_len_per_gpu"),
     ):
-        tokens = recipe.get(key)
-        if recipe.get(dynamic) and tokens is not None and tokens * parallel < longest:
+        tokens = config.get(key)
+        if config.get(dynamic) and tokens is not None and tokens * parallel < longest:
             message = f"{key}={tokens} is smaller than the longest sample ({longest} tokens)"
             yield fail(ID, message, f"{key}={-(-longest // parallel)}")
 
 
-def check_targets(recipe: Recipe, shape: ModelShape | None) -> Iterator[Check]:
+def check_targets(config: Config, shape: ModelShape | None) -> Iterator[Check]:
     """Check for LoRA targets that match no module: PEFT refuses them after loading the model."""
-    key = recipe.kind.lora_targets_key
-    targets = recipe.get(key)
-    if shape is None or not lora_rank(recipe) or not targets:
+    key = config.kind.lora_targets_key
+    targets = config.get(key)
+    if shape is None or not lora_rank(config) or not targets:
         return
     names = targets if isinstance(targets, list) else [targets]
     unknown = [name for name in names if not shape.adapted(name if name is targets else [name])]
@@ -109,12 +109,12 @@ def check_targets(recipe: Recipe, shape: ModelShape | None) -> Iterator[Check]:
         yield fail(ID, message, f"{key}=[{','.join(existing) or known}]")
 
 
-def _lora(recipe: Recipe) -> Iterator[Check]:
-    rank, merged = lora_rank(recipe), recipe.get("actor_rollout_ref.model.lora.merge")
-    if recipe.get(f"{_ROLLOUT}.name") != "vllm" or merged or rank <= MAX_LORA_RANK:
+def _lora(config: Config) -> Iterator[Check]:
+    rank, merged = lora_rank(config), config.get("actor_rollout_ref.model.lora.merge")
+    if config.get(f"{_ROLLOUT}.name") != "vllm" or merged or rank <= MAX_LORA_RANK:
         return
     key = "actor_rollout_ref.model.lora.rank"
-    key = key if recipe.get(key) else "actor_rollout_ref.model.lora_rank"
+    key = key if config.get(key) else "actor_rollout_ref.model.lora_rank"
     yield fail(
         ID,
         f"LoRA rank {rank} is more than vLLM's {MAX_LORA_RANK}",

@@ -56,7 +56,7 @@ def check_machine(subject: Subject) -> Check:
     if elsewhere:
         messages.append("--queue does not wait for runs of another runs directory")
     can_wait = neighbors and not subject.waits
-    config = shlex.join([str(subject.recipe.path), *subject.recipe.overrides])
+    config = shlex.join([str(subject.config.path), *subject.config.overrides])
     fix = f"grubrics-tui launch {config} --queue" if can_wait else None
     return warn(_MACHINE, "; ".join(messages), fix)
 
@@ -82,7 +82,7 @@ def _describe_run(name: str, state: RunState, subject: Subject) -> str:
 
 def _shared_devices(state: RunState, subject: Subject) -> str:
     """Name the GPUs that both runs would use, as in CUDA_VISIBLE_DEVICES; or CPU and memory."""
-    if subject.recipe.get("grubrics.device") != "cuda" or state.gpus is None:
+    if subject.config.get("grubrics.device") != "cuda" or state.gpus is None:
         return "the CPU and the memory"
     visible = subject.env.get("CUDA_VISIBLE_DEVICES", ALL)
     if ALL in (visible, state.gpus):
@@ -122,12 +122,12 @@ def check_ports(subject: Subject) -> Check:
 
 def fixed_ports(subject: Subject) -> Iterator[FixedPort]:
     """Yield the ports that the config and the environment fix."""
-    recipe, ray = subject.recipe, "ray_kwargs.ray_init"
-    if recipe.get("training.master_port"):
-        yield FixedPort("training.master_port", int(recipe.get("training.master_port")))
-    if recipe.get(f"{ray}.include_dashboard") and recipe.get(f"{ray}.dashboard_port"):
+    config, ray = subject.config, "ray_kwargs.ray_init"
+    if config.get("training.master_port"):
+        yield FixedPort("training.master_port", int(config.get("training.master_port")))
+    if config.get(f"{ray}.include_dashboard") and config.get(f"{ray}.dashboard_port"):
         key = f"{ray}.dashboard_port"
-        yield FixedPort(key, int(recipe.get(key)))
+        yield FixedPort(key, int(config.get(key)))
     if subject.env.get("MASTER_PORT", "").isdigit():
         yield FixedPort("MASTER_PORT", int(subject.env["MASTER_PORT"]))
 

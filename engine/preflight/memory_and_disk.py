@@ -15,12 +15,12 @@ import psutil
 
 from engine.base.text import count_of
 from engine.checkpoints.model_folder import free_bytes, parameter_count
+from engine.config.load import Config
+from engine.config.places import checkpoint_dir, local_folder, lora_rank, model_name
 from engine.estimate.memory import Breakdown, certain
 from engine.estimate.memory import size as readable
 from engine.estimate.report import MARGIN, Sizes, kept, sizes_of, smallest_gpu
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
-from engine.recipe.places import checkpoint_dir, local_folder, lora_rank, model_name
-from engine.recipe.recipe import Recipe
 from engine.runs.kinds import ByKind
 from engine.runs.trust import folder_complaint
 
@@ -34,13 +34,13 @@ _SMALLEST_SHARE = 0.2
 
 def check_memory(subject: Subject) -> Check:
     """Compare the peak of every phase with the smallest GPU, and host memory with the host."""
-    recipe = subject.recipe
-    if recipe.get("grubrics.device") == "cpu":
+    config = subject.config
+    if config.get("grubrics.device") == "cpu":
         return skip(_MEMORY, "not applicable: grubrics.device=cpu uses no GPU")
     card = smallest_gpu()
-    sizes = sizes_of(recipe, subject.env, card)
+    sizes = sizes_of(config, subject.env, card)
     if sizes is None:
-        return skip(_MEMORY, f"{model_name(recipe)}: its size is unknown until it is downloaded")
+        return skip(_MEMORY, f"{model_name(config)}: its size is unknown until it is downloaded")
     peak = sizes.memory.peak
     if card is None:
         return skip(_MEMORY, f"no GPU is visible; besides vLLM's share: {_arithmetic(peak)}")
@@ -49,7 +49,7 @@ def check_memory(subject: Subject) -> Check:
         if phase.total > card:
             status = fail if certain(phase) > card else warn
             message = f"{_arithmetic(phase)}, but the GPU has {readable(card)}"
-            problems.append(status(_MEMORY, message, _smaller(recipe, sizes, phase, card)))
+            problems.append(status(_MEMORY, message, _smaller(config, sizes, phase, card)))
     if (1 - MARGIN) * card < peak.total <= card:
         left = f"only {readable(card - peak.total)} of {readable(card)} are left for fragments"
         problems.append(warn(_MEMORY, f"at the limit: {_arithmetic(peak)}; {left}"))
@@ -77,17 +77,17 @@ def _arithmetic(phase: Breakdown) -> str:
     return f"{phase.name}: {readable(phase.total)} = {shown}{more}"
 
 
-def _smaller(recipe: Recipe, sizes: Sizes, phase: Breakdown, card: int) -> str | None:
+def _smaller(config: Config, sizes: Sizes, phase: Breakdown, card: int) -> str | None:
     """Return the mildest override that makes this phase smaller; it may not suffice."""
     if phase.name == "rollout":
-        share = float(recipe.get(_SHARE)) - (phase.total - card) / card
+        share = float(config.get(_SHARE)) - (phase.total - card) / card
         lower = math.floor(share * 20) / 20
         offload = "actor_rollout_ref.actor.fsdp_config.optimizer_offload=true"
         return f"{_SHARE}={lower:g}" if lower >= _SMALLEST_SHARE else offload
     if not sizes.training.checkpointing:
-        return f"{recipe.kind.checkpointing_key}=true"
-    key = recipe.kind.micro_batch_key
-    size = int(recipe.get(key) or 0)
+        return f"{config.kind.checkpointing_key}=true"
+    key = config.kind.micro_batch_key
+    size = int(config.get(key) or 0)
     return f"{key}={size // 2}" if size > 1 and size % 2 == 0 else None
 
 
@@ -125,18 +125,18 @@ _BILLIONS = re.compile(r"(\d+(?:\.\d+)?)b\b", re.IGNORECASE)
 
 def check_disk(subject: Subject) -> Check:
     """Compare the free space for checkpoints and runs with their estimated sizes."""
-    recipe = subject.recipe
-    size, count = _checkpoint_bytes(subject), kept(recipe)
-    folder = Path(checkpoint_dir(recipe)).expanduser()
+    config = subject.config
+    size, count = _checkpoint_bytes(subject), kept(config)
+    folder = Path(checkpoint_dir(config)).expanduser()
     free, runs_free = free_bytes(folder), free_bytes(subject.runs)
     about = f"about {readable(size)}" if size else "unknown size"
     estimate = f"{folder}: {count_of(count, 'checkpoint')} of {about}, {readable(free)} free"
     problems = []
     if count and size > free:
-        fix = f"{_PRUNE}, or {recipe.kind.checkpoint_key}=FOLDER (on a larger disk)"
+        fix = f"{_PRUNE}, or {config.kind.checkpoint_key}=FOLDER (on a larger disk)"
         problems.append(fail(_DISK, f"{estimate}: no space for a single checkpoint", fix))
     elif count * size > free:
-        fix = f"{_PRUNE}, or {_FEWER[recipe.kind]}"
+        fix = f"{_PRUNE}, or {_FEWER[config.kind]}"
         problems.append(warn(_DISK, f"{estimate}: no space for all of them", fix))
     if runs_free < _RUN_BYTES:
         message = f"{subject.runs}: {readable(runs_free)} free, too little for a run"
@@ -153,16 +153,16 @@ def _checkpoint_bytes(subject: Subject) -> int:
     If the model's dimensions are unknown, its number of parameters is used: fp32 parameters and,
     for those that are trained, two optimizer states of Adam.
     """
-    sizes = sizes_of(subject.recipe, subject.env, None)
+    sizes = sizes_of(subject.config, subject.env, None)
     if sizes is not None:
         return sizes.checkpoint.total
-    name = model_name(subject.recipe)
+    name = model_name(subject.config)
     folder = local_folder(name, subject.env)
     parameters = parameter_count(folder) if folder is not None else None
     if parameters is None:
         billions = _BILLIONS.search(name)
         parameters = int(float(billions[1]) * 1e9) if billions else 0
     size = parameters * _BYTES_FP32
-    states = int(size * _LORA_SHARE) if lora_rank(subject.recipe) else parameters * _ADAM_BYTES
-    final = size if subject.recipe.kind.has_final_model else 0
+    states = int(size * _LORA_SHARE) if lora_rank(subject.config) else parameters * _ADAM_BYTES
+    final = size if subject.config.kind.has_final_model else 0
     return size + states + final

@@ -14,6 +14,9 @@ from pathlib import Path
 from jinja2 import TemplateError
 
 from engine.base.text import count_of
+from engine.config.load import Config
+from engine.config.places import is_hub_name, local_folder, model_name
+from engine.config.steps import OWN_DATA_SET, own_data_set
 from engine.estimate.model_shape import context_of
 from engine.preflight.chat_template import (
     ChatTemplate,
@@ -36,9 +39,6 @@ from engine.preflight.samples import (
     split_files,
 )
 from engine.preflight.token_view import TokenView
-from engine.recipe.places import is_hub_name, local_folder, model_name
-from engine.recipe.recipe import Recipe
-from engine.recipe.steps import OWN_DATA_SET, own_data_set
 from engine.reward.scorer import Blocklist
 from engine.runs.kinds import GRPO, SFT, ByKind
 
@@ -115,8 +115,8 @@ class Measurement:
 
 def check(subject: Subject) -> Check:
     """Render and measure the rows of every training and validation file."""
-    recipe, name = subject.recipe, model_name(subject.recipe)
-    if own_data_set(recipe):
+    config, name = subject.config, model_name(subject.config)
+    if own_data_set(config):
         return skip(
             ID, f"{OWN_DATA_SET} makes the prompts, so those of the files were not rendered"
         )
@@ -124,7 +124,7 @@ def check(subject: Subject) -> Check:
     if folder is None:
         return skip(ID, f"{name} is not on this disk; prompts were not rendered")
     try:
-        template = read_template(folder, recipe.get(recipe.kind.template_key))
+        template = read_template(folder, config.get(config.kind.template_key))
     except TemplateError as error:
         return fail(ID, f"the chat template of {folder} cannot be read: {error}")
     if template is None and is_hub_name(name):
@@ -133,8 +133,8 @@ def check(subject: Subject) -> Check:
         )
     if template is None:
         return fail(ID, f"{folder} has no chat template, so prompts cannot be rendered")
-    files = [*split_files(recipe, "train"), *split_files(recipe, "val")]
-    masks, total = choose_rows(list(dict.fromkeys(files)), prompt_key(recipe))
+    files = [*split_files(config, "train"), *split_files(config, "val")]
+    masks, total = choose_rows(list(dict.fromkeys(files)), prompt_key(config))
     encoder = read_encoder(folder)
     # Without a tokenizer, pieces can still be compared by their characters.
     encode = encoder or (lambda texts: [list(map(ord, text)) for text in texts])
@@ -152,19 +152,19 @@ def check(subject: Subject) -> Check:
     context = context_of(name, subject.env)
     measurement = Measurement(rows, total, encoder is not None, context)
     _note_lengths(subject, measurement)
-    return _check_rows(recipe, folder, template, measurement)
+    return _check_rows(config, folder, template, measurement)
 
 
 def _note_lengths(subject: Subject, measurement: Measurement) -> None:
     """Note what later checks need: the longest prompt that is used, and the rows to be dropped."""
-    recipe = subject.recipe
-    if recipe.kind != GRPO or not measurement.counted:
+    config = subject.config
+    if config.kind != GRPO or not measurement.counted:
         return
-    limit = int(recipe.get("data.max_prompt_length"))
+    limit = int(config.get("data.max_prompt_length"))
     used = (row.tokens for row in measurement.rows if row.tokens <= limit)
     subject.prompts.longest = max(used, default=0)
-    if recipe.get("data.filter_overlong_prompts"):
-        files = split_files(recipe, "train")
+    if config.get("data.filter_overlong_prompts"):
+        files = split_files(config, "train")
         long = measurement.longer_than(limit)
         subject.prompts.dropped = sum(row.file in files for row in long)
 
@@ -173,13 +173,13 @@ def _render_rows(
     subject: Subject, template: ChatTemplate, encode: Encode, masks: Mapping[Path, Mask]
 ) -> Iterator[Row]:
     """Render the chosen rows. A note of RefusedError names the row that the template refuses."""
-    recipe = subject.recipe
-    sft_renderer = SftRenderer(template, encode) if recipe.kind == SFT else None
-    options = dict(recipe.section("data").get("apply_chat_template_kwargs") or {})
+    config = subject.config
+    sft_renderer = SftRenderer(template, encode) if config.kind == SFT else None
+    options = dict(config.section("data").get("apply_chat_template_kwargs") or {})
     if isinstance(view := subject.tool_view, TokenView) and view.tools is not None:
         options["tools"] = list(view.tools.schemas)
-    blocklist = Blocklist.of_section(recipe.section("grubrics")) if recipe.kind == GRPO else None
-    samples = read_samples(masks, prompt_key(recipe))
+    blocklist = Blocklist.of_section(config.section("grubrics")) if config.kind == GRPO else None
+    samples = read_samples(masks, prompt_key(config))
     while batch := list(islice(samples, _BATCH)):
         conversations = [sample.messages for sample in batch]
         try:
@@ -197,17 +197,17 @@ def _render_rows(
 
 
 def _check_rows(
-    recipe: Recipe, folder: Path, template: ChatTemplate, measurement: Measurement
+    config: Config, folder: Path, template: ChatTemplate, measurement: Measurement
 ) -> Check:
     rows = measurement.rows
     problems = [
-        *_missing_parts(recipe, folder, rows),
-        *_LONG[recipe.kind](recipe, measurement),
+        *_missing_parts(config, folder, rows),
+        *_LONG[config.kind](config, measurement),
         *_blocked(rows),
     ]
     # A thinking model spends the response on thoughts, before any rubric.
     key = "data.apply_chat_template_kwargs.enable_thinking"
-    if recipe.kind == GRPO and "enable_thinking" in template.source and recipe.get(key) is None:
+    if config.kind == GRPO and "enable_thinking" in template.source and config.get(key) is None:
         message = f"the model generates thoughts by default, and {key} is not set"
         problems.append(warn(ID, message, f"{key}=false"))
     tokens = "tokens not counted"
@@ -217,7 +217,7 @@ def _check_rows(
     return summary(ID, problems, f"{measurement.describe()} rows rendered with {folder}: {tokens}")
 
 
-def _missing_parts(recipe: Recipe, folder: Path, rows: Sequence[Row]) -> Iterator[Check]:
+def _missing_parts(config: Config, folder: Path, rows: Sequence[Row]) -> Iterator[Check]:
     """Check that the rendered texts have the question, the system message and every message."""
     if hidden := [row for row in rows if row.visible is not None]:
         yield fail(
@@ -235,7 +235,7 @@ def _missing_parts(recipe: Recipe, folder: Path, rows: Sequence[Row]) -> Iterato
         )
     # verl compares the joined messages with the whole conversation and stops at a difference.
     differing = [row for row in rows if row.differs is not None]
-    if differing and not recipe.get("data.ignore_input_ids_mismatch"):
+    if differing and not config.get("data.ignore_input_ids_mismatch"):
         yield fail(
             ID,
             f"{_format_rows(differing)}: verl renders message by message, which loses "
@@ -260,15 +260,15 @@ def _blocked(rows: Sequence[Row]) -> Iterator[Check]:
         )
 
 
-def _long_grpo(recipe: Recipe, measurement: Measurement) -> Iterator[Check]:
-    limit = int(recipe.get("data.max_prompt_length"))
+def _long_grpo(config: Config, measurement: Measurement) -> Iterator[Check]:
+    limit = int(config.get("data.max_prompt_length"))
     long = measurement.longer_than(limit)
     if not long:
         return
     message = _describe_long(long, measurement, "data.max_prompt_length", limit)
-    too_few = _too_few(recipe, measurement, long)
-    fix = _room_for(recipe, long[0].tokens, measurement.context, shorten=too_few is not None)
-    if recipe.get("data.filter_overlong_prompts"):
+    too_few = _too_few(config, measurement, long)
+    fix = _room_for(config, long[0].tokens, measurement.context, shorten=too_few is not None)
+    if config.get("data.filter_overlong_prompts"):
         effect = f" and would be dropped, which leaves {too_few}" if too_few else " and are dropped"
         yield (fail if too_few else warn)(ID, message + effect, fix)
         return
@@ -276,7 +276,7 @@ def _long_grpo(recipe: Recipe, measurement: Measurement) -> Iterator[Check]:
         f"; verl keeps only their last {limit:,} tokens, so the model does not see the "
         "instructions or the question"
     )
-    truncation = recipe.get("data.truncation")
+    truncation = config.get("data.truncation")
     if truncation != "left":
         message += f" (data.truncation={truncation} has no effect)"
     drop = None if too_few else "data.filter_overlong_prompts=true"
@@ -289,10 +289,10 @@ def _long_grpo(recipe: Recipe, measurement: Measurement) -> Iterator[Check]:
     yield (warn if truncation == "left" else fail)(ID, message, fix or drop)
 
 
-def _room_for(recipe: Recipe, tokens: int, context: int, *, shorten: bool) -> str | None:
+def _room_for(config: Config, tokens: int, context: int, *, shorten: bool) -> str | None:
     """The lengths with which the longest prompt is used, within the model's context; None for
     none. ``shorten``: the response may become shorter."""
-    response = int(recipe.get("data.max_response_length"))
+    response = int(config.get("data.max_response_length"))
     longer = f"data.max_prompt_length={tokens}"
     if not context or tokens + response <= context:
         return longer
@@ -303,13 +303,13 @@ def _room_for(recipe: Recipe, tokens: int, context: int, *, shorten: bool) -> st
     )
 
 
-def _too_few(recipe: Recipe, measurement: Measurement, long: Sequence[Row]) -> str | None:
+def _too_few(config: Config, measurement: Measurement, long: Sequence[Row]) -> str | None:
     """Describe what is left without the long rows, if it is too little to train or validate on."""
     dropped = {(row.file, row.label) for row in long}
     unmeasured = measurement.total - len(measurement.rows)
     for name, files, least in (
-        ("training", split_files(recipe, "train"), int(recipe.get("data.train_batch_size"))),
-        ("validation", split_files(recipe, "val"), 1),
+        ("training", split_files(config, "train"), int(config.get("data.train_batch_size"))),
+        ("validation", split_files(config, "val"), 1),
     ):
         rows = [row for row in measurement.rows if row.file in files]
         left = sum((row.file, row.label) not in dropped for row in rows) + unmeasured
@@ -318,8 +318,8 @@ def _too_few(recipe: Recipe, measurement: Measurement, long: Sequence[Row]) -> s
     return None
 
 
-def _long_sft(recipe: Recipe, measurement: Measurement) -> Iterator[Check]:
-    limit = int(recipe.get("data.max_seq_length"))
+def _long_sft(config: Config, measurement: Measurement) -> Iterator[Check]:
+    limit = int(config.get("data.max_seq_length"))
     long = measurement.longer_than(limit)
     if not long:
         return

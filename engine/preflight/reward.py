@@ -13,15 +13,15 @@ from typing import Any
 
 from engine.base.errors import UsageError, nearest
 from engine.base.parquet import pa, pq
+from engine.config.executed import code_objection
+from engine.config.load import Config
+from engine.config.places import data_files
+from engine.config.scoring import reward_function
 from engine.own_reward.files import code_files, hidden_libraries
 from engine.own_reward.function import KEY, RewardFunction, is_by_name, missing_reward
 from engine.own_reward.loading import Source
 from engine.own_reward.processes import RewardProcesses, source_of
 from engine.preflight.check import Check, Subject, fail, ok, skip, warn
-from engine.recipe.executed import code_objection
-from engine.recipe.places import data_files
-from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import reward_function
 from engine.reward.scorer import FunctionScorer, Rollout
 from engine.reward.scoring import RolloutScore
 from engine.tasks.registry import tasks
@@ -97,18 +97,18 @@ async def _score_samples(
 
 def check(subject: Subject) -> Check:
     """Check the function, which runs in a process of its own and for a limited time."""
-    recipe = subject.recipe
-    function = reward_function(recipe)
-    if not recipe.kind.has_rollouts:
-        return skip(ID, f"{recipe.kind.title} has no rewards")
+    config = subject.config
+    function = reward_function(config)
+    if not config.kind.has_rollouts:
+        return skip(ID, f"{config.kind.title} has no rewards")
     if function is None:
         return skip(ID, f"{KEY}.path is not set: the config has no reward function of its own")
-    limit_s = float(recipe.get(_LIMIT))
+    limit_s = float(config.get(_LIMIT))
     if not limit_s:
         return skip(ID, f"{function.label} was not run: {_LIMIT}=0")
     if function.find_file() is None:
-        return fail(ID, f"{recipe.path}: {KEY}.path={function.path} {_missing_file(function)}")
-    if code_objection(recipe) is not None:
+        return fail(ID, f"{config.path}: {KEY}.path={function.path} {_missing_file(function)}")
+    if code_objection(config) is not None:
         return skip(ID, f"{function.label} was not run: another user could have written its code")
     check = _try_function(subject, function, limit_s)
     hidden = [path.name for path in hidden_libraries(function)]
@@ -122,11 +122,11 @@ def check(subject: Subject) -> Check:
 
 
 def _try_function(subject: Subject, function: RewardFunction, limit_s: float) -> Check:
-    recipe = subject.recipe
-    call_limit_s = float(recipe.get("grubrics.reward_timeout_s"))
+    config = subject.config
+    call_limit_s = float(config.get("grubrics.reward_timeout_s"))
     # A row's ground truth is its answer; the first row also gets an empty answer.
     samples = []
-    for number, row in _read_rows(recipe):
+    for number, row in _read_rows(config):
         truth = str((row.get("reward_model") or {}).get("ground_truth"))
         for answer in dict.fromkeys([truth] if number else [truth, ""]):
             samples.append(Sample(number, Rollout.of_row(answer, row)))
@@ -191,13 +191,13 @@ def _format_trial(function: RewardFunction, trial: Trial) -> str:
     return f"{text}, {min(trial.rewards):.3g} to {max(trial.rewards):.3g}, {pace} each"
 
 
-def _read_rows(recipe: Recipe) -> list[tuple[int, dict[str, Any]]]:
+def _read_rows(config: Config) -> list[tuple[int, dict[str, Any]]]:
     """Read a few rows, of different sources if there are several.
 
     None are read from a file that cannot be: the check ``parquet`` reports it.
     """
     try:
-        path = data_files(recipe)[0].expanduser()
+        path = data_files(config)[0].expanduser()
         columns = [name for name in _COLUMNS if name in pq.read_schema(path).names]
         batches = pq.ParquetFile(path).iter_batches(_READ_ROWS, columns=columns)
         rows = [*enumerate(row for batch in islice(batches, 1) for row in batch.to_pylist())]

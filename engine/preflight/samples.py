@@ -13,9 +13,9 @@ import numpy as np
 
 from engine.base import jsonl
 from engine.base.parquet import pa, pc, pq
+from engine.config.load import Config
 from engine.data.adapters.adapter import id_text
 from engine.data.conversations import parse_conversation, read_lines
-from engine.recipe.recipe import Recipe
 from engine.runs.kinds import SFT
 from engine.tasks.task import RecordError
 
@@ -55,15 +55,15 @@ CONVERSATIONS = "conversations"
 """In place of a column: the rows are conversations of SFT, of JSONL or parquet."""
 
 
-def prompt_key(recipe: Recipe) -> str:
+def prompt_key(config: Config) -> str:
     """The column of the prompts, or ``CONVERSATIONS``."""
-    is_sft = recipe.kind == SFT
-    return CONVERSATIONS if is_sft else str(recipe.get("data.prompt_key", "prompt"))
+    is_sft = config.kind == SFT
+    return CONVERSATIONS if is_sft else str(config.get("data.prompt_key", "prompt"))
 
 
-def split_files(recipe: Recipe, split: Split) -> list[Path]:
+def split_files(config: Config, split: Split) -> list[Path]:
     """The training or validation files of a config, which names one or a list."""
-    names = recipe.listed(f"data.{split}_files") or recipe.listed(f"data.{split}_file")
+    names = config.listed(f"data.{split}_files") or config.listed(f"data.{split}_file")
     return [Path(name).expanduser() for name in names if name]
 
 

@@ -18,12 +18,12 @@ import msgspec
 from jinja2 import TemplateError
 
 from engine.base.errors import UsageError
+from engine.config.load import Config
+from engine.config.places import is_hub_name, local_folder, model_name
 from engine.host.environment import install_command
 from engine.host.programs import own_module
 from engine.preflight.chat_template import TemplateLimitError, read_template
 from engine.preflight.samples import Split
-from engine.recipe.places import is_hub_name, local_folder, model_name
-from engine.recipe.recipe import Recipe
 from engine.reward.conversation import Outcome
 
 TIME_LIMIT_S = 300.0
@@ -93,9 +93,9 @@ class NoModelError(UsageError):
     """The model is not on this disk, so that nothing can be rendered before a download."""
 
 
-def require_model(recipe: Recipe) -> Path:
+def require_model(config: Config) -> Path:
     """The folder of the model. NoModelError if it has none."""
-    name = model_name(recipe)
+    name = model_name(config)
     folder = local_folder(name, os.environ)
     if folder is None:
         fix = f". Download it: grubrics-tui model fetch {name}" if is_hub_name(name) else ""
@@ -104,25 +104,25 @@ def require_model(recipe: Recipe) -> Path:
 
 
 def read_token_view(
-    recipe: Recipe, row: int = 0, split: Split = "train", limit_s: float = TIME_LIMIT_S
+    config: Config, row: int = 0, split: Split = "train", limit_s: float = TIME_LIMIT_S
 ) -> TokenView:
     """Let verl render a row. UsageError, with the reason, if it cannot. No tool is called."""
-    return msgspec.convert(ask_trainer(recipe, str(row), split, limit_s), TokenView)
+    return msgspec.convert(ask_trainer(config, str(row), split, limit_s), TokenView)
 
 
 def ask_trainer(
-    recipe: Recipe, asked: str, split: Split, limit_s: float = TIME_LIMIT_S
+    config: Config, asked: str, split: Split, limit_s: float = TIME_LIMIT_S
 ) -> dict[str, Any]:
     """What verl makes of the data of a config, in a process of its own: a row, or the ``length`` of
     the data set. UsageError, with the reason, if it cannot."""
-    _require_bounded(require_model(recipe), recipe)
+    _require_bounded(require_model(config), config)
     if find_spec("verl") is None:
         raise UsageError(f"verl reads the data and is not installed: {install_command('train')}")
     what = asked if asked == "length" else f"row {asked}"
     try:
         done = subprocess.run(
             own_module("engine.train.token_view", asked, split),
-            input=pickle.dumps(recipe),
+            input=pickle.dumps(config),
             capture_output=True,
             timeout=limit_s,
             env={**os.environ, "HF_HUB_OFFLINE": "1"},
@@ -141,10 +141,10 @@ def ask_trainer(
     return value
 
 
-def _require_bounded(folder: Path, recipe: Recipe) -> None:
+def _require_bounded(folder: Path, config: Config) -> None:
     """UsageError for a chat template that computes without an end: verl sets it no limits."""
     try:
-        template = read_template(folder, recipe.get(recipe.kind.template_key))
+        template = read_template(folder, config.get(config.kind.template_key))
         if template is not None:
             [text] = template.render_each([[{"role": "user", "content": "Hello"}]])
             if isinstance(text, TemplateLimitError):

@@ -6,26 +6,26 @@ from collections.abc import Iterator
 
 from engine.base.errors import UsageError
 from engine.base.text import count_of
+from engine.config.load import Config
+from engine.config.places import model_name
+from engine.config.scoring import AGENT_LOOP, MULTI_TURN, calls_tools, tools_files
 from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.preflight.token_view import NoModelError, ToolUse
-from engine.recipe.places import model_name
-from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import AGENT_LOOP, MULTI_TURN, calls_tools, tools_files
 
 ID = "tools"
 
 
-def skip_reason(recipe: Recipe) -> str | None:
+def skip_reason(config: Config) -> str | None:
     """Why there are no tools to check; None if there are."""
-    if calls_tools(recipe):
+    if calls_tools(config):
         return None
-    return f"{AGENT_LOOP}={recipe.get(AGENT_LOOP)} calls no tools"
+    return f"{AGENT_LOOP}={config.get(AGENT_LOOP)} calls no tools"
 
 
 def check(subject: Subject) -> Check:
     """Let verl render a row in which the first tool is called and replies."""
-    recipe = subject.recipe
-    if not (files := tools_files(recipe)):
+    config = subject.config
+    if not (files := tools_files(config)):
         fix = f"{MULTI_TURN}.function_tool_path=tools.py"
         return fail(ID, f"{AGENT_LOOP}=tool_agent, but the config declares no tools", fix)
     names = ", ".join(map(str, files))
@@ -33,13 +33,13 @@ def check(subject: Subject) -> Check:
     if view is None:
         return skip(ID, f"{names} was not loaded: another user could have written it")
     if isinstance(view, NoModelError):
-        return skip(ID, f"{model_name(recipe)} is not on this disk; no call was rendered")
+        return skip(ID, f"{model_name(config)} is not on this disk; no call was rendered")
     if isinstance(view, UsageError):
         return fail(ID, f"{names}: {view}")
     use = view.tools
     if use is None or not use.names:
         return fail(ID, f"{names}: declares no tools", "mark functions with @function_tool")
-    problems = list(_problems(recipe, use))
+    problems = list(_problems(config, use))
     trained, total = view.count(trained=True), sum(len(part.tokens) for part in view.parts)
     tools = f"{count_of(len(use.names), 'tool')} ({', '.join(use.names)})"
     return summary(
@@ -47,14 +47,14 @@ def check(subject: Subject) -> Check:
     )
 
 
-def _problems(recipe: Recipe, use: ToolUse) -> Iterator[Check]:
+def _problems(config: Config, use: ToolUse) -> Iterator[Check]:
     turns = f"{MULTI_TURN}.max_assistant_turns"
-    if recipe.get(turns) == 1:
+    if config.get(turns) == 1:
         yield fail(ID, f"{turns}=1: a call in the last turn is not executed", f"{turns}=2")
     if not use.listed:
         message = "the chat template does not write the tools into the prompt"
         yield warn(ID, f"{message}: the model does not know them", "describe them in the prompts")
-    form = recipe.get(f"{MULTI_TURN}.format")
+    form = config.get(f"{MULTI_TURN}.format")
     if use.outcome in (None, "malformed"):
         if not use.written:
             yield warn(
@@ -67,6 +67,6 @@ def _problems(recipe: Recipe, use: ToolUse) -> Iterator[Check]:
         yield fail(ID, message, f"set {MULTI_TURN}.format to the model's form")
     elif use.outcome == "not_run":
         message = "a call and its reply do not fit in data.max_response_length"
-        yield warn(ID, f"{message}={recipe.get('data.max_response_length')}")
+        yield warn(ID, f"{message}={config.get('data.max_response_length')}")
     elif not use.answered:
         yield fail(ID, "the chat template leaves out messages with the role tool")

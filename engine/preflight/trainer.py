@@ -11,9 +11,7 @@ from collections.abc import Iterator
 
 from engine.base.errors import nearest
 from engine.base.text import count_of, format_config_value
-from engine.history.reward_records import OVERLONG, PARTS
-from engine.preflight.check import Check, Subject, fail, skip, summary, warn
-from engine.recipe.compose import (
+from engine.config.compose import (
     FILTER,
     MANAGER,
     OVERLONG_BUFFER,
@@ -22,12 +20,14 @@ from engine.recipe.compose import (
     SAMPLER,
     VERL_MANAGERS,
 )
-from engine.recipe.curriculum import find_curriculum
-from engine.recipe.presets import KEY as PRESET
-from engine.recipe.presets import preset_names, preset_values
-from engine.recipe.recipe import Recipe
-from engine.recipe.schedule import Schedule, find_conflicts, schedules
-from engine.recipe.steps import step_plan
+from engine.config.curriculum import find_curriculum
+from engine.config.load import Config
+from engine.config.presets import KEY as PRESET
+from engine.config.presets import preset_names, preset_values
+from engine.config.schedule import Schedule, find_conflicts, schedules
+from engine.config.steps import step_plan
+from engine.history.reward_records import OVERLONG, PARTS
+from engine.preflight.check import Check, Subject, fail, skip, summary, warn
 from engine.runs.kinds import GRPO
 
 ID = "trainer"
@@ -46,33 +46,33 @@ _RUBRIC_METRICS = ("reward", *PARTS, "n_chars")
 
 def check(subject: Subject) -> Check:
     """Check reward manager, shaping, filter and trainer mode."""
-    recipe = subject.recipe
-    if recipe.kind != GRPO:
-        return skip(ID, f"{recipe.kind.title} has only one trainer")
-    problems = [*_managers(recipe), *_overlong(recipe), *_filters(recipe), *_separate(recipe)]
-    problems += [*_shares(recipe), *_schedule(recipe)]
-    parts = [f"{recipe.get(_MODE)}", *_preset(recipe), *_truncation(recipe)]
-    last = _last_step(recipe)
-    parts += [f"{one.of.name} {_values(one, last)}" for one in schedules(recipe.get)]
-    if curriculum := find_curriculum(recipe.get):
+    config = subject.config
+    if config.kind != GRPO:
+        return skip(ID, f"{config.kind.title} has only one trainer")
+    problems = [*_managers(config), *_overlong(config), *_filters(config), *_separate(config)]
+    problems += [*_shares(config), *_schedule(config)]
+    parts = [f"{config.get(_MODE)}", *_preset(config), *_truncation(config)]
+    last = _last_step(config)
+    parts += [f"{one.of.name} {_values(one, last)}" for one in schedules(config.get)]
+    if curriculum := find_curriculum(config.get):
         parts += curriculum.describe()
-    if shares := recipe.get(_SHARES):
-        shown = zip(recipe.listed("data.train_files"), shares, strict=False)
+    if shares := config.get(_SHARES):
+        shown = zip(config.listed("data.train_files"), shares, strict=False)
         total = sum(shares) or 1
         parts.append(", ".join(f"{share / total:.0%} of {file}" for file, share in shown))
-    if recipe.get(f"{FILTER}.enable"):
-        limit = recipe.get(f"{SAMPLER}.sampler_kwargs.max_refill_batches")
-        metric = recipe.get(f"{FILTER}.metric")
+    if config.get(f"{FILTER}.enable"):
+        limit = config.get(f"{SAMPLER}.sampler_kwargs.max_refill_batches")
+        metric = config.get(f"{FILTER}.metric")
         parts.append(f"groups of equal {metric} are replaced, at most {limit} batches a step")
-    if recipe.get(f"{_BUFFER}.enable"):
-        buffer, limit = recipe.get(f"{_BUFFER}.len"), recipe.get(f"{_KWARGS}.max_resp_len")
+    if config.get(f"{_BUFFER}.enable"):
+        buffer, limit = config.get(f"{_BUFFER}.len"), config.get(f"{_KWARGS}.max_resp_len")
         parts.append(f"the last {buffer} of {limit} tokens are penalized")
     return summary(ID, problems, "; ".join(parts))
 
 
-def _shares(recipe: Recipe) -> Iterator[Check]:
+def _shares(config: Config) -> Iterator[Check]:
     """Each training file has a share, and verl's data set is not replaced by another one, too."""
-    shares, files = recipe.get(_SHARES), recipe.listed("data.train_files")
+    shares, files = config.get(_SHARES), config.listed("data.train_files")
     if not shares:
         return
     if len(shares) != len(files):
@@ -83,24 +83,24 @@ def _shares(recipe: Recipe) -> Iterator[Check]:
         )
     elif not sum(shares):
         yield fail(ID, f"{_SHARES}={shares}: no file has a share above 0")
-    if own := recipe.get("data.custom_cls.path"):
+    if own := config.get("data.custom_cls.path"):
         message = f"{_SHARES} and data.custom_cls.path={own} both decide how rows are read"
         yield fail(ID, message, f"{_SHARES}=null")
 
 
-def _schedule(recipe: Recipe) -> Iterator[Check]:
+def _schedule(config: Config) -> Iterator[Check]:
     """The trainer can follow the schedules, and the run reaches their ends."""
-    for conflict in find_conflicts(recipe):
+    for conflict in find_conflicts(config):
         yield fail(ID, conflict.message, conflict.fix)
-    last = _last_step(recipe)
-    for schedule in schedules(recipe.get):
+    last = _last_step(config)
+    for schedule in schedules(config.get):
         if last and last < schedule.steps:
             what = f"the schedule of its {schedule.of.name}, {_values(schedule, last)}"
             yield warn(ID, f"the run ends before {what}", f"{schedule.of.section}.steps={last}")
 
 
-def _last_step(recipe: Recipe) -> int | None:
-    plan = step_plan(recipe)
+def _last_step(config: Config) -> int | None:
+    plan = step_plan(config)
     return None if plan is None else plan.total
 
 
@@ -111,44 +111,44 @@ def _values(schedule: Schedule, last: int | None) -> str:
     return f"{schedule}: {values}"
 
 
-def _preset(recipe: Recipe) -> Iterator[str]:
+def _preset(config: Config) -> Iterator[str]:
     """The algorithm, and which of its values the config sets otherwise."""
-    names = preset_names(recipe.get(PRESET))
+    names = preset_names(config.get(PRESET))
     if not names:
         return
     yield f"{'+'.join(names)}, with {PRESET}"
-    wanted = preset_values(names, recipe.get("data.max_response_length"))
+    wanted = preset_values(names, config.get("data.max_response_length"))
     for key, value in wanted.items():
-        if recipe.origins.get(key) != "preset" and recipe.get(key) != value:
-            now, usual = format_config_value(recipe.get(key)), format_config_value(value)
+        if config.origins.get(key) != "preset" and config.get(key) != value:
+            now, usual = format_config_value(config.get(key)), format_config_value(value)
             yield f"{key}={now} in place of its {usual}"
 
 
-def _truncation(recipe: Recipe) -> Iterator[str]:
+def _truncation(config: Config) -> Iterator[str]:
     """The sampling settings by which rollouts come from another distribution than the trainer's."""
     whole = {"top_p": (None, 1, 1.0), "top_k": (None, -1, 0)}
-    values = {name: recipe.get(f"{ROLLOUT}.{name}") for name in whole}
+    values = {name: config.get(f"{ROLLOUT}.{name}") for name in whole}
     if cut := [f"{name}={values[name]}" for name in whole if values[name] not in whole[name]]:
         tokens = "rollouts leave out unlikely tokens, which the trainer's probabilities include"
         yield f"{' and '.join(cut)}: {tokens} (rollout_probs_diff rises)"
 
 
-def _managers(recipe: Recipe) -> Iterator[Check]:
-    name = recipe.get(f"{MANAGER}.name")
-    if recipe.get("reward.reward_model.enable"):
+def _managers(config: Config) -> Iterator[Check]:
+    name = config.get(f"{MANAGER}.name")
+    if config.get("reward.reward_model.enable"):
         yield fail(
             ID,
             "reward.reward_model.enable=true: reward models are not used; rewards come from the "
             "judge or from the config's own function, which can call a server",
             f"reward.reward_model.enable=false {_OWN_FUNCTION}=FILE",
         )
-    if recipe.get("trainer.use_v1") is False:
+    if config.get("trainer.use_v1") is False:
         yield fail(
             ID, "trainer.use_v1=false: only the V1 trainer is supported", "trainer.use_v1=true"
         )
     if name == RECORDING_MANAGER:
         return
-    if recipe.get(f"{MANAGER}.module.path") is not None:
+    if config.get(f"{MANAGER}.module.path") is not None:
         yield warn(
             ID,
             f"{MANAGER}.name={name} is the config's own: it writes no reward.jsonl, and uses the "
@@ -172,16 +172,16 @@ def _managers(recipe: Recipe) -> Iterator[Check]:
     )
 
 
-def _overlong(recipe: Recipe) -> Iterator[Check]:
+def _overlong(config: Config) -> Iterator[Check]:
     """Check the overlong buffer. verl asserts the same in a worker, in its ``dapo`` manager."""
-    for key in sorted(key for key in recipe.values if key.startswith(f"{_KWARGS}.")):
+    for key in sorted(key for key in config.values if key.startswith(f"{_KWARGS}.")):
         if key not in _OVERLONG_KEYS:
             close = nearest(key, _OVERLONG_KEYS) or _OVERLONG_KEYS[0]
-            yield fail(ID, f"{key} has no effect: nothing reads it", f"{close}={recipe.get(key)}")
-    if not recipe.get(f"{_BUFFER}.enable"):
+            yield fail(ID, f"{key} has no effect: nothing reads it", f"{close}={config.get(key)}")
+    if not config.get(f"{_BUFFER}.enable"):
         return
-    longest = recipe.get("data.max_response_length")
-    values = {key: recipe.get(key) for key in (*_OVERLONG_KEYS[1:3], _OVERLONG_KEYS[4])}
+    longest = config.get("data.max_response_length")
+    values = {key: config.get(key) for key in (*_OVERLONG_KEYS[1:3], _OVERLONG_KEYS[4])}
     usual = {f"{_KWARGS}.max_resp_len": longest, f"{_BUFFER}.len": max(1, longest // 5)}
     for key, value in values.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -202,10 +202,10 @@ def _overlong(recipe: Recipe) -> Iterator[Check]:
         yield warn(ID, message, f"{_KWARGS}.max_resp_len={longest}")
 
 
-def _filters(recipe: Recipe) -> Iterator[Check]:
-    refills = recipe.get(f"{SAMPLER}.sync_refill_failed_groups")
-    filters, mode = recipe.get(f"{FILTER}.enable"), recipe.get(_MODE)
-    size, batch = recipe.get("data.gen_batch_size"), recipe.get("data.train_batch_size")
+def _filters(config: Config) -> Iterator[Check]:
+    refills = config.get(f"{SAMPLER}.sync_refill_failed_groups")
+    filters, mode = config.get(f"{FILTER}.enable"), config.get(_MODE)
+    size, batch = config.get("data.gen_batch_size"), config.get("data.train_batch_size")
     if size not in (None, 1) and (filters or refills or mode != "sync"):
         reason = "a step that replaces groups fetches single prompts"
         message = f"data.gen_batch_size={size} has no effect: {reason}"
@@ -213,47 +213,47 @@ def _filters(recipe: Recipe) -> Iterator[Check]:
     elif size and batch % size:
         message = f"data.gen_batch_size={size} does not divide data.train_batch_size={batch}"
         yield fail(ID, message, f"data.gen_batch_size={batch}")
-    has_own_sampler = recipe.get(f"{SAMPLER}.custom_sampler.path") != "pkg://engine.train.sampler"
+    has_own_sampler = config.get(f"{SAMPLER}.custom_sampler.path") != "pkg://engine.train.sampler"
     if has_own_sampler and (filters or refills):
         key = f"{FILTER}.enable" if filters else f"{SAMPLER}.sync_refill_failed_groups"
         yield warn(ID, f"{key}=true reaches the config's own sampler only in sampler_kwargs")
     if not filters:
         return
-    if recipe.get(f"{ROLLOUT}.n") < 2:
+    if config.get(f"{ROLLOUT}.n") < 2:
         yield fail(ID, f"{FILTER}.enable=true compares the rollouts of a prompt", f"{ROLLOUT}.n=8")
-    yield from _metric(recipe)
+    yield from _metric(config)
 
 
-def _metric(recipe: Recipe) -> Iterator[Check]:
+def _metric(config: Config) -> Iterator[Check]:
     """Check the metric by which groups are compared. Those of an own function are unknown."""
-    metric = recipe.get(f"{FILTER}.metric")
-    shaping = (OVERLONG, "overlong") if recipe.get(f"{_BUFFER}.log") else ()
+    metric = config.get(f"{FILTER}.metric")
+    shaping = (OVERLONG, "overlong") if config.get(f"{_BUFFER}.log") else ()
     known = (*_RUBRIC_METRICS, *shaping)
     if not metric or metric in ("seq_reward", "seq_final_reward"):
         yield fail(ID, f"{FILTER}.metric={metric} names no metric", f"{FILTER}.metric=reward")
-    elif metric not in known and not recipe.get(_OWN_FUNCTION):
+    elif metric not in known and not config.get(_OWN_FUNCTION):
         message = f"{FILTER}.metric={metric} is not a metric of the GRubrics reward"
         close = nearest(str(metric), known) or "reward"
         yield fail(ID, f"{message}; known: {', '.join(known)}", f"{FILTER}.metric={close}")
 
 
-def _separate(recipe: Recipe) -> Iterator[Check]:
+def _separate(config: Config) -> Iterator[Check]:
     """Check what verl asserts when it starts the trainer (``trainer_separate_async.py``)."""
-    if recipe.get(_MODE) != "separate_async":
+    if config.get(_MODE) != "separate_async":
         return
-    if recipe.get(f"{ROLLOUT}.name") == "hf":
+    if config.get(f"{ROLLOUT}.name") == "hf":
         message = f"{_MODE}=separate_async needs a rollout engine on separate GPUs, not 'hf'"
         yield fail(ID, message, f"{_MODE}=colocate_async")
         return
     batch, sync = "data.train_batch_size", "trainer.v1.separate_async.parameter_sync_step"
     mini = "actor_rollout_ref.actor.ppo_mini_batch_size"
-    if recipe.get(batch) != recipe.get(sync) * recipe.get(mini):
-        message = f"{batch}={recipe.get(batch)} must be {sync} x {mini}"
-        yield fail(ID, message, f"{batch}={recipe.get(sync) * recipe.get(mini)}")
+    if config.get(batch) != config.get(sync) * config.get(mini):
+        message = f"{batch}={config.get(batch)} must be {sync} x {mini}"
+        yield fail(ID, message, f"{batch}={config.get(sync) * config.get(mini)}")
     for key in (f"{ROLLOUT}.nnodes", f"{ROLLOUT}.n_gpus_per_node"):
-        if not (recipe.get(key) or 0) > 0:
-            message = f"{key}={recipe.get(key)}: separate_async generates on separate GPUs"
+        if not (config.get(key) or 0) > 0:
+            message = f"{key}={config.get(key)}: separate_async generates on separate GPUs"
             yield fail(ID, message, f"{key}=1")
     backend = f"{ROLLOUT}.checkpoint_engine.backend"
-    if recipe.get(backend) == "naive":
+    if config.get(backend) == "naive":
         yield fail(ID, f"{backend}=naive cannot reach another GPU", f"{backend}=nccl")

@@ -9,6 +9,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from engine.config.compose import TEMPERATURE_SCHEDULE
+from engine.config.frozen import in_file
+from engine.config.load import Config
+from engine.config.schedule import TEMPERATURE, find_schedule
 from engine.findings import fixes
 from engine.findings.finding import Evidence, Finding, Fix
 from engine.findings.run_context import MetricContext
@@ -16,10 +20,6 @@ from engine.findings.symptom import Case
 from engine.findings.symptom_file import Symptoms
 from engine.preflight.check import Check, Subject, summary, warn
 from engine.preflight.complete_change import as_overrides
-from engine.recipe.compose import TEMPERATURE_SCHEDULE
-from engine.recipe.frozen import in_file
-from engine.recipe.recipe import Recipe
-from engine.recipe.schedule import TEMPERATURE, find_schedule
 from engine.runs.kinds import GRPO
 
 ID = "values"
@@ -57,8 +57,8 @@ _NO_GROUP = "reward_zero_or_flat.no_group"
 
 def check(subject: Subject) -> Check:
     """Apply the doctor's rules on values, each with its first fix as the fix."""
-    recipe = subject.recipe
-    context = MetricContext(recipe.values, recipe.kind, in_file=in_file(recipe))
+    config = subject.config
+    context = MetricContext(config.values, config.kind, in_file=in_file(config))
     warnings = []
     # Of one rollout per prompt, the check batch says what to do.
     found = [each for each in value_findings(context) if each.id != _NO_GROUP]
@@ -66,15 +66,15 @@ def check(subject: Subject) -> Check:
         changes = [change for fix in finding.fixes[:1] for change in fix.changes]
         message = f"{finding.title}: {finding.cause.removesuffix('.')}"
         warnings.append(warn(ID, message, " ".join(as_overrides(changes)) or None))
-    return summary(ID, [*warnings, *_repeated(recipe)], "no value known to break training")
+    return summary(ID, [*warnings, *_repeated(config)], "no value known to break training")
 
 
-def _repeated(recipe: Recipe) -> Iterator[Check]:
+def _repeated(config: Config) -> Iterator[Check]:
     """Several greedy answers to a validation prompt are one answer at several times the cost."""
     key = "actor_rollout_ref.rollout.val_kwargs"
-    count, sampled = recipe.get(f"{key}.n"), recipe.get(f"{key}.do_sample")
-    temperature = recipe.get(f"{key}.temperature")
-    if recipe.kind == GRPO and (count or 1) > 1 and (not sampled or temperature == 0):
+    count, sampled = config.get(f"{key}.n"), config.get(f"{key}.do_sample")
+    temperature = config.get(f"{key}.temperature")
+    if config.kind == GRPO and (count or 1) > 1 and (not sampled or temperature == 0):
         message = (
             f"{key}.n={count} with greedy decoding (do_sample={str(bool(sampled)).lower()}, "
             f"temperature={temperature}): the {count} answers to a prompt are equal"

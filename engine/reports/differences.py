@@ -66,7 +66,7 @@ class Difference:
 def config_differences(manifests: Sequence[Manifest]) -> list[Difference]:
     """The config keys whose values differ, by section; a different origin alone does not count.
 
-    Left out are defaults of keys that another run lacks (between two kinds of recipes, every one of
+    Left out are defaults of keys that another run lacks (between two kinds of configs, every one of
     them would differ), and keys that no run set and that follow from other values, which are shown.
     A run of which no configuration is known differs in nothing.
     """

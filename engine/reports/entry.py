@@ -18,10 +18,10 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.text import clock, format_command, format_config_value, seconds, sparkline
 from engine.checkpoints.find import check_checkpoint
+from engine.config.config_files import packaged_configs
 from engine.doctor.health import Health, health_of
 from engine.history import metrics
 from engine.history.train_log import Step, history, read_steps
-from engine.recipe.config_files import packaged_configs
 from engine.reports.groups import seed_of
 from engine.reports.numbered_log import NumberedLog, one_line, render_entry
 from engine.runs.kinds import find_kind

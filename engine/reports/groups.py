@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from engine.base.text import count_of
+from engine.config.frozen import decides_training
 from engine.history.columns import Column, Floats
-from engine.recipe.frozen import decides_training
 from engine.reports.differences import Manifest, trained_values
 from engine.runs.kinds import find_kind
 

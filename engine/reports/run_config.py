@@ -9,8 +9,8 @@ from typing import Any
 
 from engine.base.masking import mask_data
 from engine.base.text import format_command, format_config_value
+from engine.config.keys import flatten
 from engine.formats.external_run import ExternalRun
-from engine.recipe.keys import flatten
 from engine.runs import manifest as manifests
 from engine.runs.kinds import COMMAND, Kind, find_kind
 from engine.runs.rundir import RunDir
@@ -73,7 +73,7 @@ def read_run_config(run: RunDir | ExternalRun) -> RunConfig:
     if isinstance(run, ExternalRun):
         return _of_log(run)
     manifest = run.read_manifest()
-    return _of_command(manifest) if manifest.get("kind") == COMMAND else _of_recipe(manifest)
+    return _of_command(manifest) if manifest.get("kind") == COMMAND else _of_config(manifest)
 
 
 def config_values(
@@ -93,7 +93,7 @@ def config_values(
     )
 
 
-def _of_recipe(manifest: Mapping[str, Any]) -> RunConfig:
+def _of_config(manifest: Mapping[str, Any]) -> RunConfig:
     """From the manifest of a run of a config."""
     values = config_values(manifest.get("config", {}), manifests.in_file(manifest))
     kind = find_kind(manifest.get("kind"))

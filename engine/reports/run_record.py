@@ -11,12 +11,12 @@ import numpy as np
 
 from engine.base import jsonl
 from engine.checkpoints.find import CheckpointReport, check_checkpoint
+from engine.config.keys import flatten
 from engine.doctor.health import EXAMINE_AGAIN_S, Health, health_of
 from engine.formats.external_run import ExternalRun
 from engine.history import metrics
 from engine.history.columns import Columns, Floats
 from engine.history.live import RunWatch, Update
-from engine.recipe.keys import flatten
 from engine.runs.figures import MachineUse, read_machine_use
 from engine.runs.kinds import ADOPTED
 from engine.runs.rundir import RunDir

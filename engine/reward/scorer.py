@@ -3,7 +3,7 @@
 A ``Scorer`` takes rollouts of any origin: the trainer's reward entry, the rollouts that a run
 recorded, the sample rows of a check, an evaluation of a checkpoint. It asks a judge with rubrics
 (``RubricScorer``) or calls the config's reward function (``FunctionScorer``).
-``engine.recipe.scoring.make_scorer`` makes the one that a config names.
+``engine.config.scoring.make_scorer`` makes the one that a config names.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class RunInfo:
 
     id: str
     state: RunState
-    recipe: str
+    config: str
     kind: str
     started: float | None
     """When its first attempt started; a run that never started: when it was launched."""
@@ -272,7 +272,7 @@ COLUMNS: tuple[Column, ...] = (
            kind="text", value=lambda run: run.changed, key="changed",
            to_json=lambda run: list(run.changed), cell=Cell(rank=5, least=14)),
     Column(name="recipe", about="name of the config", kind="text",
-           value=lambda run: (run.recipe,), key="recipe", to_json=lambda run: run.recipe),
+           value=lambda run: (run.config,), key="recipe", to_json=lambda run: run.config),
     Column(name="kind", about="grpo, sft, command, adopted or pipeline", kind="text",
            value=lambda run: (run.kind,), key="kind", to_json=lambda run: run.kind),
     Column(name="started", about="e.g. <2d: in the last two days", kind="time",

@@ -131,7 +131,7 @@ def _info(root: Path, name: str, row: Row) -> RunInfo:
     info.__dict__.update(
         id=name,
         state=state,
-        recipe=jsonl.line(row.get("recipe")) or "?",
+        config=jsonl.line(row.get("recipe")) or "?",
         kind=jsonl.line(row.get("kind")) or "?",
         started=state.first_start or jsonl.moment(row.get("created")),
         notes=Notes.from_json(row["notes"]) if "notes" in row else _NO_NOTES,

@@ -60,8 +60,8 @@ class RunDir:
         return self.path / "manifest.json"
 
     @property
-    def recipe(self) -> Path:
-        """The recipe of the launch."""
+    def config(self) -> Path:
+        """The config of the launch."""
         return self.path / "recipe.yaml"
 
     @property

@@ -1,4 +1,4 @@
-"""Who could have written a run, or the code of a recipe, and so whether anything is done with it.
+"""Who could have written a run, or the code of a config, and so whether anything is done with it.
 
 A run directory says whom to signal, what to execute and where to send credentials. Everybody may
 look at it, but nothing is done with it while somebody else could have written it (``exposures``),
@@ -45,14 +45,14 @@ _MOST_SHOWN = 3
 
 @dataclass(frozen=True)
 class Case:
-    """The facts that the user has to confirm before anything is done with a run or a recipe.
+    """The facts that the user has to confirm before anything is done with a run or a config.
 
     ``reasons`` say why a confirmation is needed. It is valid for exactly the content with this
     ``digest``.
     """
 
     subject: str
-    """``run 'NAME'`` or ``recipe 'NAME'``."""
+    """``run 'NAME'`` or ``config 'NAME'``."""
     path: Path
     reasons: tuple[str, ...]
     facts: tuple[Fact, ...]
@@ -146,7 +146,7 @@ def exposures(run: RunDir) -> list[str]:
 
 
 def vouch(run: RunDir) -> None:
-    """Sign the run's manifest and recipe: this user wrote them and trusts them.
+    """Sign the run's manifest and config: this user wrote them and trusts them.
 
     Without a folder for the user's key nothing is signed, and the run has to be confirmed.
     """
@@ -182,16 +182,16 @@ def is_own_folder(folder: Path) -> bool:
 
 
 def is_launched_here(run: RunDir) -> bool:
-    """Whether this user signed the run, and manifest, code copies and recipe are unchanged.
+    """Whether this user signed the run, and manifest, code copies and config are unchanged.
 
-    A missing recipe is not checked.
+    A missing config is not checked.
     """
     recorded = jsonl.read_json(run.path / PROOF) or {}
     try:
         proofs = _proofs(_key(), run)
     except OSError:
         return False
-    needed = ("manifest", "recipe") if os.path.lexists(run.recipe) else ("manifest",)
+    needed = ("manifest", "recipe") if os.path.lexists(run.config) else ("manifest",)
     return all(
         hmac.compare_digest(str(recorded.get(name)).encode(), proofs[name].encode())
         for name in needed
@@ -276,22 +276,22 @@ def _of_folder_above(run: RunDir) -> Iterator[str]:
 
 
 def _digest(run: RunDir) -> str:
-    """A digest of everything that is shown: manifest, recipe, jobs, and the code they name."""
+    """A digest of everything that is shown: manifest, config, jobs, and the code they name."""
     location = os.fsencode(run.path.resolve()) + b"\0" + owner_names(run.path).encode()
     digest = hashlib.sha256(location)
     jobs = sorted(run.path.glob("attempt_*/ray_job.json"))
-    for path in (run.manifest, run.recipe, *jobs, *code_files(run)):
+    for path in (run.manifest, run.config, *jobs, *code_files(run)):
         digest.update(os.fsencode(path) + b"\0" + _content(path))
     return digest.hexdigest()
 
 
 def _proofs(key: bytes, run: RunDir) -> dict[str, str]:
-    """Signatures of manifest and recipe; independent of the path, so that a run may be moved."""
+    """Signatures of manifest and config; independent of the path, so that a run may be moved."""
     digest = hmac.new(key, _content(run.manifest), hashlib.sha256)
     for path in code_copies(run):
         digest.update(os.fsencode(path.relative_to(run.path)) + b"\0" + _content(path))
     manifest = digest.hexdigest()
-    digest.update(_content(run.recipe))
+    digest.update(_content(run.config))
     return {"manifest": manifest, "recipe": digest.hexdigest()}
 
 

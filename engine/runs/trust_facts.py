@@ -23,7 +23,7 @@ from engine.runs.rundir import RunDir
 Fact = tuple[str, str]
 """A label, and one line of text."""
 
-_LARGEST_RECIPE = 1 << 20
+_LARGEST_CONFIG = 1 << 20
 _MOST_VALUES = 20_000
 _LONGEST = 500
 _MOST_OF_A_KIND = 12
@@ -126,19 +126,19 @@ def _addresses(run: RunDir, values: list[tuple[str, Any]], commands: list[str]) 
 
 
 def _values(run: RunDir) -> Iterator[tuple[str, Any]]:
-    """Every value of manifest and recipe by its dotted key."""
+    """Every value of manifest and config by its dotted key."""
     manifest = run.read_manifest()
     for key, entry in manifest.get("config", {}).items():
         yield key, entry.get("value")
     budget = [_MOST_VALUES]
-    yield from _flat("", _recipe(run), budget)
+    yield from _flat("", _config(run), budget)
 
 
-def _recipe(run: RunDir) -> Any:
+def _config(run: RunDir) -> Any:
     import yaml  # Needed only if the user is asked.
 
     try:
-        text = files.read_regular(run.recipe, _LARGEST_RECIPE)
+        text = files.read_regular(run.config, _LARGEST_CONFIG)
         return yaml.safe_load(text)
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return None

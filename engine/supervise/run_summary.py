@@ -34,7 +34,7 @@ def read_summary(run: RunDir) -> dict[str, Any]:
     info = RunInfo(
         id=run.id,
         state=state,
-        recipe=manifest.get("recipe", "?"),
+        config=manifest.get("recipe", "?"),
         kind=manifest.get("kind", "?"),
         started=state.first_start,
         notes=read_notes(run),

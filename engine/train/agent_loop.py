@@ -22,7 +22,7 @@ from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentL
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
 from verl.utils.tensordict_utils import assign_non_tensor_data
 
-from engine.recipe import schedule
+from engine.config import schedule
 
 SPLIT = "rollout_split"
 """The column of a rollout that says ``val`` or ``train``."""

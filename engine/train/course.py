@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 
-from engine.recipe.curriculum import Curriculum, phase_of
+from engine.config.curriculum import Curriculum, phase_of
 
 VARIABLE = "GRUBRICS_CURRICULUM"
 VENDOR_VARIABLE = "VERL_ENGINE_VENDOR"

@@ -17,17 +17,17 @@ from typing import Any
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.checkpoints.step_folders import step_of
-from engine.recipe.compose import deterministic_variables, last_step, verl_config
-from engine.recipe.curriculum import find_curriculum
-from engine.recipe.env_file import load_env_file
-from engine.recipe.exposure import (
+from engine.config.compose import deterministic_variables, last_step, verl_config
+from engine.config.curriculum import find_curriculum
+from engine.config.env_file import load_env_file
+from engine.config.exposure import (
     into_environment,
     require_encrypted,
     require_none,
     require_private,
 )
-from engine.recipe.recipe import Recipe, load_recipe
-from engine.recipe.schedule import require_followed
+from engine.config.load import Config, load_config
+from engine.config.schedule import require_followed
 from engine.runs.kinds import GRPO, Kind
 from engine.train import (
     course,
@@ -58,23 +58,23 @@ PRELOAD = (
 
 def main(arguments: Sequence[str]) -> int:
     try:
-        recipe = read_recipe(GRPO, arguments)
-        require_followed(recipe)
-        if ray_attach.should_attach(os.environ, str(recipe.get("grubrics.device"))):
-            require_none(recipe, "RAY_ADDRESS")
+        config = read_config(GRPO, arguments)
+        require_followed(config)
+        if ray_attach.should_attach(os.environ, str(config.get("grubrics.device"))):
+            require_none(config, "RAY_ADDRESS")
         else:
-            require_private(recipe)
-        require_variables(deterministic_variables(recipe, os.environ))
-        recipe = into_environment(recipe, os.environ)
+            require_private(config)
+        require_variables(deterministic_variables(config, os.environ))
+        config = into_environment(config, os.environ)
     except UsageError as error:
         print(error, file=sys.stderr)
         return 2
-    attempt = environment.attempt_dir(os.environ, recipe.kind.name)
-    composed = verl_config(recipe, attempt)
-    environment.prepare(os.environ, str(recipe.get("grubrics.device")))
-    if (curriculum := find_curriculum(recipe.get)) is not None:
+    attempt = environment.attempt_dir(os.environ, config.kind.name)
+    composed = verl_config(config, attempt)
+    environment.prepare(os.environ, str(config.get("grubrics.device")))
+    if (curriculum := find_curriculum(config.get)) is not None:
         course.announce(curriculum, os.environ)
-    skipped_updates.announce(recipe.get("grubrics.max_skipped_updates"), os.environ)
+    skipped_updates.announce(config.get("grubrics.max_skipped_updates"), os.environ)
     environment.keep_compiled_code_private(os.environ, attempt / "torchinductor")
     if (step := resumed_at_end(composed)) is not None:
         print(write_final_model(composed, step), flush=True)
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     signals = StopSignals()
     try:
-        train_on(str(recipe.get("grubrics.device")))(composed, attempt, signals)
+        train_on(str(config.get("grubrics.device")))(composed, attempt, signals)
     except KeyboardInterrupt:
         print(f"stopped by {signals.received.name}", file=sys.stderr)
         return signals.exit_code
@@ -92,19 +92,19 @@ def main(arguments: Sequence[str]) -> int:
     return check_finished(composed, attempt)
 
 
-def read_recipe(kind: Kind, arguments: Sequence[str]) -> Recipe:
-    """Parse ``--config FILE key=value ...``. Raises UsageError, also for another kind's recipe."""
+def read_config(kind: Kind, arguments: Sequence[str]) -> Config:
+    """Parse ``--config FILE key=value ...``. Raises UsageError, also for another kind's config."""
     parser = argparse.ArgumentParser(prog=f"python -m {kind.trainer}")
     parser.add_argument("--config", required=True, help="a config file or its bare name")
     parser.add_argument("overrides", nargs="*", metavar="key=value")
     parser.add_argument("--no-env", action="store_true", help="variables set no values")
     args = parser.parse_intermixed_args(list(arguments))
     load_env_file(os.environ)
-    recipe = load_recipe(args.config, args.overrides, {} if args.no_env else None)
-    require_encrypted(recipe, os.environ)
-    if recipe.kind != kind:
-        raise UsageError(f"{recipe.path}: grubrics.kind is {recipe.kind}, not {kind}")
-    return recipe
+    config = load_config(args.config, args.overrides, {} if args.no_env else None)
+    require_encrypted(config, os.environ)
+    if config.kind != kind:
+        raise UsageError(f"{config.path}: grubrics.kind is {config.kind}, not {kind}")
+    return config
 
 
 def train_on(device: str) -> Callable[[dict[str, Any], Path, StopSignals], None]:
@@ -169,7 +169,7 @@ def _verl_env(config: dict[str, Any]) -> dict[str, Any]:
 def ray_running(
     config: dict[str, Any], runtime_env: dict[str, Any], signals: StopSignals
 ) -> Iterator[None]:
-    """Ray with the recipe's ``ray_kwargs.ray_init``; the recipe's ``runtime_env`` comes last."""
+    """Ray with the config's ``ray_kwargs.ray_init``; the config's ``runtime_env`` comes last."""
     import ray
 
     options = dict(config["ray_kwargs"]["ray_init"])

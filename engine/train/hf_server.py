@@ -159,7 +159,7 @@ class HFServer:
     async def _arrived(self) -> list[_Waiting]:
         """The requests that arrived together, in an order that does not depend on arrival.
 
-        The rollouts of a training step are waited for. Validation, greedy unless a recipe says
+        The rollouts of a training step are waited for. Validation, greedy unless a config says
         otherwise, and later turns of a conversation come in unknown numbers.
         """
         items = [await self.waiting.get()]

@@ -201,7 +201,7 @@ def _patch_queue_sockets(key_file: str) -> None:
 
 
 def run_rewards_apart() -> None:
-    """Let verl call reward functions of recipes in processes that can be ended.
+    """Let verl call reward functions of configs in processes that can be ended.
 
     Calling it twice changes nothing.
     """

@@ -18,7 +18,7 @@ from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
 from engine.base import jsonl
-from engine.recipe.curriculum import phase_of
+from engine.config.curriculum import phase_of
 from engine.train.course import VENDOR, read_course
 
 

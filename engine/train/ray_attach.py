@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.recipe.env_file import load_env_file
+from engine.config.env_file import load_env_file
 from engine.runs.rundir import DETERMINISTIC_VARIABLE, ON_CLUSTER_VARIABLE
 from engine.supervise.ray_jobs import CARRIED, read_job
 from engine.train import course, environment, patches, ray_session, skipped_updates
@@ -63,7 +63,7 @@ def with_runtime_env(
 
 
 def enter_project() -> None:
-    """Ray runs this in every worker: paths in recipes are relative to the project folder."""
+    """Ray runs this in every worker: paths in configs are relative to the project folder."""
     project = Path(os.environ[PROJECT_VARIABLE])
     if project.is_dir():  # If not, ``require_shared`` reports it.
         os.chdir(project)

@@ -19,7 +19,7 @@ GCS_PATIENCE_S = 5
 
 HOOK = "worker_process_setup_hook"
 HOOK_VARIABLE = "GRUBRICS_WORKER_HOOK"
-"""Names the recipe's own hook, ``module.function``: Ray runs one hook only, which is ours."""
+"""Names the config's own hook, ``module.function``: Ray runs one hook only, which is ours."""
 
 LOOPBACK_INTERFACE = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 """Keeps torch's collectives on this host. It replaces what the shell sets for runs on a cluster."""
@@ -58,16 +58,16 @@ def private_instance(attempt: Path) -> Iterator[Path]:
         private_ray.remove(attempt)
 
 
-def combined(runtime: Mapping[str, Any], recipe_env: Mapping[str, Any]) -> dict[str, Any]:
-    """Ray's ``runtime_env`` with that of the recipe, which comes last.
+def combined(runtime: Mapping[str, Any], config_env: Mapping[str, Any]) -> dict[str, Any]:
+    """Ray's ``runtime_env`` with that of the config, which comes last.
 
-    A hook of the recipe runs after that of ``runtime``.
+    A hook of the config runs after that of ``runtime``.
     """
-    recipe_env = {key: value for key, value in recipe_env.items() if value is not None}
-    variables = {**runtime.get("env_vars", {}), **recipe_env.get("env_vars", {})}
-    if HOOK in runtime and HOOK in recipe_env:
-        variables[HOOK_VARIABLE] = recipe_env.pop(HOOK)
-    return {**runtime, **recipe_env, "env_vars": variables}
+    config_env = {key: value for key, value in config_env.items() if value is not None}
+    variables = {**runtime.get("env_vars", {}), **config_env.get("env_vars", {})}
+    if HOOK in runtime and HOOK in config_env:
+        variables[HOOK_VARIABLE] = config_env.pop(HOOK)
+    return {**runtime, **config_env, "env_vars": variables}
 
 
 def secure_worker() -> None:
@@ -77,7 +77,7 @@ def secure_worker() -> None:
 
 
 def run_own_hook() -> None:
-    """The hook that the recipe names. Its errors end the worker, as Ray does it."""
+    """The hook that the config names. Its errors end the worker, as Ray does it."""
     module, _, function = os.environ.get(HOOK_VARIABLE, "").rpartition(".")
     if module:
         getattr(import_module(module), function)()

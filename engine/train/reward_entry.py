@@ -19,11 +19,11 @@ from omegaconf import OmegaConf
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
+from engine.config.scoring import scores_all_turns
 from engine.judge.interface import ScoringError
 from engine.judge.settings import JudgeSettings, make_judge
 from engine.own_reward.function import RewardFunction
 from engine.own_reward.processes import RewardProcesses, source_of
-from engine.recipe.scoring import scores_all_turns
 from engine.reward.conversation import FIELD, Conversation
 from engine.reward.formula import RewardSettings
 from engine.reward.scorer import (

@@ -3,7 +3,7 @@
 ``trainer.v1.sampler.custom_sampler`` is verl's hook for a subclass. The stock buffer sleeps 2.0 s
 between polls of the queue, which is as long as a step here, and no setting changes that.
 To a custom sampler verl hands neither ``algorithm.filter_groups`` nor
-``sync_refill_failed_groups``: ``engine.recipe.compose`` puts them into ``sampler_kwargs``.
+``sync_refill_failed_groups``: ``engine.config.compose`` puts them into ``sampler_kwargs``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
+from engine.config.compose import LENGTH_SCHEDULE, TEMPERATURE_SCHEDULE
+from engine.config.curriculum import phase_of
 from engine.history import metrics as names
-from engine.recipe.compose import LENGTH_SCHEDULE, TEMPERATURE_SCHEDULE
-from engine.recipe.curriculum import phase_of
 from engine.train.agent_loop import LENGTH, TEMPERATURE
 from engine.train.mixed_dataset import FILE
 

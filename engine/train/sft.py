@@ -20,63 +20,63 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.config.compose import deterministic_variables
+from engine.config.load import Config
+from engine.config.sft_compose import TRAIN_PARQUET, VAL_PARQUET, SftPlan, plan, verl_config
 from engine.data.conversations import read_conversations
 from engine.history import metrics
-from engine.recipe.compose import deterministic_variables
-from engine.recipe.recipe import Recipe
-from engine.recipe.sft_compose import TRAIN_PARQUET, VAL_PARQUET, SftPlan, plan, verl_config
 from engine.runs.kinds import SFT
 from engine.train import environment, skipped_updates
 from engine.train.environment import StopSignals, require_variables
-from engine.train.grpo import logged, read_recipe
+from engine.train.grpo import logged, read_config
 from engine.train.ray_session import LOOPBACK_INTERFACE
 from engine.train.sft_inputs import saved_step, shuffled, starting_checkpoint, write_parquet
 
 
 def main(arguments: Sequence[str]) -> int:
     try:
-        recipe = read_recipe(SFT, arguments)
-        require_variables(deterministic_variables(recipe, os.environ))
-        attempt = environment.attempt_dir(os.environ, recipe.kind.name)
-        steps, composed = prepare(recipe, attempt)
+        config = read_config(SFT, arguments)
+        require_variables(deterministic_variables(config, os.environ))
+        attempt = environment.attempt_dir(os.environ, config.kind.name)
+        steps, composed = prepare(config, attempt)
     except UsageError as error:
         print(error, file=sys.stderr)
         return 2
-    environment.prepare(os.environ, str(recipe.get("grubrics.device")))
+    environment.prepare(os.environ, str(config.get("grubrics.device")))
     environment.keep_compiled_code_private(os.environ, attempt / "torchinductor")
-    skipped_updates.announce(recipe.get("grubrics.max_skipped_updates"), os.environ)
+    skipped_updates.announce(config.get("grubrics.max_skipped_updates"), os.environ)
     os.environ.update(LOOPBACK_INTERFACE)
     signals = StopSignals()
     try:
-        return run(recipe, composed, steps, attempt)
+        return run(config, composed, steps, attempt)
     except KeyboardInterrupt:
         print(f"stopped by {signals.received.name}", file=sys.stderr)
         return signals.exit_code
 
 
-def prepare(recipe: Recipe, attempt: Path) -> tuple[SftPlan, dict[str, Any]]:
+def prepare(config: Config, attempt: Path) -> tuple[SftPlan, dict[str, Any]]:
     """Read the data, write it as parquet into the attempt, compose verl's configuration."""
-    conversations = read_conversations(Path(recipe.values["data.train_file"]))
-    steps = plan(recipe, len(conversations))
-    val_file = recipe.get("data.val_file")
+    conversations = read_conversations(Path(config.values["data.train_file"]))
+    steps = plan(config, len(conversations))
+    val_file = config.get("data.val_file")
     held_out = read_conversations(Path(val_file)) if val_file else None
     val = attempt / VAL_PARQUET if held_out else None
-    start = starting_checkpoint(recipe, steps.steps_per_epoch, attempt / "start")
-    composed = verl_config(recipe, steps, attempt / TRAIN_PARQUET, val, start)
-    rows = shuffled(conversations, int(recipe.values["training.seed"]))
+    start = starting_checkpoint(config, steps.steps_per_epoch, attempt / "start")
+    composed = verl_config(config, steps, attempt / TRAIN_PARQUET, val, start)
+    rows = shuffled(conversations, int(config.values["training.seed"]))
     write_parquet(rows, attempt / TRAIN_PARQUET)
     if held_out and val:
         write_parquet(held_out, val)
     return steps, composed
 
 
-def run(recipe: Recipe, composed: dict[str, Any], steps: SftPlan, attempt: Path) -> int:
-    ranks = int(recipe.values["training.n_gpus"])
-    port = int(recipe.values["training.master_port"]) or free_port()
-    resume_from = recipe.get("training.resume_from")
+def run(config: Config, composed: dict[str, Any], steps: SftPlan, attempt: Path) -> int:
+    ranks = int(config.values["training.n_gpus"])
+    port = int(config.values["training.master_port"]) or free_port()
+    resume_from = config.get("training.resume_from")
     reached = 0 if resume_from is None else saved_step(Path(resume_from))
     if resume_from is not None and reached >= steps.total_steps:  # only the final model is missing
-        return write_final(recipe, Path(resume_from))
+        return write_final(config, Path(resume_from))
     code = (
         train_one_rank(composed, port)
         if ranks == 1
@@ -86,7 +86,7 @@ def run(recipe: Recipe, composed: dict[str, Any], steps: SftPlan, attempt: Path)
     if code != 0 or reached < steps.total_steps:
         print(f"ended at step {reached} of {steps.total_steps}", file=sys.stderr)
         return code or 1
-    return write_final(recipe, Path(recipe.values["training.output_dir"], f"global_step_{reached}"))
+    return write_final(config, Path(config.values["training.output_dir"], f"global_step_{reached}"))
 
 
 def train_one_rank(config: dict[str, Any], port: int) -> int:
@@ -130,11 +130,11 @@ def train_rank(config: dict[str, Any]) -> None:
     destroy_global_process_group()
 
 
-def write_final(recipe: Recipe, checkpoint: Path) -> int:
+def write_final(config: Config, checkpoint: Path) -> int:
     from engine.train.final_checkpoint import export
 
-    output = Path(recipe.values["training.output_dir"])
-    dtype = "bfloat16" if recipe.values["training.bf16"] else "float32"
+    output = Path(config.values["training.output_dir"])
+    dtype = "bfloat16" if config.values["training.bf16"] else "float32"
     final = export(checkpoint, output / "final", dtype)
     print(f"next: grubrics-tui launch CONFIG actor_rollout_ref.model.path={final}")
     print(f"final model: {final}", flush=True)

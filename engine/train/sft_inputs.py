@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 
 from engine.base.errors import UsageError
 from engine.checkpoints.step_folders import WantedFiles, step_of, step_problem
+from engine.config.load import Config
 from engine.data.conversations import Conversation
-from engine.recipe.recipe import Recipe
 
 
 def shuffled(conversations: list[Conversation], seed: int) -> list[Conversation]:
@@ -30,7 +30,7 @@ def write_parquet(conversations: list[Conversation], path: Path) -> Path:
     return path
 
 
-def starting_checkpoint(recipe: Recipe, steps_per_epoch: int, links: Path) -> Path | None:
+def starting_checkpoint(config: Config, steps_per_epoch: int, links: Path) -> Path | None:
     """The folder for verl's ``training.resume_from``, or None to start from the model.
 
     At the end of an epoch the saved position is the end of the data: verl would train nothing for a
@@ -38,12 +38,12 @@ def starting_checkpoint(recipe: Recipe, steps_per_epoch: int, links: Path) -> Pa
     beginning, in its order. So it gets ``links``, a folder of links to everything else.
     Raises UsageError for a folder that is not a complete checkpoint.
     """
-    resume_from = recipe.get("training.resume_from")
+    resume_from = config.get("training.resume_from")
     if resume_from is None:
         return None
     checkpoint = Path(resume_from)
     step = saved_step(checkpoint)
-    problem = step_problem(checkpoint, WantedFiles.by_config(recipe.values))
+    problem = step_problem(checkpoint, WantedFiles.by_config(config.values))
     if problem is not None:
         raise UsageError(f"training.resume_from={checkpoint}: incomplete, {problem}")
     if step % steps_per_epoch:

@@ -1,7 +1,7 @@
-"""Write the snapshot of verl's configuration keys that recipes are checked against.
+"""Write the snapshot of verl's configuration keys that configs are checked against.
 
 ``python -m engine.train.snapshot_keys`` after moving the verl pin; ``--check`` only compares.
-The snapshot exists so that a recipe is checked in milliseconds and without verl installed.
+The snapshot exists so that a config is checked in milliseconds and without verl installed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 
 import yaml
 
+from engine.config.keys import SNAPSHOT, flatten
 from engine.host.environment import install_command
-from engine.recipe.keys import SNAPSHOT, flatten
 
 
 def verl_config_dir() -> Path:

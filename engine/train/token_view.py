@@ -1,8 +1,8 @@
 """Render a row with verl's own code: ``python -m engine.train.token_view ROW SPLIT``. With
 ``length`` in place of the row, the data set class of the config says its ``rows``.
 
-Reads a pickled ``Recipe`` from its input, and prints ``TokenView`` or an ``error`` as JSON. For
-GRPO, the agent loop of the recipe runs with a model that gives the right answer, and before it
+Reads a pickled ``Config`` from its input, and prints ``TokenView`` or an ``error`` as JSON. For
+GRPO, the agent loop of the config runs with a model that gives the right answer, and before it
 calls the first tool of the row once. No tool is executed.
 """
 
@@ -21,12 +21,12 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.parquet import pq
+from engine.config.compose import verl_config
+from engine.config.load import Config
+from engine.config.scoring import AGENT_LOOP, MULTI_TURN, TOOL_AGENT, reward_function
 from engine.own_reward.loading import one_line
 from engine.preflight.samples import Split, split_files
 from engine.preflight.token_view import Part, Role, Token, TokenView, ToolUse, require_model
-from engine.recipe.compose import verl_config
-from engine.recipe.recipe import Recipe
-from engine.recipe.scoring import AGENT_LOOP, MULTI_TURN, TOOL_AGENT, reward_function
 from engine.reward.conversation import FIELD, Conversation
 from engine.runs.kinds import GRPO
 from engine.tasks.registry import find_task
@@ -48,22 +48,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("row")
     parser.add_argument("split", choices=("train", "val"))
     args = parser.parse_args(arguments)
-    recipe = pickle.load(sys.stdin.buffer)
+    config = pickle.load(sys.stdin.buffer)
     # A file of tools may print: what it prints is no part of the answer.
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     with answer:
-        answer.write(json.dumps(_answer(recipe, args.row, args.split)))
+        answer.write(json.dumps(_answer(config, args.row, args.split)))
     os._exit(0)  # Threads that the file of tools started must not keep the process.
 
 
-def _answer(recipe: Recipe, row: str, split: Split) -> dict[str, Any]:
+def _answer(config: Config, row: str, split: Split) -> dict[str, Any]:
     """The view, or the ``error``."""
     try:
-        environment.prepare(os.environ, recipe.get("grubrics.device"))
+        environment.prepare(os.environ, config.get("grubrics.device"))
         if row == "length":
-            return {"rows": _count_rows(recipe, split)}
-        return render(recipe, int(row), split).to_json()
+            return {"rows": _count_rows(config, split)}
+        return render(config, int(row), split).to_json()
     except UsageError as error:
         return {"error": str(error)}
     except Exception as error:
@@ -75,17 +75,17 @@ def _answer(recipe: Recipe, row: str, split: Split) -> dict[str, Any]:
         return {"error": f"{what}: {one_line(error)}"}
 
 
-def _count_rows(recipe: Recipe, split: Split) -> int | None:
+def _count_rows(config: Config, split: Split) -> int | None:
     """The length of the data set as verl constructs it; None if its class has none."""
     from omegaconf import OmegaConf
     from verl.trainer.ppo.utils import create_rl_dataset
 
-    composed = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
+    composed = OmegaConf.create(verl_config(config, Path("attempt_1")))
     data = composed.data
     made = create_rl_dataset(
         data[f"{split}_files"],
         data,
-        _load_tokenizer(recipe, require_model(recipe)),
+        _load_tokenizer(config, require_model(config)),
         None,
         is_train=split == "train",
         max_samples=data.get(f"{split}_max_samples", -1),
@@ -93,18 +93,18 @@ def _count_rows(recipe: Recipe, split: Split) -> int | None:
     return len(made) if hasattr(made, "__len__") else None
 
 
-def render(recipe: Recipe, row: int, split: Split) -> TokenView:
+def render(config: Config, row: int, split: Split) -> TokenView:
     """UsageError for a row, model or agent loop that cannot be rendered."""
-    folder = require_model(recipe)
-    if recipe.kind == GRPO:
-        file, values = _read_row(recipe, row, split)
-        return _render_rollout(recipe, folder, file, row, values)
-    return _render_conversation(recipe, folder, row, split)
+    folder = require_model(config)
+    if config.kind == GRPO:
+        file, values = _read_row(config, row, split)
+        return _render_rollout(config, folder, file, row, values)
+    return _render_conversation(config, folder, row, split)
 
 
-def _read_row(recipe: Recipe, row: int, split: Split) -> tuple[Path, dict[str, Any]]:
+def _read_row(config: Config, row: int, split: Split) -> tuple[Path, dict[str, Any]]:
     """The ``row``-th row of the first file."""
-    files = split_files(recipe, split)
+    files = split_files(config, split)
     if not files or not files[0].is_file():
         raise UsageError(f"{files[0] if files else f'data.{split}_files'} does not exist")
     rows = pq.read_table(files[0]).slice(max(row, 0), 1).to_pylist()
@@ -115,24 +115,24 @@ def _read_row(recipe: Recipe, row: int, split: Split) -> tuple[Path, dict[str, A
 
 
 def _render_rollout(
-    recipe: Recipe, folder: Path, file: Path, row: int, values: Mapping[str, Any]
+    config: Config, folder: Path, file: Path, row: int, values: Mapping[str, Any]
 ) -> TokenView:
-    if (name := recipe.get(AGENT_LOOP)) not in _LOOPS:
+    if (name := config.get(AGENT_LOOP)) not in _LOOPS:
         raise UsageError(f"the agent loop {name} is not one of {', '.join(_LOOPS)}")
     from jinja2 import TemplateError
     from omegaconf import OmegaConf
 
-    composed = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
-    tokenizer = _load_tokenizer(recipe, folder)
+    composed = OmegaConf.create(verl_config(config, Path("attempt_1")))
+    tokenizer = _load_tokenizer(config, folder)
     if name == TOOL_AGENT:
         _require_parser(composed, tokenizer)
     loop = _ScriptedLoop(composed, tokenizer, folder, name)
-    key = str(recipe.get("data.prompt_key", "prompt"))
+    key = str(config.get("data.prompt_key", "prompt"))
     if not isinstance(values.get(key), list):
         raise UsageError(f"{file}: {key} of row {row} is no list of messages")
     extra = values.get("extra_info") or {}
     try:
-        output, tools = asyncio.run(loop.run(values[key], _right_answer(recipe, values), extra))
+        output, tools = asyncio.run(loop.run(values[key], _right_answer(config, values), extra))
     except TemplateError as error:
         raise UsageError(f"the chat template of {folder} refuses row {row}: {error}") from error
     mask = [0] * len(output.prompt_ids) + list(output.response_mask)
@@ -205,7 +205,7 @@ class _ScriptedLoop:
 
 
 def _declared_tools(config: Any) -> list[Any]:
-    """The tools that the recipe declares, with a function that only says that it was called."""
+    """The tools that the config declares, with a function that only says that it was called."""
     from verl.tools.function_tool import FunctionTool
     from verl.tools.tool_registry import load_all_tools
 
@@ -282,17 +282,17 @@ def _sample(schema: Mapping[str, Any]) -> Any:
     return schema["enum"][0] if schema.get("enum") else _SAMPLES.get(str(kind), "text")
 
 
-def _right_answer(recipe: Recipe, values: Mapping[str, Any]) -> str:
+def _right_answer(config: Config, values: Mapping[str, Any]) -> str:
     """A response that gets the full score, as far as the row says."""
     truth = str((values.get("reward_model") or {}).get("ground_truth") or "")
     extra = values.get("extra_info") or {}
-    function = reward_function(recipe)
+    function = reward_function(config)
     if function is not None and function.task is not None:
         return find_task(function.task).right_answer(truth, extra)
     return truth or str(extra.get("golden_rubric") or "")
 
 
-def _render_conversation(recipe: Recipe, folder: Path, row: int, split: Split) -> TokenView:
+def _render_conversation(config: Config, folder: Path, row: int, split: Split) -> TokenView:
     """Tokens and mask of verl's data set for SFT."""
     import tempfile
 
@@ -301,18 +301,18 @@ def _render_conversation(recipe: Recipe, folder: Path, row: int, split: Split) -
     from engine.data.conversations import read_conversations
     from engine.train.sft_inputs import write_parquet
 
-    file = next(iter(split_files(recipe, split)), None)
+    file = next(iter(split_files(config, split)), None)
     if file is None:
         raise UsageError(f"data.{split}_file is not set")
     conversations = read_conversations(file)
     if not 0 <= row < len(conversations):
         raise UsageError(f"{file} has no row {row}; its rows are 0 to {len(conversations) - 1}")
-    tokenizer = _load_tokenizer(recipe, folder)
+    tokenizer = _load_tokenizer(config, folder)
     settings = {
         "pad_mode": "no_padding",
         "truncation": "right",
-        "max_length": recipe.get("data.max_seq_length"),
-        "ignore_input_ids_mismatch": recipe.get("data.ignore_input_ids_mismatch"),
+        "max_length": config.get("data.max_seq_length"),
+        "ignore_input_ids_mismatch": config.get("data.ignore_input_ids_mismatch"),
     }
     with tempfile.TemporaryDirectory() as scratch:
         parquet = write_parquet([conversations[row]], Path(scratch) / "row.parquet")
@@ -327,14 +327,14 @@ def _render_conversation(recipe: Recipe, folder: Path, row: int, split: Split) -
     return TokenView(str(file), row, parts)
 
 
-def _load_tokenizer(recipe: Recipe, folder: Path) -> Any:
+def _load_tokenizer(config: Config, folder: Path) -> Any:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    if template := recipe.get(recipe.kind.template_key):
+    if template := config.get(config.kind.template_key):
         tokenizer.chat_template = template
     if not tokenizer.chat_template:
-        raise UsageError(f"{folder} has no chat template; set {recipe.kind.template_key}")
+        raise UsageError(f"{folder} has no chat template; set {config.kind.template_key}")
     return tokenizer
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.text import format_command, format_config_value
+from engine.config.compose import OVERLONG_BUFFER, VERL_MANAGERS, on_cpu
+from engine.config.keys import flatten, is_open, moved_to, verl_defaults, verl_version
+from engine.config.load import Config
 from engine.data.contract import read_facts
 from engine.own_reward.function import KEY as OWN_REWARD
 from engine.own_reward.function import PACKAGE, TASK
-from engine.recipe.compose import OVERLONG_BUFFER, VERL_MANAGERS, on_cpu
-from engine.recipe.keys import flatten, is_open, moved_to, verl_defaults, verl_version
-from engine.recipe.recipe import Recipe
 from engine.runs.kinds import GRPO
 from engine.tasks.registry import tasks
 from engine.translate.translation import Row, checked, left_out, no_such_key, without_keys
@@ -142,9 +142,9 @@ def _task_of(data: Any) -> str | None:
     return facts.preset if facts is not None and facts.preset in tasks() else None
 
 
-def for_cpu(rows: Iterable[Row], recipe: Recipe) -> list[Row]:
+def for_cpu(rows: Iterable[Row], config: Config) -> list[Row]:
     """The rows for a machine without a GPU: what the CPU implies is left to it."""
-    implied = {**on_cpu(recipe), "trainer.n_gpus_per_node": 1}
+    implied = {**on_cpu(config), "trainer.n_gpus_per_node": 1}
     rows = [row for row in rows if "grubrics.device" not in row.values]
     keys = [key for row in rows for key in row.values]
     reasons = {

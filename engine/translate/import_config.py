@@ -13,10 +13,10 @@ import yaml
 
 from engine.base import files
 from engine.base.errors import UsageError
-from engine.recipe.config_files import CONFIG_DIR
-from engine.recipe.keys import unflatten
-from engine.recipe.recipe import Recipe, load_recipe
-from engine.recipe.unread import unread_reasons
+from engine.config.config_files import CONFIG_DIR
+from engine.config.keys import unflatten
+from engine.config.load import Config, load_config
+from engine.config.unread import unread_reasons
 from engine.runs.kinds import GRPO, SFT
 from engine.translate.aflow import translate_aflow
 from engine.translate.grpo_script import for_cpu, translate_grpo
@@ -116,13 +116,13 @@ def _on_cpu(translation: Translation) -> Translation:
     return replace(translation, rows=in_order(without_keys(translation.rows, only_on_gpu)))
 
 
-def _load(translation: Translation) -> Recipe:
+def _load(translation: Translation) -> Config:
     """Load the config as every command will. UsageError names the source."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "config.yaml")
         path.write_text(_format(translation, path), encoding="utf-8")
         try:
-            return load_recipe(str(path), env={})
+            return load_config(str(path), env={})
         except UsageError as error:
             raise UsageError(
                 f"{translation.source}: {str(error).removeprefix(f'{path}: ')}"

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from engine.base.yaml_files import read_yaml
-from engine.recipe.keys import flatten, nearest_key, verl_sft_defaults
+from engine.config.keys import flatten, nearest_key, verl_sft_defaults
 from engine.runs.kinds import SFT
 from engine.translate.translation import Row, checked, left_out
 from engine.translate.verl_script import GROUP, Override, TrainerCall, export_rows

@@ -11,10 +11,10 @@ from typing import Any
 
 from engine.base.errors import UsageError, shorten
 from engine.base.masking import mask_text
-from engine.recipe import allowed
-from engine.recipe.keys import flatten, nearest_key
-from engine.recipe.recipe import check_key, defaults_of
-from engine.recipe.secrets import refuse_secret
+from engine.config import allowed
+from engine.config.keys import flatten, nearest_key
+from engine.config.load import check_key, defaults_of
+from engine.config.secrets import refuse_secret
 from engine.runs.kinds import Kind
 
 _LONGEST_NOTE = 300

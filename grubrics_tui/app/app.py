@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
-from engine.recipe.config_files import CONFIG_DIR
+from engine.config.config_files import CONFIG_DIR
 from engine.reports.decisions import DECISIONS
 from engine.runs.columns import format_step
 from engine.runs.rundir import RunDir

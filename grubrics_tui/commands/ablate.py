@@ -18,7 +18,7 @@ from grubrics_tui.commands.shared.trust import require_code_trust, trusted_sourc
 
 if TYPE_CHECKING:
     from engine.ablations.plan import AblationPlan
-    from engine.recipe.recipe import Recipe
+    from engine.config.load import Config
 
 _POLL_S = 1.0
 SEEDS = 3
@@ -173,7 +173,7 @@ def _new_plan(
     """Plan and write it, or print it if ``dry_run``. Returns it with the lines that show it and its
     cost. UsageError without an arm, and if one cannot be launched."""
     from engine.ablations.cost import plan_cost
-    from engine.ablations.plan import arm_recipes, find_similar, make_plan, read_plan
+    from engine.ablations.plan import arm_configs, find_similar, make_plan, read_plan
     from engine.ablations.runner import write_plan
     from grubrics_tui.text.plans import format_plan, format_similar
 
@@ -189,8 +189,8 @@ def _new_plan(
         allow_equal=request.allow_equal,
         stop_worse=request.stop_worse,
     )
-    for recipe in arm_recipes(plan, base):
-        require_code_trust(recipe, trust)
+    for config in arm_configs(plan, base):
+        require_code_trust(config, trust)
     cost = plan_cost(plan, base, root, os.environ)
     lines = [*format_plan(plan, cost), *format_similar(find_similar(plan, base))]
     if dry_run:
@@ -228,12 +228,12 @@ def _arm(text: str) -> tuple[str, tuple[str, ...]]:
     return name, tuple(overrides)
 
 
-def _steps(recipe: Recipe) -> int:
-    from engine.recipe.steps import step_plan
+def _steps(config: Config) -> int:
+    from engine.config.steps import step_plan
 
-    planned = step_plan(recipe)
+    planned = step_plan(config)
     if planned is None:
-        raise UsageError(f"{recipe.path}: the number of steps is unknown; set it with --steps")
+        raise UsageError(f"{config.path}: the number of steps is unknown; set it with --steps")
     return planned.total
 
 

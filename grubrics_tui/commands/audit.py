@@ -57,8 +57,8 @@ def audit(
     """
     from engine.audit.answers import read_audit_rows
     from engine.audit.audit import AuditOptions, run_audit
-    from engine.recipe.places import data_files
-    from engine.recipe.scoring import reward_function, scorer
+    from engine.config.places import data_files
+    from engine.config.scoring import reward_function, scorer
 
     if rows < 2:
         raise UsageError(f"--rows {rows}: must be at least 2")
@@ -66,20 +66,20 @@ def audit(
         raise UsageError(f"--limit {limit:g}: must be above 0")
     if right is not None and "{}" not in right:
         raise UsageError(f"--right {right}: write {{}} where the answer goes, as in '#### {{}}'")
-    recipe, run = trusted_source(source, overrides or [], runs_root(runs), trust)
-    function = reward_function(recipe)
+    config, run = trusted_source(source, overrides or [], runs_root(runs), trust)
+    function = reward_function(config)
     if function is None:
-        reason = scorer(recipe) if recipe.kind.has_rollouts else f"{recipe.kind.title} has none"
-        raise UsageError(f"{recipe.path} has no task or reward function to audit: {reason}")
-    files = data_files(recipe)
+        reason = scorer(config) if config.kind.has_rollouts else f"{config.kind.title} has none"
+        raise UsageError(f"{config.path} has no task or reward function to audit: {reason}")
+    files = data_files(config)
     if not files:
-        raise UsageError(f"{recipe.path}: data.train_files names no file")
+        raise UsageError(f"{config.path}: data.train_files names no file")
     sample = read_audit_rows(Path(files[0]).expanduser(), rows)
     options = AuditOptions(style=right, limit_s=limit)
     result = asyncio.run(run_audit(function, sample, options, os.environ))
     model = None if run is None else _read_score(run)
     lines = list(_format_audit(result, str(files[0]), model))
-    head = {"config": recipe.name, "run": run.id if run else None, "file": str(files[0])}
+    head = {"config": config.name, "run": run.id if run else None, "file": str(files[0])}
     answer({**head, "model": model, **result.to_json()}, "\n".join(lines), as_json)
     raise typer.Exit(1 if result.problems() else 0)
 

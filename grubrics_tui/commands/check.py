@@ -33,11 +33,11 @@ def check(
 
     Exits with 1 if a check fails.
     """
+    from engine.config.load import load_config
     from engine.preflight.checklist import run_checks
-    from engine.recipe.recipe import load_recipe
 
     require_config_trust(config, trust)
-    checks, loaded = [], load_recipe(config, overrides or [])
+    checks, loaded = [], load_config(config, overrides or [])
     if trust:
         require_code_trust(loaded, trust)
     for result in run_checks(loaded, tests=tests, runs=runs_root(runs)):

@@ -13,7 +13,7 @@ from engine.runs.rundir import RunDir, find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, flag, option, options, print_json, say
 
 if TYPE_CHECKING:
-    from engine.recipe.recipe import Recipe
+    from engine.config.load import Config
     from engine.reports.run_config import ConfigValue
     from grubrics_tui.model.run_source import Watched
 
@@ -62,7 +62,7 @@ def config(
         raise UsageError("--explain and --unused exclude each other")
     run = _find_run(name, overrides or [], runs_root(runs))
     if unused:
-        _print_unused(_read_recipe(name, overrides or [], run), origin, as_json)
+        _print_unused(_read_config(name, overrides or [], run), origin, as_json)
         return
     kind, values = _read_values(name, overrides or [], run, runs_root(runs))
     values = [
@@ -94,8 +94,8 @@ def config(
 
 def _find_run(name: str, overrides: list[str], root: Path) -> Watched | None:
     """Return the run or log of that name; None for a config."""
+    from engine.config.config_files import find_config
     from engine.formats.series import is_external
-    from engine.recipe.config_files import find_config
 
     path = Path(name)
     is_log = path.suffix in _LOGS or (path.is_dir() and not RunDir(path).is_one())
@@ -118,41 +118,41 @@ def _find_run(name: str, overrides: list[str], root: Path) -> Watched | None:
     return run
 
 
-def _read_recipe(name: str, overrides: list[str], run: Watched | None) -> Recipe:
+def _read_config(name: str, overrides: list[str], run: Watched | None) -> Config:
     """Return a config as a launch from here reads it, or that of a run with the origins of its
     manifest."""
     from dataclasses import replace
 
-    from engine.recipe.recipe import load_recipe
+    from engine.config.load import load_config
 
     if run is None:
-        return load_recipe(name, overrides)
+        return load_config(name, overrides)
     if not isinstance(run, RunDir):
         raise UsageError(f"--unused needs a config or a run; {run.given} is a log")
     run.require_config()
     recorded = run.read_manifest().get("config", {})
     if not recorded:
         raise UsageError(f"{run.manifest} has no config values")
-    recipe = load_recipe(str(run.recipe), (), {})
+    config = load_config(str(run.config), (), {})
     origins = {
-        key: recorded[key]["origin"] if recipe.is_chosen(key) and key in recorded else default
-        for key, default in recipe.origins.items()
+        key: recorded[key]["origin"] if config.is_chosen(key) and key in recorded else default
+        for key, default in config.origins.items()
     }
-    return replace(recipe, origins=origins)
+    return replace(config, origins=origins)
 
 
 def _read_values(
     name: str, overrides: list[str], run: Watched | None, root: Path
 ) -> tuple[str, Sequence[ConfigValue]]:
     """Return the kind, and the values of a launch from here or those that a run had."""
-    from engine.recipe.frozen import in_file, manifest_config
-    from engine.recipe.recipe import load_recipe
+    from engine.config.frozen import in_file, manifest_config
+    from engine.config.load import load_config
     from engine.reports.run_config import config_values, read_run_config
 
     if run is None:
-        recipe = load_recipe(name, overrides)
-        entries = manifest_config(recipe, root / "RUN" / "attempt_1")
-        return recipe.kind.name, config_values(entries, in_file(recipe))
+        config = load_config(name, overrides)
+        entries = manifest_config(config, root / "RUN" / "attempt_1")
+        return config.kind.name, config_values(entries, in_file(config))
     read = read_run_config(run)
     if not read.values:
         raise UsageError(f"{run.path} has no config values")
@@ -161,15 +161,15 @@ def _read_values(
     return run.kind.name, read.values
 
 
-def _print_unused(recipe: Recipe, origin: str | None, as_json: bool) -> None:
-    from engine.recipe.unread import switched_off, unread
+def _print_unused(config: Config, origin: str | None, as_json: bool) -> None:
+    from engine.config.unread import switched_off, unread
 
-    unused = [value for value in unread(recipe) if origin in (None, value.origin)]
-    silenced = [value for value in switched_off(recipe) if origin in (None, value.origin)]
+    unused = [value for value in unread(config) if origin in (None, value.origin)]
+    silenced = [value for value in switched_off(config) if origin in (None, value.origin)]
     if as_json:
         print_json(
             {
-                "kind": recipe.kind.name,
+                "kind": config.kind.name,
                 "unused": [value.to_json() for value in unused],
                 "switched_off": [value.to_json() for value in silenced],
             }
@@ -188,7 +188,7 @@ def _print_unused(recipe: Recipe, origin: str | None, as_json: bool) -> None:
 
 def _doc(key: str, kind: str) -> dict[str, str]:
     """What the values of a key must be, and what it means."""
-    from engine.recipe.key_docs import KeyDoc, describe_key
+    from engine.config.key_docs import KeyDoc, describe_key
 
     known = find_kind(kind)
     doc = describe_key(key, known) if known else KeyDoc()

@@ -31,8 +31,8 @@ def container(
     Nothing is started. The project, runs, checkpoints, models and data are mounted at their own
     paths. Keys are not printed: .env is in the project, and variables are passed by their names.
     """
+    from engine.config.load import load_config
     from engine.launch.container import ENGINES, format_container, plan_container
-    from engine.recipe.recipe import load_recipe
 
     chosen = next((known for known in ENGINES if known == engine), None)
     if chosen is None:
@@ -41,7 +41,7 @@ def container(
         raise UsageError(f"--shm {shm}: write a size such as 16g or 512m")
     require_config_trust(config, trust=False)
     root, words = runs_root(runs), [config, *(overrides or [])]
-    loaded = load_recipe(config, overrides or [])
+    loaded = load_config(config, overrides or [])
     if runs is not None:
         words += ["--runs", str(root.absolute())]
     planned = plan_container(loaded, words, root, os.environ, engine=chosen, image=image, shm=shm)

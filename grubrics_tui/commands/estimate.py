@@ -16,9 +16,9 @@ from grubrics_tui.commands.shared import Command, Task, answer, option, options
 from grubrics_tui.commands.shared.output import warn_of_unread_parquet
 
 if TYPE_CHECKING:
+    from engine.config.load import Config
     from engine.estimate.memory import Breakdown
     from engine.estimate.report import Estimate, Measured, Sizes
-    from engine.recipe.recipe import Recipe
 
 
 def estimate(
@@ -45,31 +45,31 @@ def estimate(
     """
     from engine.estimate.report import estimate as estimated
     from engine.estimate.report import measured_of
-    from engine.launch.rerun import recipe_of_source
+    from engine.launch.rerun import config_of_source
     from engine.preflight.limits import check_targets
 
     gpu_bytes, root, changed = _parse_gib(gpu_memory), runs_root(runs), list(overrides or [])
-    recipe, run = recipe_of_source(source, changed, root)
+    config, run = config_of_source(source, changed, root)
     if gpus is not None:
-        key = recipe.kind.gpus_key
+        key = config.kind.gpus_key
         if gpus < 1:
             raise UsageError(f"--gpus {gpus}: must be at least 1")
-        recipe, run = recipe_of_source(source, [*changed, f"{key}={gpus}"], root)
-    if gpu_bytes is not None and recipe.get("grubrics.device") == "cpu":
+        config, run = config_of_source(source, [*changed, f"{key}={gpus}"], root)
+    if gpu_bytes is not None and config.get("grubrics.device") == "cpu":
         raise UsageError(
-            f"--gpu-memory {gpu_memory}: {recipe.name} trains on the CPU; leave the option out, or "
+            f"--gpu-memory {gpu_memory}: {config.name} trains on the CPU; leave the option out, or "
             "add grubrics.device=cuda"
         )
-    result = estimated(recipe, os.environ, root, gpu_bytes)
+    result = estimated(config, os.environ, root, gpu_bytes)
     shape = None if result.sizes is None else result.sizes.shape
-    for check in check_targets(recipe, shape):
-        raise UsageError(f"{recipe.path}: {check.message} [fix: {check.fix}]")
+    for check in check_targets(config, shape):
+        raise UsageError(f"{config.path}: {check.message} [fix: {check.fix}]")
     warn_of_unread_parquet()
     measured = measured_of(run, result) if run and not changed and gpus is None else []
-    value = {"recipe": recipe.name, "run": run.id if run else None, **result.to_json()}
+    value = {"recipe": config.name, "run": run.id if run else None, **result.to_json()}
     if run:
         value["measured"] = [each.to_json() for each in measured]
-    lines = [*_lines(result, recipe, run), *_measured(measured)]
+    lines = [*_lines(result, config, run), *_measured(measured)]
     answer(value, "\n".join(lines), as_json)
     raise typer.Exit(1 if result.fits is False else 0)
 
@@ -89,22 +89,22 @@ def _parse_gib(gib: str | None) -> int | None:
     return int(number * GIB)
 
 
-def _lines(estimate: Estimate, recipe: Recipe, run: RunDir | None) -> Iterator[str]:
+def _lines(estimate: Estimate, config: Config, run: RunDir | None) -> Iterator[str]:
     from engine.estimate.memory import size
 
     if estimate.sizes is None:
         yield f"memory: unknown; {estimate.no_sizes}"
     else:
         sizes = estimate.sizes
-        yield from _memory(estimate, sizes, recipe)
+        yield from _memory(estimate, sizes, config)
         yield ""
         yield from _parts("checkpoint", sizes.checkpoint)
         yield f"kept at the end: {sizes.kept}, {size(sizes.kept * sizes.checkpoint.total)} on disk"
-    yield from _judge(estimate, recipe)
-    yield from _duration(estimate, recipe, run)
+    yield from _judge(estimate, config)
+    yield from _duration(estimate, config, run)
 
 
-def _memory(estimate: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
+def _memory(estimate: Estimate, sizes: Sizes, config: Config) -> Iterator[str]:
     from engine.estimate.memory import size
 
     training = sizes.training
@@ -122,7 +122,7 @@ def _memory(estimate: Estimate, sizes: Sizes, recipe: Recipe) -> Iterator[str]:
     yield f"\n{_verdict(estimate, sizes)}"
     peak = sizes.memory.peak
     if estimate.gpu_bytes is not None and peak.total > estimate.gpu_bytes:
-        yield f"to lower '{peak.name}': {', '.join(lowering(peak.name, recipe))}"
+        yield f"to lower '{peak.name}': {', '.join(lowering(peak.name, config))}"
     if sizes.cache is not None:
         yield (
             f"vLLM KV cache: {sizes.cache.tokens:,} tokens of {sizes.cache.per_token:,} B, "
@@ -192,23 +192,23 @@ def _parts(title: str, parts: Breakdown) -> Iterator[str]:
         yield f"  {part.name:<24} {size(part.bytes):>10}   {part.how}"
 
 
-def _judge(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
+def _judge(estimate: Estimate, config: Config) -> Iterator[str]:
     from engine.base.parquet import import_failure
-    from engine.recipe.scoring import asks_judge, scorer
-    from engine.recipe.steps import step_plan
+    from engine.config.scoring import asks_judge, scorer
+    from engine.config.steps import step_plan
 
     use = estimate.judge
-    if recipe.kind.has_rollouts and not asks_judge(recipe):
-        yield f"\njudge: not used; {scorer(recipe)}"
+    if config.kind.has_rollouts and not asks_judge(config):
+        yield f"\njudge: not used; {scorer(config)}"
         return
-    if use is None and recipe.kind.has_rollouts:
+    if use is None and config.kind.has_rollouts:
         if (error := import_failure()) is not None:
             reason = f"was not read: {error}"
-        elif step_plan(recipe) is None:
+        elif step_plan(config) is None:
             reason = "cannot be read yet"
         else:
             reason = "has too few rows for a step"
-        yield f"\njudge: unknown, because {recipe.get('data.train_files')} {reason}"
+        yield f"\njudge: unknown, because {config.get('data.train_files')} {reason}"
         return
     if use is None:
         yield "\njudge: not used (SFT)"
@@ -229,16 +229,16 @@ def _judge(estimate: Estimate, recipe: Recipe) -> Iterator[str]:
     yield f"  {price(use)}"
 
 
-def _duration(estimate: Estimate, recipe: Recipe, run: RunDir | None) -> Iterator[str]:
+def _duration(estimate: Estimate, config: Config, run: RunDir | None) -> Iterator[str]:
     from grubrics_tui.text.formats import duration
 
     expected = estimate.duration
     if expected.steps is None:
         yield "\nduration: unknown, because the number of steps is: its data cannot be read"
     elif expected.seconds is None or expected.basis is None:
-        few = f"{recipe.kind.steps_key}={_MEASURED_STEPS}"
-        source = [str(recipe.path)] if run is None else ["--from", run.id]
-        launch = ["grubrics-tui", "launch", *source, *recipe.overrides, few]
+        few = f"{config.kind.steps_key}={_MEASURED_STEPS}"
+        source = [str(config.path)] if run is None else ["--from", run.id]
+        launch = ["grubrics-tui", "launch", *source, *config.overrides, few]
         yield "\nduration: unknown, because no earlier run of this config or size was found"
         yield f"  measure it with {_MEASURED_STEPS} steps: {format_command(launch)}"
     else:
@@ -286,16 +286,16 @@ def _read_tables() -> Any:
     return read_table(_TABLES)
 
 
-def lowering(phase: str, recipe: Recipe) -> list[str]:
+def lowering(phase: str, config: Config) -> list[str]:
     """Return the config keys that lower the memory of a phase, the most effective first."""
     tables, keys = _read_tables(), list[str]()
-    for name in tables["lower"][recipe.kind.name][phase]:
+    for name in tables["lower"][config.kind.name][phase]:
         if name in tables["dynamic"]:
             switch, token_limit = tables["dynamic"][name]
-            keys += [token_limit] if recipe.get(switch) else [name, switch]
+            keys += [token_limit] if config.get(switch) else [name, switch]
         else:
             keys.append(name)
-    return [key for key in keys if recipe.get(key) is not True]
+    return [key for key in keys if config.get(key) is not True]
 
 
 COMMAND = Command(estimate, Task.PREPARE)

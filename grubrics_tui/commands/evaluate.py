@@ -24,9 +24,9 @@ from grubrics_tui.commands.shared.output import judge_log_hidden
 from grubrics_tui.commands.shared.trust import trusted_source
 
 if TYPE_CHECKING:
+    from engine.config.load import Config
     from engine.evaluation.evaluate import Evaluation
     from engine.evaluation.targets import Target
-    from engine.recipe.recipe import Recipe
 
 
 def evaluate(
@@ -105,7 +105,7 @@ def evaluate(
 def _plan(
     file: Path,
     limit: int | None,
-    recipe: Recipe,
+    config: Config,
     samples: int,
     seed: int,
     targets: Sequence[Target],
@@ -114,10 +114,10 @@ def _plan(
     from engine.evaluation.folder import EvaluationDir
     from engine.evaluation.setup import make_setup, read_data, scored_as
 
-    recipe = scored_as(recipe, file)
-    items = read_data(file, limit, recipe)
-    setup = make_setup(file, items, recipe, samples, seed)
-    return Evaluation(EvaluationDir(FOLDER / setup.id), setup, items, targets, recipe)
+    config = scored_as(config, file)
+    items = read_data(file, limit, config)
+    setup = make_setup(file, items, config, samples, seed)
+    return Evaluation(EvaluationDir(FOLDER / setup.id), setup, items, targets, config)
 
 
 def _run_of(targets: Sequence[str], root: Path) -> str:

@@ -24,11 +24,11 @@ from grubrics_tui.commands.shared.output import judge_log_hidden
 from grubrics_tui.commands.shared.trust import trusted_source
 
 if TYPE_CHECKING:
+    from engine.config.load import Config
     from engine.doctor.judge_test import Advice, JudgeTest
     from engine.evaluation.labels import Agreement
     from engine.judge.settings import JudgeSettings
     from engine.judge.trial import Probe, Trial
-    from engine.recipe.recipe import Recipe
     from engine.statistics.intervals import Estimate
 
 
@@ -71,17 +71,17 @@ def judge_test(
     if labels is not None:
         if question or answers or rubric:
             raise UsageError("--labels replaces --question, --answer and --rubric")
-        recipe, _ = trusted_source(source, overrides or [], runs_root(runs), trust)
-        raise typer.Exit(_print_agreement(recipe, labels, as_json))
+        config, _ = trusted_source(source, overrides or [], runs_root(runs), trust)
+        raise typer.Exit(_print_agreement(config, labels, as_json))
     if not 0 <= calls <= _MOST_CALLS:
         raise UsageError(f"--calls {calls}: must be 0 to {_MOST_CALLS}")
     probe = _own_probe(question, answers or [], rubric)
-    recipe, run = trusted_source(source, overrides or [], runs_root(runs), trust)
+    config, run = trusted_source(source, overrides or [], runs_root(runs), trust)
     with judge_log_hidden():
-        result = run_test(recipe, os.environ, calls, probe)
+        result = run_test(config, os.environ, calls, probe)
     note = None if run is None else _endpoint_note(run)
     lines = [*_format_test(result, is_builtin=probe is None), *([f"note: {note}"] if note else [])]
-    head = {"recipe": recipe.name, "run": run.id if run else None, "note": note}
+    head = {"recipe": config.name, "run": run.id if run else None, "note": note}
     answer({**head, **result.to_json()}, "\n".join(lines), as_json)
     raise typer.Exit(1 if result.findings else 0)
 
@@ -168,24 +168,24 @@ def _format_advice(advice: Advice) -> str:
 _LABELS = {True: "pass", False: "fail"}
 
 
-def _print_agreement(recipe: Recipe, labels: Path, as_json: bool) -> int:
+def _print_agreement(config: Config, labels: Path, as_json: bool) -> int:
     """Score the labeled answers, print how often the judge agrees, and return the exit code.
 
     UsageError for a bad file, without credentials, and for a config without a judge.
     """
+    from engine.config.scoring import asks_judge
     from engine.evaluation.labels import judge_labels, labels_folder, read_labels
     from engine.judge.settings import JudgeSettings
-    from engine.recipe.scoring import asks_judge
 
-    if not asks_judge(recipe):
-        raise UsageError(f"{recipe.path}: does not use a judge")
-    rows, settings = read_labels(labels), JudgeSettings(**recipe.section("judge"))
+    if not asks_judge(config):
+        raise UsageError(f"{config.path}: does not use a judge")
+    rows, settings = read_labels(labels), JudgeSettings(**config.section("judge"))
     folder, report = labels_folder(FOLDER, labels, settings), count_reporter(as_json)
     with judge_log_hidden():
         agreement = judge_labels(
             rows, folder, settings, os.environ, lambda done: report(done, len(rows))
         )
-    value = {"recipe": recipe.name, "labels": str(labels), "n": len(rows), "dir": str(folder)}
+    value = {"recipe": config.name, "labels": str(labels), "n": len(rows), "dir": str(folder)}
     lines = _agreement_lines(
         agreement, settings, f"{labels}: {count_of(len(rows), 'answer')}", folder
     )

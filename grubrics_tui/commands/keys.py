@@ -14,12 +14,12 @@ import typer
 
 from engine.base.errors import UsageError, nearest, unknown_name
 from engine.base.masking import is_secret_name, mask
-from engine.recipe.env_file import load_env_file, set_variable, unset_variable
+from engine.config.env_file import load_env_file, set_variable, unset_variable
 from grubrics_tui.commands.shared import Command, Task, argument, flag, options
 from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, say, warn
 
 if TYPE_CHECKING:
-    from engine.recipe.credentials import Variable
+    from engine.config.credentials import Variable
 
 _FILE = Path(".env")
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -59,7 +59,7 @@ def keys(
 
 
 def _list(as_json: bool) -> None:
-    from engine.recipe.credentials import find_variables
+    from engine.config.credentials import find_variables
 
     in_file: dict[str, str] = {}
     load_env_file(in_file, _FILE)  # The program warned of its faults when it read the file.
@@ -95,7 +95,7 @@ def _unset(name: str, as_json: bool) -> None:
 
 
 def _set(name: str, yes: bool, as_json: bool) -> None:
-    from engine.recipe.credentials import known_variables
+    from engine.config.credentials import known_variables
 
     known = known_variables()
     if name not in known and not is_secret_name(name):

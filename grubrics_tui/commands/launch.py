@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from engine.base.errors import UsageError
 from engine.base.masking import shown
 from engine.base.text import format_command, format_config_value
-from engine.recipe.config_files import config_names
+from engine.config.config_files import config_names
 from engine.runs.rundir import RunDir, find_run, run_ids, runs_root
 from engine.runs.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, answer, options, say, warn
@@ -22,10 +22,10 @@ from grubrics_tui.commands.shared.run_text import outcome
 from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
 
 if TYPE_CHECKING:
+    from engine.config.load import Config
     from engine.launch.launcher import LaunchPlan
     from engine.launch.plan_launch import Order
     from engine.preflight.check import Check
-    from engine.recipe.recipe import Recipe
     from engine.supervise.ray_jobs import Cluster
 
 
@@ -162,14 +162,14 @@ def launch(
 
 def _read(
     config: str | None, source: str | None, overrides: Sequence[str], root: Path, trust: bool
-) -> tuple[Recipe, RunDir | None]:
+) -> tuple[Config, RunDir | None]:
     """Return the config to launch, and the run that it is of with ``--from``."""
-    from engine.launch.plan_launch import recipe_for_launch
-    from engine.recipe.recipe import load_recipe
+    from engine.config.load import load_config
+    from engine.launch.plan_launch import config_for_launch
 
     if source is not None:
         words = [*([config] if config else []), *overrides]
-        return recipe_for_launch(find_run(root, source), words, root)
+        return config_for_launch(find_run(root, source), words, root)
     if config is None:
         raise UsageError("name a CONFIG, or a run whose config to launch again: --from RUN")
     if config in run_ids(root) and config not in config_names():
@@ -177,7 +177,7 @@ def _read(
             f"'{config}' is a run; to launch its config again: grubrics-tui launch --from {config}"
         )
     require_config_trust(config, trust)
-    return load_recipe(config, overrides), None
+    return load_config(config, overrides), None
 
 
 def _demands(
@@ -196,7 +196,7 @@ def _demands(
 
 
 def _planned(
-    recipe: Recipe, root: Path, order: Order, ray: str | None, again: RunDir | None
+    config: Config, root: Path, order: Order, ray: str | None, again: RunDir | None
 ) -> tuple[list[LaunchPlan], Cluster | None]:
     """Return the launch plans, and the Ray cluster that would train."""
     from engine.launch.plan_launch import plan_launches
@@ -206,9 +206,9 @@ def _planned(
     is_remote = asked or os.environ.get("RAY_ADDRESS", "local") not in ("", "local")
     if is_remote and order.variables:
         raise UsageError("--device: the Ray cluster chooses the GPUs; leave out their numbers")
-    cluster = chosen_cluster(asked, recipe)
+    cluster = chosen_cluster(asked, config)
     address, env = cluster.address if cluster else None, _environment(cluster, order.variables)
-    return plan_launches(recipe, root, order, address, again, env), cluster
+    return plan_launches(config, root, order, address, again, env), cluster
 
 
 def _checked(plan: LaunchPlan, root: Path, cluster: Cluster | None) -> list[Check]:
@@ -219,7 +219,7 @@ def _checked(plan: LaunchPlan, root: Path, cluster: Cluster | None) -> list[Chec
     queued, env = plan.ticket, _environment(cluster, plan.variables)
     before = ahead(queued, root) if queued else ()
     turn = queued is not None and queued.turn
-    return require_launchable(plan.recipe, root, ahead=before, waits=turn, env=env)
+    return require_launchable(plan.config, root, ahead=before, waits=turn, env=env)
 
 
 def _environment(cluster: Cluster | None, variables: Mapping[str, str]) -> dict[str, str]:
@@ -231,20 +231,20 @@ def _environment(cluster: Cluster | None, variables: Mapping[str, str]) -> dict[
 def _format_plan(plan: LaunchPlan) -> Iterator[str]:
     """Yield the command, the overrides, the schedules, the phases of the curriculum, and why the
     run has another folder."""
-    from engine.recipe.curriculum import find_curriculum
-    from engine.recipe.schedule import schedules
-    from engine.recipe.steps import step_plan
+    from engine.config.curriculum import find_curriculum
+    from engine.config.schedule import schedules
+    from engine.config.steps import step_plan
 
     yield f"$ {format_command(plan.argv)}"
-    for change in plan.recipe.changes:
+    for change in plan.config.changes:
         before, after = format_config_value(change.before), format_config_value(change.after)
         yield f"  {change.key}: {before} -> {after} ({change.origin})"
     if plan.variables:
         yield f"  {' '.join(f'{name}={shown(name, v)}' for name, v in plan.variables.items())}"
-    for schedule in schedules(plan.recipe.get):
-        steps = step_plan(plan.recipe)
+    for schedule in schedules(plan.config.get):
+        steps = step_plan(plan.config)
         yield f"  {schedule.of.name} {schedule.describe(steps.total if steps else None)}"
-    if (phases := find_curriculum(plan.recipe.get)) is not None:
+    if (phases := find_curriculum(plan.config.get)) is not None:
         yield from (f"  {line}" for line in phases.describe())
     if plan.folder_note:
         yield f"  {plan.folder_note}"

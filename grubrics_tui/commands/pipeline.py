@@ -13,9 +13,9 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.base.text import format_command
+from engine.config.config_files import PIPELINE, find_config
 from engine.pipelines.record import Record, final_model
 from engine.pipelines.stages import MODEL, Stage
-from engine.recipe.config_files import PIPELINE, find_config
 from engine.runs.rundir import RUNS_VARIABLE, RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, option, options, say
 from grubrics_tui.commands.shared.follow import parting
@@ -27,9 +27,9 @@ from grubrics_tui.commands.shared.trust import (
 )
 
 if TYPE_CHECKING:
+    from engine.config.load import Config
     from engine.pipelines.record import PipelineStatus
     from engine.pipelines.start import StartPlan
-    from engine.recipe.recipe import Recipe
 
 
 def pipeline(
@@ -178,8 +178,8 @@ def _checked_commands(
         try:
             parsed = _parse(context, stage, words)
             if stage.kind.trains:
-                recipe = _check_launch(stage, parsed, root, is_complete=is_first)
-                models[stage.name] = _planned_model(recipe, root, run)
+                config = _check_launch(stage, parsed, root, is_complete=is_first)
+                models[stage.name] = _planned_model(config, root, run)
         except UsageError as error:
             raise UsageError(f"{record.file}: stage '{stage.name}': {error}") from error
         is_first = False
@@ -200,11 +200,11 @@ def _parse(context: typer.Context, stage: Stage, words: Sequence[str]) -> dict[s
         return dict(made.params)
 
 
-def _check_launch(stage: Stage, parsed: dict[str, Any], root: Path, *, is_complete: bool) -> Recipe:
+def _check_launch(stage: Stage, parsed: dict[str, Any], root: Path, *, is_complete: bool) -> Config:
     """Read the config of a stage and run the preflight checks: all of them if ``is_complete``."""
+    from engine.config.load import load_config
     from engine.launch.plan_launch import parse_device
     from engine.preflight.checklist import require_launchable, run_checks
-    from engine.recipe.recipe import load_recipe
 
     given = {name for name, value in parsed.items() if value not in (None, False, [], ())}
     if others := sorted(given - _LAUNCH_OPTIONS):
@@ -215,7 +215,7 @@ def _check_launch(stage: Stage, parsed: dict[str, Any], root: Path, *, is_comple
         raise UsageError("name a CONFIG")
     require_config_trust(config, trust)
     device = [parse_device(parsed["device"], os.environ).override] if parsed["device"] else []
-    loaded = load_recipe(config, [*(parsed["overrides"] or ()), *device])
+    loaded = load_config(config, [*(parsed["overrides"] or ()), *device])
     if loaded.kind != stage.kind.trains:
         raise UsageError(
             f"{loaded.path} is a config of kind '{loaded.kind}'. Write {loaded.kind}: {config}"
@@ -232,12 +232,12 @@ def _check_launch(stage: Stage, parsed: dict[str, Any], root: Path, *, is_comple
     return loaded
 
 
-def _planned_model(recipe: Recipe, root: Path, run: str) -> str:
+def _planned_model(config: Config, root: Path, run: str) -> str:
     """The folder of the final model that the stage will write."""
+    from engine.config.places import checkpoint_dir
     from engine.launch.plan_launch import plan_launch
-    from engine.recipe.places import checkpoint_dir
 
-    return str(Path(checkpoint_dir(plan_launch(recipe, root, run).recipe)) / "final")
+    return str(Path(checkpoint_dir(plan_launch(config, root, run).config)) / "final")
 
 
 COMMAND = Command(pipeline, Task.RUN)

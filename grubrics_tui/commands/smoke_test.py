@@ -29,21 +29,21 @@ def smoke_test(
 
     Exits with 1 if a check fails.
     """
+    from engine.config.scoring import asks_judge
     from engine.history.train_log import history, read_steps
     from engine.launch.launcher import launch
     from engine.launch.smoke_test import check_steps, default_config, small_run
     from engine.preflight.checklist import require_launchable
-    from engine.recipe.scoring import asks_judge
 
     chosen = config or default_config()
     require_config_trust(chosen, trust)
     plan, changes = small_run(chosen, runs_root(runs))
-    require_code_trust(plan.recipe, trust)
+    require_code_trust(plan.config, trust)
     if not as_json:
-        say(f"config: {plan.recipe.name} ({plan.recipe.path})")
+        say(f"config: {plan.config.name} ({plan.config.path})")
         say_changes("changed for the smoke test:", changes)
     value = {
-        "recipe": plan.recipe.name,
+        "recipe": plan.config.name,
         "run": plan.run_id,
         "dir": str(plan.directory),
         "shrunk": [change.to_json() for change in changes],
@@ -51,11 +51,11 @@ def smoke_test(
     if dry_run:
         answer({**value, "ticks": None}, "dry run: nothing was launched", as_json)
         return
-    require_launchable(plan.recipe, plan.directory.parent, env=os.environ)
+    require_launchable(plan.config, plan.directory.parent, env=os.environ)
     small = launch(plan)
     state = followed(small, as_json)
     steps = history(read_steps(small.train_log))
-    checks = check_steps(steps, judged=asks_judge(plan.recipe))
+    checks = check_steps(steps, judged=asks_judge(plan.config))
     passed = state.went_well and all(check.passed for check in checks)
     lines = [f"{'✓' if check.passed else '✗'} {check.id}: {check.text}" for check in checks]
     if not state.went_well:

@@ -38,10 +38,10 @@ def tokens(
 
     if row < 0:
         raise UsageError(f"--row {row}: must be at least 0")
-    recipe, _ = trusted_source(source, overrides or [], runs_root(runs), trust)
-    view = read_token_view(recipe, row, "val" if validation else "train")
+    config, _ = trusted_source(source, overrides or [], runs_root(runs), trust)
+    view = read_token_view(config, row, "val" if validation else "train")
     lines = list(_format_view(view, each=each))
-    answer({"config": recipe.name, **view.to_json()}, "\n".join(lines), as_json)
+    answer({"config": config.name, **view.to_json()}, "\n".join(lines), as_json)
 
 
 def _format_view(view: TokenView, *, each: bool) -> Iterator[str]:

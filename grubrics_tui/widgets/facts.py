@@ -94,7 +94,7 @@ def run_facts(info: RunInfo, health: Health | None = None) -> list[Fact]:
     state = info.state
     reason = Content(f"  {state.reason}" if state.reason else "")
     facts: list[Fact] = [
-        ("run", Content.styled(info.id, "bold") + Content(f"   {info.recipe}")),
+        ("run", Content.styled(info.id, "bold") + Content(f"   {info.config}")),
         ("step", f"{format_step(state.step, state.total_steps)}   {_times(info)}"),
     ]
     if info.changed:

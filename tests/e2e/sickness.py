@@ -47,7 +47,7 @@ class Fault:
     finding: str
     overrides: tuple[str, ...]
     fix: Fix
-    recipe: str = "grpo_tiny"
+    config: str = "grpo_tiny"
     mood: Mood = honest
     refused: str | None = None
     prepare: Preparation | None = None
@@ -55,9 +55,9 @@ class Fault:
 
     def arguments(self, ward: Ward, name: str) -> list[str]:
         own = f"trainer.experiment_name={name}"
-        if self.recipe == "sft_tiny":
+        if self.config == "sft_tiny":
             own = f"training.output_dir=checkpoints/{name}"
-        given = (*(SFT if self.recipe == "sft_tiny" else GRPO), own, *self.overrides)
+        given = (*(SFT if self.config == "sft_tiny" else GRPO), own, *self.overrides)
         places = {
             "judge": ward.judge.url,
             "busy_port": ward.judge.server_address[1],
@@ -71,7 +71,7 @@ class Fault:
 
 
 def fix(title: str) -> Fix:
-    """The finding's fix of that title, which is a change of the recipe: one key launches it."""
+    """The finding's fix of that title, which is a change of the config: one key launches it."""
 
     def fix(ward: Ward, _: Fault, run: RunDir) -> RunDir:
         return ward.fixed(run, ward.offered(run, title))
@@ -89,7 +89,7 @@ def advice(words: str, *overrides: str, mend: Preparation | None = None) -> Fix:
         ward.stop(run)
         name = f"{fault.name}-again"
         again = [*fault.arguments(ward, name), *overrides]
-        return ward.launch_checked(name, fault.recipe, again)
+        return ward.launch_checked(name, fault.config, again)
 
     return fix
 

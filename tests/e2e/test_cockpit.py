@@ -34,16 +34,16 @@ def size(request: pytest.FixtureRequest) -> tuple[int, int]:
 
 @pytest.fixture
 def project(tiny_world: Project, trained_sft: dict[str, Any], tmp_path: Path) -> Project:
-    """A project with data and an SFT checkpoint, whose recipe grpo_tiny has few steps."""
+    """A project with data and an SFT checkpoint, whose config grpo_tiny has few steps."""
     made = make_project(tmp_path)
     for name in ("data", "checkpoints"):
         (tmp_path / name).symlink_to(tiny_world.path / name)
-    recipe = tmp_path / "configs" / "grpo_tiny.yaml"
+    config = tmp_path / "configs" / "grpo_tiny.yaml"
     text = re.sub(
-        r"total_training_steps: \d+", f"total_training_steps: {STEPS}", recipe.read_text()
+        r"total_training_steps: \d+", f"total_training_steps: {STEPS}", config.read_text()
     )
     text = text.replace("experiment_name: grpo-tiny", f"experiment_name: {tmp_path.name}")
-    recipe.write_text(text.replace("val_before_train: true", "val_before_train: false"))
+    config.write_text(text.replace("val_before_train: true", "val_before_train: false"))
     return made
 
 

@@ -2,7 +2,7 @@
 
 A run is launched on the tiny world with one fault; the doctor follows its files as a screen would.
 Within two steps or 30 seconds of the fault its first alarm is the fault's own class. Then what the
-finding offers is done, by launching its fix where that changes the recipe, else by what its
+finding offers is done, by launching its fix where that changes the config, else by what its
 words say; the new run reaches its last step, and nothing is found in it.
 """
 
@@ -169,7 +169,7 @@ FAULTS = (
         refused="holdout",
         prepare=held_out,
     ),
-    # The recipe
+    # The config
     Fault(
         "rate-x1000",
         "kl_or_grad_blowup",
@@ -181,7 +181,7 @@ FAULTS = (
         "kl_or_grad_blowup",
         ("training.learning_rate=3.0",),
         fix("set the learning rate to"),
-        recipe="sft_tiny",
+        config="sft_tiny",
     ),
     Fault(
         "response-cap",
@@ -206,7 +206,7 @@ FAULTS = (
         "port_in_use",
         ("training.master_port={busy_port}",),
         fix("free port"),
-        recipe="sft_tiny",
+        config="sft_tiny",
         refused="ports",
     ),
     # The machine
@@ -229,7 +229,7 @@ FAULTS = (
         "checkpoint_disk_full",
         ("training.output_dir=disk/{name}", "training.save_steps=20", "training.max_steps=60"),
         advice("free space", mend=make_room),
-        recipe="sft_tiny",
+        config="sft_tiny",
         prepare=small_disk,
         strike=fill_disk,
     ),
@@ -267,13 +267,13 @@ def launched(ward: Ward, fault: Fault) -> RunDir:
     ward.judge.mood = fault.mood
     given = fault.arguments(ward, fault.name)
     if fault.refused is None:
-        return ward.launch_checked(fault.name, fault.recipe, given)
-    answer = ward.project.json("check", fault.recipe, *given, expect=(1,))
+        return ward.launch_checked(fault.name, fault.config, given)
+    answer = ward.project.json("check", fault.config, *given, expect=(1,))
     failed = [check for check in answer["checks"] if check["status"] == "fail"]
     assert fault.refused in [one["id"] for one in failed]
-    refusal = ward.project.run("launch", fault.recipe, *given, "--name", fault.name)
+    refusal = ward.project.run("launch", fault.config, *given, "--name", fault.name)
     assert refusal.returncode == 2 and f"{failed[0]['id']}: " in refusal.stderr
-    return ward.launch(fault.name, fault.recipe, given)
+    return ward.launch(fault.name, fault.config, given)
 
 
 def by_name(faults: Sequence[Fault], quick: Sequence[str]) -> list[Any]:

@@ -49,8 +49,8 @@ class Victim:
     project: Project
     run: RunDir
 
-    def begin(self, recipe: str, *overrides: str) -> None:
-        self.project.json("launch", recipe, *overrides, "--name", self.run.id)
+    def begin(self, config: str, *overrides: str) -> None:
+        self.project.json("launch", config, *overrides, "--name", self.run.id)
 
     def state(self) -> RunState:
         return observed_state(self.run)

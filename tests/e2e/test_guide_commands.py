@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from engine.recipe.config_files import config_names
-from engine.recipe.recipe import load_recipe
+from engine.config.config_files import config_names
+from engine.config.load import load_config
 from grubrics_tui.cli import build_command
 from grubrics_tui.commands.shared.command import commands, find_command
 from tests.e2e.guide import commands_in_text, guide_commands
@@ -55,8 +55,8 @@ def test_the_program_knows_the_options_of_commands_for_users_of_other_guides(
     "words", [words for words in COMMANDS if overrides_of(words)], ids=" ".join
 )
 def test_the_config_has_the_overrides_for_users_of_other_guides(words: list[str]) -> None:
-    recipe = load_recipe(words[1], overrides_of(words), env={})
-    assert len(recipe.changes) == len(recipe.overrides)
+    config = load_config(words[1], overrides_of(words), env={})
+    assert len(config.changes) == len(config.overrides)
 
 
 def test_most_commands_are_named_for_users_of_other_guides() -> None:

@@ -1,6 +1,6 @@
 """SFT, then GRPO from its checkpoint: verl on this CPU, through the command line.
 
-Two runs of the same recipe serve most tests: one undisturbed, one that lost all its processes and
+Two runs of the same config serve most tests: one undisturbed, one that lost all its processes and
 was resumed. Their project is in a folder with an odd name, and their description is odd text.
 """
 
@@ -22,10 +22,10 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
+from engine.config.keys import flatten
 from engine.history.metrics import TRACKED, canonical
 from engine.history.sweep import read_sweep
 from engine.history.train_log import read_steps
-from engine.recipe.keys import flatten
 from engine.runs.processes import members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, recorded_state

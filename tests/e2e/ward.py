@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
+from engine.config.load import load_config
 from engine.doctor.diagnose import diagnose_run
 from engine.doctor.live import RunFollower
 from engine.findings.finding import Finding, Fix
 from engine.history.train_log import read_steps
 from engine.launch.launcher import launch, plan
 from engine.launch.rerun import check_rerun, launch_rerun
-from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state
 from tests.e2e.moody_judge import MoodyJudge
@@ -56,13 +56,13 @@ class Ward:
     project: Project
     judge: MoodyJudge
 
-    def launch(self, name: str, recipe: str, overrides: Sequence[str]) -> RunDir:
+    def launch(self, name: str, config: str, overrides: Sequence[str]) -> RunDir:
         """Past the checklist, as a run is whose files or ports change after its checks."""
-        planned = plan(load_recipe(recipe, overrides, os.environ), name, self.project.path / "runs")
+        planned = plan(load_config(config, overrides, os.environ), name, self.project.path / "runs")
         return launch(planned)
 
-    def launch_checked(self, name: str, recipe: str, overrides: Sequence[str]) -> RunDir:
-        self.project.json("launch", recipe, *overrides, "--name", name)
+    def launch_checked(self, name: str, config: str, overrides: Sequence[str]) -> RunDir:
+        self.project.json("launch", config, *overrides, "--name", name)
         return RunDir(self.project.path / "runs" / name)
 
     def watch(self, run: RunDir, strike: Strike | None = None) -> Named:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from engine.base import files, jsonl
+from engine.config.frozen import pinned_config
 from engine.launch import launcher
 from engine.launch.launcher import manifest, plan
-from engine.recipe.frozen import pinned_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
 from grubrics_tui.app.app import GrubricsApp
@@ -67,10 +67,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 @pytest.fixture
 def fixable(project: Project, runs: Path) -> RunDir:
-    contents = manifest(plan(project.recipe(), "grpo-sick", runs))
+    contents = manifest(plan(project.config(), "grpo-sick", runs))
     sample = SampleRun.create(runs, "grpo-sick")
     jsonl.write_json(sample.run.manifest, contents)
-    files.write_atomic(sample.run.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(sample.run.config, pinned_config(contents["config"]))
     vouch(sample.run)
     sample.grow(5)
     sample.print(OOM)

@@ -19,12 +19,12 @@ from textual.screen import Screen
 import grubrics_tui
 from engine.base import jsonl
 from engine.checkpoints.ownership import STAMP, Stamp
+from engine.config.load import load_config
+from engine.config.steps import step_plan
 from engine.estimate.report import estimate
 from engine.findings.finding import Change, Fix
 from engine.launch.launcher import plan
 from engine.preflight.check import ok
-from engine.recipe.recipe import load_recipe
-from engine.recipe.steps import step_plan
 from engine.runs.rundir import RunDir
 from engine.runs.trust import Case, vouch
 from grubrics_tui.screens.ablation.guide import ChooseKnob, GuideScreen
@@ -261,16 +261,16 @@ async def overrides(driver: Driver, world: World) -> None:
 async def launch(driver: Driver, world: World) -> None:
     """A plan tells when and with which Python it was made, and what this machine has: here it tells
     the same everywhere."""
-    recipe = load_recipe(world.config, world.overrides)
+    config = load_config(world.config, world.overrides)
     screen = LaunchScreen(world.config, world.overrides, RUNS)
     driver.app.push_screen(screen)
     await arrive(driver, LaunchScreen, "max_steps=9")
     await driver.until(lambda: "estimating" not in driver.screen)
-    made = plan(recipe, "small-20260102", RUNS)
+    made = plan(config, "small-20260102", RUNS)
     made = replace(made, argv=("python", *made.argv[1:]))
-    planned = Planned([made], step_plan(recipe))
+    planned = Planned([made], step_plan(config))
     screen.show_plan(planned)
-    needed = replace(estimate(recipe, {}, RUNS), host_bytes=16 << 30)
+    needed = replace(estimate(config, {}, RUNS), host_bytes=16 << 30)
     needs = Needs(needed, 120 << 30, ok("machine", "no other active run of yours on this host"))
     screen.show_needs(planned, needs)
     await settled(driver)

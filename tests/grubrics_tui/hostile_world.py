@@ -1,4 +1,4 @@
-"""The world of ``world.py`` with hostile text wherever a run, a recipe or a log holds text."""
+"""The world of ``world.py`` with hostile text wherever a run, a config or a log holds text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def make_hostile_world() -> World:
     _spoil(world.day, LONG.encode())
     _spoil(world.warmup)
     _spoil_rollouts(world.day)
-    _spoil_recipes()
+    _spoil_configs()
     _write_records()
     _write_scripts()
     return replace(
@@ -130,8 +130,8 @@ def _long_row(group: str) -> bytes:
     return (json.dumps(long, ensure_ascii=False) + "\n").encode()
 
 
-def _spoil_recipes() -> None:
-    """A recipe of hostile values and name, and one that cannot be read."""
+def _spoil_configs() -> None:
+    """A config of hostile values and name, and one that cannot be read."""
     text = Path("configs/small.yaml").read_text().replace("a small warm-up", json.dumps(ALL))
     Path("configs/small.yaml").write_text(text)
     name = FOLDER[:60].encode(errors="surrogateescape").decode(errors="ignore")

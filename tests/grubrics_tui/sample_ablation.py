@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.ablations.plan import AblationPlan, Job, make_plan
 from engine.base import jsonl
-from engine.recipe.recipe import load_recipe
+from engine.config.load import load_config
 from tests.grubrics_tui.sample_run import SampleRun
 
 LR = "actor_rollout_ref.actor.optim.lr"
@@ -32,7 +32,7 @@ def make_ablation(root: Path, started: float, text: str = "") -> AblationPlan:
         FAILED: [f"{LR}=1e-1"],
         "temperature=0.7": ["actor_rollout_ref.rollout.temperature=0.7"],
     }
-    base = load_recipe("grpo_tiny", (), {})
+    base = load_config("grpo_tiny", (), {})
     plan = replace(make_plan(base, {}, [*arms.items()], 3, STEPS), id="grpo_tiny-1a2b3c")
     if text:
         base_arm, arm, *others = plan.arms

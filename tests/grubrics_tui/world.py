@@ -24,7 +24,7 @@ from tests.grubrics_tui.sample_run import SampleRun
 NOW = 1_767_312_000.0  # 2026-01-02 00:00:00 UTC
 RUNS = Path("runs")
 
-RECIPE = """
+CONFIG = """
 grubrics: {kind: sft, device: cpu, description: a small warm-up}
 model: {path: model}
 data: {train_file: train.jsonl, max_seq_length: 64}
@@ -92,8 +92,8 @@ def standing_clock(folder: Path) -> Iterator[None]:
 def make_world() -> World:
     """In the current folder."""
     Path("configs").mkdir()
-    Path("configs/small.yaml").write_text(RECIPE)
-    Path("configs/other.yaml").write_text(RECIPE.replace("a small", "another"))
+    Path("configs/small.yaml").write_text(CONFIG)
+    Path("configs/other.yaml").write_text(CONFIG.replace("a small", "another"))
     Path("train.jsonl").write_text('{"messages": []}\n' * 12)
     night = _run("grpo-night", started=600, steps=12)
     night.say("running")

@@ -48,20 +48,20 @@ SYMPTOMS = Symptoms(__file__)
 def ablation_findings(
     first: Columns,
     second: Columns,
-    first_recipe: Mapping[str, Any],
-    second_recipe: Mapping[str, Any],
+    first_config: Mapping[str, Any],
+    second_config: Mapping[str, Any],
 ) -> list[Finding]:
     """Find a change between two runs that had no effect; empty if it had one, or if unknown.
 
-    The recipes hold effective values by dotted key, not the overrides.
+    The configs hold effective values by dotted key, not the overrides.
     """
     changed = sorted(
         key
-        for key in (first_recipe.keys() | second_recipe.keys()) - _NAMES
-        if first_recipe.get(key) != second_recipe.get(key)
+        for key in (first_config.keys() | second_config.keys()) - _NAMES
+        if first_config.get(key) != second_config.get(key)
     )
     same, steps = _find_identical(first, second)
-    if first_recipe and second_recipe and not changed:
+    if first_config and second_config and not changed:
         return [
             SYMPTOMS["ablation_no_effect.same_recipe"].finding(
                 Case(), Evidence("no effective value differs")

@@ -49,7 +49,7 @@ def metric_findings(columns: Columns, context: MetricContext | None = None) -> l
     )
     run = Run(columns, context, last_beginning(columns))
     findings = [finding for rule in own_rules() for finding in rule.check(run)]
-    if not context.recipe:  # The values of a config have their own rules.
+    if not context.config:  # The values of a config have their own rules.
         findings += explain_by_rate(run, findings)
     findings += rule_plugins.findings(rule_plugins.METRIC_RULES, run)
     described = _describe_steps(
@@ -140,7 +140,7 @@ def _is_counted(run: Run) -> bool:
     if run.context.is_counted:
         return True
     steps = run.columns.times.steps
-    is_known = bool(run.context.recipe) or run.context.total_steps is not None
+    is_known = bool(run.context.config) or run.context.total_steps is not None
     in_a_row = bool(np.array_equal(steps, np.arange(1, len(steps) + 1)))
     return not is_known and in_a_row and len(run.columns.get("epoch")) > 0
 

@@ -23,17 +23,17 @@ _CHARS_A_TOKEN = 12
 def read_context(run: RunDir, state: RunState, columns: Columns) -> MetricContext:
     """Return the context of a run of this project; nearly empty without a manifest."""
     manifest = run.read_manifest()
-    recipe = {key: entry["value"] for key, entry in manifest.get("config", {}).items()}
-    requested = jsonl.integer(recipe.get("trainer.total_training_steps"))
+    config = {key: entry["value"] for key, entry in manifest.get("config", {}).items()}
+    requested = jsonl.integer(config.get("trainer.total_training_steps"))
     return MetricContext(
-        recipe=recipe,
+        config=config,
         in_file=in_file(manifest),
         kind=find_kind(manifest.get("kind")),
         total_steps=state.total_steps or jsonl.integer(manifest.get("total_steps")),
         asked_steps=requested if requested is not None and requested > 0 else None,
         has_ended=state.has_ended,
-        starts=tuple(_starts(manifest, recipe, columns)),
-        reward_range=reward_range(recipe),
+        starts=tuple(_starts(manifest, config, columns)),
+        reward_range=reward_range(config),
         checkpoints=tuple(
             saved.step for saved in list_checkpoints(run) if saved.complete and saved.step
         ),
@@ -42,7 +42,7 @@ def read_context(run: RunDir, state: RunState, columns: Columns) -> MetricContex
 
 
 def _starts(
-    manifest: Mapping[str, Any], recipe: Mapping[str, Any], columns: Columns
+    manifest: Mapping[str, Any], config: Mapping[str, Any], columns: Columns
 ) -> Iterator[Start]:
     """Yield the start of each attempt: the first from its metrics, later ones from the manifest.
 
@@ -58,37 +58,37 @@ def _starts(
             yield Start(number, (step or 0) + 1, step, asked=True)
         elif first is not None:
             step = int(first.steps[0])
-            is_path_set = recipe.get("trainer.resume_mode") == "resume_path"
+            is_path_set = config.get("trainer.resume_mode") == "resume_path"
             is_requested = bool(attempt.get("from")) or is_path_set
             yield Start(1, step, step - 1 if step > 1 else None, is_requested)
 
 
-def reward_range(recipe: Mapping[str, Any]) -> tuple[float, float] | None:
+def reward_range(config: Mapping[str, Any]) -> tuple[float, float] | None:
     """Return the lowest and highest reward that the reward formula allows with a config's weights.
 
     None if the config uses another reward function or lacks a weight. Best: alignment 1 and the
     whole information bonus. Worst: alignment -1, no spread, and a rubric of the maximum response
     length (see ``engine.reward.reward``).
     """
-    if recipe.get("reward.custom_reward_function.path"):
+    if config.get("reward.custom_reward_function.path"):
         return None
     names = ("lambda_len", "lambda_info", "lambda_defense", "char_threshold")
-    values = [recipe.get(f"reward_config.{name}") for name in names]
-    tokens = recipe.get("data.max_response_length")
+    values = [config.get(f"reward_config.{name}") for name in names]
+    tokens = config.get("data.max_response_length")
     if not all(isinstance(value, int | float) for value in (*values, tokens)):
         return None
     by_length, by_info, by_defense, threshold = (float(value or 0) for value in values)
     longest = max(0.0, _CHARS_A_TOKEN * float(tokens or 0) - threshold) / max(threshold, 1.0)
-    overlong = _overlong_penalty(recipe, float(tokens or 0))
+    overlong = _overlong_penalty(config, float(tokens or 0))
     return -1.0 - by_defense - by_length * longest - overlong, 1.0 + by_info
 
 
-def _overlong_penalty(recipe: Mapping[str, Any], tokens: float) -> float:
+def _overlong_penalty(config: Mapping[str, Any], tokens: float) -> float:
     """Return the length penalty of the longest response (see ``engine.train.reward_entry``)."""
     section = "reward.reward_kwargs.overlong_buffer_cfg"
     names = (f"{section}.len", f"{section}.penalty_factor", "reward.reward_kwargs.max_resp_len")
-    values = [recipe.get(name) for name in names]
-    if not recipe.get(f"{section}.enable") or not all(
+    values = [config.get(name) for name in names]
+    if not config.get(f"{section}.enable") or not all(
         isinstance(value, int | float) for value in values
     ):
         return 0.0

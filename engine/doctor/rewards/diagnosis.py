@@ -38,7 +38,7 @@ class RewardDiagnosis:
         """Return the current findings. ``columns`` show whether responses were truncated."""
         context = context or MetricContext()
         if context.reward_range is None:
-            context = replace(context, reward_range=reward_range(context.recipe))
+            context = replace(context, reward_range=reward_range(context.config))
         self._file.poll()
         records = RewardSteps(self._file.steps(), context, str(self._file.path))
         if not records.steps:

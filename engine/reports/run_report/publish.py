@@ -13,7 +13,7 @@ from engine.base.errors import UsageError
 from engine.base.masking import mask_text
 from engine.base.secret_shapes import MASK, mask
 from engine.base.text import visible_text
-from engine.recipe.secrets import holds_credentials, refuse_secret
+from engine.config.secrets import holds_credentials, refuse_secret
 
 T = TypeVar("T")
 

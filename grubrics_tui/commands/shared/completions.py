@@ -43,7 +43,7 @@ def complete_run(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def complete_config(incomplete: str) -> list[str]:
     """The names of configs in ``configs/``, and the packaged ones; shells offer paths."""
-    from engine.recipe.config_files import config_names
+    from engine.config.config_files import config_names
 
     try:
         return [name for name in config_names() if name.startswith(incomplete)]
@@ -59,7 +59,7 @@ def complete_source(ctx: typer.Context, incomplete: str) -> list[str]:
 def complete_override(ctx: typer.Context, incomplete: str) -> list[str]:
     """The keys of the config that was typed before, as ``key=``: by their beginning, else by the
     beginning of their end, such as ``lr``. Those that the config sets, if nothing was typed."""
-    from engine.recipe.recipe import config_keys
+    from engine.config.load import config_keys
 
     if "=" in incomplete:
         return []  # A value, which may be a path: shells complete those.
@@ -85,8 +85,8 @@ def complete_launched(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _find_keys(part: str, chosen: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
-    from engine.recipe.keys import find_other_name, flatten
-    from engine.recipe.recipe import with_whole_key
+    from engine.config.keys import find_other_name, flatten
+    from engine.config.load import with_whole_key
 
     if not part:
         return sorted(chosen)
@@ -109,5 +109,5 @@ def _config_file(ctx: typer.Context) -> str:
     """The config that was typed, or that of the run; UsageError if there is none."""
     name = ctx.params.get("source") or ctx.params.get("config") or ""
     root = runs_root(ctx.params.get("runs"))
-    recipe = root / name / "recipe.yaml"
-    return str(recipe) if name and recipe.is_file() else name
+    config = root / name / "recipe.yaml"
+    return str(config) if name and config.is_file() else name

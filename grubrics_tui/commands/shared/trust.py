@@ -11,8 +11,8 @@ from engine.runs.trust import Case, UntrustedError, agree, objection
 from grubrics_tui.commands.shared.output import confirmed, on_terminal, say
 
 if TYPE_CHECKING:
+    from engine.config.load import Config
     from engine.pipelines.record import Record
-    from engine.recipe.recipe import Recipe
 
 
 def require_trust(run: RunDir, trust: bool, *, executes: bool = False) -> None:
@@ -25,18 +25,18 @@ def require_trust(run: RunDir, trust: bool, *, executes: bool = False) -> None:
 
 def require_run_code_trust(run: RunDir, trust: bool) -> None:
     """Require trust to execute a run, and trust in the code of its config."""
-    from engine.recipe.recipe import load_recipe
+    from engine.config.load import load_config
 
     require_trust(run, trust, executes=True)
-    if trust and run.recipe.is_file():
-        require_code_trust(load_recipe(str(run.recipe), (), {}), trust)
+    if trust and run.config.is_file():
+        require_code_trust(load_config(str(run.config), (), {}), trust)
 
 
-def require_code_trust(recipe: Recipe, trust: bool) -> None:
+def require_code_trust(config: Config, trust: bool) -> None:
     """Require trust in the files outside of a run that a launch of the config would execute."""
-    from engine.recipe.executed import code_objection
+    from engine.config.executed import code_objection
 
-    _require(code_objection(recipe), trust)
+    _require(code_objection(config), trust)
 
 
 def require_pipeline_trust(record: Record, trust: bool) -> None:
@@ -61,17 +61,17 @@ def require_config_trust(config: str, trust: bool) -> None:
 
 def trusted_source(
     source: str, overrides: list[str], root: Path, trust: bool
-) -> tuple[Recipe, RunDir | None]:
+) -> tuple[Config, RunDir | None]:
     """Return the config that ``source`` names, and the run if it is one; both may be executed."""
-    from engine.launch.rerun import recipe_of_source
+    from engine.launch.rerun import config_of_source
 
-    recipe, run = recipe_of_source(source, overrides, root)
+    config, run = config_of_source(source, overrides, root)
     if run is not None:
         require_trust(run, trust, executes=True)
     else:
         require_config_trust(source, trust)
-        require_code_trust(recipe, trust)
-    return recipe, run
+        require_code_trust(config, trust)
+    return config, run
 
 
 def _require(case: Case | None, trust: bool) -> None:

@@ -21,7 +21,7 @@ from textual.widgets.option_list import Option
 from engine.ablations.plan import PRESETS, preset_arm, split_values
 from engine.base.errors import UsageError
 from engine.base.jsonl import line
-from engine.recipe.recipe import Recipe, load_recipe
+from engine.config.load import Config, load_config
 from engine.runs.rundir import RunDir
 from grubrics_tui.drawing.spans import clipped
 from grubrics_tui.screens.base import HEIGHTS, CockpitScreen, Dialog
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from engine.ablations.cost import Cost
     from engine.ablations.plan import AblationPlan
-    from engine.recipe.recipe import Recipe
+    from engine.config.load import Config
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class ChooseKnob(Dialog[Knob]):
     }
     """
 
-    def __init__(self, base: Recipe) -> None:
+    def __init__(self, base: Config) -> None:
         super().__init__()
         self._base = base
 
@@ -122,11 +122,11 @@ class ChooseKnob(Dialog[Knob]):
         try:
             for value in knob.values:
                 overrides = (*self._base.overrides, f"{knob.key}={value}")
-                recipe = load_recipe(str(self._base.path), overrides)
+                config = load_config(str(self._base.path), overrides)
         except UsageError as error:
             self.call_later(self._say, Content.styled(str(error), "$error"))
         else:
-            whole_key = recipe.overrides[-1].partition("=")[0]
+            whole_key = config.overrides[-1].partition("=")[0]
             self.call_later(self.close, replace(knob, key=whole_key))
 
     def action_pick(self, rows: int) -> None:
@@ -192,7 +192,7 @@ class GuideScreen(WithChoices, CockpitScreen):
         super().__init__()
         self._root = root
         self._draft = Draft(base, tuple(overrides))
-        self._recipe: Recipe | None = None
+        self._config: Config | None = None
         self._run: RunDir | None = None
         self._plan: AblationPlan | None = None
         self._accepted: _Planned | None = None
@@ -215,19 +215,19 @@ class GuideScreen(WithChoices, CockpitScreen):
 
     @work(thread=True, exclusive=True, group="plan", exit_on_error=False)
     def _read_base(self, draft: Draft) -> None:
-        from engine.launch.rerun import recipe_of_source
-        from engine.recipe.steps import step_plan
+        from engine.config.steps import step_plan
+        from engine.launch.rerun import config_of_source
 
         try:
-            recipe, run = recipe_of_source(draft.base, draft.overrides, self._root)
+            config, run = config_of_source(draft.base, draft.overrides, self._root)
         except UsageError as error:
             self.call_later(self._show_refusal, str(error))
             return
-        steps = step_plan(recipe)
-        self.call_later(self._show_base, recipe, run, steps.total if steps else None)
+        steps = step_plan(config)
+        self.call_later(self._show_base, config, run, steps.total if steps else None)
 
-    def _show_base(self, recipe: Recipe, run: RunDir | None, steps: int | None) -> None:
-        self._recipe, self._run = recipe, run
+    def _show_base(self, config: Config, run: RunDir | None, steps: int | None) -> None:
+        self._config, self._run = config, run
         if self._draft.steps is None:
             self._change(steps=steps)
         else:
@@ -239,11 +239,11 @@ class GuideScreen(WithChoices, CockpitScreen):
         self._plan = None
         self.refresh_bindings()
         self._show_draft()
-        if self._recipe is not None:
-            self._make_plan(self._draft, self._recipe)
+        if self._config is not None:
+            self._make_plan(self._draft, self._config)
 
     @work(thread=True, exclusive=True, group="plan", exit_on_error=False)
-    def _make_plan(self, draft: Draft, base: Recipe) -> None:
+    def _make_plan(self, draft: Draft, base: Config) -> None:
         from engine.ablations.cost import plan_cost
         from engine.ablations.plan import make_plan
 
@@ -261,9 +261,9 @@ class GuideScreen(WithChoices, CockpitScreen):
 
     def _show_draft(self) -> None:
         """What was chosen, before the plan of it is known."""
-        draft, recipe = self._draft, self._recipe
+        draft, config = self._draft, self._config
         about = (
-            "reading ..." if recipe is None else f"{recipe.kind} on {recipe.get('grubrics.device')}"
+            "reading ..." if config is None else f"{config.kind} on {config.get('grubrics.device')}"
         )
         facts: list[Fact] = [(draft.base, about)]
         if draft.overrides:
@@ -331,7 +331,7 @@ class GuideScreen(WithChoices, CockpitScreen):
 
     @on(Choices.OptionSelected)
     def action_start_ablation(self) -> None:
-        plan, base = self._plan, self._recipe
+        plan, base = self._plan, self._config
         if plan is None or base is None or not self._can_start:
             return
 
@@ -346,7 +346,7 @@ class GuideScreen(WithChoices, CockpitScreen):
             when_trusted(self, [self._run], start, executes=True)
 
     @work(thread=True, exit_on_error=False)
-    def _start(self, plan: AblationPlan, base: Recipe) -> None:
+    def _start(self, plan: AblationPlan, base: Config) -> None:
         from engine.ablations.runner import start_runner, write_plan
 
         try:
@@ -363,7 +363,7 @@ class GuideScreen(WithChoices, CockpitScreen):
 
         def choose(base: str | None) -> None:
             if base is not None:
-                self._recipe = self._accepted = None
+                self._config = self._accepted = None
                 self._draft = Draft(base)
                 self._show_draft()
                 self._read_base(self._draft)
@@ -377,8 +377,8 @@ class GuideScreen(WithChoices, CockpitScreen):
             if knob is not None:
                 self._add(dict(knob_arms({knob.key: knob.values})))
 
-        if self._recipe is not None:
-            self.app.push_screen(ChooseKnob(self._recipe), add)
+        if self._config is not None:
+            self.app.push_screen(ChooseKnob(self._config), add)
 
     def action_add_preset(self) -> None:
         def add(name: str | None) -> None:
@@ -441,7 +441,7 @@ def find_bases(root: Path) -> Iterator[tuple[str, str]]:
     yield from find_configs()
     varied = (info for info in list_runs(root) if find_kind(info.kind) is not None)
     for info in islice(varied, _MOST_RUNS):
-        yield info.id, f"run of {info.recipe}, {info.state.word}"
+        yield info.id, f"run of {info.config}, {info.state.word}"
 
 
 def find_presets() -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ from grubrics_tui.widgets.facts import Facts, inert
 from grubrics_tui.widgets.key_list import KeyList, find_keys, key_facts
 
 if TYPE_CHECKING:
-    from engine.recipe.recipe import Recipe
+    from engine.config.load import Config
 
 
 class OverridesScreen(Dialog[tuple[str, ...]]):
@@ -41,7 +41,7 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
     def __init__(self, source: str, overrides: tuple[str, ...], runs_root: Path) -> None:
         super().__init__()
         self._source, self._overrides, self._runs_root = source, overrides, runs_root
-        self._recipe: Recipe | None = None
+        self._config: Config | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
@@ -62,30 +62,30 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
 
     @work(thread=True, group="load", exit_on_error=False)
     def _load(self) -> None:
-        from engine.launch.plan_launch import recipe_for_launch
+        from engine.launch.plan_launch import config_for_launch
 
         try:
-            recipe, _ = recipe_for_launch(self._source, self._overrides, self._runs_root)
+            config, _ = config_for_launch(self._source, self._overrides, self._runs_root)
         except UsageError as error:
             self.call_later(self.show_refusal, str(error))
         else:
-            self.call_later(self.list_keys, recipe)
+            self.call_later(self.list_keys, config)
 
-    def list_keys(self, recipe: Recipe) -> None:
-        self._recipe = recipe
+    def list_keys(self, config: Config) -> None:
+        self._config = config
         self._find()
 
     @on(Input.Changed)
     def _find(self) -> None:
         """List the keys that the word before the cursor may mean."""
-        if (recipe := self._recipe) is not None:
+        if (config := self._config) is not None:
             typed = self.query_one(Input).value.rpartition(" ")[2].partition("=")[0]
-            self.query_one(KeyList).show(recipe, find_keys(recipe, typed))
+            self.query_one(KeyList).show(config, find_keys(config, typed))
 
     @on(KeyList.Moved)
     def _describe(self) -> None:
         key = self.query_one(KeyList).selected
-        about = [] if key is None or not self._recipe else key_facts(key, self._recipe.kind)
+        about = [] if key is None or not self._config else key_facts(key, self._config.kind)
         self.query_one("#about", Facts).show(about)
 
     def action_pick(self, rows: int) -> None:
@@ -106,11 +106,11 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
 
     @work(thread=True, exclusive=True, exit_on_error=False)
     def _try(self, text: str) -> None:
-        from engine.launch.plan_launch import recipe_for_launch
+        from engine.launch.plan_launch import config_for_launch
 
         try:
             overrides = tuple(shlex.split(text))
-            recipe_for_launch(self._source, overrides, self._runs_root)
+            config_for_launch(self._source, overrides, self._runs_root)
         except (UsageError, ValueError) as error:
             self.call_later(self.show_refusal, str(error))
         else:

@@ -17,10 +17,10 @@ from engine.base.errors import UsageError
 from engine.base.text import count_of, format_config_value, sparkline
 from engine.launch.plan_launch import (
     Order,
+    config_for_launch,
     launch_all,
     parse_seeds,
     plan_launches,
-    recipe_for_launch,
 )
 from engine.runs.rundir import RunDir, check_id
 from grubrics_tui.screens.base import ScrolledScreen
@@ -35,13 +35,13 @@ from grubrics_tui.widgets.key_footer import KeyFooter
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from engine.config.load import Config
+    from engine.config.steps import StepPlan
     from engine.estimate.judge import JudgeUse
     from engine.estimate.report import Estimate
     from engine.launch.launcher import LaunchPlan
     from engine.launch.plan_launch import Order
     from engine.preflight.check import Check
-    from engine.recipe.recipe import Recipe
-    from engine.recipe.steps import StepPlan
     from engine.runs.rundir import RunDir
 
 
@@ -107,17 +107,17 @@ class LaunchScreen(ScrolledScreen):
 
     @work(thread=True, exclusive=True, group="plan", exit_on_error=False)
     def _make_plan(self, order: Order, overrides: tuple[str, ...]) -> None:
-        from engine.recipe.steps import step_plan
+        from engine.config.steps import step_plan
         from engine.supervise.queue import line_up
 
         try:
-            recipe, again = recipe_for_launch(self._source, overrides, self._runs_root)
-            plans = plan_launches(recipe, self._runs_root, order, again=again)
+            config, again = config_for_launch(self._source, overrides, self._runs_root)
+            plans = plan_launches(config, self._runs_root, order, again=again)
         except UsageError as error:
             self.call_later(self._show_refusal, str(error))
             return
         queued = [run.id for run in line_up(self._runs_root).runs]
-        planned = Planned(plans, step_plan(recipe), again, queued)
+        planned = Planned(plans, step_plan(config), again, queued)
         self.call_later(self.show_plan, planned)
         self.call_later(self.show_needs, planned, _find_needs(plans[0], self._runs_root))
 
@@ -127,8 +127,8 @@ class LaunchScreen(ScrolledScreen):
         first = planned.plans[0]
         facts = order_facts(planned.plans, self._order, planned.again, planned.queued)
         self.query_one("#order", Facts).show(list(facts))
-        self.query_one("#changes", Facts).show(change_facts(first.recipe))
-        steps = step_facts(first.recipe, planned.steps)
+        self.query_one("#changes", Facts).show(change_facts(first.config))
+        steps = step_facts(first.config, planned.steps)
         self.query_one("#plan", Facts).show([*steps, ("time", "estimating ...")])
         command = Content("\n").join(Content(line) for line in command_lines(first.argv))
         box = self.query_one("#command", Facts)
@@ -140,7 +140,7 @@ class LaunchScreen(ScrolledScreen):
     def show_needs(self, planned: Planned, needs: Needs) -> None:
         """Show what one of the planned runs needs."""
         if planned is self._planned:
-            steps = step_facts(planned.plans[0].recipe, planned.steps)
+            steps = step_facts(planned.plans[0].config, planned.steps)
             self.query_one("#plan", Facts).show([*steps, *need_facts(needs, len(planned.plans))])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -236,17 +236,17 @@ class LaunchScreen(ScrolledScreen):
 
 def _find_needs(plan: LaunchPlan, runs: Path) -> Needs:
     from engine.checkpoints.model_folder import free_bytes
+    from engine.config.places import checkpoint_dir
     from engine.estimate.report import estimate
     from engine.preflight.check import Subject
     from engine.preflight.machine import check_machine
-    from engine.recipe.places import checkpoint_dir
 
     ticket = plan.ticket
     after = frozenset([ticket.after] if ticket and ticket.after else [])
     takes_turn = ticket is not None and ticket.turn
-    subject = Subject(plan.recipe, os.environ, runs, after, takes_turn)
-    free = free_bytes(checkpoint_dir(plan.recipe))
-    return Needs(estimate(plan.recipe, os.environ, runs), free, check_machine(subject))
+    subject = Subject(plan.config, os.environ, runs, after, takes_turn)
+    free = free_bytes(checkpoint_dir(plan.config))
+    return Needs(estimate(plan.config, os.environ, runs), free, check_machine(subject))
 
 
 def _require_launchable(plan: LaunchPlan, runs: Path) -> list[Check]:
@@ -256,7 +256,7 @@ def _require_launchable(plan: LaunchPlan, runs: Path) -> list[Check]:
 
     before = ahead(plan.ticket, runs) if plan.ticket else ()
     turn = plan.ticket is not None and plan.ticket.turn
-    return require_launchable(plan.recipe, runs, ahead=before, waits=turn)
+    return require_launchable(plan.config, runs, ahead=before, waits=turn)
 
 
 def _parse_name(text: str) -> str:
@@ -272,19 +272,19 @@ def order_facts(
     plans: Sequence[LaunchPlan], order: Order, again: RunDir | None, queued: Sequence[str]
 ) -> Iterator[Fact]:
     """What was chosen. ``queued`` are the runs that are in the queue already."""
-    recipe = plans[0].recipe
+    config = plans[0].config
     source = "" if again is None else f"   as run {again.id} was launched"
-    yield "config", Content.assemble((recipe.name, "bold"), source)
+    yield "config", Content.assemble((config.name, "bold"), source)
     yield "run" if len(plans) == 1 else "runs", ", ".join(plan.run_id for plan in plans)
     yield "folder", str(plans[0].directory.parent if len(plans) > 1 else plans[0].directory)
     if note := plans[0].folder_note:
         yield "note", note if len(plans) == 1 else "each seed has a checkpoint folder of its own"
-    keys = " and ".join(recipe.kind.seed_keys)
+    keys = " and ".join(config.kind.seed_keys)
     if order.seeds:
         seeds = ", ".join(map(str, order.seeds))
         yield "seed" if len(order.seeds) == 1 else "seeds", f"{seeds}   ({keys})"
     else:
-        yield "seed", f"{recipe.get(recipe.kind.seed_keys[0])}   ({keys}, as in the config)"
+        yield "seed", f"{config.get(config.kind.seed_keys[0])}   ({keys}, as in the config)"
     yield "start", format_start(order, queued)
 
 
@@ -299,10 +299,10 @@ def format_start(order: Order, queued: Sequence[str]) -> str:
     return f"after run {order.after}" + (f", then {turn}" if order.takes_turn else "")
 
 
-def change_facts(recipe: Recipe) -> list[Fact]:
+def change_facts(config: Config) -> list[Fact]:
     """Key, value in the file, new value and its origin."""
-    if not recipe.changes:
-        return [("", f"none (all values from {recipe.path})")]
+    if not config.changes:
+        return [("", f"none (all values from {config.path})")]
     return [
         (
             change.key,
@@ -314,32 +314,32 @@ def change_facts(recipe: Recipe) -> list[Fact]:
                 (", as in the file" if change.before == change.after else "", "$quiet"),
             ),
         )
-        for change in recipe.changes
+        for change in config.changes
     ]
 
 
-def step_facts(recipe: Recipe, steps: StepPlan | None) -> list[Fact]:
+def step_facts(config: Config, steps: StepPlan | None) -> list[Fact]:
     """How many steps, and what each of them generates."""
-    from engine.recipe.scoring import asks_judge
+    from engine.config.scoring import asks_judge
 
     if steps is None:
         return [("steps", "unknown: cannot read the training file")]
     requested = "" if steps.asked is None else f"{steps.asked} requested; "
     facts: list[Fact] = [("steps", f"{steps.total}   ({requested}{steps.arithmetic()})")]
-    if not recipe.kind.has_rollouts:
+    if not config.kind.has_rollouts:
         return [*facts, ("each step", count_of(steps.batch, "row"))]
-    samples = int(recipe.get("actor_rollout_ref.rollout.n") or 1)
-    unit = "judge call" if asks_judge(recipe) else "reward"
+    samples = int(config.get("actor_rollout_ref.rollout.n") or 1)
+    unit = "judge call" if asks_judge(config) else "reward"
     each = f"{count_of(steps.batch, 'row')} × {count_of(samples, 'rollout')}"
     facts.append(("each step", f"{each} = {count_of(steps.batch * samples, unit)}"))
-    return [*facts, *_phase_facts(recipe), *_schedule_facts(recipe, steps.total)]
+    return [*facts, *_phase_facts(config), *_schedule_facts(config, steps.total)]
 
 
-def _phase_facts(recipe: Recipe) -> Iterator[Fact]:
+def _phase_facts(config: Config) -> Iterator[Fact]:
     """Each phase of the curriculum, and the shares of verifiable rows over the run."""
-    from engine.recipe.curriculum import find_curriculum
+    from engine.config.curriculum import find_curriculum
 
-    curriculum = find_curriculum(recipe.get)
+    curriculum = find_curriculum(config.get)
     if curriculum is None:
         return
     label = "curriculum"
@@ -358,14 +358,14 @@ def _points(last: int) -> list[int]:
     return [1 + index * (last - 1) // max(1, points - 1) for index in range(points)]
 
 
-def _schedule_facts(recipe: Recipe, last: int) -> Iterator[Fact]:
+def _schedule_facts(config: Config, last: int) -> Iterator[Fact]:
     """Each schedule, and its course over the steps of the run."""
-    from engine.recipe.schedule import schedules
+    from engine.config.schedule import schedules
 
     if not last:
         return
     steps = _points(last)
-    for schedule in schedules(recipe.get):
+    for schedule in schedules(config.get):
         yield schedule.of.name, schedule.describe(last)
         curve = sparkline([schedule.at(step) for step in steps])
         first, end = f"step 1: {schedule.text(1)} ", f" {schedule.text(last)}: step {last}"

@@ -31,9 +31,9 @@ from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.key_footer import KeyFooter
 
 if TYPE_CHECKING:
+    from engine.config.load import Config
     from engine.preflight.check import Check
     from engine.preflight.complete_change import CheckFix
-    from engine.recipe.recipe import Recipe
     from engine.runs.rundir import RunDir
 
 
@@ -152,7 +152,7 @@ class ChecklistScreen(WithChoices, CockpitScreen):
         super().__init__()
         self._edits = edits
         self._opens_launch = False
-        self.recipe: Recipe | None = None
+        self.config: Config | None = None
         self._runs_root, self._config, self._overrides = runs_root, config, overrides
         self._refusal = ""
 
@@ -168,7 +168,7 @@ class ChecklistScreen(WithChoices, CockpitScreen):
             self.call_after_refresh(self.action_edit_overrides)
 
     def _start(self, tests: bool = False) -> None:
-        self.recipe, self._refusal = None, ""
+        self.config, self._refusal = None, ""
         if not self._config:
             self.query_one("#run", Facts).show([("config", "none selected; press o to choose one")])
             self.call_after_refresh(self.action_choose_config)
@@ -180,25 +180,25 @@ class ChecklistScreen(WithChoices, CockpitScreen):
     @work(thread=True, exclusive=True, group="checks", exit_on_error=False)
     def _check(self, tests: bool) -> None:
         # Imported here: pydantic, OmegaConf and Arrow would delay the first paint.
-        from engine.launch.plan_launch import plan_launch, recipe_for_launch
+        from engine.launch.plan_launch import config_for_launch, plan_launch
         from engine.preflight.checklist import ITEMS, run_checks
 
         worker = get_current_worker()
         try:
-            recipe, again = recipe_for_launch(self._config, self._overrides, self._runs_root)
-            planned = plan_launch(recipe, self._runs_root, again=again).recipe if again else recipe
+            config, again = config_for_launch(self._config, self._overrides, self._runs_root)
+            planned = plan_launch(config, self._runs_root, again=again).config if again else config
         except UsageError as error:
             self.call_later(self.show_refusal, str(error))
             return
-        self.call_later(self.show_recipe, recipe, again, [*(item.id for item in ITEMS), "tests"])
+        self.call_later(self.show_config, config, again, [*(item.id for item in ITEMS), "tests"])
         for check in run_checks(planned, tests=tests, runs=self._runs_root):
             if worker.is_cancelled:
                 return
             self.call_later(self.show_answer, check)
 
-    def show_recipe(self, recipe: Recipe, again: RunDir | None, ids: Sequence[str]) -> None:
-        self.recipe = recipe
-        self.query_one("#run", Facts).show(recipe_facts(recipe, again))
+    def show_config(self, config: Config, again: RunDir | None, ids: Sequence[str]) -> None:
+        self.config = config
+        self.query_one("#run", Facts).show(config_facts(config, again))
         self.query_one(CheckList).start(ids)
         self._show_detail()
 
@@ -265,7 +265,7 @@ class ChecklistScreen(WithChoices, CockpitScreen):
         checks = self.query_one(CheckList)
         if not self._config:
             return "No config selected. Press o to choose one."
-        if self.recipe is None:
+        if self.config is None:
             return self._refusal or "The config is still being read."
         if checks.failures:
             first = checks.failures[0]
@@ -285,22 +285,22 @@ class ChecklistScreen(WithChoices, CockpitScreen):
     @property
     def _fix(self) -> CheckFix | None:
         """What of the shown fix one key can apply."""
-        if self.recipe is None or (check := self._shown_check) is None or not check.fix:
+        if self.config is None or (check := self._shown_check) is None or not check.fix:
             return None
         from engine.preflight.complete_change import parse_fix
 
-        return parse_fix(check.fix, self.recipe)
+        return parse_fix(check.fix, self.config)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "apply_fix" or (bool(self.query(CheckList)) and self._fix is not None)
 
     def action_apply_fix(self) -> None:
         """Change the values, open the launch screen, or ask before a command runs."""
-        fix, recipe = self._fix, self.recipe
-        if fix is None or recipe is None:
+        fix, config = self._fix, self.config
+        if fix is None or config is None:
             return
         if fix.overrides:
-            self._choose(self._config, replace_overrides(recipe.overrides, fix.overrides))
+            self._choose(self._config, replace_overrides(config.overrides, fix.overrides))
         if fix.queues:
             self._open_launch(queue=True)
         elif fix.prunes:
@@ -383,32 +383,32 @@ class ChecklistScreen(WithChoices, CockpitScreen):
             self.app.pop_screen()
 
 
-def recipe_facts(recipe: Recipe, again: RunDir | None = None) -> list[Fact]:
+def config_facts(config: Config, again: RunDir | None = None) -> list[Fact]:
     """What will be trained, with which judge and overrides. ``again``: the run that it is of."""
+    from engine.config.scoring import asks_judge, scorer
     from engine.judge.providers import asks_server
-    from engine.recipe.scoring import asks_judge, scorer
 
-    model = recipe.get("model.path") or recipe.get("actor_rollout_ref.model.path")
+    model = config.get("model.path") or config.get("actor_rollout_ref.model.path")
     source = "" if again is None else f"   as run {again.id} was launched"
     facts: list[Fact] = [
         (
             "config",
             Content.assemble(
-                (recipe.name, "bold"),
-                f"   {recipe.kind} on {recipe.get('grubrics.device')}{source}",
+                (config.name, "bold"),
+                f"   {config.kind} on {config.get('grubrics.device')}{source}",
             ),
         ),
-        ("about", str(recipe.get("grubrics.description") or "–")),
+        ("about", str(config.get("grubrics.description") or "–")),
         ("model", str(model)),
     ]
-    if recipe.kind.has_rollouts and not asks_judge(recipe):
-        facts.append(("reward", scorer(recipe)))
-    elif recipe.kind.has_rollouts:
-        judge = str(recipe.get("judge.provider"))
+    if config.kind.has_rollouts and not asks_judge(config):
+        facts.append(("reward", scorer(config)))
+    elif config.kind.has_rollouts:
+        judge = str(config.get("judge.provider"))
         if asks_server(judge):
-            judge += f", {recipe.get('judge.model')}"
-        facts.append(("judge", f"{judge}, concurrency {recipe.get('judge.max_concurrent')}"))
-    changes = ", ".join(f"{c.key}={c.after} ({c.origin})" for c in recipe.changes)
+            judge += f", {config.get('judge.model')}"
+        facts.append(("judge", f"{judge}, concurrency {config.get('judge.max_concurrent')}"))
+    changes = ", ".join(f"{c.key}={c.after} ({c.origin})" for c in config.changes)
     facts.append(("overrides", changes or "none"))
     return facts
 

@@ -14,7 +14,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from engine.base.errors import UsageError
-from engine.recipe.config_files import list_configs
+from engine.config.config_files import list_configs
 from grubrics_tui.screens.base import Dialog, ScreenMixin
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import inert

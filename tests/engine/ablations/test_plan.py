@@ -22,10 +22,10 @@ from engine.ablations.plan import (
 )
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.config.load import Config, load_config
 from engine.data.adapters import Example
 from engine.data.contract import FileFacts, read_facts, read_rows, write_rows
 from engine.data.prepare import to_row
-from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.rundir import check_id
 
 pytestmark = pytest.mark.long
@@ -47,8 +47,8 @@ def plan(**changes: object) -> AblationPlan:
     return make_plan(base(), named=arms, **arguments)
 
 
-def base(*overrides: str) -> Recipe:
-    return load_recipe("grpo_tiny", overrides, {})
+def base(*overrides: str) -> Config:
+    return load_config("grpo_tiny", overrides, {})
 
 
 def test_every_arm_has_every_seed_and_the_base_comes_first() -> None:
@@ -237,9 +237,9 @@ def test_later_edits_and_variables_do_not_change_a_written_plan(
     written = make_plan(changed, {}, [*A2.items()], 3, 20)
     written.write(changed)
     monkeypatch.setenv("REWARD_LAMBDA_INFO", "0.9")
-    recipe = written.recipe(written.arms[1].overrides)
-    assert recipe.get("reward_config.lambda_defense") == 0.7
-    assert recipe.get("reward_config.lambda_info") == 0
+    config = written.config(written.arms[1].overrides)
+    assert config.get("reward_config.lambda_defense") == 0.7
+    assert config.get("reward_config.lambda_info") == 0
 
 
 class TestExcerpts:
@@ -261,8 +261,8 @@ class TestExcerpts:
             "train.parquet",
             "val.parquet",
         ]
-        recipe_keys = {override.partition("=")[0] for override in made.arms[1].overrides}
-        assert {"data.train_files", "data.val_files"} <= recipe_keys
+        config_keys = {override.partition("=")[0] for override in made.arms[1].overrides}
+        assert {"data.train_files", "data.val_files"} <= config_keys
 
     def test_a_dry_plan_writes_nothing(self) -> None:
         plan(named=self.WANTED)

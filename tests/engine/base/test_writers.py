@@ -42,7 +42,7 @@ def complaint(program: Path, file: Path) -> str:
 @needs_root
 def test_files_of_the_owner_of_the_program_count_as_the_users(tmp_path: Path) -> None:
     program = installed(tmp_path / "checkout", STRANGER)
-    own, other = program / "recipe.yaml", program / "other.yaml"
+    own, other = program / "config.yaml", program / "other.yaml"
     for file, owner in ((own, STRANGER), (other, STRANGER + 1)):
         file.touch()
         os.chown(file, owner, owner)
@@ -55,9 +55,9 @@ def test_a_folder_that_everybody_may_write_counts_unless_it_holds_the_program(
 ) -> None:
     workspace = tmp_path / "workspace"
     program = installed(workspace / "checkout", os.geteuid())
-    recipe = program / "recipe.yaml"
-    recipe.touch()
+    config = program / "config.yaml"
+    config.touch()
     workspace.chmod(0o777)
-    assert complaint(program, recipe) == "None"
+    assert complaint(program, config) == "None"
     elsewhere = installed(tmp_path / "site", os.geteuid())
-    assert complaint(elsewhere, recipe) == f"is in {workspace}, which is writable by everybody"
+    assert complaint(elsewhere, config) == f"is in {workspace}, which is writable by everybody"

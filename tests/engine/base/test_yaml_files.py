@@ -8,7 +8,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.base.yaml_files import MOST_VALUES, parse_yaml, read_yaml, require_bounded
-from engine.recipe.recipe import load_recipe
+from engine.config.load import load_config
 
 pytestmark = pytest.mark.long
 
@@ -23,33 +23,33 @@ def test_aliases_that_multiply_are_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "bomb.yaml"
     path.write_text(f"grubrics: {{kind: grpo}}\n{BOMB}")
     with pytest.raises(UsageError, match=rf"{path}: its YAML aliases expand to more than"):
-        load_recipe(str(path), env={})
+        load_config(str(path), env={})
 
 
 def test_an_override_is_bounded_too(tmp_path: Path) -> None:
-    path = tmp_path / "recipe.yaml"
+    path = tmp_path / "config.yaml"
     path.write_text("grubrics: {kind: grpo}\n")
     bomb = "{" + ", ".join(BOMB.splitlines()) + "}"
     with pytest.raises(UsageError, match=r"override 'data\.x': its YAML aliases"):
-        load_recipe(str(path), [f"data.x={bomb}"], env={})
+        load_config(str(path), [f"data.x={bomb}"], env={})
 
 
 def test_a_value_that_holds_itself_is_refused() -> None:
     with pytest.raises(UsageError, match="aliases"):
-        require_bounded("recipe", "a: &a [*a]")
+        require_bounded("config", "a: &a [*a]")
 
 
 def test_ordinary_aliases_may_be_used() -> None:
-    require_bounded("recipe", "a: &a {x: 1}\nb: *a\nc: {<<: *a, y: 2}")
+    require_bounded("config", "a: &a {x: 1}\nb: *a\nc: {<<: *a, y: 2}")
 
 
 @pytest.mark.long
 def test_long_lists_without_aliases_count_as_they_are() -> None:
-    require_bounded("recipe", f"a: [{'1, ' * (MOST_VALUES // 2)}]")
+    require_bounded("config", f"a: [{'1, ' * (MOST_VALUES // 2)}]")
 
 
 def test_what_is_no_yaml_is_left_to_its_reader() -> None:
-    require_bounded("recipe", "a: [")
+    require_bounded("config", "a: [")
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def sft_files(ranks: int = 1) -> list[str]:
 
 def save_step(folder: Path, step: int, files: list[str] | None = None) -> Path:
     """A whole step folder below ``folder``, without the tracker that comes last. What only LoRA
-    adds is in it too: recipes with an adapter and without one find what they want."""
+    adds is in it too: configs with an adapter and without one find what they want."""
     path = folder / f"global_step_{step}"
     names = grpo_files() if files is None else files
     shards = "actor/" if any(name.startswith("actor/") for name in names) else ""

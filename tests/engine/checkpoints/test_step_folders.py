@@ -70,7 +70,7 @@ def test_every_file_is_looked_at_to_its_end(tmp_path: Path, name: str, size: int
 @pytest.mark.parametrize(
     "contents", [["model"], ["model", "extra"], ["model", "optimizer"], ["model", "hf_model"]]
 )
-def test_only_what_the_recipe_saves_is_wanted(tmp_path: Path, contents: list[str]) -> None:
+def test_only_what_the_config_saves_is_wanted(tmp_path: Path, contents: list[str]) -> None:
     wanted = WantedFiles.by_config({SAVE_CONTENTS: contents})
     path = save_step(tmp_path, 4, grpo_files(2, wanted.kinds))
     if "hf_model" in contents:

@@ -12,12 +12,12 @@ import msgspec
 import pytest
 import yaml
 
+from engine.config.load import load_config
+from engine.config.unread import is_never_read
 from engine.doctor import trainer_dialects
 from engine.doctor.catalogue import declared_symptoms
 from engine.doctor.metrics import MetricContext
 from engine.findings.symptom import Case, Symptom
-from engine.recipe.recipe import load_recipe
-from engine.recipe.unread import is_never_read
 from engine.runs.kinds import KINDS, Kind
 from tests.paths import CONFIGS, ROOT
 
@@ -34,10 +34,10 @@ OPEN = ("reward.reward_kwargs.", "training.run_name")
 @pytest.fixture(scope="module")
 def known() -> set[str]:
     """Every key of both kinds of run, and every section."""
-    recipes = [
-        load_recipe(str(CONFIGS / f"{name}.yaml"), (), env={}) for name in ("verl_grpo", "sft_tiny")
+    configs = [
+        load_config(str(CONFIGS / f"{name}.yaml"), (), env={}) for name in ("verl_grpo", "sft_tiny")
     ]
-    keys = {key for recipe in recipes for key in recipe.values}
+    keys = {key for config in configs for key in config.values}
     parts = (key.split(".") for key in keys)
     return keys | {".".join(names[:n]) for names in parts for n in range(1, len(names))}
 
@@ -70,11 +70,11 @@ def test_rules_name_config_keys() -> None:
     assert len({key for path in sources() for key in keys_in(path)}) > 40
 
 
-class AskedRecipe(dict[str, Any]):
+class AskedConfig(dict[str, Any]):
     """The values of a config, and every key that was asked for."""
 
     def __init__(self) -> None:
-        super().__init__(load_recipe("verl_grpo", (), {}).values)
+        super().__init__(load_config("verl_grpo", (), {}).values)
         self.asked: set[str] = set()
 
     def __contains__(self, key: object) -> bool:
@@ -91,10 +91,10 @@ def test_every_fix_of_a_finding_changes_a_key_that_exists(
     symptom: Symptom, known: set[str]
 ) -> None:
     """Also where a key is put together, which the test below does not see."""
-    recipe = AskedRecipe()
-    list(symptom.fixes(Case(MetricContext(recipe))))
-    assert not any(map(is_never_read, recipe.asked))
-    assert {key for key in recipe.asked if not key.startswith(OPEN)} <= known
+    config = AskedConfig()
+    list(symptom.fixes(Case(MetricContext(config))))
+    assert not any(map(is_never_read, config.asked))
+    assert {key for key in config.asked if not key.startswith(OPEN)} <= known
 
 
 @pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))

@@ -9,10 +9,10 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.files import fingerprints
+from engine.config.frozen import pinned_config
+from engine.config.load import load_config
+from engine.config.places import data_files
 from engine.doctor.data_findings import data_findings
-from engine.recipe.frozen import pinned_recipe
-from engine.recipe.places import data_files
-from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from tests.engine.preflight.project import make_project
 
@@ -26,15 +26,15 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def launched(root: Path, *changed: str) -> RunDir:
     """A run of the project, as far as its data goes."""
-    recipe = load_recipe("grpo", changed)
+    config = load_config("grpo", changed)
     run = RunDir(root / "runs" / "r")
     run.path.mkdir(parents=True)
     entries = {
-        k: {"value": v, "origin": recipe.origins.get(k, "default")}
-        for k, v in recipe.values.items()
+        k: {"value": v, "origin": config.origins.get(k, "default")}
+        for k, v in config.values.items()
     }
-    run.recipe.write_text(pinned_recipe(entries))
-    data = {name: {"sha256": hash} for name, hash in fingerprints(data_files(recipe)).items()}
+    run.config.write_text(pinned_config(entries))
+    data = {name: {"sha256": hash} for name, hash in fingerprints(data_files(config)).items()}
     jsonl.write_json(run.manifest, {"v": 1, "data": data})
     return run
 

@@ -1,4 +1,4 @@
-"""What a run is offered can be set in its recipe."""
+"""What a run is offered can be set in its config."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def titles(found: Finding) -> list[str]:
     return [fix.title for fix in found.fixes]
 
 
-def test_fixes_on_keys_of_another_kind_of_recipe_are_left_out(tmp_path: Path) -> None:
+def test_fixes_on_keys_of_another_kind_of_config_are_left_out(tmp_path: Path) -> None:
     (one,) = fit_fixes([SICK], launched(tmp_path, "lora.r"))
     assert titles(one) == ["elsewhere", "buy memory"]
 
@@ -53,7 +53,7 @@ def test_what_followed_is_offered_no_other_keys_either(tmp_path: Path) -> None:
     assert titles(one.followed_by[0]) == ["elsewhere", "buy memory"]
 
 
-def test_all_stay_where_the_recipe_has_the_keys_or_is_not_known(tmp_path: Path) -> None:
+def test_all_stay_where_the_config_has_the_keys_or_is_not_known(tmp_path: Path) -> None:
     known = launched(tmp_path / "known", "lora.r", MICRO)
     assert fit_fixes([SICK], known) == fit_fixes([SICK], RunDir(tmp_path / "foreign")) == [SICK]
 

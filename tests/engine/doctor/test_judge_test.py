@@ -7,9 +7,9 @@ import json
 import pytest
 
 from engine.base.errors import UsageError
+from engine.config.load import load_config
 from engine.doctor.judge_test import JudgeTest, run_test
 from engine.judge.trial import Probe
-from engine.recipe.recipe import load_recipe
 from tests.engine.judge.server import (
     BY_LENGTH,
     JudgeServer,
@@ -28,8 +28,8 @@ def ask(
     server: JudgeServer, *overrides: str, calls: int = 0, own: Probe | None = None
 ) -> JudgeTest:
     given = ("judge.provider=openai", f"judge.base_url={server.url}/v1", *overrides)
-    recipe = load_recipe(str(CONFIGS / "grpo_tiny.yaml"), given, {})
-    return run_test(recipe, {"OPENAI_API_KEY": KEY}, calls, own)
+    config = load_config(str(CONFIGS / "grpo_tiny.yaml"), given, {})
+    return run_test(config, {"OPENAI_API_KEY": KEY}, calls, own)
 
 
 def error(status: int, message: str, code: str = "") -> Reply:
@@ -239,20 +239,20 @@ def test_a_web_page_is_named_with_its_host_and_without_advice_on_tokens() -> Non
 
 
 def test_without_credentials_the_variables_are_named() -> None:
-    recipe = load_recipe(str(CONFIGS / "grpo_tiny.yaml"), ("judge.provider=azure",), {})
-    (one,) = run_test(recipe, {}, 0).findings
+    config = load_config(str(CONFIGS / "grpo_tiny.yaml"), ("judge.provider=azure",), {})
+    (one,) = run_test(config, {}, 0).findings
     assert one.id == "judge_auth.missing"
     assert "AZURE_OPENAI_API_KEY" in one.evidence[0].text
 
 
 def test_the_offline_judge_needs_no_server() -> None:
-    result = run_test(load_recipe(str(CONFIGS / "grpo_tiny.yaml"), (), {}), {}, 3)
+    result = run_test(load_config(str(CONFIGS / "grpo_tiny.yaml"), (), {}), {}, 3)
     assert result.trial is not None and result.endpoint is None
     assert result.trial.first.scores == (1.0, 0.0)
     assert result.findings == ()
 
 
 def test_supervised_training_asks_no_judge() -> None:
-    recipe = load_recipe(str(CONFIGS / "sft_tiny.yaml"), (), {})
+    config = load_config(str(CONFIGS / "sft_tiny.yaml"), (), {})
     with pytest.raises(UsageError, match="does not use a judge"):
-        run_test(recipe, {}, 0)
+        run_test(config, {}, 0)

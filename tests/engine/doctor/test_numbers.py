@@ -1,4 +1,4 @@
-"""Series, reward records and recipe of a run directory, merge_numbers."""
+"""Series, reward records and config of a run directory, merge_numbers."""
 
 from __future__ import annotations
 

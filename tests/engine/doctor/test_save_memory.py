@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
+from engine.config.frozen import pinned_config
+from engine.config.load import load_config
 from engine.doctor.run_files import RunFiles
-from engine.recipe.frozen import pinned_recipe
-from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
 from tests.paths import CONFIGS
@@ -19,14 +19,14 @@ GIB = 2**30
 
 def training(tmp_path: Path, free: float, *overrides: str) -> RunDir:
     """A run of the production config on a host of 64 GiB with so many free."""
-    recipe = load_recipe(str(CONFIGS / "verl_grpo.yaml"), overrides, {})
+    config = load_config(str(CONFIGS / "verl_grpo.yaml"), overrides, {})
     run = RunDir(tmp_path / "runs" / "r")
     run.attempt(1).path.mkdir(parents=True)
     entries = {
-        key: {"value": value, "origin": recipe.origins.get(key, "default")}
-        for key, value in recipe.values.items()
+        key: {"value": value, "origin": config.origins.get(key, "default")}
+        for key, value in config.values.items()
     }
-    run.recipe.write_text(pinned_recipe(entries))
+    run.config.write_text(pinned_config(entries))
     for used in (1.0, 64 - free):
         sample = {"v": 1, "t": 1.0, "mem_total": 64 * GIB, "mem_used": int(used * GIB)}
         jsonl.append(run.attempt(1).system, sample)

@@ -229,7 +229,7 @@ def test_what_followed_is_told_in_the_same_terms() -> None:
     assert finding.followed_by[0].fixes == (Fix("x"),)
 
 
-def test_what_is_set_by_another_key_in_another_recipe_is_said_once(tmp_path: Path) -> None:
+def test_what_is_set_by_another_key_in_another_config_is_said_once(tmp_path: Path) -> None:
     titles = [fix.title for fix in oom_in(tmp_path, "").fixes]
     assert len(titles) == len(set(titles))
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
+from engine.config.load import load_config
 from engine.estimate.judge import Calls, JudgeUse
 from engine.estimate.memory import GIB
 from engine.estimate.report import Estimate, Measured, estimate, measured_of
-from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from tests.engine.checkpoints.checkpoint_files import save
@@ -31,8 +31,8 @@ def run(tmp_path: Path) -> RunDir:
 
 @pytest.fixture
 def expected(tmp_path: Path) -> Estimate:
-    recipe = load_recipe(str(CONFIGS / "verl_grpo.yaml"), [], {})
-    return estimate(recipe, {}, tmp_path / "none", 80 * GIB)
+    config = load_config(str(CONFIGS / "verl_grpo.yaml"), [], {})
+    return estimate(config, {}, tmp_path / "none", 80 * GIB)
 
 
 def sample(run: RunDir, attempt: int = 1, cards: tuple[float, ...] = (), **host: Any) -> None:

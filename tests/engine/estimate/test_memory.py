@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.config.compose import effective
+from engine.config.load import load_config
 from engine.estimate.memory import GIB, Breakdown, Memory, Part, breakdown, cache_of, memory, size
 from engine.estimate.model_shape import known
 from engine.estimate.training import training_of
-from engine.recipe.compose import effective
-from engine.recipe.recipe import load_recipe
 from tests.paths import CONFIGS
 
 CARD = 80 * GIB
@@ -26,9 +26,9 @@ KL = "actor_rollout_ref.actor.use_kl_loss"
 
 
 def estimated(*overrides: str, card: int | None = CARD) -> Memory:
-    recipe = effective(load_recipe(str(CONFIGS / "verl_grpo.yaml"), overrides, {}), Path("x"))
+    config = effective(load_config(str(CONFIGS / "verl_grpo.yaml"), overrides, {}), Path("x"))
     assert QWEN is not None
-    return memory(training_of(recipe, QWEN), QWEN, card)
+    return memory(training_of(config, QWEN), QWEN, card)
 
 
 def phase(found: Memory, name: str) -> Breakdown:
@@ -94,9 +94,9 @@ def test_shards_divide_states_and_add_what_is_gathered() -> None:
 
 
 def test_the_cache_holds_as_many_tokens_as_its_bytes_give() -> None:
-    recipe = load_recipe(str(CONFIGS / "verl_grpo.yaml"), (), {})
+    config = load_config(str(CONFIGS / "verl_grpo.yaml"), (), {})
     assert QWEN is not None
-    rollout = training_of(recipe, QWEN).rollout
+    rollout = training_of(config, QWEN).rollout
     assert rollout is not None
     cache = cache_of(rollout, QWEN, CARD)
     assert cache.per_token == 2 * 36 * 8 * 128 * 2
@@ -109,9 +109,9 @@ def test_without_a_known_card_vllm_is_left_out() -> None:
 
 
 def test_sft_has_no_rollout(tmp_path: Path) -> None:
-    recipe = load_recipe(str(CONFIGS / "sft_healthbench.yaml"), (), {})
+    config = load_config(str(CONFIGS / "sft_healthbench.yaml"), (), {})
     assert QWEN is not None
-    result = memory(training_of(recipe, QWEN), QWEN, CARD)
+    result = memory(training_of(config, QWEN), QWEN, CARD)
     assert [one.name for one in result.phases] == ["update", "optimizer step"]
     assert part(result.phases[0], "weights") > 4 * 8_190_735_360  # fp32, and adapters
 

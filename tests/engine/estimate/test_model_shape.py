@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
+from engine.config.load import load_config
 from engine.estimate.model_shape import (
     ModelShape,
     context_of,
@@ -19,7 +20,6 @@ from engine.estimate.model_shape import (
     shape_of,
     why_unknown,
 )
-from engine.recipe.recipe import load_recipe
 
 KNOWN = known_configs()
 
@@ -185,6 +185,6 @@ def test_lora_targets_are_found_as_peft_finds_them() -> None:
 
 def test_an_unknown_type_of_model_is_named(tmp_path: Path) -> None:
     jsonl.write_json(tmp_path / "config.json", {"model_type": "mamba", "hidden_size": 64})
-    recipe = load_recipe("grpo_tiny", [f"actor_rollout_ref.model.path={tmp_path}"], {})
-    assert shape_of(recipe, {}) is None
-    assert "model_type 'mamba'" in why_unknown(recipe, {})
+    config = load_config("grpo_tiny", [f"actor_rollout_ref.model.path={tmp_path}"], {})
+    assert shape_of(config, {}) is None
+    assert "model_type 'mamba'" in why_unknown(config, {})

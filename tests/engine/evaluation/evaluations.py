@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.config.load import load_config
 from engine.data.contract import FileFacts, Row, write_rows
 from engine.evaluation.evaluate import Evaluation
 from engine.evaluation.folder import EvaluationDir
 from engine.evaluation.items import read_items
 from engine.evaluation.setup import make_setup
 from engine.evaluation.targets import find_baseline
-from engine.recipe.recipe import load_recipe
 
 RUBRIC = "Points: 6, Item: Names glucose\nPoints: 4, Item: Names insulin"
 
@@ -44,9 +44,9 @@ def make_evaluation(
     data: Path, baseline: str, overrides: Sequence[str] = (), samples: int = 1
 ) -> Evaluation:
     """An evaluation of one baseline, kept in ``evaluations`` beside the data."""
-    recipe = load_recipe("grpo_tiny", tuple(overrides), {})
+    config = load_config("grpo_tiny", tuple(overrides), {})
     items = read_items(data)
-    setup = make_setup(data, items, recipe, samples, seed=1)
+    setup = make_setup(data, items, config, samples, seed=1)
     folder = EvaluationDir(data.parent / "evaluations" / setup.id)
-    target = find_baseline(baseline, recipe, data.parent / "runs")
-    return Evaluation(folder, setup, items, [target], recipe)
+    target = find_baseline(baseline, config, data.parent / "runs")
+    return Evaluation(folder, setup, items, [target], config)

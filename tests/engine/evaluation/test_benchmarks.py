@@ -10,6 +10,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.config.load import load_config
 from engine.data.benchmarks import BENCHMARKS, find_benchmark
 from engine.data.prepare_task import PrepareOptions, prepare_benchmark
 from engine.evaluation.evaluate import Evaluation, evaluate, summarize
@@ -18,7 +19,6 @@ from engine.evaluation.items import Item, read_items
 from engine.evaluation.setup import make_setup, scored_as
 from engine.evaluation.summary import Result
 from engine.evaluation.targets import Target
-from engine.recipe.recipe import load_recipe
 from tests.engine.data.benchmark_records import write_records
 from tests.engine.evaluation.evaluations import make_data
 
@@ -36,10 +36,10 @@ def prepared(folder: Path, name: str) -> Path:
 def evaluated(folder: Path, name: str) -> dict[str, Result]:
     """The results of a model that answers each item once right and once wrong."""
     path = prepared(folder, name)
-    recipe = scored_as(load_recipe("grpo_tiny", (), {}), path)
+    config = scored_as(load_config("grpo_tiny", (), {}), path)
     items = read_items(path)
-    setup = make_setup(path, items, recipe, samples=2, seed=1)
-    evaluation = Evaluation(EvaluationDir(folder / "e"), setup, items, [MODEL], recipe)
+    setup = make_setup(path, items, config, samples=2, seed=1)
+    evaluation = Evaluation(EvaluationDir(folder / "e"), setup, items, [MODEL], config)
     evaluation.folder.open(setup)
     answers = evaluation.folder.add(MODEL).answers
     for item in items:
@@ -78,20 +78,20 @@ def test_the_task_takes_the_place_of_the_configs_function_and_of_its_arguments(
         "reward.custom_reward_function.name=grade",
         "+reward.custom_reward_function.reward_kwargs.strict=true",
     )
-    recipe = load_recipe("grpo_tiny", overrides, {})
+    config = load_config("grpo_tiny", overrides, {})
     scoring = make_setup(
-        path := prepared(tmp_path, "squad_v2"), [], scored_as(recipe, path), 1, 1
+        path := prepared(tmp_path, "squad_v2"), [], scored_as(config, path), 1, 1
     ).scoring
     assert (scoring["function"], scoring["kwargs"]) == ("task reading", {})
 
 
 def test_other_files_are_scored_as_the_config_says(tmp_path: Path) -> None:
-    recipe = load_recipe("grpo_tiny", (), {})
+    config = load_config("grpo_tiny", (), {})
     path = make_data(tmp_path / "val.parquet", ["a"])
-    assert scored_as(recipe, path) is recipe
+    assert scored_as(config, path) is config
 
 
 def test_a_config_for_sft_scores_no_benchmark(tmp_path: Path) -> None:
     path = prepared(tmp_path, "gsm8k")
     with pytest.raises(UsageError, match=r"is the benchmark gsm8k, and .* --config CONFIG"):
-        scored_as(load_recipe("sft_tiny", (), {}), path)
+        scored_as(load_config("sft_tiny", (), {}), path)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
+from engine.config.load import load_config
 from engine.evaluation.evaluate import Evaluation, evaluate, summarize
 from engine.evaluation.folder import EvaluationDir
 from engine.evaluation.setup import make_setup, read_data
 from engine.evaluation.targets import find_baseline
-from engine.recipe.recipe import load_recipe
 from tests.engine.evaluation.evaluations import make_data, make_evaluation
 
 
@@ -39,7 +39,7 @@ def test_a_folder_of_another_evaluation_is_refused(tmp_path: Path) -> None:
 
 def test_targets_that_two_backends_generated_are_not_compared(tmp_path: Path) -> None:
     evaluation = make_evaluation(make_data(tmp_path / "val.parquet", ["a"]), "golden")
-    random = find_baseline("random", evaluation.recipe, tmp_path)
+    random = find_baseline("random", evaluation.config, tmp_path)
     evaluation = replace(evaluation, targets=[*evaluation.targets, random])
     evaluate(evaluation, {})
     for target, backend in zip(evaluation.targets, ("transformers", "vllm"), strict=True):
@@ -54,16 +54,16 @@ def test_texts_have_no_loss(tmp_path: Path) -> None:
     path = tmp_path / "sft.jsonl"
     talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     path.write_text(json.dumps({"messages": talk}))
-    recipe = load_recipe("sft_tiny", (), {})
-    items = read_data(path, None, recipe)
-    setup = make_setup(path, items, recipe, 1, 1)
-    golden = find_baseline("golden", recipe, tmp_path)
-    evaluation = Evaluation(EvaluationDir(tmp_path / "e"), setup, items, [golden], recipe)
+    config = load_config("sft_tiny", (), {})
+    items = read_data(path, None, config)
+    setup = make_setup(path, items, config, 1, 1)
+    golden = find_baseline("golden", config, tmp_path)
+    evaluation = Evaluation(EvaluationDir(tmp_path / "e"), setup, items, [golden], config)
     with pytest.raises(UsageError, match="baseline 'golden' is no model with weights"):
         evaluate(evaluation, {})
 
 
 def test_a_misspelled_baseline_is_refused_with_the_nearest(tmp_path: Path) -> None:
-    recipe = load_recipe("grpo_tiny", (), {})
+    config = load_config("grpo_tiny", (), {})
     with pytest.raises(UsageError, match=r"target 'gold' is neither .*; did you mean 'golden'"):
-        find_baseline("gold", recipe, tmp_path)
+        find_baseline("gold", config, tmp_path)

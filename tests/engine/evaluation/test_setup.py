@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.base.errors import UsageError
+from engine.config.load import load_config
 from engine.evaluation.setup import make_setup, read_data, validation_file
-from engine.recipe.recipe import load_recipe
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from engine.recipe.recipe import load_recipe
 )
 def test_what_changes_an_answer_or_its_score_is_another_evaluation(override: str) -> None:
     setups = [
-        make_setup(Path("val.parquet"), [], load_recipe("grpo_tiny", overrides, {}), 1, 1)
+        make_setup(Path("val.parquet"), [], load_config("grpo_tiny", overrides, {}), 1, 1)
         for overrides in ((), (override,))
     ]
     assert setups[0].id != setups[1].id
@@ -33,7 +33,7 @@ def test_what_changes_an_answer_or_its_score_is_another_evaluation(override: str
 
 def test_training_values_do_not_change_the_evaluation() -> None:
     setups = [
-        make_setup(Path("val.parquet"), [], load_recipe("grpo_tiny", overrides, {}), 1, 1)
+        make_setup(Path("val.parquet"), [], load_config("grpo_tiny", overrides, {}), 1, 1)
         for overrides in ((), ("actor_rollout_ref.actor.optim.lr=1e-3",))
     ]
     assert setups[0].id == setups[1].id
@@ -47,22 +47,22 @@ def test_another_file_of_the_reward_function_is_another_evaluation(
     (tmp_path / "grading.py").write_text("")
     (tmp_path / "words.json").write_text("[]")
     override = f"reward.custom_reward_function.path={tmp_path / 'rw.py'}"
-    recipe = load_recipe("grpo_tiny", (override,), {})
-    before = make_setup(Path("val.parquet"), [], recipe, 1, 1)
+    config = load_config("grpo_tiny", (override,), {})
+    before = make_setup(Path("val.parquet"), [], config, 1, 1)
     with (tmp_path / changed).open("a") as file:
         file.write("\n")
-    assert make_setup(Path("val.parquet"), [], recipe, 1, 1).id != before.id
+    assert make_setup(Path("val.parquet"), [], config, 1, 1).id != before.id
 
 
 def test_a_config_without_rollouts_needs_another_one() -> None:
     with pytest.raises(UsageError, match="--config"):
-        validation_file(load_recipe("sft_tiny", (), {}))
+        validation_file(load_config("sft_tiny", (), {}))
 
 
 def test_an_sft_config_is_measured_by_its_loss_on_held_out_conversations() -> None:
-    recipe = load_recipe("sft_tiny", ("data.val_file=held_out.jsonl",), {})
-    assert validation_file(recipe) == Path("held_out.jsonl")
-    setup = make_setup(Path("held_out.jsonl"), [], recipe, 1, 1)
+    config = load_config("sft_tiny", ("data.val_file=held_out.jsonl",), {})
+    assert validation_file(config) == Path("held_out.jsonl")
+    setup = make_setup(Path("held_out.jsonl"), [], config, 1, 1)
     assert setup.sampling is None
     assert setup.scoring["loss"]["max_length"] == 256
 
@@ -71,15 +71,15 @@ def test_prompts_are_no_data_of_an_sft_config(tmp_path: Path) -> None:
     file = tmp_path / "val.parquet"
     pq.write_table(pa.table({"prompt": ["What is 3 + 4?"]}), file)
     with pytest.raises(UsageError, match=r"holds no conversations.*--config CONFIG"):
-        read_data(file, None, load_recipe("sft_tiny", (), {}))
+        read_data(file, None, load_config("sft_tiny", (), {}))
 
 
 def test_a_loss_has_no_samples() -> None:
     with pytest.raises(UsageError, match="--samples 4"):
-        make_setup(Path("held_out.jsonl"), [], load_recipe("sft_tiny", (), {}), 4, 1)
+        make_setup(Path("held_out.jsonl"), [], load_config("sft_tiny", (), {}), 4, 1)
 
 
 def test_one_of_several_validation_files_must_be_named() -> None:
-    recipe = load_recipe("grpo_tiny", ("data.val_files=[a.parquet,b.parquet]",), {})
+    config = load_config("grpo_tiny", ("data.val_files=[a.parquet,b.parquet]",), {})
     with pytest.raises(UsageError, match="names 2 files; name one with --data"):
-        validation_file(recipe)
+        validation_file(config)

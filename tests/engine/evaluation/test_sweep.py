@@ -9,6 +9,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.config.load import load_config
 from engine.evaluation.evaluate import Evaluation
 from engine.evaluation.folder import EvaluationDir
 from engine.evaluation.items import Item
@@ -17,7 +18,6 @@ from engine.evaluation.setup import SamplingSettings, Setup
 from engine.evaluation.summary import Result
 from engine.evaluation.sweep import answered_steps, find_checkpoints, step_targets, sweep_of
 from engine.evaluation.targets import find_target, folder_target, leased
-from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.statistics.intervals import Estimate
 from tests.engine.checkpoints.checkpoint_files import save, save_step, track
@@ -101,7 +101,7 @@ def make_evaluation(folder: Path) -> Evaluation:
     items = [Item(f"q{number}", (), {}, "", "") for number in (1, 2)]
     setup = Setup("val.parquet", len(items), "", sampling, {})
     EvaluationDir(folder).open(setup)
-    return Evaluation(EvaluationDir(folder), setup, items, [], load_recipe("grpo_tiny", (), {}))
+    return Evaluation(EvaluationDir(folder), setup, items, [], load_config("grpo_tiny", (), {}))
 
 
 def test_an_unknown_step_is_refused_with_those_that_exist(run: RunDir, saved: Path) -> None:

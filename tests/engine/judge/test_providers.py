@@ -87,7 +87,7 @@ def run_everywhere(provider: JudgeProvider, project: Project) -> None:
     assert check.status == "ok", check.message
     assert KEY not in check.message
 
-    variables = needed_variables(project.recipe("grpo", override))
+    variables = needed_variables(project.config("grpo", override))
     assert set(variables) <= set(env)
     assert {sign_in.key for sign_in in provider.sign_ins[:1]} <= set(variables)
     assert {sign_in.base_url for sign_in in provider.sign_ins} <= set(address_variables())
@@ -229,6 +229,6 @@ def test_a_judge_names_the_package_that_is_not_installed(monkeypatch: pytest.Mon
 
 
 def test_reading_a_config_loads_neither_asyncio_nor_a_client() -> None:
-    code = "import sys, engine.recipe.recipe; print({'asyncio', 'openai'} & sys.modules.keys())"
+    code = "import sys, engine.config.load; print({'asyncio', 'openai'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from engine.base.errors import UsageError
+from engine.config.load import Config, load_config
 from engine.data.contract import read_rows
 from engine.launch.curriculum_data import with_prepared_files
-from engine.recipe.recipe import Recipe, load_recipe
 
 PHASES = "grubrics.curriculum=0.8:0.2:0.5 0.2:0.8:0.5"
 
@@ -46,8 +46,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def recipe(*overrides: str) -> Recipe:
-    return load_recipe("grpo_tiny", overrides, {})
+def config(*overrides: str) -> Config:
+    return load_config("grpo_tiny", overrides, {})
 
 
 FILES = [
@@ -57,15 +57,15 @@ FILES = [
 
 @pytest.mark.row("G18")
 def test_missing_files_are_written_beside_that_of_the_config(folder: Path) -> None:
-    prepared = with_prepared_files(recipe(PHASES))
+    prepared = with_prepared_files(config(PHASES))
     assert prepared.listed("data.train_files") == FILES
     assert [len(list(read_rows(Path(file)))) for file in FILES] == [4, 1]
 
 
 def test_files_that_exist_stay(folder: Path) -> None:
-    with_prepared_files(recipe(PHASES))
+    with_prepared_files(config(PHASES))
     before = [Path(file).stat().st_mtime_ns for file in FILES]
-    assert with_prepared_files(recipe(PHASES)).listed("data.train_files") == FILES
+    assert with_prepared_files(config(PHASES)).listed("data.train_files") == FILES
     assert [Path(file).stat().st_mtime_ns for file in FILES] == before
 
 
@@ -81,18 +81,18 @@ def test_nothing_is_written_for_what_cannot_be(
     folder: Path, overrides: list[str], problem: str
 ) -> None:
     with pytest.raises(UsageError, match=problem):
-        with_prepared_files(recipe(*overrides))
+        with_prepared_files(config(*overrides))
     assert not Path("data").exists()
 
 
 def test_sft_has_no_curriculum(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"grubrics\.curriculum is for GRPO, not for SFT"):
-        with_prepared_files(load_recipe("sft_tiny", [PHASES], {}))
+        with_prepared_files(load_config("sft_tiny", [PHASES], {}))
 
 
 def test_a_dry_run_says_how_to_prepare_the_files(folder: Path) -> None:
     with pytest.raises(UsageError, match="prepare preset --name curriculum --only-cached"):
-        with_prepared_files(recipe(PHASES), dry_run=True)
+        with_prepared_files(config(PHASES), dry_run=True)
     assert not Path("data").exists()
 
 
@@ -100,7 +100,7 @@ def test_files_in_the_home_folder_are_written_there(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(folder / "home"))
-    prepared = with_prepared_files(recipe(PHASES, "data.train_files=~/mixed/train.parquet"))
+    prepared = with_prepared_files(config(PHASES, "data.train_files=~/mixed/train.parquet"))
     assert [Path(file).parent for file in prepared.listed("data.train_files")] == [
         folder / "home/mixed"
     ] * 2
@@ -109,4 +109,4 @@ def test_files_in_the_home_folder_are_written_there(
 
 def test_a_config_of_sft_has_no_such_files(folder: Path) -> None:
     with pytest.raises(UsageError, match="is for GRPO, not for SFT"):
-        with_prepared_files(load_recipe("sft_tiny", [PHASES], {}))
+        with_prepared_files(load_config("sft_tiny", [PHASES], {}))

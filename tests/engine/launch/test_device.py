@@ -54,7 +54,7 @@ def test_a_gpu_that_the_shell_hides_is_refused() -> None:
 def test_the_manifest_and_the_trainer_get_the_gpus(project: Project) -> None:
     device = parse_device("cuda:1", {})
     order = Order(name="one", variables=device.variables)
-    [planned] = plan_launches(project.recipe("grpo", device.override), Path("runs"), order)
+    [planned] = plan_launches(project.config("grpo", device.override), Path("runs"), order)
     assert planned.variables["CUDA_VISIBLE_DEVICES"] == "1"
     assert manifest(planned)["variables"] == dict(device.variables)
     assert planned.argv[-1] == "grubrics.device=cuda"

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
+from engine.config.frozen import pinned_config
+from engine.config.load import load_config
 from engine.launch.drift import describe_drift, select_drift
 from engine.launch.launcher import launch, manifest, plan
-from engine.launch.plan_launch import plan_launch, recipe_for_launch
+from engine.launch.plan_launch import config_for_launch, plan_launch
 from engine.launch.resume import resume
-from engine.recipe.frozen import pinned_recipe
-from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch
@@ -38,12 +38,12 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
     for name in ("train.jsonl", "val.jsonl"):
         (tmp_path / name).write_text("{}\n")
     made = RunDir(tmp_path / "runs" / "first")
-    contents = manifest(plan(load_recipe("try.yaml", [], {}), "first"))
+    contents = manifest(plan(load_config("try.yaml", [], {}), "first"))
     contents["environment"]["packages"]["torch"] = "1.0"
     contents |= {"attempts": [{"number": 1, "argv": ["true"]}]}
     made.attempt(1).path.mkdir(parents=True)
     jsonl.write_json(made.manifest, contents)
-    made.recipe.write_text(pinned_recipe(contents["config"]))
+    made.config.write_text(pinned_config(contents["config"]))
     write_state(made, RunState("failed", total_steps=8))
     vouch(made)
     return made
@@ -58,8 +58,8 @@ def drift_of(run: RunDir) -> dict[str, Any]:
 @pytest.mark.waits
 def test_a_repeated_run_says_how_it_differs(run: RunDir) -> None:
     Path("train.jsonl").write_text("{}\n{}\n")
-    recipe, again = recipe_for_launch(run, [], run.path.parent)
-    planned = plan_launch(recipe, run.path.parent, "second", again=again)
+    config, again = config_for_launch(run, [], run.path.parent)
+    planned = plan_launch(config, run.path.parent, "second", again=again)
     (line,) = planned.warnings
     assert line.startswith("differs from run 'first': train.jsonl changed; torch 1.0 -> ")
     second = launch(planned)
@@ -75,8 +75,8 @@ def test_a_repeated_run_says_how_it_differs(run: RunDir) -> None:
 def test_data_that_is_not_used_any_more_is_no_drift(run: RunDir) -> None:
     Path("train.jsonl").write_text("{}\n{}\n")
     Path("other.jsonl").write_text("{}\n")
-    recipe, again = recipe_for_launch(run, ["data.train_files=other.jsonl"], run.path.parent)
-    planned = plan_launch(recipe, run.path.parent, "second", again=again)
+    config, again = config_for_launch(run, ["data.train_files=other.jsonl"], run.path.parent)
+    planned = plan_launch(config, run.path.parent, "second", again=again)
     assert [change["what"] for change in planned.drift] == ["environment.packages.torch"]
 
 

@@ -19,13 +19,13 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.config.load import load_config
 from engine.doctor.live import KnownFindings
 from engine.findings.finding import Finding, Severity
 from engine.findings.guard_settings import GuardSettings, fires
 from engine.launch.guard import LOCK
 from engine.launch.guard_actions import Guard, message, notify
 from engine.launch.launcher import start_supervisor
-from engine.recipe.recipe import load_recipe
 from engine.runs.events import clear_requests, pending_stop
 from engine.runs.processes import end_members, send
 from engine.runs.rundir import RunDir
@@ -156,7 +156,7 @@ def test_the_variable_of_an_address_must_be_known_as_a_secret(tmp_path: Path, va
     path = tmp_path / "try.yaml"
     path.write_text(f"grubrics: {{kind: sft}}\nguard: {{webhook_variable: '{value}'}}\n")
     with pytest.raises(UsageError, match=r"guard\.webhook_variable"):
-        load_recipe(str(path))
+        load_config(str(path))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_name_that_no_finding_has_is_refused(
     path = tmp_path / "try.yaml"
     path.write_text(f"grubrics: {{kind: sft}}\nguard: {{{key}: [loss_nan, {name}]}}\n")
     with pytest.raises(UsageError, match=rf"guard\.{key}.*no finding is called '{name}'; {hint}"):
-        load_recipe(str(path))
+        load_config(str(path))
 
 
 def test_severities_classes_and_ids_may_be_guarded(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_severities_classes_and_ids_may_be_guarded(tmp_path: Path) -> None:
         "grubrics: {kind: sft}\nmodel: {path: m}\ndata: {train_file: t}\n"
         f"training: {{output_dir: o}}\nguard: {{stop_on: {json.dumps(names)}}}\n"
     )
-    assert load_recipe(str(path)).get("guard.stop_on") == names
+    assert load_config(str(path)).get("guard.stop_on") == names
 
 
 def test_a_resumed_run_has_the_alerts_of_its_history(tmp_path: Path) -> None:

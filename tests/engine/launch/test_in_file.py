@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.base import files, jsonl
+from engine.config.frozen import in_file, pinned_config
+from engine.config.load import load_config
 from engine.doctor.metrics import read_context
 from engine.findings.finding import Change
 from engine.history.columns import Columns
@@ -17,8 +19,6 @@ from engine.launch.repro import plan_repro
 from engine.launch.rerun import plan_rerun
 from engine.preflight.check import Subject
 from engine.preflight.values import check, value_findings
-from engine.recipe.frozen import in_file, pinned_recipe
-from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch
@@ -44,7 +44,7 @@ def kept(planned: LaunchPlan) -> RunDir:
     run, contents = RunDir(planned.directory), manifest(planned)
     run.attempt(1).path.mkdir(parents=True)
     jsonl.write_json(run.manifest, contents)
-    files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(run.config, pinned_config(contents["config"]))
     vouch(run)
     write_state(run, RunState("failed", ended=2e9))
     return run
@@ -52,7 +52,7 @@ def kept(planned: LaunchPlan) -> RunDir:
 
 @pytest.fixture
 def sick(project: Project) -> RunDir:
-    return kept(plan(project.recipe("grpo", f"{RATE}=3"), "sick", Path("runs")))
+    return kept(plan(project.config("grpo", f"{RATE}=3"), "sick", Path("runs")))
 
 
 def fixes(run: RunDir) -> list[object]:
@@ -82,8 +82,8 @@ def test_a_repro_needs_its_parent_no_more_once_it_is_launched(sick: RunDir) -> N
 
 
 def test_the_checklist_offers_a_repro_the_same(sick: RunDir) -> None:
-    recipe = plan_repro(sick, {}).recipe
-    assert check(Subject(recipe, {}, Path("runs"))).fix == f"{RATE}=0.0002"
+    config = plan_repro(sick, {}).config
+    assert check(Subject(config, {}, Path("runs"))).fix == f"{RATE}=0.0002"
 
 
 def test_a_manifest_without_it_has_the_overrides_of_its_own(sick: RunDir) -> None:
@@ -93,7 +93,7 @@ def test_a_manifest_without_it_has_the_overrides_of_its_own(sick: RunDir) -> Non
     assert fixes(sick) == [2e-4]
 
 
-def test_a_recipe_that_only_has_the_name_of_a_runs_is_a_file(project: Project) -> None:
-    shutil.copy("configs/grpo.yaml", "configs/recipe.yaml")
-    recipe = load_recipe("configs/recipe.yaml", [f"{RATE}=3"], {})
-    assert in_file(recipe) == {RATE: 2e-4}
+def test_a_config_that_only_has_the_name_of_a_runs_is_a_file(project: Project) -> None:
+    shutil.copy("configs/grpo.yaml", "configs/config.yaml")
+    config = load_config("configs/config.yaml", [f"{RATE}=3"], {})
+    assert in_file(config) == {RATE: 2e-4}

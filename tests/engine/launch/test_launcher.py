@@ -12,15 +12,15 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.config.load import Config, load_config
 from engine.host.programs import own_module, typed_words
 from engine.launch.launcher import Parent, launch, manifest, plan, start_run
 from engine.preflight.check import warn
-from engine.recipe.recipe import Recipe, load_recipe
 from engine.runs.manifest import checked
 
 pytestmark = pytest.mark.long
 
-RECIPE = """
+CONFIG = """
 grubrics: {kind: grpo, device: cpu}
 data: {train_files: none.parquet, train_batch_size: 4}
 trainer: {default_local_dir: checkpoints/x}
@@ -32,10 +32,10 @@ IDLE = [{"number": 1, "argv": ["true"]}]
 
 
 @pytest.fixture
-def recipe(tmp_path: Path) -> Recipe:
+def config(tmp_path: Path) -> Config:
     path = tmp_path / "try.yaml"
-    path.write_text(RECIPE)
-    return load_recipe(str(path), ["data.train_batch_size=8"], {"JUDGE_MAX_CONCURRENT": "3"})
+    path.write_text(CONFIG)
+    return load_config(str(path), ["data.train_batch_size=8"], {"JUDGE_MAX_CONCURRENT": "3"})
 
 
 @pytest.fixture
@@ -52,18 +52,18 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_disk_that_fills_up_during_the_launch_leaves_nothing(
-    recipe: Recipe, full_disk: Path
+    config: Config, full_disk: Path
 ) -> None:
     with pytest.raises(UsageError, match="No space left on device; nothing was launched"):
-        launch(plan(recipe, "try", full_disk))
+        launch(plan(config, "try", full_disk))
     assert list(full_disk.iterdir()) == []
 
 
-def test_a_launch_removes_the_remains_of_a_killed_one(recipe: Recipe, tmp_path: Path) -> None:
+def test_a_launch_removes_the_remains_of_a_killed_one(config: Config, tmp_path: Path) -> None:
     left = tmp_path / "runs" / ".launch-abc"
     left.mkdir(parents=True)
     os.utime(left, (1e9, 1e9))
-    taken = plan(recipe, "try", tmp_path / "runs")
+    taken = plan(config, "try", tmp_path / "runs")
     (taken.directory / "by somebody else").mkdir(parents=True)
     with pytest.raises(UsageError, match="already exists"):
         launch(taken)
@@ -82,14 +82,14 @@ def test_a_module_of_the_project_folder_does_not_replace_pythons(tmp_path: Path)
 
 
 @pytest.mark.row("H33")
-def test_the_command_is_one_that_a_person_could_type(recipe: Recipe, tmp_path: Path) -> None:
-    argv = plan(recipe, "try", tmp_path).argv
+def test_the_command_is_one_that_a_person_could_type(config: Config, tmp_path: Path) -> None:
+    argv = plan(config, "try", tmp_path).argv
     program = typed_words("engine.train.grpo")
-    assert argv == (*program, "--config", str(recipe.path), "data.train_batch_size=8")
+    assert argv == (*program, "--config", str(config.path), "data.train_batch_size=8")
 
 
-def test_the_manifest_says_where_every_value_came_from(recipe: Recipe, tmp_path: Path) -> None:
-    described = manifest(plan(recipe, "try", tmp_path))
+def test_the_manifest_says_where_every_value_came_from(config: Config, tmp_path: Path) -> None:
+    described = manifest(plan(config, "try", tmp_path))
     assert described["world_size"] == 8  # training.n_gpus
     entries = described["config"]
     assert entries["data.train_batch_size"] == {"value": 8, "origin": "cli"}
@@ -98,24 +98,24 @@ def test_the_manifest_says_where_every_value_came_from(recipe: Recipe, tmp_path:
     assert entries["judge.provider"]["origin"] == "default"
 
 
-def test_a_run_made_from_another_one_names_it(recipe: Recipe, tmp_path: Path) -> None:
-    child = plan(recipe, "child", tmp_path, parent=Parent("sick", "fix"))
+def test_a_run_made_from_another_one_names_it(config: Config, tmp_path: Path) -> None:
+    child = plan(config, "child", tmp_path, parent=Parent("sick", "fix"))
     assert checked(manifest(child))["parent"] == {"run": "sick", "relation": "fix"}
-    assert checked(manifest(plan(recipe, "alone", tmp_path))).get("parent") is None
+    assert checked(manifest(plan(config, "alone", tmp_path))).get("parent") is None
 
 
-def test_runs_of_the_same_second_get_names_of_their_own(recipe: Recipe, tmp_path: Path) -> None:
-    first = plan(recipe, None, tmp_path)
+def test_runs_of_the_same_second_get_names_of_their_own(config: Config, tmp_path: Path) -> None:
+    first = plan(config, None, tmp_path)
     first.directory.mkdir()
-    assert plan(recipe, None, tmp_path).run_id != first.run_id
+    assert plan(config, None, tmp_path).run_id != first.run_id
 
 
 @pytest.mark.parametrize("name", ["../up", "a b", "$(id)", "a/b", "-rf", "x" * 101, "a\nb"])
 def test_a_name_that_is_not_a_plain_folder_name_is_refused(
-    recipe: Recipe, tmp_path: Path, name: str
+    config: Config, tmp_path: Path, name: str
 ) -> None:
     with pytest.raises(UsageError):
-        plan(recipe, name, tmp_path)
+        plan(config, name, tmp_path)
 
 
 @pytest.mark.row("H14")
@@ -124,8 +124,8 @@ def test_the_log_of_a_run_begins_with_its_data_and_the_warnings_of_the_checks(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("train.jsonl").write_text("{}\n{}\n")
-    Path("try.yaml").write_text(RECIPE.replace("none.parquet", "train.jsonl"))
-    planned = plan(load_recipe("try.yaml"), "try", tmp_path / "runs")
+    Path("try.yaml").write_text(CONFIG.replace("none.parquet", "train.jsonl"))
+    planned = plan(load_config("try.yaml"), "try", tmp_path / "runs")
     warned = planned.with_warnings([warn("disk", "12 GB are free")])
     run = start_run(warned.directory, lambda: manifest(warned) | {"attempts": IDLE})
     assert (run.path.parent / ".gitignore").read_text() == "*\n"

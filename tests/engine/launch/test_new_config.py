@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.base.errors import UsageError
+from engine.config.load import Config, load_config
+from engine.config.scoring import reward_function
 from engine.data.contract import FileFacts, write_rows
 from engine.launch.new_config import Words, describe_data, describe_model, write_config
 from engine.own_reward.function import RewardFunction
 from engine.preflight.demands import silent_defaults
-from engine.recipe.recipe import Recipe, load_recipe
-from engine.recipe.scoring import reward_function
 from engine.runs.kinds import GRPO, SFT
 
 MESSAGES = [{"role": "user", "content": "2 + 3?"}, {"role": "assistant", "content": "5"}]
@@ -56,17 +56,17 @@ def rubric_file(name: str, *, use_contrastive: bool) -> Path:
     return Path(name)
 
 
-def loaded(name: str) -> Recipe:
-    return load_recipe(name, (), env={})
+def loaded(name: str) -> Config:
+    return load_config(name, (), env={})
 
 
 def test_conversations_become_an_sft_config() -> None:
     new = write_config(jsonl_file("chats.jsonl", {"messages": MESSAGES}), model="models/base")
     assert (new.name, new.path, new.reward) == ("chats", Path("configs/chats.yaml"), None)
-    recipe = loaded("chats")
-    assert recipe.kind == SFT
-    assert recipe.get("data.train_file") == "chats.jsonl"
-    assert recipe.get("model.path") == "models/base"
+    config = loaded("chats")
+    assert config.kind == SFT
+    assert config.get("data.train_file") == "chats.jsonl"
+    assert config.get("model.path") == "models/base"
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_sft_data_of_other_tools_are_trained_on_as_they_are(
     path = Path(f"chats.{suffix}")
     path.write_text(json.dumps([record] if suffix == "json" else record))
     new = write_config(path)
-    recipe = loaded(new.name)
-    assert (recipe.kind, recipe.get("data.train_file")) == (SFT, str(path))
+    config = loaded(new.name)
+    assert (config.kind, config.get("data.train_file")) == (SFT, str(path))
     assert any("rejected" in note for note in new.notes) is ("rejected" in record)
 
 
@@ -169,10 +169,10 @@ def test_rows_of_verl_in_another_layout_are_prepared_with_their_sources() -> Non
 
 def test_rows_without_gold_scores_get_a_reward_function_that_works() -> None:
     new = write_config(sums_file())
-    recipe = loaded("sums")
-    assert recipe.kind == GRPO
-    assert recipe.get("data.apply_chat_template_kwargs.enable_thinking") is False
-    assert recipe.get("reward.custom_reward_function.path") == str(new.reward)
+    config = loaded("sums")
+    assert config.kind == GRPO
+    assert config.get("data.apply_chat_template_kwargs.enable_thinking") is False
+    assert config.get("reward.custom_reward_function.path") == str(new.reward)
     namespace: dict[str, Any] = {}
     assert new.reward is not None
     exec(new.reward.read_text(), namespace)
@@ -255,10 +255,10 @@ def test_records_of_a_task_are_prepared(suffix: str) -> None:
     new = write_config(questions_file(f"q.{suffix}"), task="questions")
     assert new.prepared is not None and new.prepared.train + new.prepared.validation == 20
     assert (new.name, new.data, new.missing) == ("q", Path("data/q/train.parquet"), None)
-    recipe = loaded("q")
-    assert recipe.get("data.train_files") == "data/q/train.parquet"
-    assert recipe.get("data.val_files") == "data/q/val.parquet"
-    assert recipe.get("reward.custom_reward_function.path") == "task://questions"
+    config = loaded("q")
+    assert config.get("data.train_files") == "data/q/train.parquet"
+    assert config.get("data.val_files") == "data/q/val.parquet"
+    assert config.get("reward.custom_reward_function.path") == "task://questions"
 
 
 def test_columns_of_other_names_are_given() -> None:
@@ -372,10 +372,10 @@ def test_a_validation_file_that_does_not_exist_is_named() -> None:
 @pytest.mark.parametrize("use_contrastive", [True, False])
 def test_rows_with_gold_scores_are_judged_as_they_were_prepared(use_contrastive: bool) -> None:
     new = write_config(rubric_file("rows.parquet", use_contrastive=use_contrastive))
-    recipe = loaded("rows")
+    config = loaded("rows")
     assert new.reward is None
-    assert recipe.get("judge.provider") == "openai"
-    assert recipe.get("reward_config.use_contrastive") is use_contrastive
+    assert config.get("judge.provider") == "openai"
+    assert config.get("reward_config.use_contrastive") is use_contrastive
 
 
 @pytest.mark.parametrize(
@@ -545,10 +545,10 @@ def test_a_path_that_is_not_a_file_is_refused(tmp_path: Path) -> None:
 def test_tools_make_the_agent_loop_one_of_several_turns() -> None:
     Path("tools.py").write_text("@function_tool\ndef price(item: str) -> str: ...\n")
     write_config(sums_file(), task="questions", tools=Path("tools.py"))
-    recipe = loaded("sums")
+    config = loaded("sums")
     rollout = "actor_rollout_ref.rollout"
-    assert recipe.get(f"{rollout}.agent.default_agent_loop") == "tool_agent"
-    assert recipe.get(f"{rollout}.multi_turn.function_tool_path") == "tools.py"
+    assert config.get(f"{rollout}.agent.default_agent_loop") == "tool_agent"
+    assert config.get(f"{rollout}.multi_turn.function_tool_path") == "tools.py"
 
 
 @pytest.mark.parametrize(

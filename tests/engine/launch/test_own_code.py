@@ -10,6 +10,9 @@ import pytest
 
 from engine.base import jsonl
 from engine.checkpoints.ownership import STAMP, claim
+from engine.config.frozen import pinned_config, training_fingerprint
+from engine.config.load import Config, load_config
+from engine.config.scoring import tools_code
 from engine.host import environment
 from engine.host.surroundings import edited_complaint, edited_files
 from engine.launch import launcher
@@ -17,9 +20,6 @@ from engine.launch.launcher import launch, manifest, plan
 from engine.launch.resume import resume_plan
 from engine.preflight import checkpoint
 from engine.preflight.check import Subject
-from engine.recipe.frozen import pinned_recipe, training_fingerprint
-from engine.recipe.recipe import Recipe, load_recipe
-from engine.recipe.scoring import tools_code
 from engine.reports.compare import Comparer
 from engine.reports.run_record import RunRecord
 from engine.runs.rundir import RunDir
@@ -32,7 +32,7 @@ from tests.engine.preflight.project import write_model
 
 pytestmark = pytest.mark.long
 
-RECIPE = """
+CONFIG = """
 grubrics: {kind: grpo, device: cpu}
 data: {train_files: train.jsonl, train_batch_size: 4}
 reward: {custom_reward_function: {path: mine/rw.py}}
@@ -44,19 +44,19 @@ trainer: {default_local_dir: checkpoints, total_training_steps: 8}
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project whose reward function imports a file beside it."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "try.yaml").write_text(RECIPE)
+    (tmp_path / "try.yaml").write_text(CONFIG)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "rw.py").write_text("from part import V\ndef compute_score(**_): ...\n")
     (tmp_path / "mine" / "part.py").write_text("V = 0.1\n")
     return tmp_path
 
 
-def recipe(*overrides: str) -> Recipe:
-    return load_recipe("try.yaml", overrides, {})
+def config(*overrides: str) -> Config:
+    return load_config("try.yaml", overrides, {})
 
 
-def with_model() -> Recipe:
-    return recipe(f"actor_rollout_ref.model.path={write_model(Path('models/tiny'))}")
+def with_model() -> Config:
+    return config(f"actor_rollout_ref.model.path={write_model(Path('models/tiny'))}")
 
 
 def edit(text: str = "V = 0.9\n") -> None:
@@ -66,37 +66,37 @@ def edit(text: str = "V = 0.9\n") -> None:
 def made(name: str) -> RunDir:
     """A run as a launch leaves it, before its first step."""
     run = RunDir(Path("runs") / name)
-    contents = manifest(plan(recipe(), name))
+    contents = manifest(plan(config(), name))
     run.attempt(1).path.mkdir(parents=True)
     jsonl.write_json(run.manifest, contents)
-    run.recipe.write_text(pinned_recipe(contents["config"]))
+    run.config.write_text(pinned_config(contents["config"]))
     write_state(run, RunState("failed"))
     vouch(run)
     return run
 
 
 def test_the_manifest_holds_the_hashes_of_the_function_and_what_it_imports() -> None:
-    code = manifest(plan(recipe(), "a"))["code"]
+    code = manifest(plan(config(), "a"))["code"]
     assert list(code) == ["mine/rw.py", "mine/part.py"]
     assert all(len(facts["sha256"]) == 64 for facts in code.values())
 
 
-def test_a_recipe_without_a_function_has_no_such_part() -> None:
-    none = recipe("reward.custom_reward_function.path=null")
+def test_a_config_without_a_function_has_no_such_part() -> None:
+    none = config("reward.custom_reward_function.path=null")
     assert "code" not in manifest(plan(none, "a"))
 
 
 def test_an_edit_of_an_imported_file_is_another_configuration() -> None:
-    before = training_fingerprint(recipe())
+    before = training_fingerprint(config())
     edit()
-    assert training_fingerprint(recipe()) != before
+    assert training_fingerprint(config()) != before
     edit("V = 0.1\n")
-    assert training_fingerprint(recipe()) == before
+    assert training_fingerprint(config()) == before
 
 
 def test_a_launch_keeps_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher, "start_supervisor", lambda run, variables=None: None)
-    run = launch(plan(recipe(), "a"))
+    run = launch(plan(config(), "a"))
     edit()
     assert (run.code / "part.py").read_text() == "V = 0.1\n"
     assert (run.code / "rw.py").is_file()
@@ -147,7 +147,7 @@ def model(folder: Path) -> Path:
     (path / "config.json").write_text("{}")
     (path / "model.safetensors").write_bytes(b"w" * 2**20)
     (path / STAMP).write_text("{}")
-    text = f"{RECIPE}actor_rollout_ref: {{model: {{path: base}}}}\n"
+    text = f"{CONFIG}actor_rollout_ref: {{model: {{path: base}}}}\n"
     (folder / "try.yaml").write_text(text)
     return path
 
@@ -159,9 +159,9 @@ def test_the_manifest_holds_the_hashes_of_the_base_model(model: Path) -> None:
 
 
 def test_a_run_that_waits_for_another_may_start_from_what_that_one_trains(model: Path) -> None:
-    waiting = plan(recipe(), "a", ticket=Ticket(after="b"))
+    waiting = plan(config(), "a", ticket=Ticket(after="b"))
     assert "model" not in manifest(waiting)
-    assert "model" in manifest(plan(recipe(), "a", ticket=Ticket(turn=True)))
+    assert "model" in manifest(plan(config(), "a", ticket=Ticket(turn=True)))
 
 
 def test_large_weights_are_sampled_and_a_change_of_them_is_seen(
@@ -219,7 +219,7 @@ def test_show_names_the_edited_files_of_the_reward_function() -> None:
 
 
 def test_each_edit_is_reported_once() -> None:
-    watch = CodeWatch(manifest(plan(recipe(), "a")), Path.cwd())
+    watch = CodeWatch(manifest(plan(config(), "a")), Path.cwd())
     assert list(watch.changes()) == []
     edit()
     assert [path.name for path in watch.changes()] == ["part.py"]
@@ -264,7 +264,7 @@ class TestWhatTheRewardReads:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(launcher, "start_supervisor", lambda run, variables=None: None)
-        run = launch(plan(recipe(), "a"))
+        run = launch(plan(config(), "a"))
         assert list(run.read_manifest()["reward_inputs"]) == [
             "words.txt",
             "mine/tables/weights.json",
@@ -272,9 +272,9 @@ class TestWhatTheRewardReads:
         assert (run.code / "tables" / "weights.json").read_text() == '{"a": 1}'
 
     def test_an_edit_changes_the_config_and_the_reward(self, table: Path) -> None:
-        first, before = made("a"), training_fingerprint(recipe())
+        first, before = made("a"), training_fingerprint(config())
         table.write_text('{"a": 2}')
-        assert training_fingerprint(recipe()) != before
+        assert training_fingerprint(config()) != before
         result = compared(first, made("b"))
         assert result.reward_keys == ("reward input mine/tables/weights.json",)
         assert [each.name for each in result.environment] == [
@@ -299,9 +299,9 @@ class TestWhatTheRewardReads:
 
 def test_other_training_data_is_another_configuration_and_no_repetition() -> None:
     Path("train.jsonl").write_text("{}\n")
-    first, before = made("a"), training_fingerprint(recipe())
+    first, before = made("a"), training_fingerprint(config())
     Path("train.jsonl").write_text('{"a": 1}\n')
-    assert training_fingerprint(recipe()) != before
+    assert training_fingerprint(config()) != before
     assert compared(first, made("b")).no_effect == ()
 
 
@@ -326,16 +326,16 @@ class TestTools:
         return path
 
     @staticmethod
-    def recipe() -> Recipe:
+    def config() -> Config:
         rollout = "actor_rollout_ref.rollout"
-        return recipe(
+        return config(
             f"{rollout}.agent.default_agent_loop=tool_agent",
             f"{rollout}.multi_turn.function_tool_path=tools.py",
         )
 
     def made(self, name: str, monkeypatch: pytest.MonkeyPatch) -> RunDir:
         monkeypatch.setattr(launcher, "start_supervisor", lambda run, variables=None: None)
-        return launch(plan(self.recipe(), name))
+        return launch(plan(self.config(), name))
 
     def test_the_manifest_has_their_hashes_and_those_of_what_they_import(
         self, monkeypatch: pytest.MonkeyPatch
@@ -348,9 +348,9 @@ class TestTools:
     def test_an_edit_is_another_configuration_whose_rewards_are_on_the_same_scale(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        first, before = self.made("a", monkeypatch), training_fingerprint(self.recipe())
+        first, before = self.made("a", monkeypatch), training_fingerprint(self.config())
         Path("prices.py").write_text("PRICES = {'lamp': 3}\n")
-        assert training_fingerprint(self.recipe()) != before
+        assert training_fingerprint(self.config()) != before
         result = compared(first, self.made("b", monkeypatch))
         assert result.reward_keys == ()
         assert result.no_effect == ()
@@ -369,5 +369,5 @@ class TestTools:
         )
 
     def test_without_tools_in_the_agent_loop_there_are_none(self) -> None:
-        files = recipe("actor_rollout_ref.rollout.multi_turn.function_tool_path=tools.py")
+        files = config("actor_rollout_ref.rollout.multi_turn.function_tool_path=tools.py")
         assert tools_code(files) == []

@@ -14,13 +14,13 @@ import pytest
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
+from engine.config.frozen import pinned_config
 from engine.data.contract import read_rows
 from engine.findings.finding import Change, Evidence, Finding, Fix, Severity
 from engine.launch.launcher import manifest, plan
 from engine.launch.repro import launch_repro, plan_repro, prepare
 from engine.launch.rescore import pick_step
 from engine.preflight.checklist import require_launchable
-from engine.recipe.frozen import pinned_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch
@@ -51,9 +51,9 @@ def launched(
     """A run that ended, with what it was launched with and what its rewards were."""
     run = RunDir(project.root / "runs" / "sick")
     run.attempt(1).path.mkdir(parents=True)
-    contents = manifest(plan(project.recipe("grpo", *values), "other", project.root / "runs"))
+    contents = manifest(plan(project.config("grpo", *values), "other", project.root / "runs"))
     jsonl.write_json(run.manifest, contents)
-    files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(run.config, pinned_config(contents["config"]))
     vouch(run)
     for one in records:
         jsonl.append(run.attempt(1).reward, one)
@@ -91,7 +91,7 @@ def test_the_rows_may_be_those_of_another_step(project: Project) -> None:
 def test_a_run_without_rewards_has_the_rows_of_its_file(project: Project) -> None:
     repro = plan_repro(launched(project), {})
     assert repro.rows is None
-    assert repro.recipe.get("data.train_files") == "data/train.parquet"
+    assert repro.config.get("data.train_files") == "data/train.parquet"
 
 
 def test_planning_a_repro_writes_nothing(project: Project) -> None:
@@ -107,8 +107,8 @@ def test_a_prepared_repro_trains_exactly_these_rows_and_can_be_launched(project:
     assert repro.file is not None and planned.total_steps == 5
     names = [row["extra_info"]["question_id"] for row in read_rows(repro.file)]
     assert names == ["q1", "q5"]
-    assert repro.recipe.get("data.train_batch_size") == 2
-    require_launchable(repro.recipe, project.root / "runs", env={})
+    assert repro.config.get("data.train_batch_size") == 2
+    require_launchable(repro.config, project.root / "runs", env={})
 
 
 @pytest.mark.parametrize("known_by", ["index", "ground_truth"])
@@ -211,9 +211,9 @@ def test_a_run_of_another_folder_is_reproduced_there(
         plan_repro(run, {})
 
 
-def test_a_run_without_its_recipe_has_no_repro(project: Project) -> None:
+def test_a_run_without_its_config_has_no_repro(project: Project) -> None:
     run = launched(project)
-    run.recipe.unlink()
+    run.config.unlink()
     with pytest.raises(UsageError, match="is missing"):
         plan_repro(run, {})
 
@@ -222,14 +222,14 @@ def test_a_repro_knows_which_named_causes_it_keeps(project: Project) -> None:
     repro = plan_repro(launched(project), {})
     kept, small = "data.max_response_length", "trainer.total_training_steps"
     original = {one.key: one.before for one in repro.reduced}
-    named = [cause(kept, repro.recipe.get(kept)), cause(small, original[small])]
-    assert repro.causes(named) == {kept: repro.recipe.get(kept)}
+    named = [cause(kept, repro.config.get(kept)), cause(small, original[small])]
+    assert repro.causes(named) == {kept: repro.config.get(kept)}
     quiet = [replace(one, severity=Severity.INFO) for one in named]
     assert repro.causes(quiet) == {}
 
 
 def cause(key: str, value: Any) -> Finding:
-    """A finding that names a value of the recipe, and would change it."""
+    """A finding that names a value of the config, and would change it."""
     fix = Fix("Another", (Change("config", key, None, value),))
     seen = Evidence("seen", values={key: value})
     return Finding("slow_step", Severity.WARNING, "title", "cause", (seen,), (fix,))

@@ -10,12 +10,12 @@ import pytest
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
+from engine.config.frozen import pinned_config
 from engine.findings.finding import Change
 from engine.launch import rerun as fixes
 from engine.launch.launcher import LaunchPlan, launch, manifest, plan, start_supervisor
 from engine.launch.rerun import check_rerun, launch_rerun, plan_rerun
 from engine.launch.resume import resume
-from engine.recipe.frozen import pinned_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
 from engine.runs.trust import vouch
@@ -45,17 +45,17 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 def launched(project: Project, name: str = "sick", **more: Any) -> RunDir:
     """A run as a launch leaves it, that has failed."""
     run = RunDir(project.root / "runs" / name)
-    contents = manifest(plan(project.recipe(), name, project.root / "runs")) | more
+    contents = manifest(plan(project.config(), name, project.root / "runs")) | more
     run.attempt(1).path.mkdir(parents=True)
     jsonl.write_json(run.manifest, contents)
-    files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(run.config, pinned_config(contents["config"]))
     vouch(run)
     write_state(run, RunState("failed", ended=2e9))
     return run
 
 
 def values(planned: LaunchPlan, *keys: str) -> list[Any]:
-    return [planned.recipe.get(key) for key in keys]
+    return [planned.config.get(key) for key in keys]
 
 
 def test_values_that_depend_on_a_change_change_too(project: Project) -> None:
@@ -109,7 +109,7 @@ def test_a_variable_of_the_environment_is_kept_and_added_to_those_of_the_parent(
     assert manifest(planned)["variables"] == planned.variables
 
 
-def test_a_variable_that_a_recipe_key_stands_for_is_a_change_of_the_recipe(
+def test_a_variable_that_a_config_key_stands_for_is_a_change_of_the_config(
     project: Project,
 ) -> None:
     change = Change("environment", "JUDGE_MAX_CONCURRENT", 3, 10)
@@ -129,9 +129,9 @@ def test_a_change_that_changes_nothing_is_refused(project: Project) -> None:
         plan_rerun(launched(project), [Change("config", "data.train_batch_size", 4)])
 
 
-def test_a_run_without_its_recipe_has_no_child(project: Project) -> None:
+def test_a_run_without_its_config_has_no_child(project: Project) -> None:
     run = launched(project)
-    run.recipe.unlink()
+    run.config.unlink()
     with pytest.raises(UsageError, match="the run's config is missing"):
         plan_rerun(run, [BATCH])
 
@@ -205,16 +205,16 @@ def test_a_run_that_was_resumed_after_the_question_is_not_doubled(
 
 
 def going_on(project: Project) -> tuple[Stage, RunDir]:
-    """A run that goes on for minutes, with a recipe whose batch can be changed."""
+    """A run that goes on for minutes, with a config whose batch can be changed."""
     stage = Stage(project.root / "runs")
     run = stage.prepare("--sleep", "0.1", steps=1000, name="sick")
-    contents = manifest(plan(project.recipe(), "other", stage.root)) | {
+    contents = manifest(plan(project.config(), "other", stage.root)) | {
         "id": run.id,
         "attempts": run.read_manifest()["attempts"],
         "total_steps": 1000,
     }
     jsonl.write_json(run.manifest, contents)
-    files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(run.config, pinned_config(contents["config"]))
     vouch(run)
     return stage, run
 
@@ -255,7 +255,7 @@ def test_the_trainer_of_every_attempt_gets_the_variables(
         "attempts": [{"number": 1, "argv": [sys.executable, "-c", KEEP]}]
     }
     jsonl.write_json(run.manifest, contents)
-    files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(run.config, pinned_config(contents["config"]))
     vouch(run)
     write_state(run, RunState("starting", heartbeat=2e9))
     start_supervisor(run)

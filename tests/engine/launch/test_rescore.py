@@ -10,11 +10,11 @@ import pytest
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
+from engine.config.frozen import pinned_config
 from engine.data.contract import read_rows
 from engine.judge.offline import OfflineKeywordJudge
 from engine.launch.launcher import manifest, plan
 from engine.launch.rescore import Replay, recorded, replay
-from engine.recipe.frozen import pinned_recipe
 from engine.reward.formula import RewardSettings
 from engine.reward.scoring import RewardItem, score_rollout
 from engine.runs.rundir import RunDir
@@ -46,9 +46,9 @@ async def scored(project: Project, question: str, step: int = 1, **other: Any) -
 def launched(project: Project, *records: dict[str, Any], overrides: tuple[str, ...] = ()) -> RunDir:
     run = RunDir(project.root / "runs" / "sick")
     run.attempt(1).path.mkdir(parents=True)
-    contents = manifest(plan(project.recipe("grpo", *overrides), "other", project.root / "runs"))
+    contents = manifest(plan(project.config("grpo", *overrides), "other", project.root / "runs"))
     jsonl.write_json(run.manifest, contents)
-    files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(run.config, pinned_config(contents["config"]))
     vouch(run)
     for record in records:
         jsonl.append(run.attempt(1).reward, record)
@@ -96,7 +96,7 @@ class TestOutcomes:
 
 
 class TestOwnFunction:
-    """A reward function of the recipe's own is called as the run called it."""
+    """A reward function of the config's own is called as the run called it."""
 
     @pytest.fixture
     def run(self, project: Project) -> RunDir:

@@ -14,11 +14,11 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
 from engine.checkpoints.ownership import STAMP, claim
+from engine.config.frozen import pinned_config
+from engine.config.load import load_config
 from engine.launch.kept_data import keep_data
 from engine.launch.launcher import manifest, plan, start_supervisor
 from engine.launch.resume import find_resumable, resume, resume_plan
-from engine.recipe.frozen import pinned_recipe
-from engine.recipe.recipe import load_recipe
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
@@ -29,7 +29,7 @@ from tests.waiting import ended, wait_for
 
 pytestmark = pytest.mark.waits
 
-RECIPE = """
+CONFIG = """
 grubrics: {kind: grpo, device: cpu}
 algorithm: {adv_estimator: grpo}
 data: {train_files: train.jsonl, train_batch_size: 4}
@@ -42,15 +42,15 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
     """A run as a launch leaves it, whose trainer is ``true``: it ended early, at no step yet."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    (tmp_path / "try.yaml").write_text(RECIPE)
+    (tmp_path / "try.yaml").write_text(CONFIG)
     (tmp_path / "train.jsonl").write_text("{}\n")
     made = RunDir(tmp_path / "runs" / "mine")
-    recipe = load_recipe("try.yaml", ["data.train_batch_size=2"], {"JUDGE_MAX_CONCURRENT": "3"})
-    contents = manifest(plan(recipe, "mine"))
+    config = load_config("try.yaml", ["data.train_batch_size=2"], {"JUDGE_MAX_CONCURRENT": "3"})
+    contents = manifest(plan(config, "mine"))
     contents |= {"total_steps": 8, "attempts": [{"number": 1, "argv": ["true"]}]}
     made.attempt(1).path.mkdir(parents=True)
     jsonl.write_json(made.manifest, contents)
-    made.recipe.write_text(pinned_recipe(contents["config"]))
+    made.config.write_text(pinned_config(contents["config"]))
     vouch(made)
     write_state(made, RunState("failed", total_steps=8))
     claim(made)
@@ -127,17 +127,17 @@ def test_a_renamed_run_says_what_it_was_called(run: RunDir, folder: Path) -> Non
     assert resume(RunDir(renamed.path.rename(run.path))).step == 2
 
 
-def test_a_run_that_was_moved_reads_its_recipe_where_it_is(
+def test_a_run_that_was_moved_reads_its_config_where_it_is(
     run: RunDir, folder: Path, tmp_path: Path
 ) -> None:
     save(folder, 2)
     log(run, 1, 2)
-    argv = ["true", "--config", str(run.recipe), "--no-env"]
+    argv = ["true", "--config", str(run.config), "--no-env"]
     rewrite(run, attempts=[{"number": 1, "argv": argv}])
     (tmp_path / "elsewhere").mkdir()
     moved = RunDir(run.path.rename(tmp_path / "elsewhere" / "mine"))
     resume(moved)
-    assert newest(moved)["argv"][:4] == ["true", "--config", str(moved.recipe), "--no-env"]
+    assert newest(moved)["argv"][:4] == ["true", "--config", str(moved.config), "--no-env"]
 
 
 def test_a_plan_says_what_would_be_resumed_and_writes_nothing(
@@ -251,26 +251,26 @@ def test_sft_resumes_from_its_own_checkpoint_layout(run: RunDir, folder: Path) -
 def test_sft_without_its_final_model_can_be_resumed(run: RunDir, folder: Path) -> None:
     entry = {"training.output_dir": {"value": "checkpoints", "origin": "file"}}
     rewrite(run, kind="sft", config=entry)
-    run.recipe.unlink()
+    run.config.unlink()
     save_step(folder, 8, sft_files())
     track(folder, 8)
     log(run, *range(1, 9))
-    with pytest.raises(UsageError, match=r"grubrics\.kind"):  # the recipe above is no SFT recipe
+    with pytest.raises(UsageError, match=r"grubrics\.kind"):  # the config above is no SFT config
         resume(run)
     rewrite(run, config={})
     assert resume(run).step == 8
 
 
-def test_an_edited_recipe_file_changes_nothing(run: RunDir, folder: Path) -> None:
+def test_an_edited_config_file_changes_nothing(run: RunDir, folder: Path) -> None:
     save(folder, 2)
     log(run, 1, 2)
-    Path("try.yaml").write_text(RECIPE.replace("train_batch_size: 4", "train_batch_size: 64"))
-    run.recipe.write_text("grubrics: {kind: grpo}\n")
+    Path("try.yaml").write_text(CONFIG.replace("train_batch_size: 4", "train_batch_size: 64"))
+    run.config.write_text("grubrics: {kind: grpo}\n")
     vouch(run)
     assert "try.yaml changed since the launch; the run keeps the values" in resume(run).warnings[0]
-    values = load_recipe(str(run.recipe), env={"JUDGE_MAX_CONCURRENT": "9"}).values
+    values = load_config(str(run.config), env={"JUDGE_MAX_CONCURRENT": "9"}).values
     assert values["data.train_batch_size"] == 2
-    assert load_recipe(str(run.recipe), env={}).values["judge.max_concurrent"] == 3
+    assert load_config(str(run.config), env={}).values["judge.max_concurrent"] == 3
 
 
 def test_changed_data_is_reported_and_recorded(run: RunDir, folder: Path) -> None:
@@ -365,7 +365,7 @@ def test_files_of_an_attempt_are_private_with_any_umask(run: RunDir) -> None:
     finally:
         os.umask(before)
     written = [*run.attempt(2).path.rglob("*"), run.attempt(2).path, run.state, run.manifest]
-    written += [run.recipe, run.events, run.path / "supervisor.log", run.path / PROOF]
+    written += [run.config, run.events, run.path / "supervisor.log", run.path / PROOF]
     assert run.attempt(2).console in written
     assert {str(path): path.stat().st_mode & 0o077 for path in written} == {
         str(path): 0 for path in written

@@ -1,4 +1,4 @@
-"""A recipe made small stays valid, keeps what decides, and says why each value moved."""
+"""A config made small stays valid, keeps what decides, and says why each value moved."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
-from engine.launch.shrink import Size, shrink_recipe
+from engine.config.compose import verl_config
+from engine.config.load import Config, load_config
+from engine.launch.shrink import Size, shrink_config
 from engine.preflight.checklist import run_checks
-from engine.recipe.compose import verl_config
-from engine.recipe.recipe import Recipe, load_recipe
 from tests.engine.preflight.project import Project, make_project, write_model
 from tests.paths import CONFIGS
 
@@ -28,7 +28,7 @@ SIZE = Size(steps=5, batch=2, folder="checkpoints/small", name="small")
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project with a tiny world's model and the production recipes, on a machine without GPU."""
+    """A project with a tiny world's model and the production configs, on a machine without GPU."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("engine.launch.shrink.gpus", list)
     made = make_project(tmp_path)
@@ -39,12 +39,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return made
 
 
-def small(name: str, *overrides: str) -> Recipe:
-    return shrink_recipe(load_recipe(name, overrides, {}), SIZE, {})[0]
+def small(name: str, *overrides: str) -> Config:
+    return shrink_config(load_config(name, overrides, {}), SIZE, {})[0]
 
 
 @pytest.mark.parametrize("name", ["verl_grpo", "verl_grpo_debug", "grpo_tiny"])
-def test_every_grpo_recipe_passes_the_relations_when_small(project: Project, name: str) -> None:
+def test_every_grpo_config_passes_the_relations_when_small(project: Project, name: str) -> None:
     data = ("data.train_files=data/train.parquet", "data.val_files=data/val.parquet")
     result = small(name, *data, "judge.provider=offline", "reward_config.use_contrastive=true")
     checks = {check.id: check for check in run_checks(result, env={})}
@@ -52,7 +52,7 @@ def test_every_grpo_recipe_passes_the_relations_when_small(project: Project, nam
         assert checks[relation].status == "ok", checks[relation]
 
 
-def test_the_production_recipe_becomes_a_cpu_run_of_the_tiny_model(project: Project) -> None:
+def test_the_production_config_becomes_a_cpu_run_of_the_tiny_model(project: Project) -> None:
     result = small("verl_grpo")
     assert result.get("grubrics.device") == "cpu"
     assert result.get("actor_rollout_ref.model.path") == "data/tiny/model"
@@ -66,14 +66,14 @@ def test_the_production_recipe_becomes_a_cpu_run_of_the_tiny_model(project: Proj
     "mix", ["grubrics.shares=[1,1]", "grubrics.curriculum=0.8:0.2:0.9 0.2:0.8:0.1"]
 )
 def test_selected_rows_are_one_file_that_is_not_mixed(project: Project, mix: str) -> None:
-    recipe = load_recipe("grpo_tiny", (mix, "data.train_files=[a.parquet,b.parquet]"), {})
-    result, _ = shrink_recipe(recipe, replace(SIZE, rows="rows.parquet"), {})
+    config = load_config("grpo_tiny", (mix, "data.train_files=[a.parquet,b.parquet]"), {})
+    result, _ = shrink_config(config, replace(SIZE, rows="rows.parquet"), {})
     assert result.get("data.train_files") == "rows.parquet"
     assert result.get(mix.partition("=")[0]) is None
 
 
 def test_reward_judge_seeds_and_data_stay(project: Project) -> None:
-    before, after = load_recipe("verl_grpo", (), {}), small("verl_grpo")
+    before, after = load_config("verl_grpo", (), {}), small("verl_grpo")
     for key, value in before.values.items():
         if key.startswith(("reward_config.", "judge.", "algorithm.")) or key.endswith("seed"):
             assert after.get(key) == value, key
@@ -84,13 +84,13 @@ def test_reward_judge_seeds_and_data_stay(project: Project) -> None:
 def test_a_small_run_has_no_guard_and_the_changes_show_it(project: Project, name: str) -> None:
     guard = ("guard.stop_on=[critical]", "guard.command=[notify]", "guard.webhook_variable=WEBHOOK")
     data = ("data.train_file=data/sft/train.jsonl",) if name == "sft_healthbench" else ()
-    result, changes = shrink_recipe(load_recipe(name, (*guard, *data), {}), SIZE, {})
+    result, changes = shrink_config(load_config(name, (*guard, *data), {}), SIZE, {})
     cleared = {change.key: change.after for change in changes if change.key.startswith("guard.")}
     assert cleared == {"guard.stop_on": [], "guard.command": [], "guard.webhook_variable": None}
     assert result.get("guard.stop_on") == []
 
 
-def test_a_small_model_of_the_recipe_is_preserved(project: Project) -> None:
+def test_a_small_model_of_the_config_is_preserved(project: Project) -> None:
     result = small("grpo_tiny", "actor_rollout_ref.model.path=models/base")
     assert result.get("actor_rollout_ref.model.path") == "models/base"
 
@@ -110,14 +110,14 @@ def test_sft_is_shrunk_too(project: Project) -> None:
 
 
 def test_every_change_has_a_reason_and_a_value_before(project: Project) -> None:
-    recipe = load_recipe("verl_grpo", (), {})
-    for change in shrink_recipe(recipe, SIZE, {})[1]:
-        assert change.why and change.before == recipe.get(change.key) != change.after
+    config = load_config("verl_grpo", (), {})
+    for change in shrink_config(config, SIZE, {})[1]:
+        assert change.why and change.before == config.get(change.key) != change.after
 
 
 def test_a_value_implied_by_the_cpu_is_not_a_change(project: Project) -> None:
     changed = {
-        change.key for change in shrink_recipe(load_recipe("grpo_tiny", (), {}), SIZE, {})[1]
+        change.key for change in shrink_config(load_config("grpo_tiny", (), {}), SIZE, {})[1]
     }
     assert not changed & {"actor_rollout_ref.rollout.name", "trainer.n_gpus_per_node"}
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from engine.config.load import Config, load_config
 from engine.data.contract import FileFacts, Row, write_rows
 from engine.preflight.check import Check
 from engine.preflight.checklist import run_checks
-from engine.recipe.recipe import Recipe, load_recipe
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n"
@@ -68,15 +68,15 @@ class Project:
 
     root: Path
 
-    def recipe(self, name: str = "grpo", *overrides: str) -> Recipe:
-        return load_recipe(name, overrides, env={})
+    def config(self, name: str = "grpo", *overrides: str) -> Config:
+        return load_config(name, overrides, env={})
 
     def checks(
         self, name: str = "grpo", *overrides: str, env: dict[str, str] | None = None
     ) -> dict[str, Check]:
         """The whole checklist by id. No hub is asked but one that ``env`` names."""
         environment = {"HF_ENDPOINT": NO_HUB, **(env or {})}
-        result = run_checks(self.recipe(name, *overrides), env=environment, runs=self.root / "runs")
+        result = run_checks(self.config(name, *overrides), env=environment, runs=self.root / "runs")
         return {check.id: check for check in result}
 
     def write(self, path: str, rows: Sequence[Row], **facts: Any) -> Path:
@@ -137,7 +137,7 @@ def write_model(folder: Path, shape: Sequence[int] = (8, 8)) -> Path:
 
 
 def make_project(root: Path) -> Project:
-    """Everything a recipe needs, below ``root``."""
+    """Everything a config needs, below ``root``."""
     result = Project(root)
     (root / "configs").mkdir()
     (root / "configs/grpo.yaml").write_text(GRPO)

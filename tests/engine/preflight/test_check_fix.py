@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.config.load import Config
 from engine.preflight.complete_change import CheckFix, parse_fix
-from engine.recipe.recipe import Recipe
 from tests.engine.preflight.project import make_project
 
 BATCH = "data.train_batch_size"
@@ -15,9 +15,9 @@ EPOCHS = "trainer.total_epochs"
 
 
 @pytest.fixture
-def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recipe:
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
     monkeypatch.chdir(tmp_path)
-    return make_project(tmp_path).recipe("grpo")
+    return make_project(tmp_path).config("grpo")
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recipe:
         (f"export RAY_ADDRESS=HOST:PORT, or {EPOCHS}=2", [f"{EPOCHS}=2"]),
     ],
 )
-def test_values_are_overrides(recipe: Recipe, text: str, overrides: list[str]) -> None:
-    assert parse_fix(text, recipe) == CheckFix(tuple(overrides))
+def test_values_are_overrides(config: Config, text: str, overrides: list[str]) -> None:
+    assert parse_fix(text, config) == CheckFix(tuple(overrides))
 
 
 @pytest.mark.parametrize(
@@ -48,19 +48,19 @@ def test_values_are_overrides(recipe: Recipe, text: str, overrides: list[str]) -
         "grubrics-tui launch CONFIG",
     ],
 )
-def test_what_a_person_has_to_do_is_left_to_a_person(recipe: Recipe, text: str | None) -> None:
-    assert parse_fix(text, recipe) is None
+def test_what_a_person_has_to_do_is_left_to_a_person(config: Config, text: str | None) -> None:
+    assert parse_fix(text, config) is None
 
 
-def test_a_command_of_this_project_is_started_with_this_python(recipe: Recipe) -> None:
-    fix = parse_fix("to continue it: grubrics-tui resume first", recipe)
+def test_a_command_of_this_project_is_started_with_this_python(config: Config) -> None:
+    fix = parse_fix("to continue it: grubrics-tui resume first", config)
     assert fix is not None
     assert fix.argv()[-2:] == ("resume", "first")
 
 
-def test_a_command_may_come_with_variables_and_a_value(recipe: Recipe) -> None:
+def test_a_command_may_come_with_variables_and_a_value(config: Config) -> None:
     command = "USE_CONTRASTIVE=0 python -m engine.data.prepare preset --output_dir data"
-    fix = parse_fix(f"{command}, then data.train_files=data/mixed_train.parquet", recipe)
+    fix = parse_fix(f"{command}, then data.train_files=data/mixed_train.parquet", config)
     assert fix == CheckFix(("data.train_files=data/mixed_train.parquet",), command)
     assert fix.variables() == {"USE_CONTRASTIVE": "0"}
     assert fix.argv()[-4:] == ("engine.data.prepare", "preset", "--output_dir", "data")

@@ -216,8 +216,8 @@ def test_a_busy_rendezvous_port_of_sft_names_the_process(
 
 
 def test_a_crash_inside_a_check_is_that_checks_failure(project: Project) -> None:
-    recipe = project.recipe()
-    broken = dataclasses.replace(recipe, values={**recipe.values, "data.train_batch_size": "many"})
+    config = project.config()
+    broken = dataclasses.replace(config, values={**config.values, "data.train_batch_size": "many"})
     checks = {check.id: check for check in run_checks(broken, env={}, runs=project.root)}
     assert list(checks) == ORDER
     assert checks["batch"].status == "fail"
@@ -225,7 +225,7 @@ def test_a_crash_inside_a_check_is_that_checks_failure(project: Project) -> None
 
 
 def test_each_answer_is_worked_out_when_it_is_asked_for(project: Project) -> None:
-    answers = run_checks(project.recipe(), env={}, runs=project.root)
+    answers = run_checks(project.config(), env={}, runs=project.root)
     for _ in range(ORDER.index("parquet")):
         next(answers)
     Path("data/train.parquet").unlink()
@@ -238,9 +238,9 @@ def test_blocking_keeps_failures_only() -> None:
 
 
 def test_a_refused_launch_says_in_one_line_what_to_mend_first(project: Project) -> None:
-    recipe = project.recipe("grpo", "trainer.total_training_steps=2000", "judge.provider=openai")
+    config = project.config("grpo", "trainer.total_training_steps=2000", "judge.provider=openai")
     with pytest.raises(UsageError) as refusal:
-        require_launchable(recipe, project.root / "runs")
+        require_launchable(config, project.root / "runs")
     line = str(refusal.value)
     assert line.startswith("credentials: judge.provider=openai: OPENAI_API_KEY is not set [fix:")
     assert line.endswith("also failing: steps")
@@ -250,9 +250,9 @@ def test_a_refused_launch_says_in_one_line_what_to_mend_first(project: Project) 
 @pytest.mark.long
 def test_no_check_imports_the_training_stack(project: Project) -> None:
     program = (
-        "import sys; from engine.recipe.recipe import load_recipe\n"
+        "import sys; from engine.config.load import load_config\n"
         "from engine.preflight.checklist import run_checks\n"
-        "list(run_checks(load_recipe('grpo', env={}), env={}))\n"
+        "list(run_checks(load_config('grpo', env={}), env={}))\n"
         "print([m for m in ('torch', 'ray', 'verl', 'transformers') if m in sys.modules])"
     )
     source = Path(sys.modules["engine.preflight.checklist"].__file__ or "").parents[2]

@@ -1,4 +1,4 @@
-"""The line ``config``: what a recipe says, and who could have made it say that."""
+"""The line ``config``: what a config says, and who could have made it say that."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
+from engine.config.compose import effective
+from engine.config.load import load_config
 from engine.preflight import memory_and_disk
 from engine.preflight.check import Check, Subject
 from engine.preflight.config import check, check_unused
-from engine.recipe.compose import effective
-from engine.recipe.recipe import load_recipe
 from tests.engine.preflight.project import Project
 from tests.paths import CONFIGS
 
-RECIPE = CONFIGS / "grpo_tiny.yaml"
+CONFIG = CONFIGS / "grpo_tiny.yaml"
 ACTOR = "actor_rollout_ref.actor"
 MODEL = "actor_rollout_ref.model"
 ROLLOUT = "actor_rollout_ref.rollout"
 
 
 def tiny(*overrides: str) -> Check:
-    recipe = effective(load_recipe(str(RECIPE), overrides, {}), Path("runs/x/attempt_1"))
-    return check(Subject(recipe, {}, Path("runs")))
+    config = effective(load_config(str(CONFIG), overrides, {}), Path("runs/x/attempt_1"))
+    return check(Subject(config, {}, Path("runs")))
 
 
 @pytest.mark.parametrize("estimator", ["remax", "gdpo", "optimal_token_baseline"])
@@ -82,11 +82,11 @@ def test_the_arguments_of_ray_init_are_taken() -> None:
 
 
 def test_a_learning_rate_that_nobody_chose_is_shown(tmp_path: Path) -> None:
-    text = RECIPE.read_text()
+    text = CONFIG.read_text()
     path = tmp_path / "try.yaml"
     path.write_text(text.replace("      lr: 2.0e-4\n", ""))
-    recipe = effective(load_recipe(str(path), (), {}), tmp_path)
-    message = check(Subject(recipe, {}, tmp_path)).message
+    config = effective(load_config(str(path), (), {}), tmp_path)
+    message = check(Subject(config, {}, tmp_path)).message
     assert f"{ACTOR}.optim.lr=1e-06 is the default, not set in the config" in message
     assert "is the default" not in tiny().message
 
@@ -150,11 +150,11 @@ def test_a_checkpoint_without_the_optimizer_is_warned_of() -> None:
 
 
 def answer(project: Project, name: str) -> Check:
-    return check(Subject(project.recipe(name), {}, project.root / "runs"))
+    return check(Subject(project.config(name), {}, project.root / "runs"))
 
 
-def test_a_recipe_that_somebody_else_could_have_written_fails(project: Project) -> None:
-    path = project.recipe("sft").path
+def test_a_config_that_somebody_else_could_have_written_fails(project: Project) -> None:
+    path = project.config("sft").path
     assert "is writable by" not in answer(project, "sft").message
     path.chmod(0o666)
     result = answer(project, "sft")
@@ -165,10 +165,10 @@ def test_a_runs_folder_in_which_others_can_replace_runs_is_a_warning(project: Pr
     runs = project.root / "runs"
     runs.mkdir(exist_ok=True)
     runs.chmod(0o777)
-    result = memory_and_disk.check_disk(Subject(project.recipe("sft"), {}, runs))
+    result = memory_and_disk.check_disk(Subject(project.config("sft"), {}, runs))
     assert result.status == "warn" and result.fix == f"chmod +t {runs}"
     runs.chmod(0o1777)
-    assert memory_and_disk.check_disk(Subject(project.recipe("sft"), {}, runs)).status == "ok"
+    assert memory_and_disk.check_disk(Subject(project.config("sft"), {}, runs)).status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_runs_folder_in_which_others_can_replace_runs_is_a_warning(project: Pr
     [("REWARD_LAMBDA_INF", True), ("REWARD_LAMBDA_INFO", False), ("JUDGE_MODEL_NAME", False)],
 )
 def test_a_misspelled_variable_is_warned_of(name: str, warned: bool) -> None:
-    recipe = effective(load_recipe(str(RECIPE), [], {}), Path("runs/x/attempt_1"))
-    answer = check_unused(Subject(recipe, {name: "0.0"}, Path("runs")))
+    config = effective(load_config(str(CONFIG), [], {}), Path("runs/x/attempt_1"))
+    answer = check_unused(Subject(config, {name: "0.0"}, Path("runs")))
     assert (answer.status == "warn") is warned
     assert (f"{name} is not read; did you mean REWARD_LAMBDA_INFO?" in answer.message) is warned

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from engine.config.places import TINY_WORLD
 from engine.host.programs import typed_module
 from engine.preflight.check import Check
-from engine.recipe.places import TINY_WORLD
 from tests.engine.preflight.project import Project, example, row
 
 pytestmark = pytest.mark.long

@@ -43,7 +43,7 @@ def test_a_forbidden_default_is_named_and_its_fix_sets_it(
     check = config_check(project, name, FORBID)
     assert check.status == "fail"
     assert key in check.message
-    fix = parse_fix(check.fix or "", project.recipe(name, FORBID))
+    fix = parse_fix(check.fix or "", project.config(name, FORBID))
     assert fix is not None
     assert config_check(project, name, FORBID, *fix.overrides).status != "fail"
 
@@ -57,12 +57,12 @@ def test_null_is_no_seed_of_the_data_and_the_fix_has_one(project: Project) -> No
 
 @pytest.mark.parametrize("name", ["grpo", "sft"])
 def test_either_the_epochs_or_the_steps_are_enough(project: Project, name: str) -> None:
-    recipe = project.recipe(name, FORBID)
+    config = project.config(name, FORBID)
     epochs, steps = {
         "grpo": ("trainer.total_epochs", "trainer.total_training_steps"),
         "sft": ("training.num_train_epochs", "training.max_steps"),
     }[name]
-    bare = replace(recipe, origins={**recipe.origins, epochs: "default", steps: "default"})
+    bare = replace(config, origins={**config.origins, epochs: "default", steps: "default"})
     assert silent_defaults(bare)[epochs] is not None
     assert epochs not in silent_defaults(replace(bare, origins={**bare.origins, epochs: "file"}))
 
@@ -102,11 +102,11 @@ def test_a_hash_without_a_file_is_named(project: Project, hashes: tuple[str, str
 
 def test_what_is_no_hash_is_refused(project: Project) -> None:
     with pytest.raises(UsageError, match=r"grubrics\.expect_data.*'train': give the 64 hex digits"):
-        project.recipe("grpo", "grubrics.expect_data=[train]")
+        project.config("grpo", "grubrics.expect_data=[train]")
 
 
 @pytest.mark.row("H02")
 def test_a_config_of_a_newer_version_is_refused(project: Project) -> None:
     refused = "reads configs of version 1; a newer config needs a newer program"
     with pytest.raises(UsageError, match=refused):
-        project.recipe("grpo", "grubrics.version=2")
+        project.config("grpo", "grubrics.version=2")

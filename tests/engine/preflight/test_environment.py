@@ -1,4 +1,4 @@
-"""The line ``environment``: the software and the hardware that a recipe asks for."""
+"""The line ``environment``: the software and the hardware that a config asks for."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check(project: Project, *overrides: str, env: dict[str, str] | None = None) 
 
 
 @pytest.mark.usefixtures("no_flash", "with_gpu")
-def test_a_gpu_recipe_without_flash_attention_is_refused_with_the_values_to_set(
+def test_a_gpu_config_without_flash_attention_is_refused_with_the_values_to_set(
     project: Project,
 ) -> None:
     result = check(project)

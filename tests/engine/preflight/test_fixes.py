@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.config.load import Config, load_config
 from engine.findings.finding import Change
 from engine.preflight.batch_and_steps import BatchSizes, overrides, repaired
 from engine.preflight.check import Check
@@ -20,7 +21,6 @@ from engine.preflight.complete_change import (
     parse_fix,
     with_overrides,
 )
-from engine.recipe.recipe import Recipe, load_recipe
 from tests.engine.preflight.project import QWEN2, Project, make_project, row
 from tests.paths import ROOT
 
@@ -53,25 +53,25 @@ def want(key: str, value: object) -> list[Change]:
     return [Change("config", key, value)]
 
 
-def after(recipe: Recipe, key: str, value: object) -> dict[str, object]:
+def after(config: Config, key: str, value: object) -> dict[str, object]:
     """Every key that moves, with its new value."""
-    result = complete(recipe, want(key, value))
+    result = complete(config, want(key, value))
     assert not isinstance(result, Refusal), result.reason
     return {change.key: change.after for change in result}
 
 
 def test_a_smaller_batch_takes_the_mini_batch_along(project: Project) -> None:
-    assert after(project.recipe("verl_grpo"), BATCH, 16) == {BATCH: 16, MINI: 16}
+    assert after(project.config("verl_grpo"), BATCH, 16) == {BATCH: 16, MINI: 16}
 
 
 def test_a_change_that_touches_nothing_comes_alone(project: Project) -> None:
-    assert after(project.recipe("verl_grpo"), "judge.max_concurrent", 4) == {
+    assert after(project.config("verl_grpo"), "judge.max_concurrent", 4) == {
         "judge.max_concurrent": 4
     }
 
 
 def test_what_follows_says_why_and_what_it_was(project: Project) -> None:
-    result = complete(project.recipe("verl_grpo"), want(BATCH, 16))
+    result = complete(project.config("verl_grpo"), want(BATCH, 16))
     assert isinstance(result, tuple)
     assert result[1] == Change(
         "config", MINI, 16, before=24, why="a mini batch must divide the batch of a step"
@@ -79,13 +79,13 @@ def test_what_follows_says_why_and_what_it_was(project: Project) -> None:
 
 
 def test_the_wanted_value_is_never_moved_back(project: Project) -> None:
-    assert after(project.recipe("verl_grpo"), MINI, 32) == {MINI: 32, BATCH: 32}
+    assert after(project.config("verl_grpo"), MINI, 32) == {MINI: 32, BATCH: 32}
 
 
 def test_another_number_of_rollouts_moves_the_micro_batches(project: Project) -> None:
-    moved = after(project.recipe("verl_grpo"), N, 3)
+    moved = after(project.config("verl_grpo"), N, 3)
     assert moved == {N: 3}  # 24 x 3 = 72 rollouts hold micro batches of 4
-    assert after(project.recipe("verl_grpo", f"{BATCH}=6", f"{MINI}=6"), N, 3) == {
+    assert after(project.config("verl_grpo", f"{BATCH}=6", f"{MINI}=6"), N, 3) == {
         N: 3,
         MICRO: 3,
         LOG_PROB: 3,
@@ -93,31 +93,31 @@ def test_another_number_of_rollouts_moves_the_micro_batches(project: Project) ->
 
 
 def test_more_gpus_than_the_batch_spreads_over_move_the_batch(project: Project) -> None:
-    moved = after(project.recipe("verl_grpo"), GPUS, 5)
+    moved = after(project.config("verl_grpo"), GPUS, 5)
     assert moved[GPUS] == 5
     assert int(str(moved[BATCH])) % 5 == 0
 
 
 def test_more_steps_than_the_data_gives_take_more_epochs(project: Project) -> None:
-    assert after(project.recipe(), STEPS, 10) == {STEPS: 10, EPOCHS: 4}
+    assert after(project.config(), STEPS, 10) == {STEPS: 10, EPOCHS: 4}
 
 
 def test_fewer_epochs_end_the_run_earlier(project: Project) -> None:
-    assert after(project.recipe(), EPOCHS, 1) == {EPOCHS: 1, STEPS: 3}
+    assert after(project.config(), EPOCHS, 1) == {EPOCHS: 1, STEPS: 3}
 
 
 def test_a_longer_response_takes_the_engine_along(project: Project) -> None:
-    recipe = project.recipe("verl_grpo", f"{LONGEST}=2560")
-    assert after(recipe, RESPONSE, 1024) == {RESPONSE: 1024, LONGEST: 3072}
+    config = project.config("verl_grpo", f"{LONGEST}=2560")
+    assert after(config, RESPONSE, 1024) == {RESPONSE: 1024, LONGEST: 3072}
 
 
 def test_a_response_that_leaves_no_position_shortens_the_prompt(project: Project) -> None:
-    moved = after(project.recipe("verl_grpo", f"{PROMPT}=32768"), RESPONSE, 16384)
+    moved = after(project.config("verl_grpo", f"{PROMPT}=32768"), RESPONSE, 16384)
     assert moved == {RESPONSE: 16384, PROMPT: 40960 - 16384}
 
 
 def test_a_rank_that_vllm_does_not_take_is_refused(project: Project) -> None:
-    result = complete(project.recipe("verl_grpo"), want(RANK, 1024))
+    result = complete(project.config("verl_grpo"), want(RANK, 1024))
     assert isinstance(result, Refusal)
     assert "LoRA rank 1024 is more than vLLM's 512" in result.reason
 
@@ -158,8 +158,8 @@ def test_the_fixes_of_failing_checks_lead_to_a_config_that_passes(
     while failing := failures(project, name, overrides):
         assert overrides not in seen and len(seen) < 4, (seen, failing)
         seen.append(overrides)
-        recipe = project.recipe(name, *overrides)
-        fixes = [parse_fix(check.fix, recipe) for check in failing]
+        config = project.config(name, *overrides)
+        fixes = [parse_fix(check.fix, config) for check in failing]
         assert all(fixes), failing
         overrides = [*overrides, *(text for fix in fixes if fix for text in fix.overrides)]
 
@@ -177,33 +177,33 @@ def test_of_lora_targets_those_that_exist_are_kept(project: Project) -> None:
 
 
 def test_one_rollout_per_prompt_is_refused_with_the_reason(project: Project) -> None:
-    result = complete(project.recipe(), want(N, 1))
+    result = complete(project.config(), want(N, 1))
     assert isinstance(result, Refusal)
     assert "uses the reward as advantage" in result.reason
 
 
 def test_a_batch_that_the_data_cannot_fill_is_refused(project: Project) -> None:
-    result = complete(project.recipe(), want(BATCH, 64))
+    result = complete(project.config(), want(BATCH, 64))
     assert isinstance(result, Refusal)
     assert "12 training rows for a batch of 64" in result.reason
 
 
 def test_a_key_that_does_not_exist_is_refused(project: Project) -> None:
-    result = complete(project.recipe(), want("data.train_batchsize", 4))
+    result = complete(project.config(), want("data.train_batchsize", 4))
     assert isinstance(result, Refusal)
     assert "did you mean 'data.train_batch_size'" in result.reason
 
 
 def test_a_value_of_the_environment_cannot_be_overridden(project: Project) -> None:
-    recipe = load_recipe("verl_grpo", (), {"JUDGE_MAX_CONCURRENT": "20"})
-    result = complete(recipe, want("judge.max_concurrent", 4))
+    config = load_config("verl_grpo", (), {"JUDGE_MAX_CONCURRENT": "20"})
+    result = complete(config, want("judge.max_concurrent", 4))
     assert isinstance(result, Refusal)
     assert "JUDGE_MAX_CONCURRENT" in result.reason
 
 
-def test_changes_that_are_not_of_the_recipe_are_passed_on(project: Project) -> None:
+def test_changes_that_are_not_of_the_config_are_passed_on(project: Project) -> None:
     command = Change("command", "shell", "df -h")
-    assert complete(project.recipe(), [command]) == (command,)
+    assert complete(project.config(), [command]) == (command,)
 
 
 def test_the_overrides_are_read_back_as_the_same_values(project: Project) -> None:
@@ -214,12 +214,12 @@ def test_the_overrides_are_read_back_as_the_same_values(project: Project) -> Non
         Change("config", "trainer.experiment_name", "007"),
         Change("environment", "JUDGE_MODEL", "x"),
     ]
-    recipe = with_overrides(project.recipe(), as_overrides(changes))
-    assert [recipe.get(c.key) for c in changes[:4]] == [c.after for c in changes[:4]]
+    config = with_overrides(project.config(), as_overrides(changes))
+    assert [config.get(c.key) for c in changes[:4]] == [c.after for c in changes[:4]]
 
 
 sizes = st.integers(min_value=1, max_value=12)
-recipes = st.builds(
+configs = st.builds(
     BatchSizes,
     batch=sizes,
     mini=sizes,
@@ -239,20 +239,20 @@ wishes = st.one_of(
 
 @pytest.mark.long
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(recipes, wishes)
-def test_every_completed_recipe_passes_every_relation(
+@given(configs, wishes)
+def test_every_completed_config_passes_every_relation(
     project: Project, drawn: BatchSizes, wish: tuple[str, int]
 ) -> None:
     whole = repaired(drawn)
     none = BatchSizes(0, 0, 0, 0, 0, None, 0)
     chosen = [*overrides(none, whole), f"{GPUS}={whole.gpus}"]
     chosen += ["actor_rollout_ref.rollout.tensor_model_parallel_size=1"]
-    recipe = project.recipe("grpo", *chosen)
-    result = complete(recipe, want(*wish))
+    config = project.config("grpo", *chosen)
+    result = complete(config, want(*wish))
     if isinstance(result, Refusal):
         assert result.reason
         return
-    changed = with_overrides(recipe, as_overrides(result))
+    changed = with_overrides(config, as_overrides(result))
     assert changed.get(wish[0]) == wish[1]
     checks = project.checks("grpo", *changed.overrides)
     assert {checks[name].status for name in ("batch", "steps", "limits")} == {"ok"}

@@ -12,9 +12,9 @@ import pytest
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.checkpoints.ownership import claim
+from engine.config.frozen import pinned_config
 from engine.launch.launcher import GATE, manifest, plan
 from engine.preflight import gate
-from engine.recipe.frozen import pinned_recipe
 from engine.runs.processes import identify
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RunDir
 from engine.runs.state import RunState, write_state
@@ -27,10 +27,10 @@ pytestmark = pytest.mark.waits
 @pytest.fixture
 def run(project: Project) -> RunDir:
     """A run as its supervisor has it when it starts: its checkpoint folder is claimed."""
-    launch_plan = plan(project.recipe("sft"), "waits", project.root / "runs")
+    launch_plan = plan(project.config("sft"), "waits", project.root / "runs")
     made, contents = RunDir(launch_plan.directory), manifest(launch_plan)
     made.attempt(1).path.mkdir(parents=True)
-    files.write_atomic(made.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(made.config, pinned_config(contents["config"]))
     jsonl.write_json(made.manifest, contents)
     write_state(made, RunState("starting", supervisor=identify(os.getpid())))
     claim(made)
@@ -49,7 +49,7 @@ def test_when_nothing_has_changed_it_becomes_the_trainer(run: RunDir) -> None:
 
 
 def test_a_model_that_is_gone_meanwhile_ends_it_in_one_line(run: RunDir, project: Project) -> None:
-    (project.root / str(project.recipe("sft").get("model.path")) / "config.json").unlink()
+    (project.root / str(project.config("sft").get("model.path")) / "config.json").unlink()
     done = pass_gate(run)
     assert done.returncode == 2
     assert done.stdout.startswith("UsageError: not started: checkpoint: ")

@@ -60,8 +60,8 @@ def _marked_as(identity: Identity | None) -> list[tuple[Identity, Mark]]:
 def answer(
     project: Project, *overrides: str, ahead: str = "", waits: bool = False, **env: str
 ) -> Check:
-    recipe, before = project.recipe("grpo", *overrides), frozenset(ahead.split())
-    return machine.check_machine(Subject(recipe, env, project.root / "runs", before, waits))
+    config, before = project.config("grpo", *overrides), frozenset(ahead.split())
+    return machine.check_machine(Subject(config, env, project.root / "runs", before, waits))
 
 
 def test_an_active_run_is_named_with_its_step_and_the_queue(project: Project) -> None:
@@ -80,7 +80,7 @@ def test_the_command_that_queues_the_launch_has_its_overrides(project: Project) 
     fix = answer(project, *overrides).fix
     assert fix is not None
     assert shlex.split(fix)[3:] == [*overrides, "--queue"]
-    parsed = parse_fix(fix, project.recipe("grpo", *overrides))
+    parsed = parse_fix(fix, project.config("grpo", *overrides))
     assert parsed is not None and parsed.queues and not parsed.overrides
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.config.load import load_config
 from engine.estimate.memory import GIB
 from engine.preflight import memory_and_disk
 from engine.preflight.check import Check, Subject
-from engine.recipe.recipe import load_recipe
 from tests.paths import CONFIGS
 
 MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
@@ -28,11 +28,11 @@ def checked(
     size = None if card is None else int(card * GIB)
     monkeypatch.setattr(memory_and_disk, "smallest_gpu", lambda: size)
     monkeypatch.setattr(memory_and_disk, "host_memory", lambda: (int(host * GIB), int(free * GIB)))
-    recipe = load_recipe(str(CONFIGS / f"{name}.yaml"), overrides, {})
-    return memory_and_disk.check_memory(Subject(recipe, {}, Path("runs")))
+    config = load_config(str(CONFIGS / f"{name}.yaml"), overrides, {})
+    return memory_and_disk.check_memory(Subject(config, {}, Path("runs")))
 
 
-def test_the_production_recipe_fits_its_card_with_the_arithmetic_shown(
+def test_the_production_config_fits_its_card_with_the_arithmetic_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     result = checked(monkeypatch, 79.6)

@@ -1,4 +1,4 @@
-"""Where a function of the recipe's own gives the rewards, nothing speaks of a judge."""
+"""Where a function of the config's own gives the rewards, nothing speaks of a judge."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
+from engine.config.load import Config
+from engine.config.steps import step_plan
 from engine.doctor.judge_test import run_test
 from engine.estimate.report import estimate
 from engine.launch.ray_target import needed_variables
 from engine.preflight.environment import needed_modules
-from engine.recipe.recipe import Recipe
-from engine.recipe.steps import step_plan
 from grubrics_tui.screens.checklist.launch import step_facts
-from grubrics_tui.screens.checklist.screen import recipe_facts
+from grubrics_tui.screens.checklist.screen import config_facts
 from tests.engine.preflight.project import Project, row
 
 pytestmark = pytest.mark.long
@@ -23,13 +23,13 @@ OWN = ("reward.custom_reward_function.path=rw.py", "judge.provider=azure")
 
 
 @pytest.fixture
-def recipe(project: Project) -> Recipe:
+def config(project: Project) -> Config:
     """Its judge section asks for credentials that are not there; nothing reads it."""
     Path("rw.py").write_text("def compute_score(**_):\n    return 1.0\n")
-    return project.recipe("grpo", *OWN)
+    return project.config("grpo", *OWN)
 
 
-def test_the_checklist_asks_for_no_judge(project: Project, recipe: Recipe) -> None:
+def test_the_checklist_asks_for_no_judge(project: Project, config: Config) -> None:
     checks = project.checks("grpo", *OWN)
     assert checks["credentials"].status == "ok"
     assert checks["judge"].status == "skip"
@@ -47,7 +47,7 @@ def test_the_checklist_asks_for_no_judge(project: Project, recipe: Recipe) -> No
     ],
 )
 def test_where_no_judge_is_asked_missing_data_is_not_the_reason(
-    project: Project, recipe: Recipe, kind: str, file: str, changes: tuple[str, ...], reason: str
+    project: Project, config: Config, kind: str, file: str, changes: tuple[str, ...], reason: str
 ) -> None:
     checks = project.checks(kind, f"data.{file}=gone.parquet", *changes)
     assert checks["parquet"].status == "fail"
@@ -55,7 +55,7 @@ def test_where_no_judge_is_asked_missing_data_is_not_the_reason(
 
 
 def test_a_missing_file_is_not_advised_to_be_made_of_rubric_data(
-    project: Project, recipe: Recipe
+    project: Project, config: Config
 ) -> None:
     checks = project.checks(
         "grpo", *OWN, "data.train_files=no.parquet", "actor_rollout_ref.model.path=no/final"
@@ -66,26 +66,26 @@ def test_a_missing_file_is_not_advised_to_be_made_of_rubric_data(
 
 
 def test_validation_rows_in_the_training_file_are_not_advised_to_be_prepared_again(
-    project: Project, recipe: Recipe
+    project: Project, config: Config
 ) -> None:
     project.write("data/val.parquet", [row(3)], split="val")
     check = project.checks("grpo", *OWN)["holdout"]
     assert check.fix is not None and "engine.data.prepare" not in check.fix
 
 
-def test_estimates_plans_and_screens_count_rewards(project: Project, recipe: Recipe) -> None:
-    assert estimate(recipe, {}, project.root / "runs").judge is None
-    facts = [*step_facts(recipe, step_plan(recipe)), *recipe_facts(recipe)]
+def test_estimates_plans_and_screens_count_rewards(project: Project, config: Config) -> None:
+    assert estimate(config, {}, project.root / "runs").judge is None
+    facts = [*step_facts(config, step_plan(config)), *config_facts(config)]
     text = " ".join(f"{name} {value}" for name, value in facts)
     assert "rewards come from rw.py:compute_score" in text
     assert "16 rewards" in text and "judge calls" not in text
 
 
-def test_no_package_or_variable_of_a_judge_is_needed(recipe: Recipe) -> None:
-    assert "openai" not in needed_modules(recipe)
-    assert needed_variables(recipe) == ()
+def test_no_package_or_variable_of_a_judge_is_needed(config: Config) -> None:
+    assert "openai" not in needed_modules(config)
+    assert needed_variables(config) == ()
 
 
-def test_there_is_no_judge_to_test(recipe: Recipe) -> None:
+def test_there_is_no_judge_to_test(config: Config) -> None:
     with pytest.raises(UsageError, match=r"does not use a judge: .* rw\.py:compute_score"):
-        run_test(recipe, {}, 1)
+        run_test(config, {}, 1)

@@ -61,7 +61,7 @@ def answer_of_plain_rows(project: Project, *contents: str) -> Check:
         entry["prompt"] = [{"role": "user", "content": content}]
         entry["extra_info"]["question"] = None
     project.write("data/train.parquet", rows)
-    return prompt.check(Subject(project.recipe("grpo"), {}, project.root / "runs"))
+    return prompt.check(Subject(project.config("grpo"), {}, project.root / "runs"))
 
 
 def test_rows_are_rendered_without_the_tokenizers_package(
@@ -131,7 +131,7 @@ def test_a_template_without_an_end_is_a_failure_in_one_line(
     check = answer(project)
     assert check.status == "fail" and problem in check.message
     with pytest.raises(UsageError, match=problem):
-        read_token_view(project.recipe())
+        read_token_view(project.config())
 
 
 def test_a_model_without_a_template_is_refused(project: Project) -> None:
@@ -219,9 +219,9 @@ def test_a_long_prompt_of_the_validation_file_is_named(project: Project) -> None
 @pytest.mark.row("V18")
 def test_every_file_of_a_list_is_measured(project: Project) -> None:
     write_long(project, "data/more.parquet", at=3, count=5)
-    recipe = project.recipe()
+    config = project.config()
     files = ["data/train.parquet", "data/more.parquet"]
-    listed = replace(recipe, values={**recipe.values, "data.train_files": files})
+    listed = replace(config, values={**config.values, "data.train_files": files})
     check = prompt.check(Subject(listed, {}, project.root / "runs"))
     assert "more.parquet row 3" in check.message
 
@@ -312,11 +312,11 @@ def test_sft_with_a_template_that_refuses_one_message_alone_is_refused(project: 
     assert "custom_chat_template" in str(check.fix)
 
 
-def test_a_template_of_the_recipes_own_replaces_the_models(project: Project) -> None:
+def test_a_template_of_the_configs_own_replaces_the_models(project: Project) -> None:
     lenient = (MODEL / "chat_template.jinja").read_text()
     use_template(GEMMA)
-    recipe = project.recipe("sft")
-    mended = replace(recipe, values={**recipe.values, "model.custom_chat_template": lenient})
+    config = project.config("sft")
+    mended = replace(config, values={**config.values, "model.custom_chat_template": lenient})
     assert prompt.check(Subject(mended, {}, project.root / "runs")).status == "ok"
 
 

@@ -1,4 +1,4 @@
-"""The checklist's line about a reward function of the recipe's own."""
+"""The checklist's line about a reward function of the config's own."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def compute_score(data_source, solution_str, ground_truth, extra_info, bonus=0.0
 
 
 def answer(project: Project, text: str | None, *overrides: str) -> Check:
-    """The line for a recipe whose function is in ``rw.py``."""
+    """The line for a config whose function is in ``rw.py``."""
     rows = [{**row(n), "reward_model": {"ground_truth": str(n), "style": "rule"}} for n in range(9)]
     project.write("data/train.parquet", rows)
     if text is not None:
         (project.root / "rw.py").write_text(text)
-    recipe = project.recipe("grpo", f"{KEY}.path=rw.py", *overrides)
-    return reward.check(Subject(recipe, {}, project.root / "runs"))
+    config = project.config("grpo", f"{KEY}.path=rw.py", *overrides)
+    return reward.check(Subject(config, {}, project.root / "runs"))
 
 
 @pytest.mark.row("V20")
@@ -39,10 +39,10 @@ def test_a_sound_function_scores_rows_of_the_training_file(project: Project) -> 
     assert "rw" not in sys.modules
 
 
-def test_a_rubric_recipe_and_supervised_training_have_no_such_function(project: Project) -> None:
+def test_a_rubric_config_and_supervised_training_have_no_such_function(project: Project) -> None:
     for name in ("grpo", "sft"):
-        recipe = project.recipe(name)
-        assert reward.check(Subject(recipe, {}, project.root / "runs")).status == "skip"
+        config = project.config(name)
+        assert reward.check(Subject(config, {}, project.root / "runs")).status == "skip"
 
 
 @pytest.mark.sample(4)
@@ -131,8 +131,8 @@ def test_sources_of_the_file_are_all_tried(project: Project) -> None:
     answer(project, text)
     rows = [{**row(number), "data_source": "b" if number == 8 else "a"} for number in range(9)]
     project.write("data/train.parquet", rows)
-    recipe = project.recipe("grpo", f"{KEY}.path=rw.py")
-    check = reward.check(Subject(recipe, {}, project.root / "runs"))
+    config = project.config("grpo", f"{KEY}.path=rw.py")
+    check = reward.check(Subject(config, {}, project.root / "runs"))
     assert "4 of 4 sample rows, 1 to 2" in check.message
 
 

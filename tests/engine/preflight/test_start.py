@@ -11,11 +11,11 @@ import pytest
 
 from engine.base import jsonl
 from engine.checkpoints.ownership import STAMP, Stamp, claim
+from engine.config.frozen import pinned_config, training_fingerprint
 from engine.host.programs import typed_module
 from engine.launch.launcher import manifest, plan
 from engine.preflight.checklist import run_checks
 from engine.preflight.machine import obstacle
-from engine.recipe.frozen import pinned_recipe, training_fingerprint
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
@@ -104,7 +104,7 @@ def test_leftover_checkpoints_are_moved_aside_when_resuming_is_off(project: Proj
 
 def stamp(project: Project, *overrides: str) -> None:
     """The folder as a run with these values left it, whose own directory is gone."""
-    owner = Stamp("old", 1.0, "runs/old", training_fingerprint(project.recipe("grpo", *overrides)))
+    owner = Stamp("old", 1.0, "runs/old", training_fingerprint(project.config("grpo", *overrides)))
     jsonl.write_json(GRPO_FOLDER / STAMP, asdict(owner))
 
 
@@ -140,11 +140,11 @@ def test_resuming_a_finished_run_is_not_suggested(project: Project) -> None:
 def launch_files(project: Project, *overrides: str) -> str:
     """What a launch leaves on the disk, without its processes; the run's id."""
     run = RunDir(project.root / "runs" / "old")
-    recipe = project.recipe("grpo", *overrides)
+    config = project.config("grpo", *overrides)
     run.path.mkdir(parents=True)
-    contents = manifest(plan(recipe, "old", project.root / "elsewhere"))
+    contents = manifest(plan(config, "old", project.root / "elsewhere"))
     jsonl.write_json(run.manifest, contents)
-    run.recipe.write_text(pinned_recipe(contents["config"]))
+    run.config.write_text(pinned_config(contents["config"]))
     write_state(run, RunState("failed"))
     claim(run)
     return run.id
@@ -167,7 +167,7 @@ def test_a_named_checkpoint_may_be_continued_with_other_values(project: Project)
 def test_sft_does_not_overwrite_another_configurations_model(project: Project) -> None:
     folder = Path("checkpoints/sft")
     (folder / "final").mkdir(parents=True)
-    owner = Stamp("old", 1.0, "runs/old", training_fingerprint(project.recipe("sft", "lora.r=4")))
+    owner = Stamp("old", 1.0, "runs/old", training_fingerprint(project.config("sft", "lora.r=4")))
     jsonl.write_json(folder / STAMP, asdict(owner))
     check = project.checks("sft")["checkpoint"]
     assert check.status == "warn" and OWN in check.message
@@ -288,7 +288,7 @@ def test_pytest_is_run_only_when_asked_for(project: Project) -> None:
 
 
 def test_what_the_device_brings_with_it_is_taken_into_account(project: Project) -> None:
-    # The recipe names no rollout engine and verl's default is tensor parallelism over 2 GPUs.
+    # The config names no rollout engine and verl's default is tensor parallelism over 2 GPUs.
     checks = project.checks("grpo", "grubrics.device=cpu")
     assert checks["config"].status == "ok"
     assert checks["batch"].status == "ok"
@@ -308,7 +308,7 @@ def test_a_hub_models_name_tells_its_size(project: Project) -> None:
 def test_a_folder_that_another_run_saves_into_is_left_to_it(project: Project) -> None:
     other = RunDir(project.root / "runs" / "other")
     other.path.mkdir(parents=True)
-    folder = project.recipe().get("trainer.default_local_dir")
+    folder = project.config().get("trainer.default_local_dir")
     jsonl.write_json(other.manifest, {"cwd": str(Path.cwd()), "checkpoint_dir": folder})
     write_state(other, RunState("running", supervisor=identify(os.getpid())))
     result = project.checks()["checkpoint"]
@@ -327,24 +327,24 @@ def write_run(project: Project, name: str, state: RunState, **manifest: object) 
 def test_a_model_that_the_run_before_is_to_write_need_not_be_there_yet(project: Project) -> None:
     me = identify(os.getpid())
     write_run(project, "sft", RunState("running", supervisor=me), checkpoint_dir="checkpoints/sft")
-    recipe = project.recipe("grpo", "actor_rollout_ref.model.path=checkpoints/sft/final")
-    result = run_checks(recipe, env={}, runs=project.root / "runs", ahead=["sft"])
+    config = project.config("grpo", "actor_rollout_ref.model.path=checkpoints/sft/final")
+    result = run_checks(config, env={}, runs=project.root / "runs", ahead=["sft"])
     check = next(check for check in result if check.id == "checkpoint")
     assert check.status == "warn"
     assert "run 'sft' will write it" in check.message
 
 
 def test_the_folder_of_the_run_before_will_be_free(project: Project) -> None:
-    recipe, me = project.recipe(), identify(os.getpid())
-    folder = recipe.get("trainer.default_local_dir")
+    config, me = project.config(), identify(os.getpid())
+    folder = config.get("trainer.default_local_dir")
     write_run(project, "first", RunState("running", supervisor=me), checkpoint_dir=folder)
-    result = run_checks(recipe, env={}, runs=project.root / "runs", ahead=["first"])
+    result = run_checks(config, env={}, runs=project.root / "runs", ahead=["first"])
     assert next(check for check in result if check.id == "checkpoint").status == "ok"
 
 
 def test_overwriting_the_model_of_a_run_that_goes_on_is_a_warning(project: Project) -> None:
     me = identify(os.getpid())
-    model = f"{project.recipe('sft').get('training.output_dir')}/final"
+    model = f"{project.config('sft').get('training.output_dir')}/final"
     config = {"actor_rollout_ref.model.path": {"value": model}}
     run = write_run(project, "grpo", RunState("running", supervisor=me), config=config)
     check = project.checks("sft")["checkpoint"]
@@ -355,8 +355,8 @@ def test_overwriting_the_model_of_a_run_that_goes_on_is_a_warning(project: Proje
 
 
 def test_a_run_that_waits_in_the_queue_writes_nothing_yet(project: Project) -> None:
-    recipe, me = project.recipe(), identify(os.getpid())
-    folder = recipe.get("trainer.default_local_dir")
+    config, me = project.config(), identify(os.getpid())
+    folder = config.get("trainer.default_local_dir")
     write_run(project, "later", RunState("queued", supervisor=me), checkpoint_dir=folder)
     assert project.checks()["checkpoint"].status == "ok"
 

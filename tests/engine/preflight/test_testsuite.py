@@ -24,7 +24,7 @@ SKIPPING = "import pytest\ndef test_one(): pass\ndef test_two(): pytest.skip()\n
 
 def answer(project: Project, **variables: str) -> Check:
     """The check of a checkout in ``project.root / "checkout"``."""
-    subject = Subject(project.recipe(), {**ENVIRONMENT, **variables}, project.root / "runs")
+    subject = Subject(project.config(), {**ENVIRONMENT, **variables}, project.root / "runs")
     return testsuite.check(subject, project.root / "checkout")
 
 
@@ -65,7 +65,7 @@ def test_tests_that_do_not_end_are_killed_with_what_they_started(project: Projec
         f"    pathlib.Path({str(started)!r}).write_text(str(child.pid))\n"
         "    child.wait()\n"
     )
-    subject = Subject(project.recipe(), ENVIRONMENT, project.root / "runs")
+    subject = Subject(project.config(), ENVIRONMENT, project.root / "runs")
     result = testsuite.check(subject, project.root / "checkout", patience_s=4)
     assert result.status == "fail"
     ended = "the tests did not end within 4 s"

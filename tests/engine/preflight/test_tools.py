@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from engine.base.errors import UsageError
+from engine.config.compose import effective
+from engine.config.load import load_config
 from engine.preflight import tools
 from engine.preflight.check import Check, Subject
 from engine.preflight.token_view import NoModelError, Part, Token, TokenView, ToolUse
-from engine.recipe.compose import effective
-from engine.recipe.recipe import load_recipe
 from tests.paths import CONFIGS
 
 MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
@@ -28,8 +28,8 @@ def subject(*overrides: str, view: TokenView | UsageError | None = None) -> Subj
     class Rendered(Subject):
         tool_view: Any = view
 
-    recipe = load_recipe(str(CONFIGS / "grpo_tiny.yaml"), (AGENT, *overrides), {})
-    return Rendered(effective(recipe, Path("attempt")), {}, Path("runs"))
+    config = load_config(str(CONFIGS / "grpo_tiny.yaml"), (AGENT, *overrides), {})
+    return Rendered(effective(config, Path("attempt")), {}, Path("runs"))
 
 
 def checked(use: ToolUse | None, *overrides: str) -> Check:
@@ -42,8 +42,8 @@ def checked(use: ToolUse | None, *overrides: str) -> Check:
 
 
 def test_a_config_without_tools_is_not_checked() -> None:
-    recipe = load_recipe(str(CONFIGS / "grpo_tiny.yaml"), (), {})
-    assert "single_turn_agent calls no tools" in (tools.skip_reason(recipe) or "")
+    config = load_config(str(CONFIGS / "grpo_tiny.yaml"), (), {})
+    assert "single_turn_agent calls no tools" in (tools.skip_reason(config) or "")
 
 
 def test_an_agent_without_tools_is_refused_with_the_key_to_set() -> None:

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from engine.config.compose import TEMPERATURE_SCHEDULE, effective, verl_config
+from engine.config.load import load_config
 from engine.preflight.check import Check, Subject
 from engine.preflight.trainer import check
-from engine.recipe.compose import TEMPERATURE_SCHEDULE, effective, verl_config
-from engine.recipe.recipe import load_recipe
 from tests.paths import ROOT
 
 FILTER = "algorithm.filter_groups.enable=true"
@@ -22,8 +22,8 @@ SHAPED = (ON, f"{BUFFER}.len=16", f"{BUFFER}.penalty_factor=1.0")
 LIMIT = "reward.reward_kwargs.max_resp_len"
 
 
-def line(*overrides: str, recipe: str = "grpo_tiny") -> Check:
-    loaded = load_recipe(str(ROOT / "configs" / f"{recipe}.yaml"), overrides, env={})
+def line(*overrides: str, config: str = "grpo_tiny") -> Check:
+    loaded = load_config(str(ROOT / "configs" / f"{config}.yaml"), overrides, env={})
     return check(Subject(effective(loaded, Path("attempt")), {}, Path("runs")))
 
 
@@ -41,9 +41,9 @@ def world(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("recipe", ["grpo_tiny", "verl_grpo", "verl_grpo_debug", "sft_tiny"])
-def test_shipped_recipes_are_fine(recipe: str) -> None:
-    assert line(recipe=recipe).status in ("ok", "skip")
+@pytest.mark.parametrize("config", ["grpo_tiny", "verl_grpo", "verl_grpo_debug", "sft_tiny"])
+def test_shipped_configs_are_fine(config: str) -> None:
+    assert line(config=config).status in ("ok", "skip")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_would_have_no_effect_or_end_the_run_is_refused(
 
 
 def test_separate_gpus_need_what_verl_asserts() -> None:
-    answer = line("trainer.v1.trainer_mode=separate_async", recipe="verl_grpo")
+    answer = line("trainer.v1.trainer_mode=separate_async", config="verl_grpo")
     assert answer.status == "fail"
     for words in ("parameter_sync_step", "rollout.nnodes=0", "naive"):
         assert words in answer.message
@@ -103,13 +103,13 @@ def test_the_line_tells_what_is_on() -> None:
 @pytest.mark.parametrize("name", ["naive", "dapo"])
 def test_verls_managers_are_replaced_by_the_one_that_records(name: str) -> None:
     overrides = [f"reward.reward_manager.name={name}", "reward.reward_manager.source=register"]
-    recipe = load_recipe(str(ROOT / "configs" / "grpo_tiny.yaml"), overrides, env={})
-    manager = verl_config(recipe, Path())["reward"]["reward_manager"]
+    config = load_config(str(ROOT / "configs" / "grpo_tiny.yaml"), overrides, env={})
+    manager = verl_config(config, Path())["reward"]["reward_manager"]
     assert (manager["source"], manager["name"]) == ("importlib", "RecordingRewardManager")
     assert line(*overrides).status == "ok"
 
 
-def test_a_manager_of_the_recipes_own_stays_and_is_a_warning() -> None:
+def test_a_manager_of_the_configs_own_stays_and_is_a_warning() -> None:
     section = "reward.reward_manager"
     own = (f"{section}.source=importlib", f"{section}.name=Mine", f"{section}.module.path=mine.py")
     answer = line(*own)

@@ -1,4 +1,4 @@
-"""Values with which nothing can be learned; recipes that people train with have none."""
+"""Values with which nothing can be learned; configs that people train with have none."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 
 import pytest
 
+from engine.config.compose import TEMPERATURE_SCHEDULE
+from engine.config.load import load_config
 from engine.doctor.metrics import MetricContext
 from engine.preflight.values import value_findings
-from engine.recipe.compose import TEMPERATURE_SCHEDULE
-from engine.recipe.recipe import load_recipe
 from engine.runs.kinds import GRPO
 from tests.engine.doctor.metrics.curves import alarms
 from tests.paths import CONFIGS
 
 
-def context(recipe: str, **changed: Any) -> MetricContext:
-    loaded = load_recipe(str(CONFIGS / f"{recipe}.yaml"))
+def context(config: str, **changed: Any) -> MetricContext:
+    loaded = load_config(str(CONFIGS / f"{config}.yaml"))
     values: Mapping[str, Any] = {**loaded.values, **changed}
     return MetricContext(values, loaded.kind)
 
 
 @pytest.mark.parametrize(
-    "recipe", ["grpo_tiny", "sft_tiny", "verl_grpo", "verl_grpo_debug", "sft_healthbench"]
+    "config", ["grpo_tiny", "sft_tiny", "verl_grpo", "verl_grpo_debug", "sft_healthbench"]
 )
-def test_the_recipes_of_the_project_have_no_alarm(recipe: str) -> None:
-    assert alarms(value_findings(context(recipe))) == []
+def test_the_configs_of_the_project_have_no_alarm(config: str) -> None:
+    assert alarms(value_findings(context(config))) == []
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ RATE = "actor_rollout_ref.actor.optim.lr"
 
 
 @pytest.mark.parametrize(("in_file", "offered"), [(2e-4, 2e-4), (0.5, 1e-5), ("much", 1e-5)])
-def test_a_sound_value_of_the_recipes_file_is_the_one_to_go_back_to(
+def test_a_sound_value_of_the_configs_file_is_the_one_to_go_back_to(
     in_file: object, offered: float
 ) -> None:
     sick = replace(context("grpo_tiny", **{RATE: 0.2}), in_file={RATE: in_file})
@@ -89,5 +89,5 @@ def test_another_reward_may_want_one_token() -> None:
     assert alarms(value_findings(context("grpo_tiny", **custom))) == []
 
 
-def test_an_unknown_recipe_has_nothing_to_find() -> None:
+def test_an_unknown_config_has_nothing_to_find() -> None:
     assert value_findings(MetricContext(kind=GRPO)) == []

@@ -15,7 +15,7 @@ SUPERVISED = "training.learning_rate"
 
 
 def answer(project: Project, name: str, *overrides: str) -> Check:
-    return check(Subject(project.recipe(name, *overrides), {}, project.root / "runs"))
+    return check(Subject(project.config(name, *overrides), {}, project.root / "runs"))
 
 
 @pytest.mark.parametrize("name", ["grpo", "sft"])
@@ -28,15 +28,15 @@ def test_values_that_people_train_with_are_fine(project: Project, name: str) -> 
 def test_a_rate_that_breaks_the_model_is_a_warning_with_the_value_of_the_file(
     project: Project, name: str, key: str
 ) -> None:
-    result, before = answer(project, name, f"{key}=3"), project.recipe(name).get(key)
+    result, before = answer(project, name, f"{key}=3"), project.config(name).get(key)
     assert result.status == "warn"
     assert result.message.startswith(f"Learning rate 3 is too high: {key} is 3. ")
     assert result.fix == f"{key}={before}"
 
 
 def test_the_words_are_those_of_the_doctor(project: Project) -> None:
-    recipe = project.recipe("grpo", f"{RATE}=3")
-    (findings,) = value_findings(MetricContext(recipe.values, recipe.kind))
+    config = project.config("grpo", f"{RATE}=3")
+    (findings,) = value_findings(MetricContext(config.values, config.kind))
     message = answer(project, "grpo", f"{RATE}=3").message
     assert findings.title in message and findings.cause.removesuffix(".") in message
 
@@ -57,5 +57,5 @@ def test_the_fix_silences_the_warning(project: Project) -> None:
 def test_a_launch_tells_of_it_and_goes_on(project: Project) -> None:
     if project.checks()["environment"].status == "fail":
         pytest.skip("the training stack is not installed")
-    warnings = require_launchable(project.recipe("grpo", f"{RATE}=3"), project.root, env={})
+    warnings = require_launchable(project.config("grpo", f"{RATE}=3"), project.root, env={})
     assert "values" in [warning.id for warning in warnings]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from engine.config.keys import verl_version
 from engine.preflight.check import Check, tables
 from engine.preflight.environment import check_versions, find_installed
-from engine.recipe.keys import verl_version
 
 VERL = ["transformers!=5.6.0,<5.11,>=5.5.3", "tensordict!=0.9.0,<=0.10.0,>=0.8.0", "numpy>=2.0.0"]
 VLLM_TORCH = {
@@ -131,7 +131,7 @@ def test_a_vllm_between_the_ranges_is_untried(tmp_path: Path) -> None:
     assert [problem.status for problem in find_problems(tmp_path)] == ["warn"]
 
 
-def test_a_recipe_without_vllm_does_not_care_which_is_installed(tmp_path: Path) -> None:
+def test_a_config_without_vllm_does_not_care_which_is_installed(tmp_path: Path) -> None:
     make_stack(tmp_path, vllm="0.33.0", torch="2.13.0")
 
     assert find_problems(tmp_path, vllm=False) == []

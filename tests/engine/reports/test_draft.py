@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.base import jsonl
-from engine.recipe.config_files import packaged_configs
+from engine.config.config_files import packaged_configs
 from engine.reports.entry import draft_entry
 from tests.engine.reports.runs import log_steps, make_run
 

@@ -12,8 +12,8 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.config.scoring import make_scorer
 from engine.judge.offline import OfflineKeywordJudge
-from engine.recipe.scoring import make_scorer
 from engine.reward.formula import RewardSettings
 from engine.reward.scorer import (
     BlockingScorer,
@@ -99,28 +99,28 @@ def test_a_response_that_cannot_be_scored_gets_no_reward_from_the_blocklist() ->
 
 
 def test_a_config_names_its_scorer(project: Project) -> None:
-    (result,) = scored(make_scorer(project.recipe(), {}), RUBRIC)
+    (result,) = scored(make_scorer(project.config(), {}), RUBRIC)
     assert result.score.reward == pytest.approx(1.3)
     (project.root / "own.py").write_text("def compute_score(**_):\n    return 0.25\n")
-    own = project.recipe("grpo", "reward.custom_reward_function.path=own.py")
+    own = project.config("grpo", "reward.custom_reward_function.path=own.py")
     (result,) = scored(make_scorer(own, {}), "any")
     assert result.score.reward == 0.25
 
 
 def test_a_config_with_a_blocklist_scores_with_it_outside_of_the_trainer(project: Project) -> None:
-    recipe = project.recipe("grpo", "grubrics.blocklist=[rest]", "grubrics.blocked_reward=-1")
-    (result,) = scored(make_scorer(recipe, {}), RUBRIC)
+    config = project.config("grpo", "grubrics.blocklist=[rest]", "grubrics.blocked_reward=-1")
+    (result,) = scored(make_scorer(config, {}), RUBRIC)
     assert result.score.reward == -1.0
 
 
 def test_a_scorer_without_credentials_is_refused(project: Project) -> None:
     with pytest.raises(UsageError, match="OPENAI_API_KEY is not set"):
-        make_scorer(project.recipe("grpo", "judge.provider=openai"), {})
+        make_scorer(project.config("grpo", "judge.provider=openai"), {})
 
 
 def test_scoring_imports_no_trainer() -> None:
     code = (
-        "import sys, engine.recipe.scoring, engine.reward.scorer\n"
+        "import sys, engine.config.scoring, engine.reward.scorer\n"
         "print([name for name in ('torch', 'verl', 'ray') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,6 +10,12 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.checkpoints.find import check_checkpoint
+from engine.config.frozen import pinned_argv
+from engine.config.load import Config, load_config
+from engine.config.places import checkpoint_dir, model_name
+from engine.config.scoring import asks_judge
+from engine.config.steps import step_plan
+from engine.config.unread import unread
 from engine.estimate.training import _TRAINING
 from engine.findings import fixes
 from engine.findings.run_context import MetricContext
@@ -18,12 +24,6 @@ from engine.history.rollouts import require_step
 from engine.launch.shrink import _SIZES
 from engine.preflight.checklist import run_checks
 from engine.preflight.values import value_findings
-from engine.recipe.frozen import pinned_argv
-from engine.recipe.places import checkpoint_dir, model_name
-from engine.recipe.recipe import Recipe, load_recipe
-from engine.recipe.scoring import asks_judge
-from engine.recipe.steps import step_plan
-from engine.recipe.unread import unread
 from engine.runs.kinds import GRPO, KINDS, SFT, Kind, find_kind, read_kind
 from engine.runs.rundir import RunDir
 from grubrics_tui.model.run_source import kind_of, layout_of
@@ -50,7 +50,7 @@ def evaluation(monkeypatch: pytest.MonkeyPatch) -> Kind:
     return EVALUATION
 
 
-def recipe_of(kind: Kind) -> Recipe:
+def config_of(kind: Kind) -> Config:
     """Values under the keys of every kind: who reads another kind's key is found out."""
     values: dict[str, Any] = {
         "evaluation.model": "evaluated",
@@ -64,7 +64,7 @@ def recipe_of(kind: Kind) -> Recipe:
         "training.learning_rate": 5.0,
     }
     origins = dict.fromkeys(values, "file")
-    return Recipe("e", Path("e.yaml"), kind, (), values, origins, ())  # type: ignore[arg-type]
+    return Config("e", Path("e.yaml"), kind, (), values, origins, ())  # type: ignore[arg-type]
 
 
 def run_of(tmp_path: Path, kind: str | None) -> RunDir:
@@ -81,20 +81,20 @@ def run_of(tmp_path: Path, kind: str | None) -> RunDir:
 
 
 def test_a_third_kind_has_its_own_keys_and_program(evaluation: Kind) -> None:
-    recipe = recipe_of(evaluation)
+    config = config_of(evaluation)
     assert find_kind("evaluation") is evaluation
-    assert model_name(recipe) == "evaluated" and checkpoint_dir(recipe) == "reports"
+    assert model_name(config) == "evaluated" and checkpoint_dir(config) == "reports"
     assert pinned_argv(evaluation, Path("x"))[2] == "engine.train.evaluation"
-    assert not asks_judge(recipe)
+    assert not asks_judge(config)
     assert default_panels("evaluation") == ("reward", "log")
     assert first_layout("evaluation").names == ["reward", "log"]
 
 
 def test_code_for_other_kinds_refuses_a_third_kind(evaluation: Kind) -> None:
-    recipe = recipe_of(evaluation)
+    config = config_of(evaluation)
     for refuse in (
-        lambda: step_plan(recipe),
-        lambda: unread(recipe),
+        lambda: step_plan(config),
+        lambda: unread(config),
         lambda: _TRAINING[evaluation],
         lambda: _SIZES[evaluation],
         lambda: EVALUATION.resume_overrides(Path("checkpoint")),
@@ -104,7 +104,7 @@ def test_code_for_other_kinds_refuses_a_third_kind(evaluation: Kind) -> None:
 
 
 def test_advice_for_a_third_kind_names_no_key_of_another(evaluation: Kind) -> None:
-    context = MetricContext(recipe_of(evaluation).values, evaluation)
+    context = MetricContext(config_of(evaluation).values, evaluation)
     assert value_findings(context) == []
     assert fixes.lower_rate(Case(context)).changes == ()
     assert fixes.clip_gradients(Case(context)).changes == ()
@@ -115,11 +115,11 @@ def test_a_config_of_a_third_kind_is_refused_until_it_has_sections(
 ) -> None:
     (tmp_path / "e.yaml").write_text("grubrics: {kind: evaluation}\n", encoding="utf-8")
     with pytest.raises(UsageError, match="kind 'evaluation' is not supported, only grpo, sft"):
-        load_recipe(str(tmp_path / "e.yaml"), env={})
+        load_config(str(tmp_path / "e.yaml"), env={})
 
 
 def test_no_preflight_check_takes_a_third_kind_for_another(evaluation: Kind) -> None:
-    checks = list(run_checks(recipe_of(evaluation), env={}))
+    checks = list(run_checks(config_of(evaluation), env={}))
     text = " ".join(check.message for check in checks)
     assert "of-grpo" not in text and "of-sft" not in text
     assert not [check for check in checks if check.status in ("ok", "warn")], text
@@ -146,7 +146,7 @@ def test_a_run_without_a_known_kind_is_taken_for_none(tmp_path: Path, kind: str 
 def test_an_unknown_kind_in_a_config_is_refused_with_those_that_exist(tmp_path: Path) -> None:
     (tmp_path / "e.yaml").write_text("grubrics: {kind: distillation}\n", encoding="utf-8")
     with pytest.raises(UsageError, match=r"distillation.*grpo, sft"):
-        load_recipe(str(tmp_path / "e.yaml"), env={})
+        load_config(str(tmp_path / "e.yaml"), env={})
 
 
 def test_every_kind_resumes_from_a_key_that_it_declares() -> None:

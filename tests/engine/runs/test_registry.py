@@ -133,7 +133,7 @@ def test_texts_of_a_tampered_row_cannot_move_the_cursor(
         row = json.dumps({"recipe": "a\x1b[2Jb", "kind": 7, "state": {"state": "failed"}})
         database.execute("update run set row = ? where id = 'run-1'", [row])
     info = next(info for info in list_runs(root, index) if info.id == "run-1")
-    assert (info.recipe, info.kind) == ("a [2Jb", "?")
+    assert (info.config, info.kind) == ("a [2Jb", "?")
 
 
 def test_an_index_with_broken_pages_is_rebuilt(root: Path, index: Index, tmp_path: Path) -> None:
@@ -200,11 +200,11 @@ def test_a_run_with_a_senseless_date_is_listed_last(
     assert ids(root, index) == ["run-1", "run-0", "run-2"]
 
 
-def test_a_recipe_name_cannot_move_the_cursor(root: Path, index: Index) -> None:
+def test_a_config_name_cannot_move_the_cursor(root: Path, index: Index) -> None:
     (root / "run-2" / "state.json").unlink()
     jsonl.write_json(RunDir(root / "run-2").manifest, {"recipe": "a\x1b[2Jb", "kind": ["grpo"]})
     info = next(info for info in list_runs(root, index) if info.id == "run-2")
-    assert (info.recipe, info.kind) == ("a [2Jb", "?")
+    assert (info.config, info.kind) == ("a [2Jb", "?")
 
 
 @pytest.mark.parametrize("name", ["a\x1b[2J", "a\u202eb", "two\nlines", "-x", "x" * 101])

@@ -76,7 +76,7 @@ def make_run(root: Path, name: str = "one", **manifest: Any) -> RunDir:
     run.path.mkdir(mode=0o700)
     files.make_folder(run.attempt(1).path)
     jsonl.write_json(run.manifest, {**MANIFEST, "id": name, **manifest})
-    files.write_atomic(run.recipe, "reward: {custom_reward_function: {path: steal.py}}\n")
+    files.write_atomic(run.config, "reward: {custom_reward_function: {path: steal.py}}\n")
     write_state(run, RunState("failed", reason="exit code 1"))
     return run
 

@@ -35,7 +35,7 @@ def test_the_list_keeps_little_of_long_texts(run: RunDir, tmp_path: Path) -> Non
     write_state(run, RunState("failed", reason=long))
     index = Index(run.path.parent, tmp_path / "index.sqlite")
     (info,) = list_runs(run.path.parent, index)
-    assert len(info.recipe) == 200
+    assert len(info.config) == 200
     state = recorded_state(run)
     assert state is not None and len(state.reason or "") == 2000
     assert (tmp_path / "index.sqlite").stat().st_size < 100_000

@@ -16,14 +16,14 @@ from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop
 from verl.trainer.ppo.v1 import agent_loop_tq
 from verl.utils import tensordict_utils
 
-from engine.recipe.compose import (
+from engine.config.compose import (
     LENGTH_SCHEDULE,
     OWN_LOOPS,
     TEMPERATURE_SCHEDULE,
     effective,
     verl_config,
 )
-from engine.recipe.recipe import load_recipe
+from engine.config.load import load_config
 from engine.train.agent_loop import LENGTH, SPLIT, TEMPERATURE, RecordingAgentLoopManager
 from tests.paths import CONFIGS
 
@@ -41,7 +41,7 @@ SHORTER = (
 
 
 def manager_of(*overrides: str) -> RecordingAgentLoopManager:
-    config = verl_config(load_recipe(str(CONFIG), overrides, {}), Path("attempt_1"))
+    config = verl_config(load_config(str(CONFIG), overrides, {}), Path("attempt_1"))
     manager = RecordingAgentLoopManager.__new__(RecordingAgentLoopManager)
     manager.config = OmegaConf.create(config)
     return manager
@@ -104,7 +104,7 @@ def test_validation_and_a_config_without_a_schedule_keep_their_values(
 
 
 def test_a_launch_has_this_manager() -> None:
-    config = verl_config(load_recipe(str(CONFIG), (), {}), Path("attempt_1"))
+    config = verl_config(load_config(str(CONFIG), (), {}), Path("attempt_1"))
     name = config["actor_rollout_ref"]["rollout"]["agent"]["agent_loop_manager_class"]
     module, _, manager = name.rpartition(".")
     assert getattr(import_module(module), manager) is RecordingAgentLoopManager
@@ -123,7 +123,7 @@ def loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any
 
     for base in (SingleTurnAgentLoop, ToolAgentLoop):
         monkeypatch.setattr(base, "run", run)
-    path = effective(load_recipe(str(CONFIG), (), {}), Path("attempt_1")).get(OWN_LOOPS)
+    path = effective(load_config(str(CONFIG), (), {}), Path("attempt_1")).get(OWN_LOOPS)
     entries = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     targets = {entry["name"]: entry["_target_"] for entry in entries}
     module, _, name = targets[request.param].rpartition(".")

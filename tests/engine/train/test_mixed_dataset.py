@@ -14,8 +14,8 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from verl.trainer.ppo.utils import create_rl_dataset, create_rl_sampler
 from verl.utils.dataset.rl_dataset import collate_fn
 
-from engine.recipe.compose import verl_config
-from engine.recipe.recipe import load_recipe
+from engine.config.compose import verl_config
+from engine.config.load import load_config
 
 
 def write(path: Path, source: str, count: int) -> str:
@@ -36,7 +36,7 @@ def write(path: Path, source: str, count: int) -> str:
 def config(tmp_path: Path) -> Any:
     """verl's config of 0.75 and 0.25 of two files, four prompts a step, three epochs."""
     files = write(tmp_path / "a.parquet", "a", 10), write(tmp_path / "b.parquet", "b", 6)
-    recipe = load_recipe(
+    config = load_config(
         "grpo_tiny",
         (
             f"data.train_files=[{','.join(files)}]",
@@ -47,7 +47,7 @@ def config(tmp_path: Path) -> Any:
         ),
         {},
     )
-    return OmegaConf.create(verl_config(recipe, tmp_path))
+    return OmegaConf.create(verl_config(config, tmp_path))
 
 
 def load(config: Any, files: Any) -> Any:

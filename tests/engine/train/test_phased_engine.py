@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import LambdaLR
 
-from engine.recipe.curriculum import Curriculum, parse_phases
+from engine.config.curriculum import Curriculum, parse_phases
 from engine.train.course import announce, read_course
 from engine.train.phased_engine import parameters_hash, scale_learning_rate
 

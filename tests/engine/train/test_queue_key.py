@@ -66,7 +66,7 @@ def test_only_messages_from_holders_of_the_key_arrive(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_workers_that_are_not_forked_have_the_key_and_run_the_recipes_hook(tmp_path: Path) -> None:
+def test_workers_that_are_not_forked_have_the_key_and_run_the_configs_hook(tmp_path: Path) -> None:
     """On a GPU and on a cluster Ray starts TransferQueue's actors, which never import verl."""
     (tmp_path / "attempt").mkdir()
     (tmp_path / "own_hook.py").write_text(OWN_HOOK)

@@ -1,4 +1,4 @@
-"""Every rollout has its own random numbers, the same in every run of the same recipe."""
+"""Every rollout has its own random numbers, the same in every run of the same config."""
 
 from __future__ import annotations
 

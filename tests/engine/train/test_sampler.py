@@ -11,7 +11,7 @@ import torch
 from omegaconf import OmegaConf
 from verl.trainer.ppo.v1 import replay_buffer
 
-from engine.recipe.compose import LENGTH_SCHEDULE, TEMPERATURE_SCHEDULE
+from engine.config.compose import LENGTH_SCHEDULE, TEMPERATURE_SCHEDULE
 from engine.train import sampler
 from engine.train.agent_loop import LENGTH, TEMPERATURE
 from engine.train.sampler import (
@@ -204,7 +204,7 @@ def test_the_refill_limit_is_per_step(queue: Queue) -> None:
         assert metrics["training/groups/refilled_total"] == 2
 
 
-def test_failed_groups_are_replaced_where_the_recipe_wants_it(queue: Queue) -> None:
+def test_failed_groups_are_replaced_where_the_config_wants_it(queue: Queue) -> None:
     lost: Rewards = (None, None, None)
     failed, whole = queue.add(lost), queue.add(FLAT)
     settings: dict[str, Any] = {"sync_refill_failed_groups": True, "max_failed_share": 0.9}

@@ -11,8 +11,8 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.base.parquet import pa, pq
+from engine.config.load import Config, load_config
 from engine.preflight.token_view import NoModelError, TokenView, read_token_view
-from engine.recipe.recipe import Recipe, load_recipe
 from engine.train.tiny_model import CHAT_TEMPLATE
 from engine.train.token_view import render
 from tests.engine.train.conftest import SmallWorld
@@ -35,7 +35,7 @@ def price(item: str, days: int) -> str:
 '''
 
 
-def grpo(world: SmallWorld, *overrides: str) -> Recipe:
+def grpo(world: SmallWorld, *overrides: str) -> Config:
     files = (
         f"data.train_files={world.train}",
         f"actor_rollout_ref.model.path={world.model}",
@@ -43,10 +43,10 @@ def grpo(world: SmallWorld, *overrides: str) -> Recipe:
         "data.max_response_length=200",
         "reward.custom_reward_function.path=task://questions",
     )
-    return load_recipe(str(CONFIGS / "grpo_tiny.yaml"), (*files, *overrides), {})
+    return load_config(str(CONFIGS / "grpo_tiny.yaml"), (*files, *overrides), {})
 
 
-def with_tools(world: SmallWorld, tools: Path, *overrides: str) -> Recipe:
+def with_tools(world: SmallWorld, tools: Path, *overrides: str) -> Config:
     return grpo(
         world,
         "actor_rollout_ref.rollout.agent.default_agent_loop=tool_agent",
@@ -80,8 +80,8 @@ def test_the_right_answer_is_trained_and_the_prompt_is_not(world: SmallWorld) ->
 
 def test_only_the_answers_of_a_conversation_are_trained(world: SmallWorld) -> None:
     overrides = (f"data.train_file={world.conversations}", f"model.path={world.model}")
-    recipe = load_recipe(str(CONFIGS / "sft_tiny.yaml"), overrides, {})
-    trained = [part.text for part in render(recipe, 1, "train").parts if part.trained]
+    config = load_config(str(CONFIGS / "sft_tiny.yaml"), overrides, {})
+    trained = [part.text for part in render(config, 1, "train").parts if part.trained]
     assert trained == ["1<|im_end|>\n"]
 
 
@@ -134,8 +134,8 @@ def test_the_tokens_of_a_part_are_its_text(world: SmallWorld) -> None:
 
 
 def test_it_goes_through_a_process_of_its_own(world: SmallWorld) -> None:
-    recipe = grpo(world)
-    assert read_token_view(recipe, 2) == render(recipe, 2, "train")
+    config = grpo(world)
+    assert read_token_view(config, 2) == render(config, 2, "train")
 
 
 def test_a_row_that_is_not_there_is_refused_with_the_last_one(world: SmallWorld) -> None:
@@ -188,9 +188,9 @@ def test_tools_that_end_the_process_are_refused(world: SmallWorld, tmp_path: Pat
 
 
 def test_a_model_that_is_not_on_the_disk_is_refused_with_its_download(world: SmallWorld) -> None:
-    recipe = grpo(world, "actor_rollout_ref.model.path=nobody/nothing")
+    config = grpo(world, "actor_rollout_ref.model.path=nobody/nothing")
     with pytest.raises(NoModelError, match="Download it: grubrics-tui model fetch nobody/nothing"):
-        read_token_view(recipe)
+        read_token_view(config)
 
 
 def test_without_verl_the_package_to_install_is_named(
@@ -213,12 +213,12 @@ def test_a_row_restricts_its_tools(world: SmallWorld, tools: Path, tmp_path: Pat
     for selection in (["price"], ["cost"]):
         extra = {"tool_selection": selection}
         file = write_row(tmp_path / "rows.parquet", prompt=prompt, extra_info=extra)
-        recipe = with_tools(world, tools, file)
+        config = with_tools(world, tools, file)
         if selection == ["price"]:
-            assert render(recipe, 0, "train").tools is not None
+            assert render(config, 0, "train").tools is not None
             continue
         with pytest.raises(UsageError, match="names no tool: cost; there are price"):
-            render(recipe, 0, "train")
+            render(config, 0, "train")
 
 
 def test_the_prompt_is_read_from_its_column(world: SmallWorld, tmp_path: Path) -> None:
@@ -232,9 +232,9 @@ def test_the_prompt_is_read_from_its_column(world: SmallWorld, tmp_path: Path) -
 
 def test_a_template_that_refuses_a_row_is_named(world: SmallWorld) -> None:
     template = "{{ raise_exception('no users') }}"
-    recipe = grpo(world, f'actor_rollout_ref.model.custom_chat_template="{template}"')
+    config = grpo(world, f'actor_rollout_ref.model.custom_chat_template="{template}"')
     with pytest.raises(UsageError, match="refuses row 0: no users"):
-        render(recipe, 0, "train")
+        render(config, 0, "train")
 
 
 def test_a_file_without_tools_has_none(world: SmallWorld, tmp_path: Path) -> None:

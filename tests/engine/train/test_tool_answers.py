@@ -10,8 +10,8 @@ import pytest
 from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 
-from engine.recipe.compose import verl_config
-from engine.recipe.recipe import load_recipe
+from engine.config.compose import verl_config
+from engine.config.load import load_config
 from engine.train.backends import Prompt
 from engine.train.generation import Generated, Request
 from engine.train.tool_answers import ToolAnswer, answer_with_tools
@@ -74,9 +74,9 @@ def answers(
         f"{rollout}.multi_turn.function_tool_path={stock}",
         "data.max_response_length=400",
     )
-    recipe = load_recipe(str(CONFIGS / "grpo_tiny.yaml"), overrides, {})
+    config = load_config(str(CONFIGS / "grpo_tiny.yaml"), overrides, {})
     composed = OmegaConf.to_container(
-        OmegaConf.create(verl_config(recipe, Path("attempt_1"))), resolve=True
+        OmegaConf.create(verl_config(config, Path("attempt_1"))), resolve=True
     )
     tools = {"config": composed, "device": "cpu", "scores_all_turns": whole}
     prompts = [

@@ -20,8 +20,8 @@ from verl.tools.schemas import OpenAIFunctionToolSchema
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
-from engine.recipe.compose import verl_config
-from engine.recipe.recipe import load_recipe
+from engine.config.compose import verl_config
+from engine.config.load import load_config
 from engine.reward.conversation import FIELD, Conversation
 from engine.train.tool_loop import ToolLoop
 from tests.engine.train.conftest import SmallWorld
@@ -87,8 +87,8 @@ class Rollout:
             "data.max_response_length=400",
             f"{MULTI_TURN}.max_assistant_turns=3",
         )
-        recipe = load_recipe(str(CONFIGS / "grpo_tiny.yaml"), (*defaults, *overrides), {})
-        composed = OmegaConf.create(verl_config(recipe, Path("attempt_1")))
+        config = load_config(str(CONFIGS / "grpo_tiny.yaml"), (*defaults, *overrides), {})
+        composed = OmegaConf.create(verl_config(config, Path("attempt_1")))
         self.server = ScriptedServer(self.tokenizer, turns)
         tools = tools or [tool(price), tool(hang)]
         self.output = asyncio.run(self._run(composed, tools, row or {}))

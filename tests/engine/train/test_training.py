@@ -65,7 +65,7 @@ def command(
     folder: Path,
     *overrides: str,
     reward: str = DIGITS.replace("EQUAL", "()"),
-    recipe: str = "grpo_tiny",
+    config: str = "grpo_tiny",
 ) -> list[str]:
     """A GRPO run of two steps of 8 rollouts, with a reward of that code."""
     (folder / "reward.py").write_text(reward)
@@ -86,7 +86,7 @@ def command(
         "trainer.save_freq=2",
         f"trainer.default_local_dir={folder / 'checkpoints'}",
     ]
-    path = CONFIGS / f"{recipe}.yaml"
+    path = CONFIGS / f"{config}.yaml"
     start = [sys.executable, "-m", "engine.train.grpo", "--config", str(path)]
     return [*start, *settings, *overrides]
 
@@ -178,7 +178,7 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
     return [line["data"] for line in lines if "actor/loss" in line["data"]]
 
 
-# The debug recipe is for one GPU; on a CPU it must reach its end too. Its bf16 and its top_p give
+# The debug config is for one GPU; on a CPU it must reach its end too. Its bf16 and its top_p give
 # the rollout other probabilities than the trainer by design.
 ON_CPU = [
     "grubrics.device=cpu",
@@ -279,7 +279,7 @@ def failed(world: SmallWorld, tmp_path_factory: pytest.TempPathFactory) -> Faile
         "grubrics.response_length_schedule.final=10",
         "grubrics.response_length_schedule.steps=3",
     )
-    given = command(world, folder, *settings, *ON_CPU, recipe="verl_grpo_debug", reward=FAILING)
+    given = command(world, folder, *settings, *ON_CPU, config="verl_grpo_debug", reward=FAILING)
     done = run(given, folder)
     return Failed(folder, done.returncode, done.stdout + done.stderr)
 
@@ -381,7 +381,7 @@ def test_nothing_of_a_run_listens_beyond_this_host(live: Live) -> None:
     assert [listener for listener in listening if not on_loopback(listener)] == []
 
 
-def test_a_secret_that_the_recipe_refers_to_reaches_the_workers_and_no_file(live: Live) -> None:
+def test_a_secret_that_the_config_refers_to_reaches_the_workers_and_no_file(live: Live) -> None:
     reward = next(
         process for process in live.processes() if process.name().startswith("ray::RewardLoop")
     )
@@ -466,8 +466,8 @@ def test_sft_ends_with_a_loadable_folder(world: SmallWorld, tmp_path: Path, shap
         "training.max_steps=3",
         "training.learning_rate=0.01",
     ]
-    recipe = CONFIGS / "sft_tiny.yaml"
-    start = [sys.executable, "-m", "engine.train.sft", "--config", str(recipe)]
+    config = CONFIGS / "sft_tiny.yaml"
+    start = [sys.executable, "-m", "engine.train.sft", "--config", str(config)]
     done, listening = watched_run([*start, *settings, *extra], tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     assert listening and [listener for listener in listening if not on_loopback(listener)] == []

@@ -17,7 +17,7 @@ from tests.engine.train.test_hf_server import STEP, make_server, rollouts_of
 
 __all__ = ["make_server"]
 
-RECIPE = {
+CONFIG = {
     "actor_rollout_ref.rollout.dtype": "float32",
     "actor_rollout_ref.rollout.top_p": 1.0,
     "actor_rollout_ref.rollout.top_k": -1,
@@ -68,7 +68,7 @@ def test_an_ignored_weight_sync_is_detected_within_two_steps(
     server.batcher = None
     differences.append(difference(trainer, server, 2))
     curves = columns({"training/rollout_probs_diff_mean": differences})
-    ids = [finding.id for finding in metric_findings(curves, MetricContext(RECIPE))]
+    ids = [finding.id for finding in metric_findings(curves, MetricContext(CONFIG))]
     assert ids == ([] if delivered else ["training_setup_error.weights_not_synced"]), differences
 
 

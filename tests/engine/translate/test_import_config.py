@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
+from engine.config.load import load_config
 from engine.data.contract import FileFacts, write_rows
-from engine.recipe.recipe import load_recipe
 from engine.translate.import_config import ImportedConfig, plan_import, write_import
 from engine.translate.shell_state import Argument
 from engine.translate.translation import Row
@@ -53,7 +53,7 @@ def row_of(config: ImportedConfig, source: str) -> Row:
 def test_a_script_becomes_a_config_with_its_values() -> None:
     config = imported(TINY_GRPO)
     write_import(config)
-    loaded = load_recipe("run")
+    loaded = load_config("run")
     assert loaded.kind.name == "grpo" and loaded.get("grubrics.device") == "cuda"
     expected = {
         "data.train_files": ["./train.parquet"],
@@ -339,7 +339,7 @@ def test_a_name_that_only_a_shell_knows_becomes_that_of_the_config() -> None:
 def test_a_cpu_decides_what_it_implies() -> None:
     config = imported(TINY_GRPO, device="cpu")
     write_import(config)
-    loaded = load_recipe("run")
+    loaded = load_config("run")
     assert loaded.get("grubrics.device") == "cpu"
     assert not loaded.is_chosen("actor_rollout_ref.rollout.name")
     assert not loaded.is_chosen("trainer.n_gpus_per_node")
@@ -382,7 +382,7 @@ def test_a_variable_that_a_cpu_does_not_read_is_not_proposed_for_the_env_file() 
 
 def test_sft_keeps_the_batch_and_the_defaults_of_its_trainer() -> None:
     write_import(imported(SFT, "8", "out", "optim.betas=[0.9,0.98]"))
-    recipe = load_recipe("run")
+    config = load_config("run")
     expected = {
         "training.n_gpus": 8,
         "training.per_device_train_batch_size": 4,
@@ -393,7 +393,7 @@ def test_sft_keeps_the_batch_and_the_defaults_of_its_trainer() -> None:
         "training.num_train_epochs": 4,
         "logging.report_to": ["console", "wandb"],
     }
-    assert {key: recipe.get(key) for key in expected} == expected
+    assert {key: config.get(key) for key in expected} == expected
 
 
 def test_sft_of_a_newer_trainer_has_its_defaults() -> None:
@@ -424,7 +424,7 @@ def test_sft_names_columns_that_are_to_be_renamed() -> None:
 def test_a_config_of_aflow_becomes_a_config() -> None:
     config = imported(AFLOW, name="training.yaml")
     write_import(config)
-    loaded = load_recipe("training")
+    loaded = load_config("training")
     expected = {
         "actor_rollout_ref.model.target_modules": ["q_proj", "k_proj"],
         "actor_rollout_ref.actor.ppo_mini_batch_size": 2,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.base import files
+from engine.config.frozen import pinned_config
 from engine.launch.launcher import manifest, plan
-from engine.recipe.frozen import pinned_recipe
 from engine.runs.trust import vouch
 from tests.engine.preflight.project import Project, row
 from tests.grubrics_tui.conftest import Call
@@ -73,10 +73,10 @@ def test_the_way_in_which_right_answers_are_written_is_shown(call: Call) -> None
 def test_the_score_of_a_runs_model_is_printed_beside_it(
     call: Call, project: Project, runs: Path
 ) -> None:
-    contents = manifest(plan(project.recipe("grpo", PATH), "night", runs))
+    contents = manifest(plan(project.config("grpo", PATH), "night", runs))
     sample = SampleRun.create(runs, "night")
     files.write_atomic(sample.run.manifest, json.dumps(contents))
-    files.write_atomic(sample.run.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(sample.run.config, pinned_config(contents["config"]))
     vouch(sample.run)
     sample.grow(5)
     code, text = call("audit", "night")

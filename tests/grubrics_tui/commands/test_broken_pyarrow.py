@@ -13,8 +13,8 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.files import fingerprints
-from engine.recipe.frozen import pinned_recipe
-from engine.recipe.places import data_files
+from engine.config.frozen import pinned_config
+from engine.config.places import data_files
 from engine.runs.rundir import RunDir
 from tests.engine.preflight.project import QWEN2, Project, make_project
 from tests.paths import ROOT
@@ -93,15 +93,15 @@ def test_estimate_prints_memory_and_names_what_was_not_read(reason: str, program
 
 @pytest.mark.sample(1)
 def test_diagnose_names_what_was_not_read(project: Project, reason: str, program: Program) -> None:
-    recipe = project.recipe("grpo")
+    config = project.config("grpo")
     run = RunDir(project.root / "runs" / "r")
     run.path.mkdir(parents=True)
     entries = {
-        key: {"value": value, "origin": recipe.origins.get(key, "default")}
-        for key, value in recipe.values.items()
+        key: {"value": value, "origin": config.origins.get(key, "default")}
+        for key, value in config.values.items()
     }
-    run.recipe.write_text(pinned_recipe(entries))
-    data = {name: {"sha256": digest} for name, digest in fingerprints(data_files(recipe)).items()}
+    run.config.write_text(pinned_config(entries))
+    data = {name: {"sha256": digest} for name, digest in fingerprints(data_files(config)).items()}
     jsonl.write_json(run.manifest, {"v": 1, "kind": "grpo", "config": entries, "data": data})
     done = program("diagnose", "r")
     assert (done.returncode, done.stdout.startswith("error")) == (0, False), done

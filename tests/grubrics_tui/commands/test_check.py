@@ -6,7 +6,7 @@ from engine.host.programs import typed_module
 from engine.preflight.check import fail, ok
 from grubrics_tui.commands.check import check_lines
 
-WORDS = "every file of the recipe was found and can be read, " * 4
+WORDS = "every file of the config was found and can be read, " * 4
 LONG_PATH = f"/data/{'deep/' * 30}train.parquet"
 PREPARE = typed_module("engine.data.prepare")
 FIX = f"{PREPARE} preset --only-cached --output_dir data/processed --seed 42"

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.base import jsonl
+from engine.config.frozen import pinned_config
+from engine.config.load import load_config
 from engine.launch.launcher import manifest, plan
-from engine.recipe.frozen import pinned_recipe
-from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from grubrics_tui.cli import app
 from tests.engine.formats.samples import message, wandb_log
@@ -61,12 +61,12 @@ def test_a_value_without_effect_is_shown_with_reason_and_alternative(tmp_path: P
 
 
 def test_a_run_tells_what_it_was_launched_with(tmp_path: Path) -> None:
-    recipe = load_recipe(TINY, ["data.seed=7", "actor_rollout_ref.actor.grad_clip=0.5"], {})
-    contents = manifest(plan(recipe, "try", tmp_path))
+    config = load_config(TINY, ["data.seed=7", "actor_rollout_ref.actor.grad_clip=0.5"], {})
+    contents = manifest(plan(config, "try", tmp_path))
     run = RunDir(tmp_path / "try")
     run.path.mkdir()
     jsonl.write_json(run.manifest, contents)
-    run.recipe.write_text(pinned_recipe(contents["config"]))
+    run.config.write_text(pinned_config(contents["config"]))
     values = json.loads(told("try", "--json", runs=tmp_path))["values"]
     read = jsonl.read_json(run.manifest)
     assert read is not None and values == read["config"]

@@ -17,11 +17,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from engine.base import jsonl
+from engine.config.frozen import pinned_config
+from engine.config.load import load_config
 from engine.estimate.report import estimate as estimated
 from engine.launch.launcher import manifest, plan
 from engine.preflight.check import ok
-from engine.recipe.frozen import pinned_recipe
-from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from grubrics_tui.cli import app
@@ -68,8 +68,8 @@ def test_the_peak_of_a_cpu_run_names_what_it_leaves_out(tmp_path: Path) -> None:
     (tmp_path / "model" / "config.json").write_text(json.dumps({**shape, **heads}))
     override = f"actor_rollout_ref.model.path={tmp_path / 'model'}"
     assert "+ Python and Ray, of" in estimate("grpo_tiny", override).output
-    recipe = load_recipe("grpo_tiny", [override])
-    needs = Needs(estimated(recipe, {}, tmp_path), 0, ok("machine", "alone"))
+    config = load_config("grpo_tiny", [override])
+    needs = Needs(estimated(config, {}, tmp_path), 0, ok("machine", "alone"))
     assert "+ Python and Ray, of" in str(dict(need_facts(needs, 1))["memory"])
 
 
@@ -142,20 +142,20 @@ def test_json_parts_sum_to_the_peak() -> None:
     assert found["fits"] is True
 
 
-def test_a_run_is_estimated_with_the_recipe_it_was_launched_with() -> None:
-    recipe = load_recipe("verl_grpo", ["data.train_batch_size=16"], {})
-    planned = plan(recipe, "night", Path("runs"))
+def test_a_run_is_estimated_with_the_config_it_was_launched_with() -> None:
+    config = load_config("verl_grpo", ["data.train_batch_size=16"], {})
+    planned = plan(config, "night", Path("runs"))
     run, contents = RunDir(planned.directory), manifest(planned)
     run.path.mkdir(parents=True)
     run.manifest.write_text(json.dumps(contents))
-    run.recipe.write_text(pinned_recipe(contents["config"]))
-    of_run, of_recipe = (
+    run.config.write_text(pinned_config(contents["config"]))
+    of_run, of_config = (
         json.loads(estimate(*what, "--gpu-memory", "80", "--json").output)
         for what in (["runs/night"], ["verl_grpo", "data.train_batch_size=16"])
     )
-    assert (of_run["run"], of_recipe["run"]) == ("night", None)
-    assert of_run["memory"] == of_recipe["memory"]
-    assert of_run["measured"] == [] and "measured" not in of_recipe
+    assert (of_run["run"], of_config["run"]) == ("night", None)
+    assert of_run["memory"] == of_config["memory"]
+    assert of_run["measured"] == [] and "measured" not in of_config
     log_steps(run, [{"perf/max_memory_reserved_gb": 64.0}])
     (peak,) = json.loads(estimate("night", "--gpu-memory", "80", "--json").output)["measured"]
     assert peak["error"] == peak["estimate"] / peak["measured"] - 1
@@ -173,10 +173,10 @@ def test_the_arithmetic_of_the_judge_adds_up() -> None:
         pq.write_table(pa.Table.from_pylist(rows), f"data/processed/{part}.parquet")
     files = (f"data.{part}_files=data/processed/{part}.parquet" for part in ("train", "val"))
     offline = ("judge.provider=offline", "data.train_batch_size=8", *files)
-    recipe = load_recipe("verl_grpo", offline, {})
+    config = load_config("verl_grpo", offline, {})
     run = RunDir(Path("runs/night"))
     run.path.mkdir(parents=True)
-    run.manifest.write_text(json.dumps(manifest(plan(recipe, "other", Path("runs")))))
+    run.manifest.write_text(json.dumps(manifest(plan(config, "other", Path("runs")))))
     write_state(run, RunState("finished", started=1.0, ended=2.0))
     metrics = {"judge_api_latency_s": 2.72e-5, "judge/calls": 48}
     jsonl.append(run.train_log, {"v": 1, "step": 1, "attempt": 1, "t": 1.0, "metrics": metrics})
@@ -196,13 +196,13 @@ def test_an_unknown_duration_comes_with_the_launch_that_measures_it() -> None:
     (line,) = re.findall(r"measure it with \d steps: (.*)", text)
     words = shlex.split(line)
     assert words[:2] == ["grubrics-tui", "launch"]
-    recipe = load_recipe(words[2], words[3:], {})
-    assert recipe.get("data.train_batch_size") == 8
+    config = load_config(words[2], words[3:], {})
+    assert config.get("data.train_batch_size") == 8
     run = RunDir(Path("runs/short"))
     run.path.mkdir(parents=True)
-    run.manifest.write_text(json.dumps(manifest(plan(recipe, "other", Path("runs")))))
+    run.manifest.write_text(json.dumps(manifest(plan(config, "other", Path("runs")))))
     write_state(run, RunState("finished", started=1.0, ended=2.0))
-    for step in range(1, recipe.get("trainer.total_training_steps") + 1):
+    for step in range(1, config.get("trainer.total_training_steps") + 1):
         line = {"v": 1, "step": step, "attempt": 1, "t": step, "metrics": {"timing_s/step": 2.0}}
         jsonl.append(run.train_log, line)
     assert "from 5 measured steps of run 'short'" in estimate("verl_grpo", *changed).output
@@ -214,11 +214,11 @@ def test_an_unknown_duration_of_a_run_is_measured_by_launching_it_again() -> Non
     for part in ("train", "val"):
         pq.write_table(pa.Table.from_pylist(rows), f"data/processed/{part}.parquet")
     files = [f"data.{part}_files=data/processed/{part}.parquet" for part in ("train", "val")]
-    contents = manifest(plan(load_recipe("verl_grpo", files, {}), "night", Path("runs")))
+    contents = manifest(plan(load_config("verl_grpo", files, {}), "night", Path("runs")))
     run = RunDir(Path("runs/night"))
     run.path.mkdir(parents=True)
     run.manifest.write_text(json.dumps(contents))
-    run.recipe.write_text(pinned_recipe(contents["config"]))
+    run.config.write_text(pinned_config(contents["config"]))
     text = estimate("night", "data.train_batch_size=8").output
     command = "launch --from night data.train_batch_size=8 trainer.total_training_steps=5"
     assert f"grubrics-tui {command}" in text
@@ -262,12 +262,12 @@ def test_what_does_not_fit_says_which_keys_lower_its_peak() -> None:
 
 
 @pytest.mark.parametrize("name", ["verl_grpo", "sft_healthbench"])
-def test_every_phase_is_lowered_by_keys_that_the_recipe_has(name: str) -> None:
-    recipe = load_recipe(name, (), {})
+def test_every_phase_is_lowered_by_keys_that_the_config_has(name: str) -> None:
+    config = load_config(name, (), {})
     phases = json.loads(estimate(name, "--gpu-memory", "80", "--json").output)["memory"]["phases"]
     for phase in phases:
-        keys = lowering(phase["name"], recipe)
-        assert keys and set(keys) <= set(recipe.values)
+        keys = lowering(phase["name"], config)
+        assert keys and set(keys) <= set(config.values)
 
 
 def test_a_cache_that_is_too_small_is_not_fixed_by_a_lower_peak() -> None:
@@ -281,7 +281,7 @@ def test_phases_without_vllm_are_named_at_the_top() -> None:
     assert "--gpu-memory not set: vLLM's memory is not included in rollout" in first
 
 
-def test_an_unknown_source_has_the_nearest_of_recipes_and_runs(call: Call) -> None:
+def test_an_unknown_source_has_the_nearest_of_configs_and_runs(call: Call) -> None:
     run = Path("runs/night")
     run.mkdir(parents=True)
     (run / "manifest.json").write_text("{}")
@@ -320,7 +320,7 @@ ATTENTION = "[q_proj,k_proj,v_proj,o_proj]"
 
 
 def of_qwen_7b(tmp_path: Path, kind: str, targets: str) -> list[str]:
-    """A recipe's arguments for LoRA of rank 128 on a model that is only a ``config.json``."""
+    """A config's arguments for LoRA of rank 128 on a model that is only a ``config.json``."""
     folder = tmp_path / "qwen"
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps(QWEN_7B))
@@ -359,7 +359,7 @@ def test_targets_that_the_model_does_not_have_are_refused(
     assert f"[fix: actor_rollout_ref.model.target_modules={fix}" in said
 
 
-def test_beside_runs_a_mistyped_recipe_file_names_its_neighbor() -> None:
+def test_beside_runs_a_mistyped_config_file_names_its_neighbor() -> None:
     shutil.copy("configs/sft_tiny.yaml", "mine.yaml")
     run = RunDir(Path("runs/night"))
     run.path.mkdir(parents=True)

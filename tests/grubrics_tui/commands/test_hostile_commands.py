@@ -19,12 +19,12 @@ pytestmark = pytest.mark.waits
 WORDS = ALL.replace("\0", "") + " \udcff"
 OVERRIDE = f"grubrics.description={json.dumps(ALL)}"
 """As much of it as a command line can hold."""
-RECIPE_NAME = f"{FOLDER[:60]}"
+CONFIG_NAME = f"{FOLDER[:60]}"
 HERE = "day/" + FOLDER
 
 COMMANDS: dict[str, list[list[str]]] = {
     "config": [["small"], ["small", OVERRIDE, "--unused"], ["broken"], ["grpo-day"]],
-    "check": [["small"], ["small", OVERRIDE], ["small", WORDS], ["broken"], [RECIPE_NAME]],
+    "check": [["small"], ["small", OVERRIDE], ["small", WORDS], ["broken"], [CONFIG_NAME]],
     "launch": [
         ["small", OVERRIDE, "--dry-run"],
         ["small", WORDS, "--dry-run"],

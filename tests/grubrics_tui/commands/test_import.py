@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from engine.recipe.recipe import load_recipe
+from engine.config.load import load_config
 from grubrics_tui.cli import app
 from tests.engine.translate.scripts import AFLOW, TINY_GRPO, call, write
 
@@ -32,7 +32,7 @@ def test_it_prints_the_file_the_counts_and_the_next_command() -> None:
     assert wrote == "wrote configs/run.yaml (GRPO)"
     assert counts == "30 keys translated, 1 added, 1 left out"
     assert following == "next: grubrics-tui check run"
-    assert load_recipe("run").kind.name == "grpo"
+    assert load_config("run").kind.name == "grpo"
 
 
 def test_every_key_is_printed_with_its_line_or_its_reason() -> None:
@@ -58,7 +58,7 @@ def test_a_dry_run_prints_the_config_and_writes_nothing() -> None:
 
 def test_words_after_the_file_are_arguments_of_the_script() -> None:
     assert run("run.sh", "trainer.nnodes=3", "--out", "configs/three.yaml").exit_code == 0
-    assert load_recipe("three").get("trainer.nnodes") == 3
+    assert load_config("three").get("trainer.nnodes") == 3
 
 
 def test_a_config_outside_of_configs_is_named_by_its_path() -> None:

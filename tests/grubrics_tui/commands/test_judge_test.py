@@ -1,4 +1,4 @@
-"""``judge-test`` asks the judge of a run or a recipe and says how it answers."""
+"""``judge-test`` asks the judge of a run or a config and says how it answers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from engine.base.errors import UsageError
+from engine.config.frozen import pinned_config
+from engine.config.load import load_config
 from engine.launch.launcher import manifest, plan
-from engine.recipe.frozen import pinned_recipe
-from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
 from grubrics_tui.cli import app
@@ -42,17 +42,17 @@ def at(url: str) -> tuple[str, str]:
 
 def run_with(*overrides: str) -> RunDir:
     """A run as the launcher leaves it."""
-    recipe = load_recipe("grpo_tiny", overrides, {})
-    planned = plan(recipe, "night", Path("runs"))
+    config = load_config("grpo_tiny", overrides, {})
+    planned = plan(config, "night", Path("runs"))
     run, contents = RunDir(planned.directory), manifest(planned)
     run.path.mkdir(parents=True)
     run.manifest.write_text(json.dumps(contents))
-    run.recipe.write_text(pinned_recipe(contents["config"]))
+    run.config.write_text(pinned_config(contents["config"]))
     vouch(run)
     return run
 
 
-def test_a_recipes_judge_that_answers_is_exit_code_0() -> None:
+def test_a_configs_judge_that_answers_is_exit_code_0() -> None:
     with judge_server() as server:
         done = judge_test("grpo_tiny", *at(server.url), "--calls", "3")
     assert done.exit_code == 0
@@ -114,7 +114,7 @@ def test_a_run_is_asked_with_the_values_that_were_in_effect(
         assert [request["model"] for request in server.requests] == ["of-the-run"]
 
 
-def test_the_environment_wins_over_a_recipe_as_it_does_at_a_launch(
+def test_the_environment_wins_over_a_config_as_it_does_at_a_launch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("JUDGE_MODEL", "of-this-shell")

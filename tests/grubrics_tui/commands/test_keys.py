@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from engine.base.errors import UsageError
-from engine.recipe.env_file import load_env_file, set_variable, unset_variable
+from engine.config.env_file import load_env_file, set_variable, unset_variable
 from grubrics_tui.cli import app
 from grubrics_tui.commands import keys as command
 from tests.engine.preflight.project import Project

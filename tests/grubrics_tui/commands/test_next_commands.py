@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.checkpoints.ownership import claim
+from engine.config.frozen import pinned_config
 from engine.evaluation.targets import find_target
 from engine.launch.command import launch_command, plan_command
 from engine.launch.launcher import manifest, plan
-from engine.recipe.frozen import pinned_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
 from engine.runs.trust import vouch
@@ -49,10 +49,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 def launched(project: Project, kind: str, state: RunState, *steps: int, total: int = 6) -> RunDir:
     """A run as it is left behind after ``steps`` were logged and saved."""
     run = RunDir(project.root / "runs" / "mine")
-    contents = manifest(plan(project.recipe(kind), "mine", project.root / "runs"))
+    contents = manifest(plan(project.config(kind), "mine", project.root / "runs"))
     run.attempt(1).path.mkdir(parents=True)
     jsonl.write_json(run.manifest, {**contents, "total_steps": total})
-    files.write_atomic(run.recipe, pinned_recipe(contents["config"]))
+    files.write_atomic(run.config, pinned_config(contents["config"]))
     vouch(run)
     claim(run)
     run.attempt(1).console.write_text("Traceback\nKeyError: 'a'\n")

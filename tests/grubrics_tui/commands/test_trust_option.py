@@ -27,7 +27,7 @@ def run(tmp_path: Path) -> RunDir:
     jsonl.write_json(
         run.manifest, {"v": 1, "kind": "grpo", "cwd": "/", "attempts": [attempt], "config": CONFIG}
     )
-    files.write_atomic(run.recipe, "grubrics: {kind: grpo}\n")
+    files.write_atomic(run.config, "grubrics: {kind: grpo}\n")
     write_state(run, RunState("failed"))
     run.path.chmod(0o777)
     return run
@@ -105,12 +105,12 @@ def test_json_is_not_mixed_with_what_is_shown(run: RunDir) -> None:
     assert json.loads(done.stdout)["tags"] == ["x"]
 
 
-def test_a_name_that_leads_into_a_run_is_the_runs_recipe(
+def test_a_name_that_leads_into_a_run_is_the_runs_config(
     run: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("configs").mkdir()
-    Path("configs/mine.yaml").symlink_to(run.recipe)
+    Path("configs/mine.yaml").symlink_to(run.config)
     code, told, error = invoke(run, ["check", "mine"])
     assert code != 0 and "address    judge.base_url: http://evil.example/v1" in told
     assert "add --trust" in error

@@ -33,7 +33,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         return True
 
     monkeypatch.setattr(runner, "start_runner", start)
-    monkeypatch.setattr(runner, "require_launchable", lambda recipe, root: None)
+    monkeypatch.setattr(runner, "require_launchable", lambda config, root: None)
     return folders
 
 

@@ -13,7 +13,7 @@ from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
 from engine.findings.finding import Change, Evidence, Finding, Fix, Severity, launchable
 from engine.formats.external_run import open_external
-from engine.launch.rerun import check_rerun, launch_rerun, recipe_of
+from engine.launch.rerun import check_rerun, config_of, launch_rerun
 from engine.runs.rundir import RunDir
 from engine.runs.trust import vouch
 from grubrics_tui.screens.dialogs.change_runs import reproduce_dialog
@@ -253,7 +253,7 @@ async def test_the_repro_is_shown_before_it_is_launched(fixable: RunDir, runs: P
         await driver.shows("grpo-sick-repro")
 
 
-async def test_a_run_without_its_recipe_says_why_there_is_no_repro(
+async def test_a_run_without_its_config_says_why_there_is_no_repro(
     sick: SampleRun, runs: Path
 ) -> None:
     manifest = {k: v for k, v in sick.run.read_manifest().items() if k != "cwd"}
@@ -383,7 +383,7 @@ async def test_a_repro_that_keeps_the_cause_is_expected_to_fail(
 ) -> None:
     async with running(runs) as driver:
         await findings(driver, fixable, TITLE, "t reproduce")
-        length = recipe_of(fixable).get("data.max_response_length")
+        length = config_of(fixable).get("data.max_response_length")
         await driver.app.push_screen(reproduce_dialog(fixable, [_too_long(length)]))
         await driver.shows(f"data.max_response_length={length}", "Apply its fix instead (a)")
 

@@ -70,9 +70,9 @@ def test_lengths_at_the_cap_in_every_step() -> None:
 
 @pytest.mark.parametrize("thinks", [True, False])
 def test_thinking_is_not_to_be_turned_off_where_it_is(thinks: bool) -> None:
-    recipe = {"data.apply_chat_template_kwargs.enable_thinking": thinks}
+    config = {"data.apply_chat_template_kwargs.enable_thinking": thinks}
     [finding] = metric_findings(
-        columns({"tokens_out": np.full(30, 64.0)}), MetricContext(recipe=recipe)
+        columns({"tokens_out": np.full(30, 64.0)}), MetricContext(config=config)
     )
     assert any("thinking" in fix.title for fix in finding.fixes) == thinks
 

@@ -1,4 +1,4 @@
-"""Fixes change values that recipes really have, and are advice where the recipe is unknown."""
+"""Fixes change values that configs really have, and are advice where the config is unknown."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from engine.config.load import load_config
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.findings import fixes
 from engine.findings.finding import Change
 from engine.findings.symptom import Case
-from engine.recipe.recipe import load_recipe
 from engine.runs.kinds import GRPO, SFT
 from tests.engine.doctor.metrics.curves import columns, everything, healthy
 from tests.engine.doctor.metrics.test_onset import FAULTS, STEPS
@@ -25,10 +25,10 @@ def changes(context: MetricContext, id: str) -> list[Change]:
     return [change for finding in findings for fix in finding.fixes for change in fix.changes]
 
 
-@pytest.mark.parametrize("recipe", ["grpo_tiny", "verl_grpo"])
+@pytest.mark.parametrize("config", ["grpo_tiny", "verl_grpo"])
 @pytest.mark.parametrize("id", FAULTS)
-def test_every_change_is_one_of_the_recipe(recipe: str, id: str) -> None:
-    values = load_recipe(str(CONFIGS / f"{recipe}.yaml")).values
+def test_every_change_is_one_of_the_config(config: str, id: str) -> None:
+    values = load_config(str(CONFIGS / f"{config}.yaml")).values
     for change in changes(MetricContext(values, GRPO), id):
         assert change.kind == "config"
         assert change.key in values
@@ -41,7 +41,7 @@ def test_a_foreign_run_gets_advice_only(id: str) -> None:
     assert changes(MetricContext(), id) == []
 
 
-def test_the_learning_rate_of_either_kind_of_recipe() -> None:
+def test_the_learning_rate_of_either_kind_of_config() -> None:
     sft = MetricContext({"training.learning_rate": 2e-5}, SFT)
     (change,) = fixes.lower_rate(Case(sft)).changes
     assert (change.key, change.after) == ("training.learning_rate", pytest.approx(2e-6))

@@ -70,8 +70,8 @@ def test_advantages_that_round_to_zero_or_are_told_from_a_critic_are_no_alarm() 
 
 def test_equal_rewards_are_priced_in_rollouts_and_time() -> None:
     curves = {**flat(0.4), "timing_s/step": np.full(6, 120.0)}
-    recipe = {"data.train_batch_size": 24, "actor_rollout_ref.rollout.n": 6}
-    (one,) = metric_findings(columns(curves), MetricContext(recipe))
+    config = {"data.train_batch_size": 24, "actor_rollout_ref.rollout.n": 6}
+    (one,) = metric_findings(columns(curves), MetricContext(config))
     assert "864 rollouts" in one.cause and "12 minutes" in one.cause
 
 

@@ -39,7 +39,7 @@ def run(tmp_path: Path) -> RunDir:
     return RunDir(tmp_path)
 
 
-def test_recipe_steps_and_limits_are_those_of_the_manifest(run: RunDir) -> None:
+def test_config_steps_and_limits_are_those_of_the_manifest(run: RunDir) -> None:
     context = read_context(run, RunState("finished"), columns({"actor/lr": [1e-6] * 4}))
     assert context.get("trainer.total_epochs") == 30
     assert (context.kind, context.total_steps, context.asked_steps) == (GRPO, 90, 2000)
@@ -74,4 +74,4 @@ def test_validation_before_the_first_step_is_no_step(run: RunDir) -> None:
 
 def test_a_folder_without_a_manifest_says_nothing(tmp_path: Path) -> None:
     context = read_context(RunDir(tmp_path), RunState("lost"), columns({"actor/lr": [1e-6]}))
-    assert (context.kind, dict(context.recipe), context.starts) == (None, {}, ())
+    assert (context.kind, dict(context.config), context.starts) == (None, {}, ())

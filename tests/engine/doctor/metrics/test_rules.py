@@ -148,12 +148,12 @@ def test_a_log_of_three_decimals_says_nothing_of_a_small_rate() -> None:
 
 
 def test_a_warm_up_longer_than_the_run() -> None:
-    recipe = {
+    config = {
         "actor_rollout_ref.actor.optim.lr": 1e-5,
         "actor_rollout_ref.actor.optim.lr_warmup_steps": 500,
     }
     rising = 1e-5 * np.arange(1, 61) / 500
-    context = MetricContext(recipe, GRPO, total_steps=60)
+    context = MetricContext(config, GRPO, total_steps=60)
     (one,) = metric_findings(columns({"actor/lr": rising}), context)
     (change,) = one.fixes[0].changes
     assert (one.id, change.after) == ("loss_flat_no_learning.never_warm", 6)

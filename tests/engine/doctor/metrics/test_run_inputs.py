@@ -41,7 +41,7 @@ LIMIT = {"data.max_prompt_length": 256, "data.filter_overlong_prompts": False}
 
 
 def test_prompts_cut_to_the_limit() -> None:
-    (one,) = metric_findings(columns(CUT), MetricContext(recipe=LIMIT))
+    (one,) = metric_findings(columns(CUT), MetricContext(config=LIMIT))
     assert (one.id, one.severity, one.onset_step) == (
         "data_missing_or_schema.cut_prompt",
         "warning",
@@ -52,15 +52,15 @@ def test_prompts_cut_to_the_limit() -> None:
 
 def test_most_prompts_cut_is_an_error() -> None:
     curves = {**CUT, "prompt_length/max": [256.0] * 4, "prompt_length/clip_ratio": [0.75] * 4}
-    (one,) = metric_findings(columns(curves), MetricContext(recipe=LIMIT))
+    (one,) = metric_findings(columns(curves), MetricContext(config=LIMIT))
     assert one.severity == "error"
 
 
 def test_a_clip_ratio_is_believed_only_where_the_longest_prompt_equals_the_limit() -> None:
     longer = {**LIMIT, "data.max_prompt_length": 512}
     dropped = {**LIMIT, "data.filter_overlong_prompts": True}
-    for recipe in (longer, dropped):
-        assert metric_findings(columns(CUT), MetricContext(recipe=recipe)) == []
+    for config in (longer, dropped):
+        assert metric_findings(columns(CUT), MetricContext(config=config)) == []
     assert alarmed(CUT) == []
 
 

@@ -19,9 +19,9 @@ EXACT = {
 ROUNDED = {**EXACT, "actor_rollout_ref.rollout.dtype": "bfloat16"}
 
 
-def found(values: list[float], recipe: dict[str, Any]) -> list[tuple[str, int | None]]:
+def found(values: list[float], config: dict[str, Any]) -> list[tuple[str, int | None]]:
     curves = columns({"training/rollout_probs_diff_mean": values})
-    findings = metric_findings(curves, MetricContext(recipe))
+    findings = metric_findings(curves, MetricContext(config))
     assert all(finding.severity == "critical" for finding in findings)
     return [(finding.id, finding.onset_step) for finding in findings]
 
@@ -47,7 +47,7 @@ def test_what_top_p_explains_is_added_to_the_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "recipe"),
+    ("values", "config"),
     [
         ([7.3e-8, 8.1e-8, 8.0e-8, 7.2e-8], EXACT),
         ([4.9e-7, 4.8e-7, 5.2e-7], EXACT),
@@ -64,5 +64,5 @@ def test_what_top_p_explains_is_added_to_the_limit() -> None:
         ([5e-7, 2.1e-3], {**EXACT, "algorithm.rollout_correction.bypass_mode": True}),
     ],
 )
-def test_healthy_runs_are_silent(values: list[float], recipe: dict[str, Any]) -> None:
-    assert found(values, recipe) == []
+def test_healthy_runs_are_silent(values: list[float], config: dict[str, Any]) -> None:
+    assert found(values, config) == []

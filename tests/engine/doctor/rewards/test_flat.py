@@ -189,7 +189,7 @@ def test_what_the_curves_say_of_the_same_is_folded_below(tmp_path: Path) -> None
     assert [consequence.category for consequence in both[0].followed_by] == ["reward_zero_or_flat"]
 
 
-def test_a_value_of_the_recipe_is_the_root_of_what_it_does(tmp_path: Path) -> None:
+def test_a_value_of_the_config_is_the_root_of_what_it_does(tmp_path: Path) -> None:
     short = MetricContext({**WEIGHTS, "data.max_response_length": 4}, GRPO)
     path = write(tmp_path, garbage, range(1, 4))
     result = merge_numbers(reward_findings(path, short), [], value_findings(short))

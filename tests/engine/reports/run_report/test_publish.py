@@ -12,7 +12,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.recipe.secrets import refuse_secret
+from engine.config.secrets import refuse_secret
 from engine.reports.run_report.charts import draw_file
 from engine.reports.run_report.pages import render_html, render_markdown, render_short
 from engine.reports.run_report.publish import Publisher, published_value

@@ -12,10 +12,10 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.config.load import load_config
 from engine.history.live import RunWatch
 from engine.launch import launcher
 from engine.launch.launcher import start_supervisor
-from engine.recipe.recipe import load_recipe
 from engine.runs.processes import alive, members, send
 from engine.runs.registry import list_runs
 from engine.runs.rundir import Attempt, RunDir
@@ -64,7 +64,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_disk: Path) -> l
         "trainer: {default_local_dir: checkpoints, total_training_steps: 3}\n"
     )
     monkeypatch.setattr(launcher, "pinned_argv", lambda *_: ["true"])
-    return launcher.plan(load_recipe("try.yaml", env={}), "new", small_disk / "runs")
+    return launcher.plan(load_config("try.yaml", env={}), "new", small_disk / "runs")
 
 
 def elsewhere(attempt: Attempt, disk: Path) -> Path:

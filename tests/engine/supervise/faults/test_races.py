@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from engine.base.errors import UsageError
+from engine.config.load import load_config
 from engine.history.live import RunWatch
 from engine.launch import launcher
 from engine.launch.resume import resume
-from engine.recipe.recipe import load_recipe
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.supervise.stopping import stop_run
@@ -26,7 +26,7 @@ from tests.waiting import ended
 
 pytestmark = pytest.mark.waits
 
-RECIPE = """
+CONFIG = """
 grubrics: {kind: grpo, device: cpu}
 data: {train_files: train.jsonl, train_batch_size: 4}
 trainer: {default_local_dir: checkpoints, resume_mode: disable, total_training_steps: 3}
@@ -39,7 +39,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project whose trainer is the stand-in; it hangs until it is told to go on."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(Path(launcher.__file__).parents[2]))
-    (tmp_path / "try.yaml").write_text(RECIPE)
+    (tmp_path / "try.yaml").write_text(CONFIG)
     (tmp_path / "train.jsonl").write_text("{}\n")
     argv = [sys.executable, str(STANDIN), "3", "--hang-at", "1"]
     monkeypatch.setattr(launcher, "pinned_argv", lambda *_: argv)
@@ -75,7 +75,7 @@ def race(act: Callable[[], object]) -> list[str]:
 def test_exactly_one_of_simultaneous_launches_with_the_same_id_succeeds(
     project: Path, stage: Stage
 ) -> None:
-    plan = launcher.plan(load_recipe("try.yaml", env={}), "same", stage.root)
+    plan = launcher.plan(load_config("try.yaml", env={}), "same", stage.root)
     answers = race(lambda: launcher.launch(plan))
     refusal = f"run 'same' already exists in {stage.root}. Choose another name with --name"
     assert sorted(answers) == ["", *[refusal] * (CONTENDERS - 1)]
@@ -86,7 +86,7 @@ def test_exactly_one_of_simultaneous_launches_with_the_same_id_succeeds(
 
 @pytest.mark.thorough
 def test_exactly_one_of_simultaneous_resumes_succeeds(project: Path, stage: Stage) -> None:
-    plan = launcher.plan(load_recipe("try.yaml", env={}), "one", stage.root)
+    plan = launcher.plan(load_config("try.yaml", env={}), "one", stage.root)
     run = RunDir(plan.directory)
     launcher.launch(plan)
     stop_run(run)

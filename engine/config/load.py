@@ -1,0 +1,456 @@
+"""Load a config: one YAML file, the overrides on top of it, and the origin of every value."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import os
+import re
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import ValidationError
+from yaml import YAMLError
+
+from engine.base import files
+from engine.base.errors import UsageError, shorten
+from engine.base.text import format_command
+from engine.base.yaml_files import require_bounded
+from engine.config import allowed
+from engine.config.config_files import find_config
+from engine.config.keys import (
+    ending_with,
+    find_other_name,
+    flatten,
+    is_open,
+    meant_by,
+    moved_to,
+    nearest_key,
+    null_complaint,
+    shortest_end,
+    type_complaint,
+    unflatten,
+    verl_defaults,
+)
+from engine.config.presets import KEY as PRESET
+from engine.config.presets import preset_names, preset_values
+from engine.config.references import following, referenced, require_short, resolve
+from engine.config.schema import own_defaults, own_sections
+from engine.config.secrets import refuse_secret, secret_references
+from engine.runs.kinds import GRPO, ByKind, Kind, find_kind, kind_names
+
+Origin = Literal["default", "preset", "file", "cli", "environment", "implied"]
+"""Where a value came from; ``implied``: nobody set it, it follows from values that were set."""
+
+CHOSEN: tuple[Origin, ...] = ("preset", "file", "cli", "environment")
+"""The origins of values that a person set, by a preset or by their keys."""
+
+_MOST_NAMED = 4
+_LARGEST = 1 << 20
+"""Bytes of a config; one that sets every verl key has some 40,000."""
+
+_VERL_KEYS: ByKind[Callable[[], dict[str, Any]]] = ByKind("config", grpo=verl_defaults, sft=dict)
+"""The verl keys that a config of each kind may set, with their defaults."""
+
+_MISTYPED = re.compile(r"(?<=[\w.])(?:[:;,]|=>).*|\s.*", re.DOTALL)
+
+ALIASES = {"data.num_workers": "data.dataloader_num_workers"}
+
+# The shell wins over file and command line: that is what `REWARD_LAMBDA_INFO=0 ...` means.
+ENVIRONMENT_KEYS = {
+    "REWARD_LAMBDA_LEN": "reward_config.lambda_len",
+    "REWARD_LAMBDA_INFO": "reward_config.lambda_info",
+    "REWARD_LAMBDA_DEFENSE": "reward_config.lambda_defense",
+    "REWARD_CHAR_THRESHOLD": "reward_config.char_threshold",
+    "USE_CONTRASTIVE": "reward_config.use_contrastive",
+    "JUDGE_MAX_CONCURRENT": "judge.max_concurrent",
+    "RUBRIC_JUDGE_MODEL": "judge.model",
+    "JUDGE_MODEL": "judge.model",
+}
+_MISSPELLED = 0.85
+"""The ratio of difflib from which a variable is taken for a misspelled one."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A value that the command line or the environment set over the file's."""
+
+    key: str
+    before: Any
+    after: Any
+    origin: Origin
+
+
+@dataclass(frozen=True)
+class Config:
+    """Every effective value of a run, by dotted key, with its origin."""
+
+    name: str
+    path: Path
+    kind: Kind
+    overrides: tuple[str, ...]
+    values: Mapping[str, Any]
+    origins: Mapping[str, Origin]
+    changes: tuple[Change, ...]
+    referenced: frozenset[str] = frozenset()
+    """The keys that values set by a person refer to."""
+    secret_references: frozenset[str] = frozenset()
+    """Keys whose values are still ``${...}``, because they refer to secrets."""
+
+    def is_chosen(self, key: str) -> bool:
+        """Whether a person set the value, in the file, on the command line or by a variable."""
+        return self.origins.get(key) in CHOSEN
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """The values as a nested dict."""
+        return unflatten(self.values)
+
+    def get(self, key: str | None, default: Any = None) -> Any:
+        """Return the value, or ``default`` for a key that a config of this kind does not have."""
+        return default if key is None else self.values.get(key, default)
+
+    def listed(self, key: str | None) -> list[Any]:
+        """Return a value that may be one or a list as a list; empty for null."""
+        value = self.get(key)
+        return list(value) if isinstance(value, list) else [] if value is None else [value]
+
+    def section(self, name: str) -> dict[str, Any]:
+        """Return a top-level section as a nested dict."""
+        return cast(dict[str, Any], self.tree.get(name, {}))
+
+
+_PROGRAMS = frozenset((".sh", ".bash", ".zsh", ".py", ".sbatch", ".slurm"))
+_WATCH_PROGRAM = "To watch a job that you started yourself: grubrics-tui watch LOG"
+
+
+def load_config(
+    name_or_path: str,
+    overrides: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> Config:
+    """Load, merge and check a config.
+
+    Later wins: verl's defaults, the file, ``key=value`` overrides, the environment. The values of
+    a preset come just before what names it.
+    Raises UsageError for a missing file, an unknown key, or a value of the wrong type.
+    """
+    path = find_config(name_or_path)
+    file_values = _read_file(path)
+    kind = _kind(path, file_values)
+    overrides = [with_whole_key(text, file_values, defaults_of(kind)) for text in overrides]
+    cli_values = dict(parse_override(text) for text in overrides)
+    if cli_values.get("grubrics.kind", kind.name) != kind.name:
+        raise UsageError(
+            f"{path}: grubrics.kind={kind} cannot be overridden; choose another config"
+        )
+    layers: list[tuple[Origin, dict[str, Any]]] = [
+        ("file", file_values),
+        ("cli", cli_values),
+        ("environment", _environment_values(kind, os.environ if env is None else env)),
+    ]
+    return _merge(path, kind, tuple(overrides), _with_preset(kind, layers))
+
+
+Layers = Sequence[tuple[Origin, dict[str, Any]]]
+
+
+def _with_preset(kind: Kind, layers: Layers) -> Layers:
+    """``layers`` with the values of the preset below the last layer that names one."""
+    naming = [index for index, (_, layer) in enumerate(layers) if PRESET in layer]
+    names = preset_names(layers[naming[-1]][1][PRESET]) if naming else []
+    if not names:
+        return layers
+    if kind != GRPO:
+        raise UsageError(f"{PRESET}={','.join(names)}: presets are for GRPO, not for {kind}")
+    longest = dict(flatten(defaults_of(kind)))["data.max_response_length"]
+    for _, layer in layers:
+        longest = layer.get("data.max_response_length", longest)
+    return [
+        *layers[: naming[-1]],
+        ("preset", preset_values(names, longest)),
+        *layers[naming[-1] :],
+    ]
+
+
+def config_keys(name_or_path: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values that a config file sets, and the nested defaults of all keys that it may set.
+
+    Raises UsageError as ``load_config``; keys and values are not checked.
+    """
+    path = find_config(name_or_path)
+    values = _read_file(path)
+    return values, defaults_of(_kind(path, values))
+
+
+def with_whole_key(override: str, chosen: Container[str], defaults: Mapping[str, Any]) -> str:
+    """Return ``key=value`` with the whole key, if a part of it names one: ``lr=1e-4``.
+
+    The part is the end of one known key alone. Of several, it means the only one that is
+    ``chosen``, or the only one outside the critic's section, which GRPO does not read. UsageError
+    if it may mean several.
+    """
+    typed, equals, value = override.partition("=")
+    end = typed.lstrip("+").strip()
+    known = dict(flatten(defaults))
+    if not equals or not end or end in known or end in ALIASES or is_open(end, known):
+        return override
+    endings = ending_with(end, known)
+    if not endings:
+        return override
+    matches = meant_by(endings, chosen)
+    if len(matches) != 1:
+        names = ", ".join(sorted(matches or endings)[:_MOST_NAMED])
+        meant = find_other_name(end, known)
+        hint = f"; did you mean '{meant}'?" if meant else ""
+        raise UsageError(f"CLI override: '{end}' is the end of several keys: {names}{hint}")
+    return f"{matches[0]}={value}"
+
+
+def short_keys(config: Config) -> dict[str, str]:
+    """Return the end of every overridden key that ``with_whole_key`` takes for it, by the key."""
+    known = dict(flatten(defaults_of(config.kind)))
+    in_file = {key for key, origin in config.origins.items() if origin == "file"}
+    if not config.values.get(PRESET):
+        in_file |= {c.key for c in config.changes if c.before != known.get(c.key)}
+    # Other overridden keys may be in the file too, with the value of the default.
+    choices = (in_file, in_file | {change.key for change in config.changes})
+    return {c.key: shortest_end(c.key, known, choices) for c in config.changes}
+
+
+def _merge(path: Path, kind: Kind, overrides: tuple[str, ...], layers: Layers) -> Config:
+    defaults = dict(flatten(defaults_of(kind)))
+    merged: dict[str, Any] = dict(defaults)
+    origins: dict[str, Origin] = dict.fromkeys(merged, "default")
+    before: dict[str, Any] = {}
+    over_file = [origin for origin, _ in layers].index("file") + 1
+    for index, (origin, layer) in enumerate(layers):
+        for key, value in layer.items():
+            key = ALIASES.get(key, key)
+            where = _where(path, origin, key)
+            refuse_secret(where, key, value)
+            check_key(where, key, value, defaults)
+            if index >= over_file:
+                before.setdefault(key, merged.get(key))
+            _put(merged, origins, key, value, origin)
+    values = _resolve(path, merged)
+    references = secret_references(str(path), merged, values, os.environ)
+    values |= references
+    # The elements of a list or mapping have its origin.
+    origins |= {key: _origin(key, origins) for key in values if key not in origins}
+    _check_allowed(path, values, origins)
+    _check_sections(path, kind, values, origins)
+    changes = tuple(
+        Change(key, old, values.get(key), origins[key])
+        for key, old in before.items()
+        if origins[key] != "preset" or values.get(key) != old
+    )
+    named = referenced(merged, [key for key in merged if origins[key] in CHOSEN])
+    implied: dict[str, Origin] = dict.fromkeys(following(merged, origins), "implied")
+    origins = {**origins, **implied}
+    secrets = frozenset(references)
+    return Config(path.stem, path, kind, overrides, values, origins, changes, named, secrets)
+
+
+def _where(path: Path, origin: Origin, key: str) -> str:
+    """Return the place where a person set ``key``."""
+    if origin == "environment":
+        names = [name for name, target in ENVIRONMENT_KEYS.items() if target == key]
+        return f"environment variable {' or '.join(names)}"
+    return {"cli": "CLI override", "preset": PRESET}.get(origin, f"{path}")
+
+
+def _origin(key: str, origins: Mapping[str, Origin]) -> Origin:
+    """Return the origin of ``key``, or of the list or mapping that it is an element of."""
+    while key and key not in origins:
+        key = key.rpartition(".")[0]
+    return origins.get(key, "default")
+
+
+def _put(
+    values: dict[str, Any], origins: dict[str, Origin], key: str, value: Any, origin: Origin
+) -> None:
+    """Set a leaf, and remove the leaf above it or the leaves below it."""
+    if key not in values:  # Else it is a leaf already.
+        parts = key.split(".")
+        above = {".".join(parts[:depth]) for depth in range(1, len(parts))}
+        below = [name for name in values if name.startswith(f"{key}.")]
+        for name in [*above, *below]:
+            values.pop(name, None)
+            origins.pop(name, None)
+    values[key] = value
+    origins[key] = origin
+
+
+def defaults_of(kind: Kind) -> dict[str, Any]:
+    """Return the default of every key that a config of this kind may set, as a nested dict."""
+    return {**_VERL_KEYS[kind](), **own_defaults(kind)}
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    if path.suffix in _PROGRAMS:
+        use = ("run", "--", "python") if path.suffix == ".py" else ("import",)
+        command = format_command(["grubrics-tui", *use, str(path)])
+        raise UsageError(
+            f"{path} is a program, not a config. To use it: {command}. {_WATCH_PROGRAM}"
+        )
+    try:
+        text = files.read_regular(path, _LARGEST).decode()
+        require_bounded(str(path), text)
+        tree = copy.deepcopy(_parse(text))
+    except RecursionError as error:
+        raise UsageError(f"{path}: lists and mappings are nested too deeply") from error
+    except (YAMLError, OmegaConfBaseException, OSError, UnicodeDecodeError) as error:
+        first_line = " ".join(str(error).split())[:200]
+        raise UsageError(f"{path}: invalid YAML: {first_line}") from error
+    if not isinstance(tree, dict) or not tree:
+        raise UsageError(f"{path}: empty, or not a mapping of sections")
+    leaves = list(flatten({str(key): value for key, value in tree.items()}))
+    values = dict(leaves)
+    names = [name for name, _ in leaves]
+    duplicate = next((key for key in values if names.count(key) > 1), None)
+    if duplicate is not None:
+        raise UsageError(f"{path}: {duplicate} is set twice: in its section and by its dotted name")
+    return values
+
+
+@lru_cache(maxsize=16)
+def _parse(text: str) -> Any:
+    """Parse the text of a config file. The checklist and every arm of an ablation read it again."""
+    return OmegaConf.to_container(OmegaConf.load(io.StringIO(text)), resolve=False)
+
+
+def _kind(path: Path, values: Mapping[str, Any]) -> Kind:
+    name = values.get("grubrics.kind")
+    if name is None:
+        raise UsageError(f"{path} is not a config: grubrics.kind is missing ({kind_names()})")
+    kind = find_kind(name)
+    if kind is None:
+        raise UsageError(
+            f"{path}: unknown grubrics.kind={name!r}; it must be one of {kind_names()}"
+        )
+    return kind
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    key, separator, raw = text.partition("=")
+    key = key.lstrip("+").strip()
+    if key.startswith("~"):
+        name = _MISTYPED.sub("…", key.lstrip("~"))
+        raise UsageError(
+            f"override '~{name}': keys cannot be removed; set {name}=null if null is allowed, or "
+            "another value"
+        )
+    if not separator or not key:
+        # Cut off what follows the key: the text may be a mistyped NAME:secret.
+        raise UsageError(f"invalid override '{_MISTYPED.sub('…', text)}': expected key=value")
+    require_bounded(f"override '{key}'", raw)
+    try:
+        value = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={raw}"]), resolve=False)
+    except (YAMLError, OmegaConfBaseException) as error:
+        raise UsageError(f"override '{key}': the value is not valid YAML") from error
+    assert isinstance(value, dict)
+    return key, value["value"]
+
+
+def _environment_values(kind: Kind, env: Mapping[str, str]) -> dict[str, Any]:
+    if kind != GRPO:
+        return {}
+    texts = {key: env[name] for name, key in ENVIRONMENT_KEYS.items() if env.get(name)}
+    values = dict(parse_override(f"{key}={text}") for key, text in texts.items())
+    if "reward_config.use_contrastive" in values:
+        values["reward_config.use_contrastive"] = texts["reward_config.use_contrastive"] == "1"
+    return values
+
+
+def mistyped_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that are spelled almost like one of ``ENVIRONMENT_KEYS``, with it.
+
+    Nothing reads them: ``REWARD_LAMBDA_INF=0`` would train the config as it is.
+    """
+    unread = [name for name, value in env.items() if value and name not in ENVIRONMENT_KEYS]
+    close = {name: get_close_matches(name, ENVIRONMENT_KEYS, 1, _MISSPELLED) for name in unread}
+    return {name: matches[0] for name, matches in close.items() if matches}
+
+
+def check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) -> None:
+    """Raise UsageError for an unknown key, or for a value of a type that the key does not take."""
+    new_name = moved_to(key)
+    if new_name is not None and value is not None and "trainer.v1.trainer_mode" in defaults:
+        raise UsageError(
+            f"{where}: {key} is a key of earlier versions of verl that the V1 trainer does not "
+            f"read; set {new_name}"
+        )
+    if key.endswith("._target_") and value != defaults.get(key):
+        raise UsageError(
+            f"{where}: {key} is the class that verl builds the section with; remove it"
+        )
+    if key in defaults:
+        expected = null_complaint(key, value, defaults[key]) or type_complaint(
+            key, value, defaults[key]
+        )
+        if expected is not None:
+            raise UsageError(f"{where}: {key}={shorten(repr(value))} must be {expected}")
+        return
+    if is_open(key, defaults):
+        return
+    if any(name.startswith(f"{key}.") for name in defaults):
+        raise UsageError(f"{where}: {key} is a section, not a value; set a key below it")
+    close = nearest_key(key, defaults)
+    hint = f"; did you mean '{close}'?" if close else ""
+    # Text under a mistyped key can be a secret whose name does not say so.
+    shown = "" if isinstance(value, str | list | dict) else f" in {key}={json.dumps(value)}"
+    raise UsageError(f"{where}: unknown key '{key}'{shown}{hint}")
+
+
+def _resolve(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``values`` with their ``${...}`` references resolved."""
+    try:
+        require_short(str(path), values)
+        return resolve(values)
+    except OmegaConfBaseException as error:
+        raise UsageError(f"{path}: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise UsageError(f"{path}: the chain of its ${{...}} references is too long") from error
+
+
+def _check_allowed(path: Path, values: Mapping[str, Any], origins: Mapping[str, Origin]) -> None:
+    """Check the resolved values that a person set against verl's choices and ranges."""
+    for key, origin in origins.items():
+        if origin not in CHOSEN or key not in values:
+            continue
+        if values[key] == "???":
+            raise UsageError(f"{_where(path, origin, key)}: {key} is missing")
+        expected = allowed.complaint(key, values[key])
+        if expected is not None:
+            where = _where(path, origin, key)
+            raise UsageError(f"{where}: {key}={shorten(repr(values[key]))} must be {expected}")
+
+
+def _check_sections(
+    path: Path, kind: Kind, values: Mapping[str, Any], origins: Mapping[str, Origin]
+) -> None:
+    model = own_sections(kind)
+    tree = unflatten(values)
+    try:
+        checked = model.model_validate({name: tree.get(name, {}) for name in model.model_fields})
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        where = _where(path, _origin(key, origins), key)
+        value = first["input"]
+        if value is None:
+            default = dict(flatten(own_defaults(kind))).get(key)
+            hint = "" if default is None else f"; leave it out for the default, {default!r}"
+            raise UsageError(f"{where}: {key}=null: {first['msg']}{hint}") from error
+        raise UsageError(f"{where}: {key}={shorten(repr(value))}: {first['msg']}") from error
+    for key, checked_value in flatten(checked.model_dump()):
+        if checked_value == "???":
+            raise UsageError(f"{path}: {key} is missing")

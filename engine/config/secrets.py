@@ -1,0 +1,133 @@
+"""Keep secrets out of configs: refuse them in values, and leave ``${...}`` references to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from engine.base.errors import UsageError
+from engine.base.masking import holds_secret, names_secret
+from engine.config.keys import flatten, unflatten
+
+_SECRET_NAME = re.compile(
+    r"(?i)(api_?key|secret|passw(or)?d|credential|signature|(access|auth|api|hf|wandb|bearer)_?token"
+    r"|^token$|_pat$|private_?key|^key$|^sig$|^auth$)"
+)
+# Capitals only: an environment variable, not a token of a vocabulary.
+_SECRET_VARIABLE = re.compile(r"[A-Z0-9_]*(TOKEN|PASSPHRASE|PWD)")
+_URL = re.compile(r"://|^//|\?[\w.-]+=")
+_LOGIN = re.compile(r"[^\s/@:]+:[^\s/@]+@[\w.-]+")
+_IN_URLS = re.compile(r"(?i)key$|token$|^(code|pwd|pass|jwt|bearer|session|sid)$")
+# The address of a webhook is its only credential.
+_WEBHOOK = re.compile(
+    r"(?i)hooks\.slack\.com/|discord(app)?\.com/api/webhooks|webhook\.office\.com/"
+)
+
+
+def refuse_secret(where: str, key: str, value: Any) -> None:
+    """Raise UsageError, without the value, when ``key`` or a URL in ``value`` holds a secret."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            refuse_secret(where, f"{key}.{name}", item)
+    if isinstance(value, list):
+        for item in value:
+            refuse_secret(where, key, item)
+        # All words together, too: [curl, --token, abc].
+        refuse_secret(where, key, " ".join(item for item in value if isinstance(item, str)))
+    if not isinstance(value, str) or not value:
+        return
+    name = key.rpartition(".")[2].replace("-", "_")
+    hook = "webhook" in name.lower() and "://" in value
+    if hook or holds_credentials(value):
+        raise UsageError(
+            f"{where}: the URL of {key} holds a login or a key, and config values are stored "
+            "with the run; set it in the environment instead"
+        )
+    # secret_references checks the values that references resolve to.
+    if ("${" not in value and is_secret_key(key, value)) or holds_secret(value):
+        raise UsageError(
+            f"{where}: {key} looks like a secret, and config values are stored with the run; "
+            "set it in the environment instead"
+        )
+
+
+def holds_credentials(text: str) -> bool:
+    """Whether a text is a login at a host, or an address with a login or a key."""
+    return bool(_LOGIN.match(text) or (_URL.search(text) and _url_has_secret(text)))
+
+
+def is_secret_key(key: str, value: Any) -> bool:
+    """Whether the name of ``key`` says that its value, a non-empty string, is a secret."""
+    name = key.rpartition(".")[2].replace("-", "_")
+    named = _SECRET_NAME.search(name) or _SECRET_VARIABLE.fullmatch(name)
+    return bool(named and isinstance(value, str) and value)
+
+
+def _url_has_secret(text: str) -> bool:
+    address = text.split("//", 1)[-1]
+    if "@" in re.split(r"[?#]", address, maxsplit=1)[0] or _WEBHOOK.search(address):
+        return True
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return True
+    settings = (parts.query, parts.fragment, *parts.path.split(";")[1:])
+    names = [name for setting in settings for name, _ in parse_qsl(setting)]
+    names = [name.replace("-", "_") for name in names]
+    # In a URL every ...key holds a secret; among the keys of a config, prompt_key does not.
+    return any(_SECRET_NAME.search(name) or _IN_URLS.search(name) for name in names)
+
+
+VARIABLES = "ray_kwargs.ray_init.runtime_env.env_vars."
+
+_VARIABLE = re.compile(r"""\boc\.env\s*:\s*["']?(\w+)""")
+
+
+def secret_references(
+    where: str,
+    written: Mapping[str, Any],
+    values: Mapping[str, Any],
+    env: Mapping[str, str],
+) -> dict[str, str]:
+    """Return the references to secrets below ``VARIABLES``, by key. UsageError for any other.
+
+    ``written`` holds the values before their references were resolved, ``values`` those after.
+    """
+    sources = dict(flatten(unflatten(written)))
+    is_secret = cache(holds_secret)  # Many keys share a few values.
+    references = {}
+    for key in sorted(values, key=lambda key: "oc.env" not in str(sources.get(key))):
+        source_key = key
+        while source_key and source_key not in sources:  # A section may be one reference.
+            source_key = source_key.rpartition(".")[0]
+        source = str(sources.get(source_key)).replace("\\${", "")
+        if "${" not in source or not _refers_to_secret(key, values[key], source, env, is_secret):
+            continue
+        if not key.startswith(VARIABLES) or not isinstance(sources.get(key), str):
+            raise UsageError(_refusal(where, key, source))
+        references[key] = sources[key]
+    return references
+
+
+def _refers_to_secret(
+    key: str, value: Any, source: str, env: Mapping[str, str], is_secret: Callable[[str], bool]
+) -> bool:
+    if value in (None, ""):
+        return False
+    variables = (name for name in _VARIABLE.findall(source) if env.get(name))
+    if any(names_secret(name, env[name]) for name in variables):
+        return True
+    return is_secret_key(key, value) or is_secret(str(value))
+
+
+def _refusal(where: str, key: str, source: str) -> str:
+    names = ", ".join(dict.fromkeys(_VARIABLE.findall(source)))
+    variables = f" ({names})" if names else ""
+    return (
+        f"{where}: {key} refers to a secret{variables}, and config values are stored with the run; "
+        f"let the code read the variable itself, or give it to the run's processes with "
+        f"{VARIABLES}NAME"
+    )

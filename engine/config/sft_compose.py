@@ -1,0 +1,153 @@
+"""Compose the configuration of verl's SFT trainer from an SFT config."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from engine.base.errors import UsageError
+from engine.config.keys import flatten, tables, unflatten, verl_sft_defaults
+from engine.config.load import Config
+from engine.config.steps import sft_batch, step_plan
+
+TRAIN_PARQUET = "sft_train.parquet"
+VAL_PARQUET = "sft_val.parquet"
+"""The files of an attempt that verl reads, converted from the JSONL files of the config."""
+
+_BY_ROWS = ("trainer.total_epochs", "trainer.total_training_steps")
+"""Keys whose values depend on the number of conversations."""
+
+
+@dataclass(frozen=True)
+class SftPlan:
+    """The optimizer steps of a config on its data."""
+
+    batch: int
+    steps_per_epoch: int
+    total_steps: int
+
+    @property
+    def epochs(self) -> int:
+        """Epochs that hold ``total_steps``, rounded up."""
+        return -(-self.total_steps // self.steps_per_epoch)
+
+
+def plan(config: Config, rows: int) -> SftPlan:
+    """``training.max_steps`` overrides the epochs, as in the HF Trainer. Raises UsageError."""
+    batch, ranks = sft_batch(config), int(config.values["training.n_gpus"])
+    # Every rank drops its incomplete last batch.
+    steps = rows // ranks // (batch // ranks)
+    if steps == 0:
+        raise UsageError(
+            f"{config.values['data.train_file']}: only {rows} rows for a batch of "
+            f"{batch} (per_device_train_batch_size x gradient_accumulation_steps x n_gpus)"
+        )
+    limit = int(config.values["training.max_steps"])
+    total = limit if limit > 0 else steps * int(config.values["training.num_train_epochs"])
+    return SftPlan(batch, steps, total)
+
+
+def verl_config(
+    config: Config, steps: SftPlan, train: Path, val: Path | None, resume_from: Path | None = None
+) -> dict[str, Any]:
+    """verl's ``sft_trainer_engine`` configuration."""
+    values = dict(flatten(verl_sft_defaults()))
+    values |= (
+        _data(config, steps, train, val) | _model(config) | _trainer(config, steps, resume_from)
+    )
+    if config.values["grubrics.device"] == "cpu":
+        values |= {**WITHOUT_FLASH_ATTENTION, **tables()["on_cpu"]["sft"]}
+    elif find_spec("flash_attn") is None:
+        values |= WITHOUT_FLASH_ATTENTION
+    return unflatten(values)
+
+
+def sft_values(config: Config, attempt_dir: Path) -> dict[str, Any]:
+    """Return ``verl_config`` by dotted key with its references resolved, as the trainer gets it.
+
+    The numbers of steps and epochs are left out while the training file cannot be read.
+    """
+    data = step_plan(config)
+    enough = data is not None and data.rows >= data.batch
+    steps = plan(config, data.rows) if data and enough else SftPlan(sft_batch(config), 1, 1)
+    val = attempt_dir / VAL_PARQUET if config.get("data.val_file") else None
+    checkpoint = config.get("training.resume_from")
+    resume_from = None if checkpoint is None else Path(checkpoint)
+    tree = verl_config(config, steps, attempt_dir / TRAIN_PARQUET, val, resume_from)
+    resolved = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
+    assert isinstance(resolved, dict)
+    values = flatten({str(key): value for key, value in resolved.items()})
+    return {key: value for key, value in values if enough or key not in _BY_ROWS}
+
+
+WITHOUT_FLASH_ATTENTION: dict[str, Any] = {
+    "model.use_remove_padding": False,
+    "model.override_config.attn_implementation": "sdpa",
+}
+"""verl requires FlashAttention 2 otherwise; sdpa cannot separate packed conversations."""
+
+
+def _data(config: Config, steps: SftPlan, train: Path, val: Path | None) -> dict[str, Any]:
+    return {
+        "data.train_files": str(train),
+        "data.val_files": None if val is None else str(val),
+        "data.train_batch_size": steps.batch,
+        "data.micro_batch_size_per_gpu": config.values["training.per_device_train_batch_size"],
+        "data.use_dynamic_bsz": False,
+        "data.max_length": config.values["data.max_seq_length"],
+        "data.truncation": "right",
+        "data.ignore_input_ids_mismatch": config.values["data.ignore_input_ids_mismatch"],
+    }
+
+
+def _model(config: Config) -> dict[str, Any]:
+    rank = int(config.values["lora.r"])
+    if rank and float(config.values["lora.dropout"]) > 0:
+        raise UsageError(
+            f"{config.path}: lora.dropout={config.values['lora.dropout']}: verl's FSDP engine "
+            "has no LoRA dropout; set it to 0"
+        )
+    precision = "bf16" if config.values["training.bf16"] else "fp32"
+    return {
+        "model.path": config.values["model.path"],
+        "model.trust_remote_code": config.values["model.trust_remote_code"],
+        "model.custom_chat_template": config.values["model.custom_chat_template"],
+        "model.enable_gradient_checkpointing": config.values["training.gradient_checkpointing"],
+        "model.lora_rank": rank,
+        "model.lora_alpha": config.values["lora.alpha"],
+        "model.target_modules": config.values["lora.target_modules"],
+        "engine.mixed_precision.param_dtype": precision,
+        "engine.seed": config.values["training.seed"],
+        "engine.full_determinism": config.values["grubrics.deterministic"],
+        "optim.lr": config.values["training.learning_rate"],
+        "optim.weight_decay": config.values["training.weight_decay"],
+        "optim.clip_grad": config.values["training.max_grad_norm"],
+        "optim.lr_warmup_steps_ratio": config.values["training.warmup_ratio"],
+        "optim.lr_scheduler_type": config.values["training.lr_scheduler_type"],
+        "optim.min_lr_ratio": config.values["training.min_lr_ratio"],
+        "optim.betas": config.values["training.betas"],
+        "optim.override_optimizer_config": {"eps": config.values["training.eps"]},
+    }
+
+
+def _trainer(config: Config, steps: SftPlan, resume_from: Path | None) -> dict[str, Any]:
+    loggers = list(config.values["logging.report_to"])
+    interval = config.get("training.eval_steps") or "after_each_epoch"
+    return {
+        "trainer.project_name": config.values["logging.project"],
+        "trainer.experiment_name": config.values["logging.run_name"],
+        "trainer.logger": loggers if "file" in loggers else [*loggers, "file"],
+        "trainer.default_local_dir": config.values["training.output_dir"],
+        "trainer.total_epochs": steps.epochs,
+        "trainer.total_training_steps": steps.total_steps,
+        "trainer.save_freq": config.values["training.save_steps"],
+        "trainer.test_freq": interval if config.get("data.val_file") else -1,
+        "trainer.seed": config.values["training.seed"],
+        "trainer.n_gpus_per_node": config.values["training.n_gpus"],
+        "trainer.resume_mode": "disable" if resume_from is None else "resume_path",
+        "trainer.resume_from_path": None if resume_from is None else str(resume_from),
+    }
