@@ -106,24 +106,13 @@ def read_rollouts(run: RunDir, split: str = "train") -> list[dict[str, Any]]:
 
 
 def _bootstrap(values: Sequence[float], seed: int, resamples: int) -> tuple[float, float]:
-    """The 95% percentile bootstrap interval of the mean, as short scripts compute it: drawn with
-    ``random.Random(seed).choice``; the ends are the sorted means at floor(q (resamples - 1)).
+    """The 95% percentile bootstrap interval of the mean.
 
     With 200 resamples the ends are coarse, and samples of one prompt count as independent; to
     compare models, use `estimate_clustered_mean`.
     """
-    array, means = np.asarray(values), []
-    draws = np.random.RandomState([seed])  # The stream of ``random.Random(seed)``.
-    shift = 32 - array.size.bit_length()
-    for _ in range(resamples):
-        chosen = np.empty(0, np.uint32)
-        # Python takes as many bits of each 32-bit word as the size has, until the number is below
-        # it. Never more words than are missing: the next resample begins with the next word.
-        while chosen.size < array.size:
-            words = np.frombuffer(draws.bytes(4 * (array.size - chosen.size)), "<u4") >> shift
-            chosen = np.concatenate([chosen, words[words < array.size]])
-        means.append(float(array[chosen].mean()))
-    means.sort()
+    array, draws = np.asarray(values), np.random.default_rng(seed)
+    means = sorted(float(draws.choice(array, array.size).mean()) for _ in range(resamples))
     return means[int(0.025 * (resamples - 1))], means[int(0.975 * (resamples - 1))]
 
 
