@@ -29,7 +29,7 @@ help:
 	@echo "make test      the same, with all tests except the thorough ones"
 	@echo "make thorough  the thorough tests: more cases of the same, and trainings that are killed,"
 	@echo "               broken and sent to a cluster; for a release, and for a change to one of these"
-	@echo "make generated update docs/symptoms.md, the list of finding IDs, the tables of judge providers and log formats"
+	@echo "make generated update docs/findings.md, the list of finding IDs, the tables of judge providers and log formats"
 
 run: $(STAMP) $(SFT)
 	@$(BIN)/grubrics-tui --config grpo_tiny
@@ -74,7 +74,7 @@ types: $(STAMP)
 	@$(BIN)/mypy
 
 generated: $(STAMP)
-	@$(BIN)/python -m engine.doctor.catalogue docs/symptoms.md --ids
+	@$(BIN)/python -m engine.doctor.catalogue docs/findings.md --ids
 	@$(BIN)/python -m engine.judge.providers docs/data.md
 	@$(BIN)/python -m engine.formats.detect docs/cockpit.md
 

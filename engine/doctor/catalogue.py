@@ -1,7 +1,7 @@
 """``python -m engine.doctor.catalogue [FILE] [--ids]``: the reference of all findings, as Markdown.
 
-It is made from the declared symptoms and the text rules. ``--ids`` writes the list of finding ids
-too, by which a config's guard is checked without loading the rules.
+It is made from the declared kinds of findings and the text rules. ``--ids`` writes the list of
+finding IDs too, by which a config's guard is checked without loading the rules.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.base.yaml_files import read_table
 from engine.doctor.text.rules import RULES, Role, load_rules
 from engine.findings.categories import IDS
 from engine.findings.finding import Severity
-from engine.findings.symptom import HOLE, Case, Symptom
+from engine.findings.finding_kind import HOLE, Case, FindingKind
 from engine.preflight import values
 
 _HEAD = """\
@@ -38,7 +38,7 @@ several findings.
 This page is generated from the rules: `make generated`."""
 _LONGEST_LINE = 160
 _EXCEPTION_KEYS = ("type", "message", "frames", "innermost", "code")
-_NO_SYMPTOM = "healthy_noise"
+_NO_FINDING = "healthy_noise"
 _WORSE_FIRST = [str(severity) for severity in Severity]
 
 
@@ -62,41 +62,47 @@ class Entry:
 
 def entries() -> list[Entry]:
     """Return all findings by category, severity and ID."""
-    findings = [*_of_text_rules(), *_of_exceptions(), *map(_of_symptom, declared_symptoms())]
+    findings = [
+        *_of_text_rules(),
+        *_of_exceptions(),
+        *map(_of_kind, declared_finding_kinds()),
+    ]
     return sorted(findings, key=lambda entry: (entry.category, _rank(entry), entry.id))
 
 
-def declared_symptoms() -> list[Symptom]:
-    """Return every ``Symptom`` that a module of the doctor or the rules on values declares."""
+def declared_finding_kinds() -> list[FindingKind]:
+    """Return every ``FindingKind`` that a module of the doctor or the rules on values declares."""
     names = [
         module.name for module in pkgutil.walk_packages(engine.doctor.__path__, "engine.doctor.")
     ]
     modules = [importlib.import_module(name) for name in names if name != __name__]
-    symptoms = [symptom for module in (*modules, values) for symptom in symptoms_in(module)]
-    return list({id(symptom): symptom for symptom in symptoms}.values())
+    finding_kinds = [
+        finding_kind for module in (*modules, values) for finding_kind in finding_kinds_in(module)
+    ]
+    return list({id(finding_kind): finding_kind for finding_kind in finding_kinds}.values())
 
 
-def symptoms_in(module: ModuleType) -> Iterator[Symptom]:
-    """Yield the symptoms at the top level of a module, also those in mappings."""
+def finding_kinds_in(module: ModuleType) -> Iterator[FindingKind]:
+    """Yield the kinds of findings at the top level of a module, also those in mappings."""
     for value in vars(module).values():
-        if isinstance(value, Symptom):
+        if isinstance(value, FindingKind):
             yield value
         elif isinstance(value, Mapping):
-            yield from (item for item in value.values() if isinstance(item, Symptom))
+            yield from (item for item in value.values() if isinstance(item, FindingKind))
 
 
-def _of_symptom(symptom: Symptom) -> Entry:
-    severities = dict.fromkeys(map(str, (symptom.severity, *symptom.also)))
+def _of_kind(kind: FindingKind) -> Entry:
+    severities = dict.fromkeys(map(str, (kind.severity, *kind.also)))
     holes: dict[str, str] = defaultdict(lambda: HOLE)
     return Entry(
-        symptom.id,
+        kind.id,
         " or ".join(sorted(severities, key=_WORSE_FIRST.index)),
-        symptom.title.format_map(holes),
-        symptom.cause.format_map(holes),
-        _plain(symptom.shape),
-        symptom.ruled_out,
-        tuple(dict.fromkeys(fix.title for fix in symptom.fixes(Case()))),
-        symptom.source,
+        kind.title.format_map(holes),
+        kind.cause.format_map(holes),
+        _plain(kind.shape),
+        kind.ruled_out,
+        tuple(dict.fromkeys(fix.title for fix in kind.fixes(Case()))),
+        kind.source,
     )
 
 
@@ -121,7 +127,7 @@ def _filled(text: str) -> str:
 
 def _of_exceptions() -> Iterator[Entry]:
     for kind in read_table(RULES / "unknown" / "exceptions.yaml"):
-        if not kind["id"].startswith(_NO_SYMPTOM):
+        if not kind["id"].startswith(_NO_FINDING):
             yield _of_exception(kind, "an exception that no rule matches")
     for kind in read_table(RULES / "unknown" / "words.yaml"):
         yield _of_exception(kind, "an exception without a matching rule or frame, by its words")

@@ -16,13 +16,13 @@ from engine.base.errors import UsageError
 from engine.base.follow import RESTARTS, FileFollower
 from engine.checkpoints.step_folders import step_of, step_problem
 from engine.doctor.excerpts import fuller, size, with_meanings
+from engine.doctor.finding_kinds import KINDS
 from engine.doctor.merge import merge_findings
 from engine.doctor.run_end import soften_ray
-from engine.doctor.symptoms import SYMPTOMS
 from engine.doctor.text.findings import ConsoleDiagnosis, Stopped, never
 from engine.doctor.trainer_dialects import framework_of, in_terms_of, is_ours, read_ends
 from engine.findings.finding import Evidence, Finding
-from engine.findings.symptom import Case
+from engine.findings.finding_kind import Case
 
 if TYPE_CHECKING:
     from engine.formats.detect import Detected
@@ -113,8 +113,8 @@ def _unrewarded(files: Sequence[Path]) -> list[Finding]:
         count = len(_NO_REWARD.findall(text))
         if count >= _FEWEST_RECORDS and not _REWARD.search(text):
             evidence = Evidence(f"the reward is None in {count:,} records", str(file))
-            symptom = SYMPTOMS["reward_function_error.none"]
-            return [symptom.finding(Case(), evidence, records=f"{count:,}")]
+            finding_kind = KINDS["reward_function_error.none"]
+            return [finding_kind.finding(Case(), evidence, records=f"{count:,}")]
     return []
 
 

@@ -13,12 +13,12 @@ from engine.base.follow import last_lines
 from engine.base.parquet import pa, pq
 from engine.config.keys import is_open
 from engine.data.contract import row_problem
-from engine.doctor.symptoms import SYMPTOMS
+from engine.doctor.finding_kinds import KINDS
 from engine.doctor.text.line import plain
 from engine.doctor.trainer_dialects import framework_of, in_terms_of
 from engine.findings.categories import find_category
 from engine.findings.finding import Change, Evidence, Finding, Fix, Severity
-from engine.findings.symptom import Case
+from engine.findings.finding_kind import Case
 from engine.own_reward.function import KEY
 from engine.runs.events import pending_stop, read_stop_offset
 from engine.runs.rundir import RunDir
@@ -80,7 +80,10 @@ def adjust_to_end(
         ]
     if _KILLED in reason and not any(finding.severity.is_alarm for finding in text):
         evidence = Evidence(reason, step=state.step)
-        return [SYMPTOMS[f"{_INTERRUPTED}.killed"].finding(Case(onset=state.step), evidence), *text]
+        return [
+            KINDS[f"{_INTERRUPTED}.killed"].finding(Case(onset=state.step), evidence),
+            *text,
+        ]
     if state.has_ended or state.state == "stalled":
         return list(text)
     return soften_ray(text)
@@ -96,7 +99,7 @@ def explain_failure(findings: Sequence[Finding], run: RunDir, state: RunState) -
     evidence = [Evidence(reason, step=state.step)]
     evidence += [Evidence(line[:_WIDEST], str(console)) for line in lines[-_LAST_LINES:]]
     return [
-        SYMPTOMS["training_setup_error.unexplained"].finding(Case(onset=state.step), *evidence),
+        KINDS["training_setup_error.unexplained"].finding(Case(onset=state.step), *evidence),
         *findings,
     ]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.follow import last_lines
-from engine.doctor.symptoms import SYMPTOMS
+from engine.doctor.finding_kinds import KINDS
 from engine.estimate.memory import size
 from engine.findings.finding import Change, Evidence, Finding, Fix
-from engine.findings.symptom import Case
+from engine.findings.finding_kind import Case
 from engine.formats.pattern import is_pattern
 from engine.runs.kinds import COMMAND
 from engine.runs.rundir import RunDir
@@ -52,7 +52,7 @@ class RunFiles:
         free, total = memory
         values = {"needed": self._needed, "free": free, "total": total}
         text = f"{size(free)} of {size(total)} free, {size(self._needed)} needed"
-        finding = SYMPTOMS["host_oom.next_save"].finding(
+        finding = KINDS["host_oom.next_save"].finding(
             Case(onset=state.step),
             Evidence(text, str(path), step=state.step, values=values),
             needed=size(self._needed),
@@ -73,7 +73,7 @@ def _stall_findings(run: RunDir, state: RunState) -> list[Finding]:
     process, pid = jsonl.line(event.get("process")), jsonl.integer(event.get("pid"))
     reason = jsonl.line(event.get("reason")) or "no step was logged"
     kind = str(event.get("kind"))
-    symptom = SYMPTOMS.get(f"stalled.{kind}", SYMPTOMS["stalled.unknown"])
+    finding_kind = KINDS.get(f"stalled.{kind}", KINDS["stalled.unknown"])
     values = {
         "process": process,
         "pid": pid,
@@ -81,7 +81,7 @@ def _stall_findings(run: RunDir, state: RunState) -> list[Finding]:
         "place": jsonl.line(event.get("place")),
     }
     case = Case(onset=state.step)
-    advice = symptom.fixes(case)
+    advice = finding_kind.fixes(case)
     if kind == "stopped":
         command = Change("command", "signal", f"kill -CONT {pid}")
         effect = "the run continues where it was"
@@ -90,7 +90,7 @@ def _stall_findings(run: RunDir, state: RunState) -> list[Finding]:
     resume = f"Stop the run now and resume it: grubrics-tui stop {run.id}"
     if state.has_ended:
         resume = f"Resume from the last complete checkpoint: grubrics-tui resume {run.id}"
-    finding = symptom.finding(
+    finding = finding_kind.finding(
         case,
         Evidence(reason, str(run.events), step=state.step, values=values),
         *_stacks(run, state, event),
@@ -111,7 +111,7 @@ def _system_findings(run: RunDir, state: RunState) -> list[Finding]:
     if not messages or (message := messages[-1]) is None:
         return []
     evidence = Evidence(message, str(run.events), step=state.step)
-    return [SYMPTOMS["stalled.system"].finding(Case(onset=state.step), evidence, message=message)]
+    return [KINDS["stalled.system"].finding(Case(onset=state.step), evidence, message=message)]
 
 
 def _events(run: RunDir, name: str, since: Sequence[str]) -> list[Mapping[str, Any]]:
@@ -175,7 +175,7 @@ def _unread_metrics(run: RunDir, state: RunState) -> list[Finding]:
     problem = _problem(given, Path(jsonl.line(manifest.get("cwd")) or "."))
     evidence = Evidence(f"--metrics {given}: {problem}", str(run.manifest))
     return [
-        SYMPTOMS["config_error.metrics_not_read"].finding(
+        KINDS["config_error.metrics_not_read"].finding(
             Case(), evidence, given=given, problem=problem
         )
     ]

@@ -1,1 +1,1 @@
-"""Findings, symptoms, fixes and the context that rules get."""
+"""Findings, kinds of findings, fixes and the context that rules get."""

@@ -52,9 +52,9 @@ def finding_ids() -> tuple[str, ...]:
 
 
 def _plugin_ids() -> frozenset[str]:
-    """Return the IDs of the symptoms that rules of other packages list."""
+    """Return the IDs of the kinds of findings that rules of other packages list."""
     from engine.base.plugins import load  # Needed only for a name that is unknown so far.
-    from engine.findings.symptom import METRIC_RULES, REWARD_RULES, Rule
+    from engine.findings.finding_kind import METRIC_RULES, REWARD_RULES, Rule
 
     rules = (rule for group in (METRIC_RULES, REWARD_RULES) for rule in load(group, Rule).objects)
-    return frozenset(symptom.id for rule in rules for symptom in rule.symptoms)
+    return frozenset(finding_kind.id for rule in rules for finding_kind in rule.finding_kinds)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from engine.findings.finding import Change, Fix
+from engine.findings.finding_kind import Case
 from engine.findings.run_context import MetricContext
-from engine.findings.symptom import Case
 from engine.judge.providers import OFFLINE, asks_server
 from engine.runs.kinds import GRPO
 

@@ -15,9 +15,9 @@ from engine.config.load import Config
 from engine.config.schedule import TEMPERATURE, find_schedule
 from engine.findings import fixes
 from engine.findings.finding import Evidence, Finding, Fix
+from engine.findings.finding_kind import Case
+from engine.findings.finding_kind_file import FindingKinds
 from engine.findings.run_context import MetricContext
-from engine.findings.symptom import Case
-from engine.findings.symptom_file import Symptoms
 from engine.preflight.check import Check, Subject, summary, warn
 from engine.preflight.complete_change import as_overrides
 from engine.runs.kinds import GRPO
@@ -49,7 +49,7 @@ def _usual_temperature(case: Case, title: str) -> Fix:
     return _usual(case, _coldest(case.context)[0], 1.0, title, least=0.5, most=1.5)
 
 
-SYMPTOMS = Symptoms(
+KINDS = FindingKinds(
     __file__, usual=_usual, usual_rate=_usual_rate, usual_temperature=_usual_temperature
 )
 _NO_GROUP = "reward_zero_or_flat.no_group"
@@ -89,8 +89,8 @@ def value_findings(context: MetricContext) -> list[Finding]:
     key = context.kind.learning_rate_key if context.kind else None
     rate = context.get(key)
     if key and isinstance(rate, int | float) and rate > _HIGHEST_RATE:
-        symptom, evidence = SYMPTOMS["kl_or_grad_blowup.rate"], _evidence(key, rate)
-        findings.append(symptom.finding(case, evidence, key=key, rate=f"{rate:g}"))
+        finding_kind, evidence = KINDS["kl_or_grad_blowup.rate"], _evidence(key, rate)
+        findings.append(finding_kind.finding(case, evidence, key=key, rate=f"{rate:g}"))
     return findings + (list(_grpo_findings(context, case)) if context.kind == GRPO else [])
 
 
@@ -98,18 +98,18 @@ def _grpo_findings(context: MetricContext, case: Case) -> Iterator[Finding]:
     key, length = fixes.RESPONSE, context.get(fixes.RESPONSE)
     has_own_reward = context.get("reward.custom_reward_function.path")
     if not has_own_reward and isinstance(length, int) and length < _SHORTEST:
-        yield SYMPTOMS["reward_zero_or_flat.cap_too_short"].finding(
+        yield KINDS["reward_zero_or_flat.cap_too_short"].finding(
             case, _evidence(key, length), key=key, length=length
         )
     key, temperature = _coldest(context)
     if isinstance(temperature, int | float) and temperature <= _COLDEST:
         evidence = _evidence(key, temperature)
-        yield SYMPTOMS["collapse_entropy_or_length.temperature"].finding(
+        yield KINDS["collapse_entropy_or_length.temperature"].finding(
             case, evidence, key=key, temperature=f"{temperature:g}"
         )
     key = fixes.ROLLOUTS
     if context.get(key) == 1 and context.get("algorithm.adv_estimator") == "grpo":
-        yield SYMPTOMS[_NO_GROUP].finding(case, _evidence(key, 1), key=key)
+        yield KINDS[_NO_GROUP].finding(case, _evidence(key, 1), key=key)
 
 
 def _coldest(context: MetricContext) -> tuple[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from engine.findings.finding import Evidence, Finding
-from engine.findings.symptom import Case
-from engine.findings.symptom_file import Symptoms
+from engine.findings.finding_kind import Case
+from engine.findings.finding_kind_file import FindingKinds
 from engine.history import metrics
 from engine.history.columns import Columns
 
@@ -42,7 +42,7 @@ _WITHOUT_EFFECT = (
 )  # fmt: skip
 """Prefixes of keys that leave common steps equal: duration, intervals, output paths and memory."""
 
-SYMPTOMS = Symptoms(__file__)
+KINDS = FindingKinds(__file__)
 
 
 def ablation_findings(
@@ -63,14 +63,14 @@ def ablation_findings(
     same, steps = _find_identical(first, second)
     if first_config and second_config and not changed:
         return [
-            SYMPTOMS["ablation_no_effect.same_recipe"].finding(
+            KINDS["ablation_no_effect.same_recipe"].finding(
                 Case(), Evidence("no effective value differs")
             )
         ]
     effective = [key for key in changed if not key.startswith(_WITHOUT_EFFECT)]
     if same and (effective or not changed):
         return [
-            SYMPTOMS["ablation_no_effect.same_numbers"].finding(
+            KINDS["ablation_no_effect.same_numbers"].finding(
                 Case(),
                 Evidence("equal series", values={"metrics": len(same), "steps": steps}),
                 metrics=", ".join(same),

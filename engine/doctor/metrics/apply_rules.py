@@ -22,8 +22,8 @@ from engine.doctor.metrics.rules.divergence import explain_by_rate
 from engine.doctor.metrics.rules.nan import has_no_loss
 from engine.doctor.metrics.run import Run
 from engine.findings.finding import Finding, Severity
+from engine.findings.finding_kind import Rule
 from engine.findings.run_context import MetricContext
-from engine.findings.symptom import Rule
 from engine.history.columns import Columns
 
 _EPOCHS = ("epoch", "train/epoch", "training/epoch")

@@ -17,7 +17,7 @@ from engine.doctor.metrics.series_stats import late_level
 from engine.estimate.judge import allowed, in_flight, pace
 from engine.findings import fixes
 from engine.findings.finding import Change, Fix
-from engine.findings.symptom import Case, Symptom
+from engine.findings.finding_kind import Case, FindingKind
 from engine.history import metrics
 
 _MORE_CALLS = fixes.more_calls(Case())
@@ -50,9 +50,9 @@ def newest(run: Run, name: str) -> float | None:
     return late_level(values, NEWEST) if values.size else None
 
 
-def measured_fixes(run: Run, symptom: Symptom) -> tuple[Fix, ...]:
-    """Return a symptom's fixes; that of the judge's concurrency says what the run needs."""
-    offered = symptom.fixes(run.case())
+def measured_fixes(run: Run, finding_kind: FindingKind) -> tuple[Fix, ...]:
+    """Return the fixes of a finding; that of the judge's concurrency says what the run needs."""
+    offered = finding_kind.fixes(run.case())
     return tuple(_more_calls(run) if fix == _MORE_CALLS else fix for fix in offered)
 
 

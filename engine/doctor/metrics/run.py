@@ -10,8 +10,8 @@ import numpy as np
 from engine.doctor.metrics.series_stats import Floats, Mask, is_rounded, tail_start
 from engine.findings import fixes
 from engine.findings.finding import Evidence
+from engine.findings.finding_kind import Case
 from engine.findings.run_context import MetricContext
-from engine.findings.symptom import Case
 from engine.formats.names import kind_of
 from engine.history import metrics
 from engine.history.columns import Columns

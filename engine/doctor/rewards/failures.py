@@ -14,8 +14,8 @@ from engine.doctor.rewards.step_counts import RewardSteps, StepCounts
 from engine.estimate.judge import allowed
 from engine.findings import fixes
 from engine.findings.finding import Evidence, Finding, Fix, Severity
-from engine.findings.symptom import Case
-from engine.findings.symptom_file import Symptoms
+from engine.findings.finding_kind import Case
+from engine.findings.finding_kind_file import FindingKinds
 
 _WINDOW = 3
 _FEWEST = 4
@@ -36,8 +36,8 @@ def _fewer_calls(case: Case, refused: float = 0.5) -> Fix:
     return fixes.setting(case.context, key, allowed(limit, refused), title, effect)
 
 
-FAILURES = Symptoms(__file__, fewer_calls=_fewer_calls)
-"""The symptoms by error kind (``engine.judge.interface``, ``rollout_record``)."""
+FAILURES = FindingKinds(__file__, fewer_calls=_fewer_calls)
+"""The kinds of findings by error kind (``engine.judge.interface``, ``rollout_record``)."""
 
 
 def fixes_of(kind: str, case: Case, refused: float) -> tuple[Fix, ...]:

@@ -17,8 +17,8 @@ from engine.doctor.rewards.rollout_record import Rollout
 from engine.doctor.rewards.step_counts import RewardSteps, StepCounts
 from engine.findings import fixes
 from engine.findings.finding import Finding, Severity
-from engine.findings.symptom import Case
-from engine.findings.symptom_file import Symptoms
+from engine.findings.finding_kind import Case
+from engine.findings.finding_kind_file import FindingKinds
 from engine.history.rollout_dump import Dumps, read_answers
 
 CutShare = Callable[[int], float | None]
@@ -33,7 +33,7 @@ _USELESS = 0.1
 _ENOUGH = 40
 _FEWEST_RIGHT = 3
 
-SYMPTOMS = Symptoms(__file__)
+KINDS = FindingKinds(__file__)
 
 
 def check(records: RewardSteps, cut_share: CutShare) -> Iterator[Finding]:
@@ -55,7 +55,7 @@ def check_gold(records: RewardSteps) -> Iterator[Finding]:
         return
     onset = next(counts.step for counts in steps if counts.gold_constant)
     case, share = Case(records.context, onset), percent(flat / total)
-    yield SYMPTOMS["data_missing_or_schema.flat_gold_share"].finding(
+    yield KINDS["data_missing_or_schema.flat_gold_share"].finding(
         case, share=share, count=flat, total=total
     )
 
@@ -109,7 +109,7 @@ class _Stretch:
         shown = [rollout for rollout in self.examples if show(rollout)] or self.examples
         same = [rollout for rollout in shown if rollout.group == shown[0].group][:2]
         different = [rollout for rollout in shown if rollout.group != shown[0].group]
-        return SYMPTOMS[key].finding(
+        return KINDS[key].finding(
             Case(self.context, self.steps[0].step),
             *(rollout.evidence(self.path) for rollout in [*same, *different[: 3 - len(same)]]),
             severity=severity,

@@ -12,7 +12,14 @@ from types import ModuleType
 import pytest
 import yaml
 
-from engine.doctor.catalogue import declared_symptoms, entries, id_list, main, markdown, symptoms_in
+from engine.doctor.catalogue import (
+    declared_finding_kinds,
+    entries,
+    finding_kinds_in,
+    id_list,
+    main,
+    markdown,
+)
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.live import RunFollower
 from engine.doctor.metrics import MetricContext, metric_findings, rules
@@ -22,7 +29,7 @@ from engine.doctor.rewards.failures import FAILURES
 from engine.doctor.text.rules import Role, Rule, load_rules
 from engine.findings.categories import IDS, categories
 from engine.findings.finding import Finding
-from engine.findings.symptom import HOLE, Case, Symptom
+from engine.findings.finding_kind import HOLE, Case, FindingKind
 from engine.judge.api import RETRYABLE
 from tests.engine.doctor.metrics.curves import columns, everything, healthy
 from tests.engine.doctor.metrics.test_onset import FAULTS, STEPS
@@ -30,8 +37,8 @@ from tests.engine.reports.runs import make_run
 from tests.paths import ROOT
 
 ROWS = tuple(entries())
-TABLE = ROOT / "docs" / "symptoms.md"
-SYMPTOMS = declared_symptoms()
+TABLE = ROOT / "docs" / "findings.md"
+KINDS = declared_finding_kinds()
 METRIC_MODULES = [
     importlib.import_module(f"{rules.__name__}.{module.name}")
     for module in pkgutil.iter_modules(rules.__path__)
@@ -54,21 +61,25 @@ def test_every_finding_of_the_metrics_is_named_by_a_test() -> None:
     """Without a test of its own, a rule that reads a misspelled metric looks healthy."""
     folder = Path(__file__).parent
     text = "".join(path.read_text() for path in sorted(folder.rglob("test_*.py")))
-    ids = {symptom.id for module in METRIC_MODULES for symptom in symptoms_in(module)}
+    ids = {
+        finding_kind.id for module in METRIC_MODULES for finding_kind in finding_kinds_in(module)
+    }
     assert {name for name in ids if f'"{name}"' not in text} == set(), (
         "add the curves of these findings to tests/engine/doctor/metrics/test_smallest_curves.py"
     )
 
 
-@pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda symptom: symptom.id)
-def test_every_symptom_is_complete(symptom: Symptom) -> None:
-    assert symptom.category in categories(), f"{symptom.id}: add its category to categories.yaml"
+@pytest.mark.parametrize("finding_kind", KINDS, ids=lambda finding_kind: finding_kind.id)
+def test_every_finding_kind_is_complete(finding_kind: FindingKind) -> None:
+    assert finding_kind.category in categories(), (
+        f"{finding_kind.id}: add its category to categories.yaml"
+    )
     for field in ("title", "cause", "shape", "source"):
-        assert getattr(symptom, field).strip(), f"{symptom.id}: {field} is empty"
+        assert getattr(finding_kind, field).strip(), f"{finding_kind.id}: {field} is empty"
     without = ("loss_nan.one_step", "slow_step.warm_up", "stalled.unknown")
-    assert symptom.fixes(Case()) or symptom.id in without, f"{symptom.id}: no fixes"
-    for fix in symptom.fixes(Case()):
-        assert fix.title, f"{symptom.id}: a fix without a title"
+    assert finding_kind.fixes(Case()) or finding_kind.id in without, f"{finding_kind.id}: no fixes"
+    for fix in finding_kind.fixes(Case()):
+        assert fix.title, f"{finding_kind.id}: a fix without a title"
 
 
 @pytest.mark.parametrize("module", METRIC_MODULES, ids=lambda module: module.__name__)
@@ -79,12 +90,12 @@ def test_every_module_of_metric_rules_has_a_rule_and_finds_what_it_declares(
     assert module.RULE in own_rules()
 
 
-def test_every_declared_symptom_is_found_by_some_code() -> None:
-    """A symptom that no rule uses finds nothing, whatever the reference promises."""
+def test_every_declared_finding_kind_is_found_by_some_code() -> None:
+    """A kind of finding that no rule uses finds nothing, whatever the reference promises."""
     for module in (*METRIC_MODULES, flat):
         assert module.__file__ is not None
         code = Path(module.__file__).read_text(encoding="utf-8")
-        for key in getattr(module, "SYMPTOMS", ()):
+        for key in getattr(module, "KINDS", ()):
             is_chosen = any(f'[f"{key[:end]}{{' in code for end in range(1, len(key)))
             assert is_chosen or f'"{key}"' in code, f"{module.__name__} never finds {key}"
 
@@ -92,7 +103,7 @@ def test_every_declared_symptom_is_found_by_some_code() -> None:
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "engine").rglob("*.yaml")), ids=lambda path: path.stem
 )
-def test_a_fix_of_a_symptom_has_no_key_that_nothing_reads(path: Path) -> None:
+def test_a_fix_of_a_finding_kind_has_no_key_that_nothing_reads(path: Path) -> None:
     if not path.with_suffix(".py").exists():
         return
     known = {"title", "effect", "config", "scale", "command", "key"}
@@ -112,7 +123,7 @@ def test_retries_are_told_for_every_error_that_is_repeated() -> None:
 
 def test_a_name_that_a_rule_forgets_reads_as_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # The fixture of all tests of the doctor refuses it.
-    one = Symptom(id="overfitting", title="{a}", cause="{b} and {c}", shape="x", source="y")
+    one = FindingKind(id="overfitting", title="{a}", cause="{b} and {c}", shape="x", source="y")
     result = one.finding(Case(), c=3)
     assert (result.title, result.cause) == (HOLE, f"{HOLE} and 3")
 
@@ -165,8 +176,8 @@ def test_what_is_found_in_numbers_reads_as_the_table_says(id: str) -> None:
         assert any(_is_row_of(row.id, row.title, finding) for row in ROWS), finding.title
 
 
-def _is_row_of(id: str, symptom: str, one: Finding) -> bool:
-    return fnmatch(one.id, id) and fnmatch(one.title, symptom.replace("[", "?").replace("…", "*"))
+def _is_row_of(id: str, title: str, one: Finding) -> bool:
+    return fnmatch(one.id, id) and fnmatch(one.title, title.replace("[", "?").replace("…", "*"))
 
 
 def test_the_findings_that_the_list_of_defects_names_exist() -> None:

@@ -15,9 +15,9 @@ from tests.engine.doctor.rewards.records import scored, write
 from tests.plugins import InstallPlugin
 
 CODE = """
-from engine.findings.symptom import Case, Rule, Symptom
+from engine.findings.finding_kind import Case, FindingKind, Rule
 
-ODD = Symptom(
+ODD = FindingKind(
     id="overfitting.odd", title="{name} is odd", cause="{name}", shape="x", source="y"
 )
 def metric(run):

@@ -11,7 +11,7 @@ from engine.doctor.text.rules import load_rules
 from engine.doctor.trainer_dialects import Framework, framework_of, in_terms_of
 from engine.findings import fixes
 from engine.findings.finding import Change, Finding, Fix, Severity
-from engine.findings.symptom import Case
+from engine.findings.finding_kind import Case
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 ROLLOUT = "actor_rollout_ref.rollout"

@@ -9,8 +9,8 @@ import pytest
 from engine.doctor.diagnose import diagnose_file
 from engine.findings import fixes
 from engine.findings.finding import Finding
+from engine.findings.finding_kind import Case
 from engine.findings.run_context import MetricContext
-from engine.findings.symptom import Case
 
 FRAME = '  File "/opt/lib/python3.11/site-packages/{}", line 9, in {}\n    x = y\n'
 TRACEBACK = "Traceback (most recent call last):\n"

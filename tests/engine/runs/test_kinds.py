@@ -18,8 +18,8 @@ from engine.config.steps import step_plan
 from engine.config.unread import unread
 from engine.estimate.training import _TRAINING
 from engine.findings import fixes
+from engine.findings.finding_kind import Case
 from engine.findings.run_context import MetricContext
-from engine.findings.symptom import Case
 from engine.history.rollouts import require_step
 from engine.launch.shrink import _SIZES
 from engine.preflight.checklist import run_checks

@@ -30,8 +30,8 @@ from engine.doctor.metrics.series_stats import (
 )
 from engine.findings import fixes
 from engine.findings.finding import Evidence, Finding, Severity
-from engine.findings.symptom import Rule
-from engine.findings.symptom_file import Symptoms
+from engine.findings.finding_kind import Rule
+from engine.findings.finding_kind_file import FindingKinds
 from engine.history import metrics
 
 _STEPS = 2
@@ -50,7 +50,7 @@ _SETTLED, _BEGUN = 100, 5
 """From these steps on, a policy without entropy, or with random text, is not an untrained one."""
 
 
-SYMPTOMS = Symptoms(__file__)
+KINDS = FindingKinds(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -76,7 +76,7 @@ def _short_responses(run: Run) -> Iterator[Finding]:
         float(np.median(after[-10:])) > float(before.mean() + 2 * before.std())
     )
     now = figure(float(values[-1]))
-    yield SYMPTOMS["collapse_entropy_or_length.length"].finding(
+    yield KINDS["collapse_entropy_or_length.length"].finding(
         run.case(onset),
         run.change(length, onset, "fell"),
         *_other_changes(run, onset),
@@ -109,7 +109,7 @@ def _length_limit(run: Run) -> Iterator[Finding]:
         # A small model may hit the limit often, but not always.
         is_always = len(share) >= _WHOLE_RUN and float(share.values.min()) > 0.99
         onset, text = share.step(0), percent(first)
-        yield SYMPTOMS["collapse_entropy_or_length.cap_from_start"].finding(
+        yield KINDS["collapse_entropy_or_length.cap_from_start"].finding(
             run.case(onset),
             run.evidence(f"{text} of responses at the limit", onset, share=first),
             severity=Severity.WARNING if is_always else None,
@@ -121,7 +121,7 @@ def _length_limit(run: Run) -> Iterator[Finding]:
         return
     before, length = share.until(start).values[-20:], run.series(LENGTH)
     limit = run.context.get(fixes.RESPONSE)
-    yield SYMPTOMS["collapse_entropy_or_length.length_cap"].finding(
+    yield KINDS["collapse_entropy_or_length.length_cap"].finding(
         run.case(start),
         run.change(share, start, "rose"),
         *([run.change(length, start, "went")] if _has_moved(length, start) else []),
@@ -151,7 +151,7 @@ def _entropy(run: Run) -> Iterator[Finding]:
     first, values = early_level(entropy.values), smooth(entropy.values)
     fall = _find_fall(entropy, values, first)
     if fall is not None:
-        yield SYMPTOMS["collapse_entropy_or_length.entropy"].finding(
+        yield KINDS["collapse_entropy_or_length.entropy"].finding(
             run.case(fall[0]),
             run.change(entropy, fall[0], "fell"),
             *_other_changes(run, fall[0], entropy.name),
@@ -191,7 +191,7 @@ def _find_fall(entropy: Series, values: Floats, first: float) -> tuple[int, Seve
 
 def _exploded(run: Run, entropy: Series, first: float, onset: int, severity: Severity) -> Finding:
     now = late_level(entropy.values)
-    return SYMPTOMS["collapse_entropy_or_length.entropy_explosion"].finding(
+    return KINDS["collapse_entropy_or_length.entropy_explosion"].finding(
         run.case(onset),
         run.change(entropy, onset, "rose"),
         *_other_changes(run, onset, entropy.name),
@@ -237,9 +237,7 @@ def _fallen(run: Run, key: str, series: Series, sign: str) -> Finding:
     evidence += cut_evidence(run)
     if len(norm):
         evidence.append(run.evidence(f"gradient norm {format_span(norm)}", norm.step(0)))
-    return SYMPTOMS[key].finding(
-        run.case(onset), *evidence, sign=sign, metric=series.name, span=span
-    )
+    return KINDS[key].finding(run.case(onset), *evidence, sign=sign, metric=series.name, span=span)
 
 
 def _has_moved(series: Series, onset: int) -> bool:

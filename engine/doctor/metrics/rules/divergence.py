@@ -25,9 +25,9 @@ from engine.doctor.metrics.series_stats import (
 )
 from engine.findings import fixes
 from engine.findings.finding import Evidence, Finding, Fix, Severity
+from engine.findings.finding_kind import FindingKind, Rule
+from engine.findings.finding_kind_file import FindingKinds
 from engine.findings.run_context import MetricContext
-from engine.findings.symptom import Rule, Symptom
-from engine.findings.symptom_file import Symptoms
 from engine.history import metrics
 
 KLS = {"actor/kl_loss": 1.0, "actor/ppo_kl": 0.5, "objective/kl": 100.0}
@@ -51,7 +51,7 @@ _OF_HIGH_RATES = ("loss_nan", "kl_or_grad_blowup", "collapse_entropy_or_length",
 """Beginnings of the findings that a learning rate may explain."""
 
 
-SYMPTOMS = Symptoms(__file__)
+KINDS = FindingKinds(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -75,7 +75,7 @@ def _kl(run: Run) -> Iterator[Finding]:
         onset = find_onset(kl, values > limit, values < max(0.5 * limit, 2 * first))
         if onset is None:
             continue
-        yield SYMPTOMS["kl_or_grad_blowup.kl"].finding(
+        yield KINDS["kl_or_grad_blowup.kl"].finding(
             run.case(onset),
             run.change(kl, onset, "rose"),
             *_largest_gradient(run),
@@ -109,14 +109,14 @@ def _gradients(run: Run) -> Iterator[Finding]:
         # If hardly anything earned a reward in the first steps, there was hardly any gradient.
         is_grave = late_level(norm.values) > _GRAVE_NORM and rise.when == _WHEN[0]
         severity = Severity.ERROR if is_grave else Severity.WARNING
-        yield _risen(SYMPTOMS["kl_or_grad_blowup.gradient"], run, norm, rise, severity)
+        yield _risen(KINDS["kl_or_grad_blowup.gradient"], run, norm, rise, severity)
         return
     median = float(np.median(norm.values))
     spikes = np.flatnonzero(norm.values > max(_SPIKE * median, 10.0))
     if spikes.size >= max(_SPIKES, _SPIKE_SHARE * len(norm)):
         steps, highest = norm.steps[spikes[:5]].astype(int), float(norm.values[spikes].max())
         onset, count = int(steps[0]), int(spikes.size)
-        yield SYMPTOMS["kl_or_grad_blowup.spikes"].finding(
+        yield KINDS["kl_or_grad_blowup.spikes"].finding(
             run.case(onset),
             run.evidence("gradient spikes", onset, count=count, highest=highest),
             count=count,
@@ -160,9 +160,13 @@ def _find_rise(
 
 
 def _risen(
-    symptom: Symptom, run: Run, series: Series, rise: _Rise, severity: Severity | None = None
+    finding_kind: FindingKind,
+    run: Run,
+    series: Series,
+    rise: _Rise,
+    severity: Severity | None = None,
 ) -> Finding:
-    return symptom.finding(
+    return finding_kind.finding(
         run.case(rise.onset),
         run.change(series, rise.onset, "rose"),
         severity=severity,
@@ -185,7 +189,7 @@ def _huge_gradients(run: Run, norm: Series) -> Iterator[Finding]:
     now, when = max((newest, "median of the last 3 steps"), (often, "in a quarter of the steps"))
     onset = norm.step(int(np.argmax(norm.values > _HIGH)))
     evidence = run.evidence("gradient norm", onset, norm=now)
-    yield SYMPTOMS["kl_or_grad_blowup.huge"].finding(
+    yield KINDS["kl_or_grad_blowup.huge"].finding(
         run.case(onset), evidence, now=figure(now), when=when
     )
 
@@ -199,7 +203,7 @@ def _exploded_loss(run: Run) -> Iterator[Finding]:
         loss, lambda level: max(3 * level, level + 1.0), lambda level: 1.5 * level + 0.2
     )
     if rise is not None:
-        yield _risen(SYMPTOMS["kl_or_grad_blowup.loss"], run, loss, rise)
+        yield _risen(KINDS["kl_or_grad_blowup.loss"], run, loss, rise)
 
 
 def _rising_loss(run: Run) -> Iterator[Finding]:
@@ -223,12 +227,12 @@ def _rising_loss(run: Run) -> Iterator[Finding]:
     }
     settings = " and ".join(f"{key}={value:g}" for key, value in negative.items())
     evidence = {"before": before, "after": now, **negative}
-    yield SYMPTOMS["kl_or_grad_blowup.loss_rises"].finding(
+    yield KINDS["kl_or_grad_blowup.loss_rises"].finding(
         case,
         run.evidence(f"{loss.name} rose steadily", case.onset, **evidence),
         fixes=(
             *_make_positive(run.context, negative),
-            *SYMPTOMS["kl_or_grad_blowup.loss_rises"].fixes(case),
+            *KINDS["kl_or_grad_blowup.loss_rises"].fixes(case),
         ),
         before=figure(before),
         now=figure(now),
@@ -254,7 +258,7 @@ def _policy_loss(run: Run) -> Iterator[Finding]:
     if end - start < _RISES or size[end] < max(_GRADIENT * size[start], _LARGE_LOSS):
         return
     onset, before, now = loss.step(start + 1), float(size[start]), float(size[end])
-    yield SYMPTOMS["kl_or_grad_blowup.policy_loss"].finding(
+    yield KINDS["kl_or_grad_blowup.policy_loss"].finding(
         run.case(onset),
         run.evidence("policy loss", onset, before=before, after=now),
         before=figure(before),
@@ -291,7 +295,7 @@ def per_token_kls(run: Run) -> tuple[Series, ...]:
 
 def _large(run: Run, series: Series, key: str, beside: str) -> Finding:
     onset, last, span = series.step(0), float(series.values[-1]), format_span(series)
-    return SYMPTOMS[key].finding(
+    return KINDS[key].finding(
         run.case(onset),
         run.evidence(f"{series.name} is {span}", onset, last=last),
         metric=series.name,
@@ -309,9 +313,7 @@ def explain_by_rate(run: Run, findings: Iterable[Finding]) -> Iterator[Finding]:
         onset = rate.step(int(np.argmax(rate.values > _HIGHEST_RATE)))
         text = f"{rate.values.max():g}"
         evidence = run.evidence(f"{rate.name} is {text}", onset, rate=float(rate.values.max()))
-        yield SYMPTOMS["kl_or_grad_blowup.rate_logged"].finding(
-            run.case(onset), evidence, rate=text
-        )
+        yield KINDS["kl_or_grad_blowup.rate_logged"].finding(run.case(onset), evidence, rate=text)
 
 
 RULE = Rule(check)

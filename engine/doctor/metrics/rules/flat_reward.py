@@ -16,8 +16,8 @@ from engine.doctor.metrics.run import LENGTH, Run, Series, cut_evidence, figure,
 from engine.doctor.metrics.series_stats import Mask, late_level, tail_start
 from engine.findings import fixes
 from engine.findings.finding import Finding, Severity
-from engine.findings.symptom import Rule
-from engine.findings.symptom_file import Symptoms
+from engine.findings.finding_kind import Rule
+from engine.findings.finding_kind_file import FindingKinds
 from engine.history import metrics
 
 _STEPS = 3
@@ -54,7 +54,7 @@ _TEACHER = re.compile(r"distill|teacher", re.IGNORECASE)
 _KLS = ("actor/kl_loss", "actor/reverse_kl")
 _FAR = 0.2
 
-SYMPTOMS = Symptoms(__file__)
+KINDS = FindingKinds(__file__)
 _JUDGE_GIVES_NOTHING = (
     " With GRubrics' weights, the reward is -0.3 if all scores of a judge are 0: no alignment, and "
     "the penalty for scores without variance."
@@ -145,7 +145,7 @@ def _zero_std(run: Run, onset: int) -> Finding:
     if len(norm) and not norm.values.any():
         evidence.append(run.evidence("the gradient norm is exactly 0", onset, steps=len(norm)))
     evidence += cut_evidence(run)
-    return SYMPTOMS[f"reward_zero_or_flat.{at}"].finding(
+    return KINDS[f"reward_zero_or_flat.{at}"].finding(
         run.case(onset),
         *evidence,
         severity=severity,
@@ -217,7 +217,7 @@ def _always_zero(run: Run) -> Iterator[Finding]:
         return
     onset, count = reward.step(index), len(reward) - index
     evidence = run.evidence("mean reward is 0", onset, steps=count)
-    yield SYMPTOMS["reward_zero_or_flat.zero"].finding(run.case(onset), evidence, count=count)
+    yield KINDS["reward_zero_or_flat.zero"].finding(run.case(onset), evidence, count=count)
 
 
 def _is_idle(run: Run, reward: Series) -> bool:
@@ -241,7 +241,7 @@ def _mostly_zero_std(run: Run) -> Iterator[Finding]:
     if len(run.series(metrics.GROUPS_EQUAL)):
         # Dynamic sampling trains no such group, but each costs a generation.
         times = f"{1 / max(1 - now, 1e-3):.1f}"
-        yield SYMPTOMS["reward_zero_or_flat.many_replaced"].finding(
+        yield KINDS["reward_zero_or_flat.many_replaced"].finding(
             case, evidence, share=percent(now), times=times
         )
         return
@@ -249,11 +249,11 @@ def _mostly_zero_std(run: Run) -> Iterator[Finding]:
     at = _level_of(run, reward, late_level(reward.values)) if len(reward) else "equal"
     is_low = at == "all_wrong" or (len(reward) > 0 and late_level(reward.values) < _LOW)
     level = "high" if at == "all_right" else "low" if is_low else "between"
-    yield SYMPTOMS["reward_zero_or_flat.few_groups_learn"].finding(
+    yield KINDS["reward_zero_or_flat.few_groups_learn"].finding(
         case,
         evidence,
         severity=Severity.INFO if at == "all_right" else None,
-        fixes=SYMPTOMS.fixes(level, case),
+        fixes=KINDS.fixes(level, case),
         share=percent(now),
         rest=percent(1 - now),
     )
@@ -272,7 +272,7 @@ def _at_floor(run: Run) -> Iterator[Finding]:
     onset = reward.step(half)
     evidence = run.evidence("share of steps at the lowest reward", onset, share=share, lowest=low)
     case, low_text = run.case(onset), figure(low)
-    yield SYMPTOMS["reward_zero_or_flat.floor"].finding(
+    yield KINDS["reward_zero_or_flat.floor"].finding(
         case, evidence, share=percent(share), low=low_text
     )
 
@@ -295,7 +295,7 @@ def _saturated(run: Run) -> Iterator[Finding]:
     if share < _SATURATED or count < _MANY_STEPS:
         return
     onset = reward.step(index)
-    yield SYMPTOMS["reward_zero_or_flat.saturated"].finding(
+    yield KINDS["reward_zero_or_flat.saturated"].finding(
         run.case(onset),
         run.evidence("share of steps at the highest reward", onset, share=share, top=high),
         share=percent(share),
@@ -320,7 +320,7 @@ def _components(run: Run) -> Iterator[Finding]:
             onset, count = series.step(0), len(series)
             evidence = run.evidence(f"{series.name} is 0", onset, steps=count)
             case, others = run.case(onset), ", ".join(moving[:3])
-            yield SYMPTOMS["reward_zero_or_flat.component_zero"].finding(
+            yield KINDS["reward_zero_or_flat.component_zero"].finding(
                 case, evidence, name=name, count=count, others=others
             )
         elif not _PENALTY.search(name):
@@ -345,7 +345,7 @@ def _lost_component(
     if level <= 0 or not risen:
         return
     other, values = max(risen, key=lambda pair: late_level(pair[1].values))
-    yield SYMPTOMS["reward_zero_or_flat.component_lost"].finding(
+    yield KINDS["reward_zero_or_flat.component_lost"].finding(
         run.case(onset),
         run.change(series, onset, "fell"),
         run.evidence(

@@ -18,8 +18,8 @@ from engine.doctor.metrics.series_stats import (
     trend,
 )
 from engine.findings.finding import Evidence, Finding
-from engine.findings.symptom import Rule
-from engine.findings.symptom_file import Symptoms
+from engine.findings.finding_kind import Rule
+from engine.findings.finding_kind_file import FindingKinds
 from engine.history import metrics
 
 _CONTRAST = 12.0
@@ -40,7 +40,7 @@ _SCORE = re.compile(
 )
 """Names of what a validation scores, of any trainer."""
 
-SYMPTOMS = Symptoms(__file__)
+KINDS = FindingKinds(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -60,7 +60,7 @@ def _lost_reward(run: Run) -> Iterator[Finding]:
     best = reward.until(onset)
     if np.count_nonzero(best.values > (before + after) / 2) < _LEVEL:
         return
-    yield SYMPTOMS["collapse_entropy_or_length.reward"].finding(
+    yield KINDS["collapse_entropy_or_length.reward"].finding(
         run.case(onset),
         run.evidence("mean reward fell", onset, before=before, after=after),
         *_validation(run, onset),
@@ -149,7 +149,7 @@ def _overfitting(run: Run) -> Iterator[Finding]:
     if not before.size or not after.size or np.median(after) >= np.median(before):
         return
     text = f"{validation.name} rose from {figure(lowest)} to {figure(newest)}"
-    yield SYMPTOMS["overfitting"].finding(
+    yield KINDS["overfitting"].finding(
         run.case(onset),
         run.evidence(text, onset, before=lowest, after=newest),
         lowest=figure(lowest),
@@ -183,7 +183,7 @@ def _validation_falls(run: Run) -> Iterator[Finding]:
     last = float(score.values[-1])
     top = float(score.values[best])
     length = run.series(LENGTH)
-    yield SYMPTOMS["overfitting.validation_reward"].finding(
+    yield KINDS["overfitting.validation_reward"].finding(
         run.case(onset),
         run.evidence(f"{score.name} fell from {figure(top)} to {figure(last)}", onset, last=last),
         run.evidence(

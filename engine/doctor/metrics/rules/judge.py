@@ -10,8 +10,8 @@ from engine.base.text import seconds
 from engine.doctor.metrics.run import Run, percent
 from engine.doctor.metrics.series_stats import early_level, tail_start
 from engine.findings.finding import Finding, Severity
-from engine.findings.symptom import Rule
-from engine.findings.symptom_file import Symptoms
+from engine.findings.finding_kind import Rule
+from engine.findings.finding_kind_file import FindingKinds
 from engine.history import metrics
 
 _STEPS = 5
@@ -24,7 +24,7 @@ _TIMEOUTS = 0.2
 _UNREADABLE = 0.01
 
 
-SYMPTOMS = Symptoms(__file__)
+KINDS = FindingKinds(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -43,7 +43,7 @@ def _latency(run: Run) -> Iterator[Finding]:
     if not index:
         return
     onset, now = latency.step(index), float(np.median(latency.values[-_STEPS:]))
-    yield SYMPTOMS["judge_timeout_or_connection.slower"].finding(
+    yield KINDS["judge_timeout_or_connection.slower"].finding(
         run.case(onset),
         run.change(latency, onset, "rose"),
         factor=f"{now / max(first, _SHORTEST_S):.1f}",
@@ -64,7 +64,7 @@ def _failed(run: Run) -> Iterator[Finding]:
     if mean < _FAILED or (last < _HALF and len(share) - index < _STEPS):
         return
     onset = share.step(index)
-    yield SYMPTOMS["judge_timeout_or_connection.samples_failed"].finding(
+    yield KINDS["judge_timeout_or_connection.samples_failed"].finding(
         run.case(onset),
         run.evidence("share of rollouts without a reward", onset, share=last),
         severity=None if mean >= _HALF or last >= _HALF else Severity.WARNING,
@@ -81,7 +81,7 @@ def _timeouts(run: Run) -> Iterator[Finding]:
     onset, share = failing
     evidence = run.evidence("calls that timed out", onset, share=share)
     limit = _time_limit(run)
-    yield SYMPTOMS["judge_timeout_or_connection.timeouts"].finding(
+    yield KINDS["judge_timeout_or_connection.timeouts"].finding(
         run.case(onset), evidence, share=percent(share), limit=limit
     )
 
@@ -91,7 +91,7 @@ def _unparsed(run: Run) -> Iterator[Finding]:
     if failing is None:
         return
     onset, share = failing
-    yield SYMPTOMS["judge_parse_failure.share"].finding(
+    yield KINDS["judge_parse_failure.share"].finding(
         run.case(onset),
         run.evidence("replies that could not be parsed", onset, share=share),
         severity=None if share > 0.2 else Severity.WARNING,

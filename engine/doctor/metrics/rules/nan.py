@@ -10,8 +10,8 @@ from engine.base.text import count_of
 from engine.doctor.metrics.run import Run, Series
 from engine.doctor.metrics.series_stats import longest_stretch, tail_start
 from engine.findings.finding import Finding
-from engine.findings.symptom import Rule
-from engine.findings.symptom_file import Symptoms
+from engine.findings.finding_kind import Rule
+from engine.findings.finding_kind_file import FindingKinds
 from engine.history import metrics
 
 _LOSSES = ("actor/pg_loss", "actor/loss", metrics.TRAIN_LOSS, "critic/vf_loss")
@@ -29,7 +29,7 @@ _OFTEN = 0.05
 """From this share of steps on, NaN values are no accident."""
 
 
-SYMPTOMS = Symptoms(__file__)
+KINDS = FindingKinds(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -51,9 +51,9 @@ def _nan_reward(run: Run) -> Iterator[Finding]:
     evidence = run.evidence(f"{reward.name} is not a number", onset, steps=count)
     if end < len(reward) and count < _LASTS:
         steps = f"step {onset}" if count == 1 else f"{count} steps from step {onset} on"
-        yield SYMPTOMS["nan_reward_for_a_moment"].finding(run.case(onset), evidence, steps=steps)
+        yield KINDS["nan_reward_for_a_moment"].finding(run.case(onset), evidence, steps=steps)
     else:
-        yield SYMPTOMS["reward_function_error.nan"].finding(
+        yield KINDS["reward_function_error.nan"].finding(
             run.case(onset), evidence, steps=count_of(count, "step")
         )
 
@@ -72,16 +72,16 @@ def _nan_loss(run: Run) -> Iterator[Finding]:
     onset, count, metric = bad.step(start), end - start, bad.name
     case, text = run.case(onset), f"{metric} is not a number"
     if count < 2 and end < len(bad):
-        yield SYMPTOMS["loss_nan.one_step"].finding(case, run.evidence(text, onset), metric=metric)
+        yield KINDS["loss_nan.one_step"].finding(case, run.evidence(text, onset), metric=metric)
     elif bad is norm and start == 0 and not run.has_rewards and len(loss) and not loss.values.any():
         evidence = run.evidence(f"{text}, the loss is 0", onset, steps=count)
-        yield SYMPTOMS["loss_nan.no_labels"].finding(
+        yield KINDS["loss_nan.no_labels"].finding(
             case, evidence, metric=metric, steps=count_of(count, "step"), why=_NO_LABELS
         )
     else:
         evidence = run.evidence(text, onset, steps=count)
         before = _format_level(bad.until(onset).finite())
-        yield SYMPTOMS["loss_nan"].finding(
+        yield KINDS["loss_nan"].finding(
             case, evidence, metric=metric, steps=count_of(count, "step"), before=before
         )
 
@@ -120,7 +120,7 @@ def _zero_loss(run: Run) -> Iterator[Finding]:
     if len(norm.since(onset)) or (before.size and before[-1] < _NOT_ROUNDED):
         return
     count = len(loss) - index
-    yield SYMPTOMS["loss_nan.vanished"].finding(
+    yield KINDS["loss_nan.vanished"].finding(
         run.case(onset),
         run.evidence("the loss is exactly 0", onset, steps=count),
         verb="falls at once to" if before.size else "is",
@@ -137,7 +137,7 @@ def _nan_kl(run: Run) -> Iterator[Finding]:
     if count < max(_LASTS, _OFTEN * len(kl)) or bad.all():
         return
     onset = kl.step(int(np.argmax(bad)))
-    yield SYMPTOMS["loss_nan.kl"].finding(
+    yield KINDS["loss_nan.kl"].finding(
         run.case(onset),
         run.evidence(f"{kl.name} is not a number", onset, steps=count),
         metric=kl.name,

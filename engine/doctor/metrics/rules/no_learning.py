@@ -11,9 +11,9 @@ from engine.doctor.metrics.run import Run, Series, figure, learning_rate, prints
 from engine.doctor.metrics.series_stats import tail_start
 from engine.findings import fixes
 from engine.findings.finding import Finding, Fix, Severity
+from engine.findings.finding_kind import Rule
+from engine.findings.finding_kind_file import FindingKinds
 from engine.findings.run_context import MetricContext
-from engine.findings.symptom import Rule
-from engine.findings.symptom_file import Symptoms
 from engine.history import metrics
 
 _STEPS = 5
@@ -22,7 +22,7 @@ _EXACT_STEPS = 10
 _LR_STEPS = 10
 _EVALUATIONS = 4
 _CHANCE_TOLERANCE = 1e-3
-SYMPTOMS = Symptoms(__file__)
+KINDS = FindingKinds(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -64,12 +64,12 @@ def _constant_loss(run: Run) -> Iterator[Finding]:
         )
     elif not len(gradients):
         why = "other weights and other data give another loss, if only in the last digit"
-    yield SYMPTOMS["loss_flat_no_learning"].finding(
+    yield KINDS["loss_flat_no_learning"].finding(
         run.case(onset),
         run.evidence("the loss does not change", onset, loss=last, steps=count),
         severity=None if is_certain else Severity.WARNING,
         confidence=None if is_certain else 0.6,
-        fixes=SYMPTOMS.fixes("pairs", run.case(onset)) if is_pair_loss else None,
+        fixes=KINDS.fixes("pairs", run.case(onset)) if is_pair_loss else None,
         loss=figure(last),
         exact=f"{last:.4g}",
         count=count,
@@ -108,7 +108,7 @@ def _at_chance(run: Run) -> Iterator[Finding]:
         return
     onset, count = warm.step(index), len(warm) - index
     evidence = run.evidence("loss at ln 2", onset, loss=float(loss.values[-1]), records=count)
-    yield SYMPTOMS["loss_flat_no_learning.chance"].finding(run.case(onset), evidence, count=count)
+    yield KINDS["loss_flat_no_learning.chance"].finding(run.case(onset), evidence, count=count)
 
 
 def _no_gradient(run: Run) -> Iterator[Finding]:
@@ -122,7 +122,7 @@ def _no_gradient(run: Run) -> Iterator[Finding]:
     share = run.series(metrics.ZERO_STD_SHARE).since(onset).values
     if not stds.size or stds.min() < 1e-3 or (share.size and share.max() > 0.5):
         return
-    yield SYMPTOMS["loss_flat_no_learning.no_gradient"].finding(
+    yield KINDS["loss_flat_no_learning.no_gradient"].finding(
         run.case(onset),
         run.evidence("gradient norm is exactly 0", onset, steps=count),
         spread=figure(float(np.median(stds))),
@@ -137,7 +137,7 @@ def _no_rate(run: Run) -> Iterator[Finding]:
     if not prints_small_numbers(run, "actor/grad_norm", metrics.TRAIN_LOSS):
         return
     onset, count = rate.step(0), len(rate)
-    yield SYMPTOMS["loss_flat_no_learning.rate_zero"].finding(
+    yield KINDS["loss_flat_no_learning.rate_zero"].finding(
         run.case(onset), run.evidence(f"{rate.name} is 0", onset, steps=count), count=count
     )
 
@@ -151,9 +151,7 @@ def _not_begun(run: Run) -> Iterator[Finding]:
         return
     onset, count = norm.step(0), len(norm)
     evidence = run.evidence("learning rate and gradient norm are 0", onset, steps=count)
-    yield SYMPTOMS["loss_flat_no_learning.not_begun"].finding(
-        run.case(onset), evidence, count=count
-    )
+    yield KINDS["loss_flat_no_learning.not_begun"].finding(run.case(onset), evidence, count=count)
 
 
 def _same_validation(run: Run) -> Iterator[Finding]:
@@ -165,7 +163,7 @@ def _same_validation(run: Run) -> Iterator[Finding]:
     # Progress bars repeat the last validation with three digits, and tables round.
     if float(f"{value:.3g}") == value or np.ptp(loss.values) < 0.1 * level:
         return
-    yield SYMPTOMS["loss_flat_no_learning.validation"].finding(
+    yield KINDS["loss_flat_no_learning.validation"].finding(
         run.case(held_out.step(1)),
         run.evidence("the validation loss does not change", held_out.step(-1), loss=value),
         loss=f"{value:.6g}",
@@ -183,7 +181,7 @@ def _never_warm(run: Run) -> Iterator[Finding]:
     is_rising = bool(np.all(np.diff(rate.values) >= 0)) and rate.values[-1] < peak
     if steps is None or steps < total or not is_rising:
         return
-    yield SYMPTOMS["loss_flat_no_learning.never_warm"].finding(
+    yield KINDS["loss_flat_no_learning.never_warm"].finding(
         run.case(rate.step(0)),
         run.evidence(f"{rate.name} still rises", rate.step(-1), rate=float(rate.values[-1])),
         fixes=(_shorter_warmup(run.context, total),),

@@ -8,8 +8,8 @@ import numpy as np
 
 from engine.doctor.metrics.run import Run, figure, percent
 from engine.findings.finding import Finding, Severity
-from engine.findings.symptom import Rule
-from engine.findings.symptom_file import Symptoms
+from engine.findings.finding_kind import Rule
+from engine.findings.finding_kind_file import FindingKinds
 from engine.history import metrics
 
 _EMPTY_TOKENS = 8
@@ -21,7 +21,7 @@ _BELOW, _ABOVE = 4.0, 10.0
 """Distance of an outlier, in usual ranges of the reward; a rare success may be high."""
 _LEAST_SPAN = 1e-3
 
-SYMPTOMS = Symptoms(__file__)
+KINDS = FindingKinds(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -38,7 +38,7 @@ def _empty_prompts(run: Run) -> Iterator[Finding]:
         return
     onset, tokens = longest.step(0), figure(float(values[0]))
     evidence = run.evidence(f"{longest.name} is {tokens}", onset)
-    yield SYMPTOMS["data_missing_or_schema.empty_prompt"].finding(
+    yield KINDS["data_missing_or_schema.empty_prompt"].finding(
         run.case(onset), evidence, tokens=tokens, count=values.size
     )
 
@@ -53,7 +53,7 @@ def _cut_prompts(run: Run) -> Iterator[Finding]:
         return
     onset, worst = share.step(int(cut[0])), float(share.values[cut].max())
     is_most = np.median(share.values[cut]) >= _MOST
-    yield SYMPTOMS["data_missing_or_schema.cut_prompt"].finding(
+    yield KINDS["data_missing_or_schema.cut_prompt"].finding(
         run.case(onset),
         run.evidence(f"{share.name} is {figure(worst)}", onset, worst=worst),
         severity=None if is_most else Severity.WARNING,
@@ -79,7 +79,7 @@ def _impossible(run: Run) -> Iterator[Finding]:
             continue
         onset = series.step(int(bad[0]))
         worst = float(series.values[bad[np.argmax(np.abs(series.values[bad]))]])
-        yield SYMPTOMS["reward_function_error.out_of_range"].finding(
+        yield KINDS["reward_function_error.out_of_range"].finding(
             run.case(onset),
             run.evidence(f"{series.name} beyond {figure(limit)}", onset, worst=worst),
             worst=figure(worst),
@@ -106,7 +106,7 @@ def _outliers(run: Run) -> Iterator[Finding]:
         if not bad.size:
             continue
         onset, worst = series.step(int(bad[0])), float(series.values[bad][0])
-        yield SYMPTOMS["reward_function_error.outlier"].finding(
+        yield KINDS["reward_function_error.outlier"].finding(
             run.case(onset),
             run.evidence(series.name, onset, worst=worst),
             worst=figure(worst),

@@ -12,8 +12,8 @@ from engine.doctor.metrics.judge_load import NEWEST, measured_fixes, newest, wai
 from engine.doctor.metrics.run import LENGTH, Run, Series, figure, percent
 from engine.doctor.metrics.series_stats import late_level, tail_start
 from engine.findings.finding import Evidence, Finding, Severity
-from engine.findings.symptom import Rule
-from engine.findings.symptom_file import Symptoms
+from engine.findings.finding_kind import Rule
+from engine.findings.finding_kind_file import FindingKinds
 from engine.history import metrics
 
 _SLOW_S = 300.0
@@ -59,7 +59,7 @@ _AS_LONG = 1.2
 """Up to this factor, steps grew no more than their responses did."""
 _LONGER = 1.5
 
-SYMPTOMS = Symptoms(__file__)
+KINDS = FindingKinds(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -82,11 +82,11 @@ def _judge_share(run: Run) -> Iterator[Finding]:
     call_s, wait_s = late_level(call.values, NEWEST), newest(run, metrics.SEMAPHORE_WAIT) or 0.0
     if share > _QUEUE_SHARE and wait_s >= max(_NOTICEABLE_S, call_s):
         limit = run.context.get("judge.max_concurrent")
-        yield SYMPTOMS["judge_queue"].finding(
+        yield KINDS["judge_queue"].finding(
             run.case(_share_onset(judging, step, _QUEUE_SHARE)),
             run.evidence("wait for a judge slot", queue.step(-1), wait=wait_s, call=call_s),
             *_times(run),
-            fixes=measured_fixes(run, SYMPTOMS["judge_queue"]),
+            fixes=measured_fixes(run, KINDS["judge_queue"]),
             wait=seconds(wait_s),
             slot=f"one of {limit} slots" if limit is not None else "a free slot",
             call=seconds(call_s),
@@ -94,11 +94,11 @@ def _judge_share(run: Run) -> Iterator[Finding]:
             medians=f"medians of the last {min(NEWEST, len(queue))} steps",
         )
     elif share > _JUDGE_SHARE and call_s >= _NOTICEABLE_S:
-        yield SYMPTOMS["judge_time"].finding(
+        yield KINDS["judge_time"].finding(
             run.case(_share_onset(judging, step, _JUDGE_SHARE)),
             run.evidence("share of rewards in a step", call.step(-1), share=share, call=call_s),
             *_times(run),
-            fixes=measured_fixes(run, SYMPTOMS["judge_time"]),
+            fixes=measured_fixes(run, KINDS["judge_time"]),
             call=seconds(call_s),
             share=percent(share),
             medians=f"medians of the last {min(NEWEST, len(call))} steps",
@@ -122,7 +122,7 @@ def _slow_first_step(run: Run) -> Iterator[Finding]:
     onset = step.step(0)
     evidence = run.evidence("first step", onset, first=first, usual=usual)
     case, usual_s = run.case(onset), seconds(usual)
-    yield SYMPTOMS["slow_step.warm_up"].finding(case, evidence, first=seconds(first), usual=usual_s)
+    yield KINDS["slow_step.warm_up"].finding(case, evidence, first=seconds(first), usual=usual_s)
 
 
 def _plain_steps(run: Run) -> Series:
@@ -147,7 +147,7 @@ def _slow_saving(run: Run) -> Iterator[Finding]:
     if cost < _SAVE_S or (share := cost / (every * usual + cost)) < _SAVE_SHARE:
         return
     onset = saves.step(0)
-    yield SYMPTOMS["slow_step.saving"].finding(
+    yield KINDS["slow_step.saving"].finding(
         run.case(onset),
         run.evidence("saving", onset, seconds=cost, every=every),
         share=percent(share),
@@ -164,7 +164,7 @@ def _slow_from_start(run: Run) -> Iterator[Finding]:
     phase, cost = _largest_phase(run)
     if cost <= _LARGEST_SHARE * step:
         largest = f"the largest phase is {_PHASES[phase]} with {percent(cost / step)}"
-        yield SYMPTOMS["slow_overall"].finding(
+        yield KINDS["slow_overall"].finding(
             run.case(),
             Evidence(f"the median step is {seconds(step)}", values={"seconds": step}),
             *_times(run),
@@ -177,10 +177,10 @@ def _slow_from_start(run: Run) -> Iterator[Finding]:
     )
     kind, calls = _judge_calls(run) if is_judged else ("long", "")
     if phase in _JUDGING:
-        fixes = measured_fixes(run, SYMPTOMS[f"slow_step.{'judge' if kind == 'long' else kind}"])
+        fixes = measured_fixes(run, KINDS[f"slow_step.{'judge' if kind == 'long' else kind}"])
     else:
-        fixes = SYMPTOMS.fixes(phase, run.case())
-    yield SYMPTOMS[f"slow_step.{kind}"].finding(
+        fixes = KINDS.fixes(phase, run.case())
+    yield KINDS[f"slow_step.{kind}"].finding(
         run.case(),
         run.evidence(f"{phase} is {seconds(cost)} of {seconds(step)}", seconds=cost, of=step),
         *_times(run),
@@ -292,13 +292,13 @@ def _slower(run: Run, steps: Series, slowdown: _Slowdown) -> Finding:
     step_before, step_now = _levels(steps, onset)
     growth = _AS_LONG * long / max(short, 1e-9)
     is_by_length = phase not in _JUDGING and step_now / max(step_before, 1e-9) <= growth
-    symptom = SYMPTOMS[f"slower_{_kind_of_growth(run, phase, onset)}"]
-    return symptom.finding(
+    finding_kind = KINDS[f"slower_{_kind_of_growth(run, phase, onset)}"]
+    return finding_kind.finding(
         run.case(onset),
         *evidence,
         severity=Severity.INFO if is_by_length else None,
         confidence=None if phase else 0.6,
-        fixes=measured_fixes(run, symptom),
+        fixes=measured_fixes(run, finding_kind),
         factor=f"{slowdown.now / slowdown.before:.1f}",
         before=seconds(slowdown.before),
         now=seconds(slowdown.now),
@@ -349,7 +349,7 @@ def _throughput(run: Run) -> Iterator[Finding]:
     if slowdown is None:
         return
     onset, before, now, width = slowdown
-    yield SYMPTOMS["slow_step.throughput"].finding(
+    yield KINDS["slow_step.throughput"].finding(
         run.case(onset),
         run.change(speed, onset, "fell"),
         share=percent(before / now),

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from engine.doctor.metrics.run import Run
 from engine.findings import fixes
 from engine.findings.finding import Finding
-from engine.findings.symptom import Rule
-from engine.findings.symptom_file import Symptoms
+from engine.findings.finding_kind import Rule
+from engine.findings.finding_kind_file import FindingKinds
 
-SYMPTOMS = Symptoms(__file__)
+KINDS = FindingKinds(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -31,7 +31,7 @@ def _capped_by_epochs(run: Run) -> Iterator[Finding]:
         needed = math.ceil(requested / (reachable / epochs))
         key, effect = "trainer.total_epochs", f"all {requested} steps can be reached"
         raised = [fixes.setting(run.context, key, needed, f"Train {needed} epochs", effect)]
-    yield SYMPTOMS["config_error.epochs_cap"].finding(
+    yield KINDS["config_error.epochs_cap"].finding(
         run.case(),
         run.evidence("steps", None, asked=requested, reachable=reachable),
         fixes=raised,
@@ -46,7 +46,7 @@ def _unasked_resume(run: Run) -> Iterator[Finding]:
         if not start.resumed_from or start.asked is not False:
             continue
         onset, checkpoint = start.first_step, start.resumed_from
-        yield SYMPTOMS["checkpoint_corrupt_or_mismatch.resume_unasked"].finding(
+        yield KINDS["checkpoint_corrupt_or_mismatch.resume_unasked"].finding(
             run.case(onset),
             run.evidence("first step", onset, checkpoint=checkpoint),
             checkpoint=checkpoint,

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from engine.doctor.metrics.run import Run, find_onset, percent
 from engine.findings.finding import Finding
-from engine.findings.symptom import Rule
-from engine.findings.symptom_file import Symptoms
+from engine.findings.finding_kind import Rule
+from engine.findings.finding_kind_file import FindingKinds
 
 _STEPS = 5
 _HALF, _FEW = 0.5, 0.25
 _NONE, _SOME = 0.01, 0.05
-SYMPTOMS = Symptoms(__file__)
+KINDS = FindingKinds(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -29,7 +29,7 @@ def _malformed(run: Run) -> Iterator[Finding]:
         return
     now = percent(float(share.values[-1]))
     evidence = run.evidence(f"{now} of the calls are malformed", onset, share=share.values[-1])
-    yield SYMPTOMS["tool_calls.malformed"].finding(run.case(onset), evidence, now=now)
+    yield KINDS["tool_calls.malformed"].finding(run.case(onset), evidence, now=now)
 
 
 def _failing(run: Run) -> Iterator[Finding]:
@@ -42,7 +42,7 @@ def _failing(run: Run) -> Iterator[Finding]:
         return
     now = percent(float(sums[-1]))
     evidence = run.evidence(f"{now} of the calls fail or time out", onset, share=float(sums[-1]))
-    yield SYMPTOMS["tool_calls.failing"].finding(run.case(onset), evidence, now=now)
+    yield KINDS["tool_calls.failing"].finding(run.case(onset), evidence, now=now)
 
 
 def _no_calls(run: Run) -> Iterator[Finding]:
@@ -51,7 +51,7 @@ def _no_calls(run: Run) -> Iterator[Finding]:
     if onset is None:
         return
     evidence = run.evidence(f"{calls.values[-1]:.3g} calls per response", onset)
-    yield SYMPTOMS["tool_calls.none"].finding(run.case(onset), evidence)
+    yield KINDS["tool_calls.none"].finding(run.case(onset), evidence)
 
 
 RULE = Rule(check)

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from engine.doctor.metrics.run import Run, Series, figure
 from engine.doctor.metrics.series_stats import tail_start
 from engine.findings.finding import Finding
-from engine.findings.symptom import Rule
-from engine.findings.symptom_file import Symptoms
+from engine.findings.finding_kind import Rule
+from engine.findings.finding_kind_file import FindingKinds
 
 DIFFERENCE = "training/rollout_probs_diff_mean"
 
@@ -26,7 +26,7 @@ _EXACT_GROWTH, _EXACT_FLOOR, _EXACT_START = 20.0, 1e-5, 1e-3
 _GROWTH, _FLOOR, _STEPS = 4.0, 0.02, 3
 _USUAL_TOP_P = 0.95
 
-SYMPTOMS = Symptoms(__file__)
+KINDS = FindingKinds(__file__)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -38,7 +38,7 @@ def check(run: Run) -> Iterator[Finding]:
     if onset is None:
         return
     first, now = float(difference.values[0]), float(difference.values[-1])
-    yield SYMPTOMS["training_setup_error.weights_not_synced"].finding(
+    yield KINDS["training_setup_error.weights_not_synced"].finding(
         run.case(onset),
         run.evidence("mean difference of the probabilities", onset, first=first, now=now),
         first=figure(first),

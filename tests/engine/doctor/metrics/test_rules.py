@@ -1,4 +1,4 @@
-"""Symptoms that need more than one curve, or what is known besides, and what rules them out."""
+"""Findings that need more than one curve, or what is known besides, and what rules them out."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_an_exception_among_what_a_tested_program_prints_is_no_alarm() -> None:
     assert alarms("ZeroDivisionError: division by zero\n", MORE * 10) == []
 
 
-def test_what_a_tests_report_shows_behind_its_e_is_no_symptom() -> None:
+def test_what_a_tests_report_shows_behind_its_e_is_no_finding() -> None:
     assert ids("E   AssertionError: assert 3 == 4\n", "E   ValueError: no\n") == []
 
 

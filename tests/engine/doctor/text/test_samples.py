@@ -1,4 +1,4 @@
-"""Whatever stands in samples that a program prints is no symptom; what stands below them is."""
+"""Whatever stands in samples that a program prints is no finding; what stands below them is."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_what_another_process_says_meanwhile_is_read() -> None:
         f"inputs:\n<|user|>My program says\n{OOM}What now?\nlabels:\nBuy more.\n",
     ],
 )
-def test_a_sample_in_fields_is_no_symptom(sample: str) -> None:
+def test_a_sample_in_fields_is_no_finding(sample: str) -> None:
     assert alarms(sample) == []
 
 

@@ -134,17 +134,17 @@ def test_a_refusal_says_more_than_the_connection_errors_around_it() -> None:
     ) == ["judge_rate_limit.quota"]
 
 
-def test_what_a_model_wrote_is_no_symptom() -> None:
+def test_what_a_model_wrote_is_no_finding() -> None:
     assert ids("(Task pid=1) [prompt] why does my program print 'CUDA out of memory'?\n") == []
 
 
-def test_a_printed_config_is_no_symptom() -> None:
+def test_a_printed_config_is_no_finding() -> None:
     assert (
         ids(" 'on_error': 'No space left on device',\n", '  "note": "CUDA out of memory",\n') == []
     )
 
 
-def test_a_warning_is_no_symptom() -> None:
+def test_a_warning_is_no_finding() -> None:
     assert ids("2025-01-01 00:00:00 WARNING hub: 401 Client Error: huggingface.co\n") == []
 
 

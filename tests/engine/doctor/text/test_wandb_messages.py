@@ -1,4 +1,4 @@
-"""Six symptoms of W&B in the words of wandb 0.31, and in those of a run that continues."""
+"""Six problems of W&B in the words of wandb 0.31, and in those of a run that continues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INIT = """Traceback (most recent call last):
 wandb.errors.errors.{}
 """
 
-SYMPTOMS = {
+KINDS = {
     "wandb_auth": "CommError: user is not logged in",
     "wandb_auth/key": "AuthenticationError: WANDB_API_KEY invalid: API key must have 40+ "
     "characters, has 3.",
@@ -36,9 +36,9 @@ SYMPTOMS = {
 
 
 @pytest.mark.row("V32")
-@pytest.mark.parametrize("expected", SYMPTOMS)
+@pytest.mark.parametrize("expected", KINDS)
 def test_an_exception_of_w_and_b_is_named(expected: str) -> None:
-    assert read(_INIT.format(SYMPTOMS[expected]))[0].id == expected.partition("/")[0]
+    assert read(_INIT.format(KINDS[expected]))[0].id == expected.partition("/")[0]
 
 
 @pytest.mark.row("V32")
@@ -63,11 +63,11 @@ CONTINUED = {
 
 
 @pytest.mark.row("V32")
-@pytest.mark.parametrize("symptom", CONTINUED)
-def test_a_run_that_continues_without_w_and_b_is_warned_about(symptom: str) -> None:
-    line = f"W&B failed: {SYMPTOMS[symptom]}. The run continues; W&B logs offline\n"
+@pytest.mark.parametrize("problem", CONTINUED)
+def test_a_run_that_continues_without_w_and_b_is_warned_about(problem: str) -> None:
+    line = f"W&B failed: {KINDS[problem]}. The run continues; W&B logs offline\n"
     finding = read(line)[0]
-    assert (finding.id, finding.severity) == (CONTINUED[symptom], Severity.WARNING)
+    assert (finding.id, finding.severity) == (CONTINUED[problem], Severity.WARNING)
 
 
 def test_a_process_of_w_and_b_that_died_is_named() -> None:

@@ -1,8 +1,8 @@
-"""A symptom: what a rule looks for and what it reports, declared once, beside the rule.
+"""A kind of finding: what a rule looks for and what it reports, declared once, beside the rule.
 
-Most symptoms are entries of YAML files (``engine.findings.symptom_file``).
+Most kinds of findings are entries of YAML files (``engine.findings.finding_kind_file``).
 
-docs/symptoms.md and finding_ids.txt are generated from these declarations (``make generated``).
+docs/findings.md and finding_ids.txt are generated from these declarations (``make generated``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Examined = TypeVar("Examined")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The run that has a symptom, and the step at which it began, if known."""
+    """The run that has the finding, and the step at which it began, if known."""
 
     context: MetricContext = field(default_factory=MetricContext)
     onset: int | None = None
@@ -37,7 +37,7 @@ def no_fixes(_: Case) -> Iterable[Fix]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Symptom:
+class FindingKind:
     """One thing that the doctor can find.
 
     ``title`` and ``cause`` are templates: ``finding()`` fills their ``{names}``. ``severity`` is
@@ -102,9 +102,9 @@ class _Values(dict[str, object]):
 class Rule(Generic[Examined]):
     """A function that examines one kind of evidence and yields findings.
 
-    ``symptoms`` lists what it can find. Rules of this project may omit it: all symptoms of their
-    modules are collected. A plugin must list them, so that a guard can name their IDs.
+    ``finding_kinds`` lists what it can find. Rules of this project may omit it: those of their
+    modules are all collected. A plugin must list them, so that a guard can name their IDs.
     """
 
     check: Callable[[Examined], Iterable[Finding]]
-    symptoms: tuple[Symptom, ...] = ()
+    finding_kinds: tuple[FindingKind, ...] = ()

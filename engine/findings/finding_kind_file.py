@@ -1,14 +1,14 @@
-"""Symptoms as data: the YAML file beside the module of a rule holds their texts and fixes.
+"""Kinds of findings as data: the YAML file beside the module of a rule holds their texts and fixes.
 
-An entry has the fields of ``Symptom``; its key is its ID, or a name where several entries share an
-``id``. A list in place of a text is joined with spaces. The key ``shared`` holds what entries have
-in common, the key ``fixes`` lists of fixes that the rule chooses from.
+An entry has the fields of ``FindingKind``; its key is its ID, or a name where several entries share
+an ``id``. A list in place of a text is joined with spaces. The key ``shared`` holds what entries
+have in common, the key ``fixes`` lists of fixes that the rule chooses from.
 
-A fix is a title, a list of fixes, or a mapping. ``fix`` names a function of ``fixes``, or
-one that the module gives to ``Symptoms``; its arguments stand beside it. Otherwise there are
+A fix is a title, a list of fixes, or a mapping. ``fix`` names a function of ``engine.findings.fixes``, or
+one that the module gives to ``FindingKinds``; its arguments stand beside it. Otherwise there are
 ``title`` and ``effect``, and one of ``config`` (set a key), ``scale`` (multiply its value),
 ``command`` and ``key`` (the key that the advice is about). ``{onset}`` in a title is the step at
-which the symptom began.
+which the problem began.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from typing import Any
 
 from engine.findings import fixes
 from engine.findings.finding import Change, Fix, Severity
-from engine.findings.symptom import HOLE, Case, Symptom
+from engine.findings.finding_kind import HOLE, Case, FindingKind
 
-_NO_SYMPTOMS = ("shared", "fixes")
+_NO_KINDS = ("shared", "fixes")
 
 
-class Symptoms(Mapping[str, Symptom]):
-    """The symptoms of one module, by the keys of its file, which is read at the first use."""
+class FindingKinds(Mapping[str, FindingKind]):
+    """The kinds of findings of a module, by the keys of its file, which is read at first use."""
 
     def __init__(self, module_file: str, **builders: Callable[..., Fix | Iterable[Fix]]) -> None:
         self._path = Path(module_file).with_suffix(".yaml")
         self._builders = {**vars(fixes), **builders}
 
-    def __getitem__(self, key: str) -> Symptom:
-        return self._symptoms[key]
+    def __getitem__(self, key: str) -> FindingKind:
+        return self._finding_kinds[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._symptoms)
+        return iter(self._finding_kinds)
 
     def __len__(self) -> int:
-        return len(self._symptoms)
+        return len(self._finding_kinds)
 
     def fixes(self, name: str, case: Case) -> tuple[Fix, ...]:
         """Return the fixes under that name, else those under ``other``."""
@@ -54,11 +54,13 @@ class Symptoms(Mapping[str, Symptom]):
         return tree
 
     @cached_property
-    def _symptoms(self) -> dict[str, Symptom]:
+    def _finding_kinds(self) -> dict[str, FindingKind]:
         entries = self._tree.items()
-        return {key: self._symptom(key, entry) for key, entry in entries if key not in _NO_SYMPTOMS}
+        return {
+            key: self._finding_kind(key, entry) for key, entry in entries if key not in _NO_KINDS
+        }
 
-    def _symptom(self, key: str, entry: Mapping[str, Any]) -> Symptom:
+    def _finding_kind(self, key: str, entry: Mapping[str, Any]) -> FindingKind:
         fields: dict[str, Any] = {
             name: " ".join(value) if isinstance(value, list) else value
             for name, value in entry.items()
@@ -68,7 +70,7 @@ class Symptoms(Mapping[str, Symptom]):
         fields["also"] = tuple(map(Severity, entry.get("also", ())))
         fields["not_checked"] = tuple(entry.get("not_checked", ()))
         entries = entry.get("fixes", ())
-        return Symptom(
+        return FindingKind(
             **{"id": key, **fields}, fixes=lambda case: tuple(self._build(entries, case))
         )
 
