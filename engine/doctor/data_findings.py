@@ -16,16 +16,16 @@ from engine.base.errors import UsageError
 from engine.base.files import fingerprints
 from engine.config.compose import effective
 from engine.config.load import Config, load_config
-from engine.doctor.symptoms import SYMPTOMS
+from engine.doctor.finding_kinds import KINDS
 from engine.findings.finding import Change, Evidence, Finding, Fix, Severity
-from engine.findings.symptom import Case, Symptom
+from engine.findings.finding_kind import Case, FindingKind
 from engine.preflight import dataset, holdout
 from engine.preflight.check import Check, Subject
 from engine.runs.rundir import RunDir
 
 _CHECKS = (
-    (dataset.check, SYMPTOMS["data_missing_or_schema.file"]),
-    (holdout.check, SYMPTOMS["validation_is_training"]),
+    (dataset.check, KINDS["data_missing_or_schema.file"]),
+    (holdout.check, KINDS["validation_is_training"]),
 )
 _OVERRIDE = re.compile(r"[a-z_.]+=\S+")
 
@@ -52,18 +52,22 @@ def _config_findings(config: Config, runs: Path) -> list[Finding]:
         subject = Subject(effective(config, runs / "attempt_1"), {}, runs)
     except Exception:  # A config that cannot be completed was refused at the launch.
         return []
-    return [finding for check, symptom in _CHECKS for finding in _findings(subject, check, symptom)]
+    return [
+        finding
+        for check, finding_kind in _CHECKS
+        for finding in _findings(subject, check, finding_kind)
+    ]
 
 
 def _findings(
-    subject: Subject, check: Callable[[Subject], Check], symptom: Symptom
+    subject: Subject, check: Callable[[Subject], Check], finding_kind: FindingKind
 ) -> Iterator[Finding]:
     try:
         result = check(subject)
     except Exception:  # A check that cannot run has no result; others may have.
         return
     if result.status in ("warn", "fail"):
-        finding = symptom.finding(
+        finding = finding_kind.finding(
             Case(),
             Evidence(result.message, str(subject.config.path)),
             severity=None if result.status == "fail" else Severity.INFO,

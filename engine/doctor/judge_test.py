@@ -15,14 +15,14 @@ from engine.base.errors import UsageError
 from engine.base.masking import mask_url
 from engine.config.load import Config
 from engine.config.scoring import asks_judge, scorer
+from engine.doctor.finding_kinds import KINDS
 from engine.doctor.metrics import MetricContext
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.failures import FAILURES, fixes_of
 from engine.doctor.rewards.rollout_record import refine_kind
-from engine.doctor.symptoms import SYMPTOMS
 from engine.estimate.judge import SLOW_S, allowed, in_flight, pace
 from engine.findings.finding import Change, Evidence, Finding, Severity
-from engine.findings.symptom import Case
+from engine.findings.finding_kind import Case
 from engine.judge.credentials import find_credentials
 from engine.judge.interface import ScoringError
 from engine.judge.providers import get_provider
@@ -134,14 +134,14 @@ def _findings(trial: Trial, context: MetricContext) -> list[Finding]:
 
 
 def _finding(kind: str, message: str, share: float, context: MetricContext) -> Finding:
-    symptom = replace(FAILURES[kind], source="one call with the run's own settings")
+    finding_kind = replace(FAILURES[kind], source="one call with the run's own settings")
     # The advice to run this test does not help here.
     fixes = [
         fix
         for fix in fixes_of(kind, Case(context), share)
         if not any("judge-test" in str(change.after) for change in fix.changes)
     ]
-    return symptom.finding(
+    return finding_kind.finding(
         Case(context),
         Evidence(message, values={"kind": kind, "share": share}),
         severity=Severity.CRITICAL if share == 1 else Severity.WARNING,
@@ -164,7 +164,7 @@ def _misjudged(trial: Trial) -> list[Finding]:
         kind = "order"
     else:
         kind = "unstable"
-    finding = SYMPTOMS[f"judge_parse_failure.{kind}"].finding(
+    finding = KINDS[f"judge_parse_failure.{kind}"].finding(
         Case(),
         Evidence(f"the first call: right {right:.2f}, wrong {wrong:.2f}"),
         right=f"{right:.2f}",

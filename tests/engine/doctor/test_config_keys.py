@@ -15,9 +15,9 @@ import yaml
 from engine.config.load import load_config
 from engine.config.unread import is_never_read
 from engine.doctor import trainer_dialects
-from engine.doctor.catalogue import declared_symptoms
+from engine.doctor.catalogue import declared_finding_kinds
 from engine.doctor.metrics import MetricContext
-from engine.findings.symptom import Case, Symptom
+from engine.findings.finding_kind import Case, FindingKind
 from engine.runs.kinds import KINDS, Kind
 from tests.paths import CONFIGS, ROOT
 
@@ -86,13 +86,15 @@ class AskedConfig(dict[str, Any]):
         return super().get(key, default)
 
 
-@pytest.mark.parametrize("symptom", declared_symptoms(), ids=lambda symptom: symptom.id)
+@pytest.mark.parametrize(
+    "finding_kind", declared_finding_kinds(), ids=lambda finding_kind: finding_kind.id
+)
 def test_every_fix_of_a_finding_changes_a_key_that_exists(
-    symptom: Symptom, known: set[str]
+    finding_kind: FindingKind, known: set[str]
 ) -> None:
     """Also where a key is put together, which the test below does not see."""
     config = AskedConfig()
-    list(symptom.fixes(Case(MetricContext(config))))
+    list(finding_kind.fixes(Case(MetricContext(config))))
     assert not any(map(is_never_read, config.asked))
     assert {key for key in config.asked if not key.startswith(OPEN)} <= known
 

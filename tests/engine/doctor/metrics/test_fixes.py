@@ -10,7 +10,7 @@ from engine.config.load import load_config
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.findings import fixes
 from engine.findings.finding import Change
-from engine.findings.symptom import Case
+from engine.findings.finding_kind import Case
 from engine.runs.kinds import GRPO, SFT
 from tests.engine.doctor.metrics.curves import columns, everything, healthy
 from tests.engine.doctor.metrics.test_onset import FAULTS, STEPS
