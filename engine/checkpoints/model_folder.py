@@ -13,6 +13,9 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.text import size_text
 
+DTYPES = ("float32", "bfloat16", "float16")
+"""In what the weights of a model that we write can be stored."""
+
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model")
 _READ = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt", ".py", ".pt", ".gguf")
 _SINGLE = ("model.safetensors", "pytorch_model.bin")

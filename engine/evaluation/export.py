@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.checkpoints.model_folder import require_space, weights_bytes
+from engine.checkpoints.model_folder import DTYPES, require_space, weights_bytes
 from engine.evaluation.targets import Target
 from engine.host.programs import own_module
-
-DTYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.checkpoints.model_folder import require_space, weights_bytes
+from engine.checkpoints.model_folder import DTYPES, require_space, weights_bytes
 from engine.checkpoints.step_folders import tracked_step
-from engine.evaluation.export import DTYPES
 
 
 def write_final_model(config: Mapping[str, Any], reached: int | None) -> str:
