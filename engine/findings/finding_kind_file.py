@@ -5,10 +5,10 @@ an ``id``. A list in place of a text is joined with spaces. The key ``shared`` h
 have in common, the key ``fixes`` lists of fixes that the rule chooses from.
 
 A fix is a title, a list of fixes, or a mapping. ``fix`` names a function of
-``engine.findings.fixes``, or one that the module gives to ``FindingKinds``; its arguments stand beside
-it. Otherwise there are ``title`` and ``effect``, and one of ``config`` (set a key), ``scale``
-(multiply its value), ``command`` and ``key`` (the key that the advice is about). ``{onset}`` in a
-title is the step at which the problem began.
+``engine.findings.fixes``, or one that the module gives to ``FindingKinds``; its arguments stand
+beside it. Otherwise there are ``title`` and ``effect``, and one of ``config`` (set a key),
+``scale`` (multiply its value), ``command`` and ``key`` (the key that the advice is about).
+``{onset}`` in a title is the step at which the problem began.
 """
 
 from __future__ import annotations
