@@ -230,14 +230,14 @@ def _run() -> int:
     if ASKED in os.environ:
         return _complete()
     if (encoding := sys.getfilesystemencoding()) != "utf-8":
-        _refuse_foreign(sys.argv[1:], encoding)
+        _refuse_undecodable(sys.argv[1:], encoding)
     for problem in load_env_file(os.environ):
         say(f"warning: {problem}", to=sys.stderr)
     atexit.register(gc.freeze)  # The process ends: do not collect garbage.
     return _run_command(sys.argv[1:])
 
 
-def _refuse_foreign(words: list[str], encoding: str) -> None:
+def _refuse_undecodable(words: list[str], encoding: str) -> None:
     """Raise UsageError for characters that the locale lacks: Python gives their bytes as
     characters that no text has, and a note would lose them."""
     for word in words:

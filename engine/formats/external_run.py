@@ -141,7 +141,7 @@ class ExternalWatch:
         if total is not None and self._step is not None and self._step > total:
             total = None  # The total of an earlier start, or of something else.
         return RunState(
-            "foreign",
+            "external",
             reason=reason,
             started=about.started,
             step=self._step,

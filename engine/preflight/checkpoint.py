@@ -58,7 +58,7 @@ def check(subject: Subject) -> Check:
     """Check the files of the model, and whether the checkpoint folder is free."""
     config = subject.config
     problems = [*_model(subject), *_separate_caches(subject), *_overwritten_models(subject)]
-    problems += [*_foreign_checkpoints(subject)] or _existing_checkpoints(config)
+    problems += [*_checkpoints_of_others(subject)] or _existing_checkpoints(config)
     name = model_name(config)
     folder = local_folder(name, subject.env)
     if folder is not None and not missing_parts(folder):
@@ -205,7 +205,7 @@ def _checkpoint_folder(run: RunDir) -> Path:
     return Path(str(cwd), str(folder)).absolute()
 
 
-def _foreign_checkpoints(subject: Subject) -> Iterator[Check]:
+def _checkpoints_of_others(subject: Subject) -> Iterator[Check]:
     """Two runs must not save into one folder, and a run must not continue the checkpoints of
     another configuration: a launch takes a folder of its own."""
     complaint = folder_objection(subject.config, subject.runs, subject.ahead)

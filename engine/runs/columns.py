@@ -16,14 +16,14 @@ from engine.base.errors import unknown_name
 from engine.base.query import Field
 from engine.base.text import MISSING, age, clock, duration
 from engine.runs.notes import Notes
-from engine.runs.state import EXTERNAL, FOREIGN, STOPPED, RunState, StateName
+from engine.runs.state import EXTERNAL, STOPPED, RunState, StateName
 
 _NO_NOTES = Notes()
 _ALIKE = 0.75
 """Similarity from which a name is that of a column with a typing mistake."""
 _DISPENSABLE = 6
 """The rank from which a column is left out before others are cut."""
-_STATES = (*(name for name in get_args(StateName) if name != FOREIGN), STOPPED, EXTERNAL)
+_STATES = (*(name for name in get_args(StateName) if name != EXTERNAL), STOPPED, EXTERNAL)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from engine.runs.processes import Identity, alive, boot_id
 from engine.runs.rundir import SUPERVISES_VARIABLE, RunDir
 
 StateName = Literal[
-    "queued", "starting", "running", "stalled", "stopping", "finished", "failed", "lost", "foreign"
+    "queued", "starting", "running", "stalled", "stopping", "finished", "failed", "lost", "external"
 ]
 
 _STARTUP_S = 60.0
@@ -33,7 +33,7 @@ _REWRITE_S = 3.0
 """A live supervisor has replaced a broken state file after this."""
 
 ENDED: frozenset[str] = frozenset({"finished", "failed", "lost"})
-_NAMES: frozenset[str] = frozenset(get_args(StateName)) - {"foreign"}
+_NAMES: frozenset[str] = frozenset(get_args(StateName)) - {"external"}
 """States that a supervisor writes."""
 
 
@@ -76,8 +76,6 @@ class RunState:
     @property
     def word(self) -> str:
         """The displayed state: ``stopped`` for a run that was ended early."""
-        if self.state == FOREIGN:
-            return EXTERNAL
         if self.state == "lost" and (self.reason or "").startswith(UNREADABLE_WORD):
             return UNREADABLE_WORD
         return STOPPED if self.state == "finished" and not self.went_well else self.state
@@ -135,11 +133,8 @@ STOPPED = "stopped"
 UNREADABLE_WORD = "unreadable"
 """What they call a run whose state cannot be read: whether it ended is not known."""
 
-FOREIGN: StateName = "foreign"
-"""The state of an external run, in JSON."""
-
-EXTERNAL = "external"
-"""The displayed word for the state ``foreign``."""
+EXTERNAL: StateName = "external"
+"""The state of a run of another trainer, which no supervisor writes."""
 
 GROWING = "growing"
 """The reason of an external run whose files have grown recently."""

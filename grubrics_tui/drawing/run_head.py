@@ -62,7 +62,7 @@ def draw_run_head(
 def _times(values: RunValues, source: str) -> Row:
     """Time spent and left; for an external run, its format and an ETA while it grows."""
     state, remaining = values.state, values.remaining()
-    if state is None or state.state != "foreign":
+    if state is None or state.state != "external":
         return [] if state is None else elapsed(state, remaining)
     if values.read_share < 1:
         return [Span(f"{source}, reading: {percent(values.read_share)}", "quiet")]
@@ -72,7 +72,7 @@ def _times(values: RunValues, source: str) -> Row:
 
 def _title(values: RunValues, state: RunState, run_id: str, width: int) -> Row:
     glyph, ink = look_of(state.word, values.health)
-    word = describe(state) if state.state == "foreign" else state.word
+    word = describe(state) if state.state == "external" else state.word
     room = max(12, width - len(word) - 34)
     name = clipped(run_id, room)
     attempt = [Span(f"  attempt {state.attempt}", "warning")] if state.attempt > 1 else []
@@ -108,7 +108,7 @@ def _rewards(values: RunValues, kind: str) -> Row:
     mean, std = _last(values, metrics.REWARD_MEAN), _last(values, metrics.REWARD_STD)
     step, validation = values.last_point(metrics.VALIDATION_REWARD)
     judge = _last(values, metrics.JUDGE_LATENCY)
-    is_external = values.state is not None and values.state.state == "foreign"
+    is_external = values.state is not None and values.state.state == "external"
     unjudged = kind == "own" or is_external
     spread = f" ± {fixed(std)}" if values.has_reward_std else ""
     return [

@@ -197,7 +197,7 @@ class History:
     @property
     def has_reward_std(self) -> bool:
         """Whether rewards have a standard deviation; an external log may hold only their mean."""
-        is_external = self.state is not None and self.state.state == "foreign"
+        is_external = self.state is not None and self.state.state == "external"
         return not is_external or self.last(metrics.REWARD_STD) is not None
 
     def step_times(self) -> tuple[Floats, Floats]:

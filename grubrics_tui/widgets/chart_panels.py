@@ -310,7 +310,7 @@ class ValidationPanel(ChartPanel):
 
     def hint(self, history: History, number: int) -> str:
         state = history.state
-        if state is None or state.state == "foreign" or not history.columns.names:
+        if state is None or state.state == "external" or not history.columns.names:
             return super().hint(history, number)
         status = "no validation logged" if state.has_ended else "no validation yet"
         is_sft = len(history.series(metrics.TRAIN_LOSS)) > 0

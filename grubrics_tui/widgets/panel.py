@@ -83,7 +83,7 @@ def waiting_hint(history: History) -> str:
         return "reading the run files"
     if history.read_share < 1:
         return f"reading the history: {percent(history.read_share)}"
-    if state.state == "foreign":
+    if state.state == "external":
         return "this log has no such metric" if history.columns.names else "no steps yet"
     if history.columns.names:
         return "not logged" if state.has_ended else "not logged yet"

@@ -80,7 +80,7 @@ def fixable(project: Project, runs: Path) -> RunDir:
 
 @pytest.fixture
 def exploding(tmp_path: Path) -> Path:
-    """A foreign log whose gradients explode and whose run then dies."""
+    """An external log whose gradients explode and whose run then dies."""
     log = tmp_path / "night.log"
     lines = [verl_line(n, 0.5 + n / 100 if n < 20 else 900.0 + n) for n in range(1, 41)]
     log.write_bytes(b"".join(lines) + OOM + b"\n")

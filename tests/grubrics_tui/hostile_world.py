@@ -192,7 +192,7 @@ def _write_rewarded(*truths: str) -> None:
 
 def external_logs() -> dict[str, Path]:
     """What other trainers write, with hostile names of metrics and of files."""
-    folder = Path("foreign")
+    folder = Path("external")
     folder.mkdir()
     words = [name.replace(" ", "_") for name in (*HOSTILE.values(), ALL)]
     values = [f"{name}:0.5" for name in words if "\n" not in name]

@@ -168,7 +168,7 @@ def _diagnose(material: _Material, run: str) -> None:
 def _gaps(source: RunDir | ExternalRun, record: RunRecord) -> Iterator[str]:
     """What a run does not have (yet)."""
     state, steps = record.state, record.steps()
-    if not state.has_ended and state.state != "foreign":
+    if not state.has_ended and state.state != "external":
         last = f"up to step {steps[-1]:.0f}" if steps.size else "no step yet"
         yield f"{state.word}, {last}"
     elif not steps.size:

@@ -160,7 +160,7 @@ class Banner(Static):
 
 def message(state: RunState, history: History) -> list[str]:
     """The headline, and what explains it."""
-    if state.state in ("running", "foreign"):
+    if state.state in ("running", "external"):
         return _first_alert(history, _HINT)
     if state.state == "queued" and state.reason:
         return [f"queued: {state.reason}"]
@@ -212,7 +212,7 @@ def _first_alert(history: History, hint: str = "") -> list[str]:
 def _style(state: RunState, history: History) -> tuple[str, str]:
     """The class of the banner and the color of its headline."""
     alerts = _alerts(history)
-    if state.state in ("running", "foreign") and alerts:
+    if state.state in ("running", "external") and alerts:
         is_error = alerts[0].severity is not Severity.WARNING
         return ("alarm", "error") if is_error else ("worry", "warning")
     if state.state == "finished" and history.health is not None:
@@ -241,7 +241,7 @@ def next_steps(
     it cannot. ``shows_error``: the log opens at the line that proves the first finding.
     ``is_command``: the run executes a command, which can only be run again."""
     state = history.state
-    if state is None or state.state == "foreign":
+    if state is None or state.state == "external":
         return []
     if state.state == "stalled":
         return [_FINDINGS, _STOP]

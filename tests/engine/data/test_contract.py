@@ -42,7 +42,7 @@ def test_the_file_remembers_how_it_was_made(tmp_path: Path) -> None:
 
 
 def test_a_parquet_file_of_another_program_has_no_facts(tmp_path: Path) -> None:
-    path = tmp_path / "foreign.parquet"
+    path = tmp_path / "external.parquet"
     pq.write_table(pa.table({"a": [1]}), path)
     assert read_facts(path) is None
 

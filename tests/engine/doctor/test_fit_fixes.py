@@ -55,7 +55,7 @@ def test_what_followed_is_offered_no_other_keys_either(tmp_path: Path) -> None:
 
 def test_all_stay_where_the_config_has_the_keys_or_is_not_known(tmp_path: Path) -> None:
     known = launched(tmp_path / "known", "lora.r", MICRO)
-    assert fit_fixes([SICK], known) == fit_fixes([SICK], RunDir(tmp_path / "foreign")) == [SICK]
+    assert fit_fixes([SICK], known) == fit_fixes([SICK], RunDir(tmp_path / "external")) == [SICK]
 
 
 @pytest.mark.parametrize(

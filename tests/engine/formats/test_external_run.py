@@ -1,4 +1,4 @@
-"""Following a foreign run: what grows, what is torn, what is quiet."""
+"""Following an external run: what grows, what is torn, what is quiet."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_file_from_the_future_is_not_quiet_for_a_negative_time(log: Path) -> N
 
 
 def test_a_state_file_cannot_contain_the_state_external() -> None:
-    assert state_from_json({"state": "foreign"}) is None
+    assert state_from_json({"state": "external"}) is None
 
 
 def test_panels_are_chosen_by_what_is_logged(tmp_path: Path, log: Path) -> None:

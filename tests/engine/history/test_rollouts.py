@@ -309,7 +309,7 @@ def test_a_judged_rollout_has_the_numbers_of_its_calls_beside_the_components(att
     assert answers(load(attempt), "a")[0].parts == {**PARTS, **counts}
 
 
-def test_the_numbers_that_a_foreign_reward_returned_are_fields(tmp_path: Path) -> None:
+def test_the_numbers_that_an_external_reward_returned_are_fields(tmp_path: Path) -> None:
     for n, right in enumerate((True, False)):
         made = row("g", n, float(right), acc=right, pred="72", format_reward=0.5, request_id=7)
         write_dump(tmp_path, 1, [made], to=".")

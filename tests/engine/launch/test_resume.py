@@ -410,9 +410,9 @@ def test_a_mistyped_run_is_no_path(run: RunDir) -> None:
 
 
 def test_a_checkpoint_without_the_mark_of_a_run_is_refused(run: RunDir, tmp_path: Path) -> None:
-    save_step(tmp_path / "foreign", 3)
+    save_step(tmp_path / "external", 3)
     with pytest.raises(UsageError, match="does not name the run that saved it"):
-        find_resumable(run.path.parent, str(tmp_path / "foreign" / "global_step_3"), None)
+        find_resumable(run.path.parent, str(tmp_path / "external" / "global_step_3"), None)
 
 
 @pytest.mark.row("H10")

@@ -182,7 +182,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["grpo-day", "-o", "out.html", "--metric", WORDS],
         ["grpo-day", "-o", "out.html", "--date", WORDS],
         [HERE, "-o", "out.html", "--svg", "charts"],
-        ["foreign/night.log", "-o", "out.html"],
+        ["external/night.log", "-o", "out.html"],
         [WORDS, "-o", "out.html"],
     ],
     "container": [

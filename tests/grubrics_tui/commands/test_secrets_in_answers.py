@@ -1,4 +1,4 @@
-"""Whatever a trainer, a reward or a foreign log quotes: no command and no file repeats a secret."""
+"""What a trainer, a reward or an external log quotes: no command and no file repeats a secret."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COMMANDS = (
     ["runs"],
     ["show", "leaky"],
     ["diagnose", "leaky"],
-    ["diagnose", "foreign.log"],
+    ["diagnose", "external.log"],
     ["watch", "leaky"],
     ["metrics", "leaky"],
     ["rollouts", "leaky"],
@@ -80,7 +80,7 @@ def leaky(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunDir]:
     error = {"kind": "auth", "message": TEXT}
     record = {"v": 1, "split": "train", "step": 2, "group": "g2", "rollout": 3, "reward": None}
     jsonl.append(run.attempt(1).path / "reward.jsonl", {**record, "t": 1.0, "error": error})
-    Path("foreign.log").write_text(f"Traceback (most recent call last):\nRuntimeError: {TEXT}\n")
+    Path("external.log").write_text(f"Traceback (most recent call last):\nRuntimeError: {TEXT}\n")
     yield run
     stage.clear_away()
 
@@ -107,7 +107,7 @@ def test_no_command_and_no_file_repeats_what_an_exception_quoted(
     said = {" ".join(words)[:40]: answers(words, monkeypatch, capsys) for words in COMMANDS}
     assert "cannot reach postgres://…@db/x" in said["show leaky"]
     assert {words: leaks(text) for words, text in said.items() if leaks(text)} == {}
-    raw = {"console.log", "reward.jsonl", "foreign.log"}  # what others wrote, as they wrote it
+    raw = {"console.log", "reward.jsonl", "external.log"}  # what others wrote, as they wrote it
     files = [path for path in Path().rglob("*") if path.is_file() and path.name not in raw]
     assert Path("docs/experiment-log.md") in files and leaky.events in [p.resolve() for p in files]
     texts = {str(path): path.read_text(errors="replace") for path in files}

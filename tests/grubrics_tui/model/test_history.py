@@ -115,7 +115,7 @@ def test_an_ended_run_has_nothing_remaining() -> None:
 
 
 def test_the_newest_values_are_known_while_the_history_is_read() -> None:
-    history, state = History(), RunState("foreign", step=900)
+    history, state = History(), RunState("external", step=900)
     newest = step(900, loss=0.25)
     batch = Batch.from_steps([step(1, loss=4.0)])
     history.add(Update(state, batch, [], [], [], read_share=0.1, newest=newest))

@@ -37,7 +37,7 @@ def test_every_change_is_one_of_the_config(config: str, id: str) -> None:
 
 
 @pytest.mark.parametrize("id", FAULTS)
-def test_a_foreign_run_gets_advice_only(id: str) -> None:
+def test_an_external_run_gets_advice_only(id: str) -> None:
     assert changes(MetricContext(), id) == []
 
 

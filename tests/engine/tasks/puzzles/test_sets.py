@@ -159,8 +159,8 @@ def test_hostile_answers_are_not_right(name: str, response: str) -> None:
 def test_digits_of_another_script_are_wrong() -> None:
     [row] = examples("count_bits:1")
     assert row.truth.isdecimal()
-    foreign = row.truth.translate({ord("0") + n: chr(0x660 + n) for n in range(10)})
-    assert score(f"<answer>{foreign}</answer>", row)["score"] == 0
+    digits = row.truth.translate({ord("0") + n: chr(0x660 + n) for n in range(10)})
+    assert score(f"<answer>{digits}</answer>", row)["score"] == 0
 
 
 @given(st.text(max_size=100))
