@@ -33,7 +33,7 @@ from engine.runs.processes import Identity, alive, identify, marked, members, se
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
 from engine.runs.trust import vouch
-from engine.supervise.reaper import leftovers, reap
+from engine.supervise.reaper import find_orphans, reap
 from engine.supervise.stopping import stop_run
 
 STANDIN = Path(__file__).resolve().parents[1] / "tests" / "engine" / "supervise" / "standin.py"
@@ -205,14 +205,14 @@ def check_end(run: RunDir, kind: str, tally: Tally) -> None:
 
 def clean_up(run: RunDir, kind: str, tally: Tally) -> None:
     """A supervisor leaves nothing; where it was killed, ``reap`` does."""
-    left = leftovers(run.path.parent)
+    left = find_orphans(run.path.parent)
     if kind in _UNSUPERVISED:
         tally.reaped += len(reap(left))
-        if left := leftovers(run.path.parent):
+        if left := find_orphans(run.path.parent):
             # One that was reaped had just started another, as a user's second look shows.
             tally.second_looks += 1
             tally.reaped += len(reap(left))
-            left = leftovers(run.path.parent)
+            left = find_orphans(run.path.parent)
     tally.orphans += len(left)
     tally.problems += [f"{run.id}: {kind} left {one.process.pid} {one.command}" for one in left]
     reap(left)

@@ -58,7 +58,7 @@ def remove_all(run: RunDir) -> None:
         remove(attempt.path)
 
 
-def leftovers(root: Path) -> list[Path]:
+def find_orphans(root: Path) -> list[Path]:
     """Attempts below ``root`` that still have such a directory, and no process of their run.
 
     Attempts of runs that are not trusted are left out.

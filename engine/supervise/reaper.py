@@ -19,7 +19,7 @@ from engine.supervise.finalize import finalize_if_lost
 
 
 @dataclass(frozen=True)
-class Leftover:
+class Orphan:
     """An orphaned process. Sizes in bytes; it listens on ``ports``."""
 
     process: Identity
@@ -43,7 +43,7 @@ class Leftover:
         }
 
 
-def leftovers(root: Path) -> list[Leftover]:
+def find_orphans(root: Path) -> list[Orphan]:
     """Processes of runs below ``root`` that have ended, were lost, or are deleted.
 
     They are identified by the mark of their run, never by name. Those of a run that was moved
@@ -60,7 +60,7 @@ def leftovers(root: Path) -> list[Leftover]:
     ]
 
 
-def reap(orphans: Iterable[Leftover], patience_s: float = 5.0) -> list[int]:
+def reap(orphans: Iterable[Orphan], patience_s: float = 5.0) -> list[int]:
     """End exactly these processes, and return the pids that were signalled.
 
     Lost runs are finalized. Runs that are not trusted are left alone.
@@ -101,7 +101,7 @@ def _end_reason(run: RunDir, mark: Mark) -> str | None:
     return None
 
 
-def _describe(process: Identity, run: RunDir, reason: str, gpu_bytes: int) -> Leftover:
+def _describe(process: Identity, run: RunDir, reason: str, gpu_bytes: int) -> Orphan:
     try:
         details = psutil.Process(process.pid)
         command = " ".join(details.cmdline())[:200]
@@ -110,4 +110,4 @@ def _describe(process: Identity, run: RunDir, reason: str, gpu_bytes: int) -> Le
         rss, ports = details.memory_info().rss, tuple(sorted(listening))
     except psutil.Error:
         command, rss, ports = "?", 0, ()
-    return Leftover(process, run.path, run.id, reason, command, rss, gpu_bytes, ports)
+    return Orphan(process, run.path, run.id, reason, command, rss, gpu_bytes, ports)

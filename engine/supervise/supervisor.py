@@ -512,7 +512,7 @@ class Supervisor:
             self.trainer.reap()
         if remaining:
             pids = [process.pid for process in remaining]
-            self.writer.event("warning", message="ended leftovers", pids=pids)
+            self.writer.event("warning", message="ended orphans", pids=pids)
             processes.end_members(self._held, patience_s=3.0, roots=[os.getpid()])
             self.trainer.reap()
         if not self.trainer.members():

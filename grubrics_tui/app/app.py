@@ -28,9 +28,9 @@ from grubrics_tui.screens.navigation import (
     OpenDecision,
     OpenFindings,
     OpenGuide,
-    OpenLeftovers,
     OpenLog,
     OpenLogEntry,
+    OpenOrphans,
     OpenRollouts,
     OpenRun,
     OpenSummary,
@@ -323,11 +323,11 @@ class GrubricsApp(Frame):
 
         self.push_screen(ConfigScreen(message.run))
 
-    @on(OpenLeftovers)
-    def _open_leftovers(self) -> None:
-        from grubrics_tui.screens.leftovers import LeftoversScreen
+    @on(OpenOrphans)
+    def _open_orphans(self) -> None:
+        from grubrics_tui.screens.orphans import OrphansScreen
 
-        self.push_screen(LeftoversScreen(self.runs_root))
+        self.push_screen(OrphansScreen(self.runs_root))
 
     @on(ShowNotice)
     def _show_notice(self, message: ShowNotice) -> None:

@@ -23,16 +23,16 @@ def reap(
     Also lists, and deletes with --yes, the Ray session directories of ended runs.
     """
     from engine.supervise import private_ray
-    from engine.supervise.reaper import leftovers
+    from engine.supervise.reaper import find_orphans
     from engine.supervise.reaper import reap as end
 
     root = runs_root(runs)
-    orphans = leftovers(root)
+    orphans = find_orphans(root)
     if yes and trust:
         for directory in {orphan.directory for orphan in orphans}:
             require_trust(RunDir(directory), trust)
     ended = end(orphans) if yes else []
-    holding = private_ray.leftovers(root)
+    holding = private_ray.find_orphans(root)
     directories = [str(private_ray.directory(attempt)) for attempt in holding]
     if yes:
         for attempt in holding:
@@ -46,7 +46,7 @@ def reap(
     if yes:
         summary = f"killed {count_of(len(ended), 'process', plural='processes')}"
     text = "\n".join([*lines, summary]) if lines else "no orphaned processes"
-    value = {"leftovers": [orphan.to_json() for orphan in orphans], "ended": ended}
+    value = {"orphans": [orphan.to_json() for orphan in orphans], "ended": ended}
     answer({**value, "directories": directories}, text, as_json)
 
 

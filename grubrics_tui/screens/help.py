@@ -30,7 +30,7 @@ _TITLES = {
     "guide": "plan an ablation",
     "end": "run summary",
     "launch": "launch review",
-    "leftovers": "orphaned processes",
+    "orphans": "orphaned processes",
     "live": "live view",
     "metrics": "find a metric",
     "sources": "choose a process",

@@ -90,7 +90,7 @@ class OpenGuide(Message):
     overrides: Sequence[str] = ()
 
 
-class OpenLeftovers(Message):
+class OpenOrphans(Message):
     """Show orphaned processes of ended runs."""
 
 

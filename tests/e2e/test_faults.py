@@ -212,8 +212,8 @@ def test_a_run_without_its_supervisor_is_lost_and_stop_ends_its_processes(
     assert training.ended().state == "lost"
     known = training.history()[-1].step
     wait_for(lambda: training.trained() > known)  # verl goes on: nobody told it to end
-    leftovers = training.project.json("reap")["leftovers"]
-    assert {leftover["run"] for leftover in leftovers} == {training.run.id}
+    orphans = training.project.json("reap")["orphans"]
+    assert {orphan["run"] for orphan in orphans} == {training.run.id}
     training.project.json("stop", training.run.id)
     assert training.leaves_nothing()
     assert training.history()[-1].step == training.trained() > known

@@ -47,7 +47,6 @@ from grubrics_tui.screens.findings.screen import FindingsScreen
 from grubrics_tui.screens.forms import DecisionScreen, FormScreen, LogEntryScreen
 from grubrics_tui.screens.help import HelpScreen
 from grubrics_tui.screens.home.screen import HomeScreen
-from grubrics_tui.screens.leftovers import LeftoversScreen
 from grubrics_tui.screens.live.metric_finder import MetricFinder
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.log.screen import LogScreen, SourcesScreen
@@ -58,13 +57,14 @@ from grubrics_tui.screens.navigation import (
     OpenDecision,
     OpenFindings,
     OpenGuide,
-    OpenLeftovers,
     OpenLog,
     OpenLogEntry,
+    OpenOrphans,
     OpenRollouts,
     OpenRun,
     OpenSummary,
 )
+from grubrics_tui.screens.orphans import OrphansScreen
 from grubrics_tui.screens.rollouts.screen import RolloutsScreen
 from grubrics_tui.screens.runs.choosers import ChooseColumns, ChooseFilter
 from grubrics_tui.screens.runs.notes import NotesScreen
@@ -226,10 +226,10 @@ async def confirm_removal(driver: Driver, world: World) -> None:
     await arrive(driver, Confirm, "archive the run")
 
 
-async def leftovers(driver: Driver, world: World) -> None:
+async def orphans(driver: Driver, world: World) -> None:
     await runs(driver, world)
-    driver.app.post_message(OpenLeftovers())
-    await arrive(driver, LeftoversScreen, "Orphaned processes")
+    driver.app.post_message(OpenOrphans())
+    await arrive(driver, OrphansScreen, "Orphaned processes")
     await driver.until(lambda: "searching processes" not in driver.screen)
 
 
@@ -452,7 +452,7 @@ WAYS: dict[str, Way] = {
     "confirm-resume-refused": Way(Confirm, confirm_resume_refused),
     "confirm-trust": Way(Confirm, confirm_trust),
     "confirm-removal": Way(Confirm, confirm_removal),
-    "leftovers": Way(LeftoversScreen, leftovers),
+    "orphans": Way(OrphansScreen, orphans),
     "checklist": Way(ChecklistScreen, checklist),
     "configs": Way(PickName, configs),
     "overrides": Way(OverridesScreen, overrides),

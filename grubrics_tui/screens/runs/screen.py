@@ -35,8 +35,8 @@ from grubrics_tui.screens.navigation import (
     OpenConfig,
     OpenFindings,
     OpenGuide,
-    OpenLeftovers,
     OpenLogEntry,
+    OpenOrphans,
     OpenRollouts,
     OpenRun,
     OpenSummary,
@@ -389,8 +389,8 @@ class RunsScreen(CockpitScreen):
         if (info := self._selected) is not None:
             self.post_message(LaunchAgain(info.id))
 
-    def action_leftovers(self) -> None:
-        self.post_message(OpenLeftovers())
+    def action_orphans(self) -> None:
+        self.post_message(OpenOrphans())
 
     def action_stop(self) -> None:
         if targets := self._targets_of("stop"):

@@ -1,4 +1,4 @@
-"""Where a run starts and how far it gets: model, leftovers, steps, disk, ports, environment."""
+"""Where a run starts and how far it gets: model, checkpoints, steps, disk, ports, environment."""
 
 from __future__ import annotations
 
@@ -83,19 +83,19 @@ def test_a_cached_model_of_the_hub_is_found(project: Project) -> None:
     assert checks["prompt"].status == "ok"
 
 
-def test_a_leftover_checkpoint_will_be_resumed(project: Project) -> None:
+def test_an_earlier_checkpoint_will_be_resumed(project: Project) -> None:
     save(GRPO_FOLDER, 3)
     check = project.checks()["checkpoint"]
     assert check.status == "warn"
     assert "resumes from step 3" in check.message
 
 
-def test_a_leftover_checkpoint_past_the_end_is_refused(project: Project) -> None:
+def test_an_earlier_checkpoint_past_the_end_is_refused(project: Project) -> None:
     save(GRPO_FOLDER, 6)
     assert project.checks()["checkpoint"].status == "fail"
 
 
-def test_leftover_checkpoints_are_moved_aside_when_resuming_is_off(project: Project) -> None:
+def test_earlier_checkpoints_are_moved_aside_when_resuming_is_off(project: Project) -> None:
     save(GRPO_FOLDER, 6)
     check = project.checks("grpo", "trainer.resume_mode=disable")["checkpoint"]
     assert check.status == "warn"

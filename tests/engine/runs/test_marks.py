@@ -18,7 +18,7 @@ from engine.runs.marks import mark_of, new_mark, supervises
 from engine.runs.processes import Identity, alive, identify, members
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
-from engine.supervise.reaper import leftovers, reap
+from engine.supervise.reaper import find_orphans, reap
 from engine.supervise.stopping import stop_run
 from tests.waiting import wait_for
 
@@ -77,9 +77,9 @@ def test_a_moved_run_keeps_its_processes(tmp_path: Path, start: Start, moved: st
     (tmp_path / moved).parent.mkdir()
     shutil.move(run.path, tmp_path / moved)
     assert pids(RunDir(tmp_path / moved)) == [process.pid]
-    (result,) = leftovers(tmp_path / "other")
+    (result,) = find_orphans(tmp_path / "other")
     assert (result.process, result.run) == (process, Path(moved).name)
-    assert leftovers(tmp_path / "runs")[0].reason == "its run directory was deleted"
+    assert find_orphans(tmp_path / "runs")[0].reason == "its run directory was deleted"
     assert reap([result]) == [process.pid]
 
 
@@ -88,7 +88,7 @@ def test_a_copy_does_not_own_the_processes_of_the_original(tmp_path: Path, start
     process = start(**marks(run))
     copy = RunDir(shutil.copytree(run.path, tmp_path / "copies" / "one"))
     assert (pids(run), pids(copy)) == ([process.pid], [])
-    assert leftovers(tmp_path / "copies") == []
+    assert find_orphans(tmp_path / "copies") == []
     run.path.rename(tmp_path / "moved")
     assert (pids(RunDir(tmp_path / "moved")), pids(copy)) == ([process.pid], [])
     copy.path.rename(run.path)
@@ -117,7 +117,7 @@ def test_a_new_run_in_the_place_of_a_deleted_one_does_not_own_its_processes(
     shutil.rmtree(run.path)
     again = make_run(tmp_path / "runs" / "one", new_mark(), RunState("running"))
     assert pids(again) == []
-    (result,) = leftovers(tmp_path / "runs")
+    (result,) = find_orphans(tmp_path / "runs")
     assert (result.process, result.reason) == (process, "its run directory was deleted")
 
 

@@ -167,8 +167,8 @@ def test_of_a_lost_run_it_is_left_over_once_its_processes_are_gone(
     started: RunDir, short: Path
 ) -> None:
     kill_supervisor(started)
-    assert private_ray.leftovers(started.path.parent) == []
+    assert private_ray.find_orphans(started.path.parent) == []
     for process in members(started):
         send(process, signal.SIGKILL)
     wait_for(lambda: not members(started))
-    assert private_ray.leftovers(started.path.parent) == [started.attempt(1).path]
+    assert private_ray.find_orphans(started.path.parent) == [started.attempt(1).path]

@@ -16,7 +16,7 @@ from engine.base import jsonl
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
-from engine.supervise.reaper import leftovers, reap
+from engine.supervise.reaper import find_orphans, reap
 from tests.waiting import PATIENCE_S
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
@@ -55,7 +55,7 @@ def start(root: Path) -> Iterator[Start]:
 
 def test_a_process_of_an_ended_run_is_found_and_ended(root: Path, start: Start) -> None:
     process = start("old", RunState("failed"))
-    (result,) = leftovers(root)
+    (result,) = find_orphans(root)
     assert (result.process.pid, result.run, result.reason) == (
         process.pid,
         "old",
@@ -67,24 +67,24 @@ def test_a_process_of_an_ended_run_is_found_and_ended(root: Path, start: Start) 
 
 def test_a_process_of_an_active_run_is_not_an_orphan(root: Path, start: Start) -> None:
     start("live", RunState("running", supervisor=identify(os.getpid())))
-    assert leftovers(root) == []
+    assert find_orphans(root) == []
 
 
 def test_a_process_whose_run_directory_is_gone_is_found(root: Path, start: Start) -> None:
     start("gone", None)
-    (result,) = leftovers(root)
+    (result,) = find_orphans(root)
     assert result.reason == "its run directory was deleted"
 
 
 def test_runs_of_another_folder_are_not_ours(tmp_path: Path, root: Path, start: Start) -> None:
     start("old", RunState("failed"))
-    assert leftovers(tmp_path / "elsewhere") == []
+    assert find_orphans(tmp_path / "elsewhere") == []
 
 
 def test_a_process_that_ignores_sigterm_is_killed(root: Path, start: Start) -> None:
     deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
     process = start("old", RunState("finished"), deaf)
-    reap(leftovers(root), patience_s=0.3)
+    reap(find_orphans(root), patience_s=0.3)
     assert process.wait() == -signal.SIGKILL
 
 
@@ -94,7 +94,7 @@ def test_its_ports_are_named(root: Path, start: Start) -> None:
         f"print(s.getsockname()[1], flush=True); {SLEEP.split(';', 1)[1]}"
     )
     start("old", RunState("failed"), code)
-    (result,) = leftovers(root)
+    (result,) = find_orphans(root)
     (port,) = result.ports
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S):
         pass

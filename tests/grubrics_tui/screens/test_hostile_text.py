@@ -28,7 +28,7 @@ SIGNS = ("[red]", "[@click=")
 
 FORMATS = ("verl", "verl-jsonl", "hf-state")
 
-WITHOUT_DATA = frozenset({"help", "leftovers", "sources", "start", "ask-steps", "columns"})
+WITHOUT_DATA = frozenset({"help", "orphans", "sources", "start", "ask-steps", "columns"})
 """Screens that show no text of a run."""
 SHORTENED = frozenset({"compare", "choose-metric"})
 """Screens whose labels are shortened at 80x24; see ``test_compare``."""

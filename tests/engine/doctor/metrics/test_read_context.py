@@ -54,7 +54,7 @@ def test_epochs_that_cap_the_run_are_found_from_the_manifest_alone(run: RunDir) 
     assert find(findings, "config_error.epochs_cap").fixes[0].changes[0].after == 667
 
 
-def test_a_first_attempt_that_begins_late_went_on_from_a_leftover(run: RunDir) -> None:
+def test_a_first_attempt_that_begins_late_went_on_from_an_earlier_checkpoint(run: RunDir) -> None:
     logged = columns({"actor/lr": [1e-6] * 4}, first_step=21)
     findings = metric_findings(logged, read_context(run, RunState("running"), logged))
     assert find(findings, "checkpoint_corrupt_or_mismatch.resume_unasked").onset_step == 21

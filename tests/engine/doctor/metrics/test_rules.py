@@ -237,7 +237,7 @@ def test_a_run_that_only_validates_lacks_no_epochs() -> None:
     ("asked", "ids"),
     [(False, ["checkpoint_corrupt_or_mismatch.resume_unasked"]), (True, []), (None, [])],
 )
-def test_going_on_from_a_leftover_checkpoint(asked: bool | None, ids: list[str]) -> None:
+def test_going_on_from_an_earlier_checkpoint(asked: bool | None, ids: list[str]) -> None:
     start = Start(1, first_step=6, resumed_from=5, asked=asked)
     assert alarmed({"reward/mean": [0.1]}, starts=(start,)) == ids
 

@@ -19,7 +19,7 @@ from engine.history.train_log import StepJoiner
 from engine.runs.processes import alive, identify
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observe, observed_state, recorded_state, this_host
-from engine.supervise.reaper import leftovers
+from engine.supervise.reaper import find_orphans
 from engine.supervise.stopping import stop_run
 from tests.engine.supervise.faults.stage import (
     Stage,
@@ -195,7 +195,7 @@ def test_a_broken_state_file_is_replaced_before_any_command_acts_on_it(
     screen.poll()
     spoil(run.state)
     assert screen.poll().state.state in ("starting", "running")
-    assert leftovers(stage.root) == []
+    assert find_orphans(stage.root) == []
     in_state(run, "running")
     assert stop_run(run).ended
 

@@ -19,7 +19,7 @@ from engine.launch.resume import resume
 from engine.runs.processes import alive, identify, members, send
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, recorded_state, write_state
-from engine.supervise.reaper import leftovers, reap
+from engine.supervise.reaper import find_orphans, reap
 from engine.supervise.stopping import stop_run
 from tests.engine.supervise.faults.stage import (
     STANDIN,
@@ -95,8 +95,8 @@ def test_reaping_a_lost_run_ends_its_processes_and_closes_its_books_once(stage: 
     run = stage.long()
     lose(run)
     trainer = trainer_of(run)
-    assert reap(leftovers(stage.root)) == [trainer.pid]
-    assert leftovers(stage.root) == []
+    assert reap(find_orphans(stage.root)) == [trainer.pid]
+    assert find_orphans(stage.root) == []
     stop_run(run)
     assert [event["noticed_by"] for event in events(run, "lost")] == ["reap"]
 
@@ -235,5 +235,5 @@ def test_a_run_launched_from_a_shell_with_the_marks_of_another_is_not_that_run_s
     monkeypatch.setenv("GRUBRICS_ATTEMPT_DIR", str(over.attempt(1).path))
     monkeypatch.setenv("GRUBRICS_ON_CLUSTER", "1")
     run = stage.long()
-    assert leftovers(stage.root) == []
+    assert find_orphans(stage.root) == []
     assert {process.pid for process in members(run)} == {trainer_of(run).pid}

@@ -16,7 +16,7 @@ from engine.base import jsonl
 from engine.base.text import count_of
 from engine.runs.processes import alive
 from engine.supervise import private_ray
-from engine.supervise.reaper import Leftover, leftovers, reap
+from engine.supervise.reaper import Orphan, find_orphans, reap
 from grubrics_tui.model.poller import Pace, Poller
 from grubrics_tui.screens.base import ScrolledScreen
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
@@ -32,12 +32,12 @@ _PID = 9
 class Orphans:
     """Orphaned processes, and attempts with a private Ray directory left on disk."""
 
-    processes: tuple[Leftover, ...] = ()
+    processes: tuple[Orphan, ...] = ()
     attempts: tuple[Path, ...] = ()
 
     @classmethod
     def find(cls, root: Path) -> Orphans:
-        return cls(tuple(leftovers(root)), tuple(private_ray.leftovers(root)))
+        return cls(tuple(find_orphans(root)), tuple(private_ray.find_orphans(root)))
 
     def __bool__(self) -> bool:
         return bool(self.processes or self.attempts)
@@ -53,13 +53,13 @@ class Orphans:
         return "; ".join(parts)
 
 
-class LeftoversScreen(ScrolledScreen):
+class OrphansScreen(ScrolledScreen):
     """A thread searches the processes of this host; exactly the listed ones can be killed."""
 
-    BINDINGS = bindings("leftovers")
+    BINDINGS = bindings("orphans")
 
     DEFAULT_CSS = """
-    LeftoversScreen VerticalScroll {
+    OrphansScreen VerticalScroll {
         height: 1fr; margin: 0 1; padding: 0 1;
         border: round $line-focus; border-title-color: $primary; border-subtitle-color: $quiet;
     }
@@ -88,7 +88,7 @@ class LeftoversScreen(ScrolledScreen):
     def on_unmount(self) -> None:
         self._poller.close()
 
-    @work(thread=True, exclusive=True, group="leftovers", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="orphans", exit_on_error=False)
     def _keep_searching(self) -> None:
         self._poller.wake()
         for _ in self._poller.rounds(Pace(_POLL_S, share=0.1)):
@@ -151,7 +151,7 @@ class LeftoversScreen(ScrolledScreen):
         self.query_one(Static).update(Content("\n").join(lines))
 
 
-def _format_orphan(orphan: Leftover, room: int) -> list[Content]:
+def _format_orphan(orphan: Orphan, room: int) -> list[Content]:
     """PID, run and reason; the memory and ports of the process; its command."""
     gpu = memory(orphan.gpu_bytes) if orphan.gpu_bytes else "none"
     ports = ", ".join(map(str, orphan.ports)) or "none"
