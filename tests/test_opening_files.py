@@ -42,7 +42,7 @@ ALLOWED = {
     ("engine/formats/plugin_format.py", "open"),
     ("engine/supervise/program_steps.py", "open"),
     # An entry of a zip file.
-    ("engine/reports/parcel.py", "open"),
+    ("engine/reports/package.py", "open"),
     # What comes with this program, and what the installer recorded of it.
     ("engine/history/metrics.py", "read_bytes"),
     ("engine/host/environment.py", "read_text"),

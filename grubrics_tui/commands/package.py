@@ -13,7 +13,7 @@ from grubrics_tui.text.formats import memory
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from engine.reports.parcel import Parcel
+    from engine.reports.package import Package
 
 
 def package(
@@ -33,33 +33,33 @@ def package(
     Its evaluations are packed too. Secrets in texts are masked. The same run gives the same bytes.
     To check a package: grubrics-tui verify.
     """
-    from engine.reports.parcel import write_parcel
+    from engine.reports.package import write_package
     from grubrics_tui.commands.shared.evaluation_text import FOLDER
 
     chosen = find_run(runs_root(runs), run)
     file = out or Path(f"{chosen.id}.zip")
-    parcel = write_parcel(chosen, file, evaluations=FOLDER, checkpoints=checkpoints, force=force)
+    written = write_package(chosen, file, evaluations=FOLDER, checkpoints=checkpoints, force=force)
     value = {
-        "path": str(parcel.path),
-        "sha256": parcel.sha256,
-        "files": parcel.files,
-        "bytes": parcel.bytes,
-        "masked": list(parcel.masked),
-        "left_out": dict(parcel.left_out),
-        "active_step": parcel.active_step,
+        "path": str(written.path),
+        "sha256": written.sha256,
+        "files": written.files,
+        "bytes": written.bytes,
+        "masked": list(written.masked),
+        "left_out": dict(written.left_out),
+        "active_step": written.active_step,
     }
-    if parcel.active_step is not None:
-        text = f"run '{chosen.id}' is still active: packed as of now, step {parcel.active_step}"
+    if written.active_step is not None:
+        text = f"run '{chosen.id}' is still active: packed as of now, step {written.active_step}"
         say(f"warning: {text}", to=sys.stderr)
-    answer(value, "\n".join(_lines(parcel)), as_json)
+    answer(value, "\n".join(_lines(written)), as_json)
 
 
-def _lines(parcel: Parcel) -> Iterator[str]:
-    yield f"{parcel.path}: {parcel.files} files, {memory(parcel.bytes)}"
-    yield f"sha256 {parcel.sha256}"
-    for name in parcel.masked:
+def _lines(written: Package) -> Iterator[str]:
+    yield f"{written.path}: {written.files} files, {memory(written.bytes)}"
+    yield f"sha256 {written.sha256}"
+    for name in written.masked:
         yield f"masked   {name}: secrets in it"
-    for name, reason in parcel.left_out:
+    for name, reason in written.left_out:
         yield f"left out {name}: {reason}"
 
 

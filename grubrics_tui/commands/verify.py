@@ -12,7 +12,7 @@ from grubrics_tui.commands.shared import Command, Task, answer, argument, option
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from engine.reports.parcel import ParcelCheck
+    from engine.reports.package import PackageCheck
 
 
 def verify(
@@ -23,14 +23,14 @@ def verify(
 
     Names changed, missing and extra files, and exits with 1 if there are any.
     """
-    from engine.reports.parcel import check_parcel
+    from engine.reports.package import check_package
 
-    check = check_parcel(path)
+    check = check_package(path)
     answer(check.to_json(), "\n".join(_lines(check)), as_json)
     raise typer.Exit(1 if check.problems else 0)
 
 
-def _lines(check: ParcelCheck) -> Iterator[str]:
+def _lines(check: PackageCheck) -> Iterator[str]:
     for problem in check.problems:
         detail = f" ({problem.detail})" if problem.detail else ""
         yield f"{problem.kind:<8} {problem.name}{detail}"

@@ -233,5 +233,5 @@ def test_steps_that_came_from_elsewhere_are_not_known(tmp_path: Path) -> None:
     (folder / "global_step_4").mkdir()
     assert not is_known(folder / "global_step_3")
     assert is_known(folder / "global_step_4")
-    folder.rename(tmp_path / "parcel")
-    assert not is_known(tmp_path / "parcel" / "global_step_4")
+    folder.rename(tmp_path / "package")
+    assert not is_known(tmp_path / "package" / "global_step_4")

@@ -242,7 +242,7 @@ def test_a_run_that_was_changed_needs_a_new_confirmation(root: Path, name: str) 
     run.code.mkdir()
     (run.code / "reward.py").write_text("def score(): ...\n")
     vouch(run)
-    copy = RunDir(shutil.copytree(run.path, root / "parcel"))
+    copy = RunDir(shutil.copytree(run.path, root / "package"))
     require(copy, executes=True)
     with (copy.path / name).open("a") as file:
         file.write(" ")

@@ -19,7 +19,7 @@ CONFIG = {"judge.base_url": {"value": "http://evil.example/v1", "origin": "file"
 @pytest.fixture
 def run(tmp_path: Path) -> RunDir:
     """Writable by everybody, as in a folder that was unpacked with its modes."""
-    run = RunDir(tmp_path / "runs" / "parcel")
+    run = RunDir(tmp_path / "runs" / "package")
     files.make_folder(tmp_path / "runs")
     files.make_folder(run.path)
     files.make_folder(run.attempt(1).path)
@@ -34,22 +34,22 @@ def run(tmp_path: Path) -> RunDir:
 
 
 EXECUTING = {
-    "resume": ["resume", "parcel"],
-    "fix": ["fix", "parcel"],
-    "reproduce": ["reproduce", "parcel"],
-    "reproduce --rescore": ["reproduce", "parcel", "--rescore"],
-    "judge-test": ["judge-test", "parcel"],
+    "resume": ["resume", "package"],
+    "fix": ["fix", "package"],
+    "reproduce": ["reproduce", "package"],
+    "reproduce --rescore": ["reproduce", "package", "--rescore"],
+    "judge-test": ["judge-test", "package"],
     "check": ["check", "{path}/recipe.yaml"],
     "launch": ["launch", "{path}/recipe.yaml"],
     "judge-test of the file": ["judge-test", "{path}/recipe.yaml"],
 }
 WRITING = {
-    "stop": ["stop", "parcel"],
-    "tag": ["tag", "parcel", "x"],
-    "note": ["note", "parcel", "x"],
-    "archive": ["archive", "parcel"],
-    "delete": ["delete", "parcel", "--yes"],
-    "entry": ["entry", "parcel", "--append", "--file", "{path}/../log.md"],
+    "stop": ["stop", "package"],
+    "tag": ["tag", "package", "x"],
+    "note": ["note", "package", "x"],
+    "archive": ["archive", "package"],
+    "delete": ["delete", "package", "--yes"],
+    "entry": ["entry", "package", "--append", "--file", "{path}/../log.md"],
 }
 
 
@@ -86,21 +86,21 @@ def test_a_run_from_elsewhere_is_ones_own_to_put_away(run: RunDir, words: list[s
 
 
 def test_with_trust_it_is_done_and_remembered(run: RunDir) -> None:
-    assert invoke(run, ["tag", "parcel", "x", "--trust"])[0] == 0
-    assert invoke(run, ["stop", "parcel"])[0] == 0
+    assert invoke(run, ["tag", "package", "x", "--trust"])[0] == 0
+    assert invoke(run, ["stop", "package"])[0] == 0
     attempt = {"number": 1, "argv": ["/bin/sh", "-c", "id; id"]}
     jsonl.write_json(run.manifest, {**run.read_manifest(), "attempts": [attempt]})
-    assert invoke(run, ["tag", "parcel", "y"])[0] != 0
+    assert invoke(run, ["tag", "package", "y"])[0] != 0
 
 
 def test_reading_needs_no_trust(run: RunDir) -> None:
-    for words in (["show", "parcel"], ["runs"], ["tag", "parcel"], ["entry", "parcel"]):
+    for words in (["show", "package"], ["runs"], ["tag", "package"], ["entry", "package"]):
         assert invoke(run, words)[0] == 0
 
 
 def test_json_is_not_mixed_with_what_is_shown(run: RunDir) -> None:
     done = CliRunner().invoke(
-        app, ["tag", "parcel", "x", "--trust", "--json", "--runs", str(run.path.parent)]
+        app, ["tag", "package", "x", "--trust", "--json", "--runs", str(run.path.parent)]
     )
     assert json.loads(done.stdout)["tags"] == ["x"]
 

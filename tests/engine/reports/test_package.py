@@ -13,7 +13,7 @@ import pytest
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.history.columns import Columns
-from engine.reports.parcel import Parcel, check_parcel, write_parcel
+from engine.reports.package import Package, check_package, write_package
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state, write_state
 from tests.engine.checkpoints.checkpoint_files import save
@@ -34,20 +34,20 @@ def run(tmp_path: Path) -> RunDir:
     return run
 
 
-def pack(run: RunDir, name: str = "out.zip", **options: bool) -> Parcel:
+def pack(run: RunDir, name: str = "out.zip", **options: bool) -> Package:
     root = run.path.parents[1]
-    return write_parcel(run, root / name, evaluations=root / "evaluations", **options)
+    return write_package(run, root / name, evaluations=root / "evaluations", **options)
 
 
-def unpack(parcel: Parcel) -> Path:
-    folder = parcel.path.with_suffix("")
-    with zipfile.ZipFile(parcel.path) as archive:
+def unpack(package: Package) -> Path:
+    folder = package.path.with_suffix("")
+    with zipfile.ZipFile(package.path) as archive:
         archive.extractall(folder)
     return folder / "grpo-1-package"
 
 
-def packed(parcel: Parcel) -> dict[str, bytes]:
-    with zipfile.ZipFile(parcel.path) as archive:
+def packed(package: Package) -> dict[str, bytes]:
+    with zipfile.ZipFile(package.path) as archive:
         return {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
 
 
@@ -61,7 +61,7 @@ def test_packing_twice_gives_equal_bytes(run: RunDir) -> None:
 
 
 @pytest.mark.row("H27")
-def test_a_parcel_in_the_folder_of_the_run_does_not_contain_itself(run: RunDir) -> None:
+def test_a_package_in_the_folder_of_the_run_does_not_contain_itself(run: RunDir) -> None:
     name = "runs/grpo-1/out.zip"
     first = pack(run, name)
     assert pack(run, name, force=True).sha256 == first.sha256
@@ -88,7 +88,7 @@ def test_what_only_means_something_on_this_machine_is_not_packed(run: RunDir) ->
         (run.path / name).write_text("{}")
     assert packed(pack(run)).keys() == {
         "SHA256SUMS",
-        "parcel.json",
+        "about.json",
         "runs/grpo-1/attempt_1/console.log",
         "runs/grpo-1/attempt_1/rollouts/1.jsonl",
         "runs/grpo-1/manifest.json",
@@ -115,11 +115,11 @@ def test_what_only_means_something_on_this_machine_is_not_packed(run: RunDir) ->
 def test_secrets_are_masked_and_the_file_is_named(run: RunDir, name: str, text: str) -> None:
     (run.path / name).parent.mkdir(exist_ok=True)
     (run.path / name).write_text(text)
-    parcel = pack(run)
-    everything = b"".join(packed(parcel).values())
+    package = pack(run)
+    everything = b"".join(packed(package).values())
     assert not any(part.encode() in everything for part in (KEY, "MIIEvQ", "horse"))
-    assert parcel.masked == (f"runs/grpo-1/{name}",)
-    assert json.loads(packed(parcel)["parcel.json"])["masked"] == [f"runs/grpo-1/{name}"]
+    assert package.masked == (f"runs/grpo-1/{name}",)
+    assert json.loads(packed(package)["about.json"])["masked"] == [f"runs/grpo-1/{name}"]
 
 
 def test_a_secret_of_the_environment_is_masked(
@@ -144,23 +144,23 @@ def test_links_and_binary_files_are_left_out_and_named(run: RunDir, tmp_path: Pa
     (run.path / "link.txt").symlink_to(tmp_path / "outside.txt")
     (run.path / "core").write_bytes(b"\x7fELF\0\0" + KEY.encode())
     os.mkfifo(run.path / "pipe")
-    parcel = pack(run)
-    assert dict(parcel.left_out) == {
+    package = pack(run)
+    assert dict(package.left_out) == {
         "runs/grpo-1/core": "binary: it cannot be searched for secrets",
         "runs/grpo-1/link.txt": "a symbolic link",
         "runs/grpo-1/pipe": "not a regular file",
     }
-    assert b"not of the run" not in b"".join(packed(parcel).values())
+    assert b"not of the run" not in b"".join(packed(package).values())
 
 
 def test_names_that_systems_read_differently_are_left_out_and_named(run: RunDir) -> None:
     names = ("a\\b.txt", "a\nb.txt", "a\udcffb.txt", "12:30.log", "größe |.txt")
     for name in names:
         (run.path / name).write_text("text")
-    parcel = pack(run)
-    assert [name for name, _ in parcel.left_out] == [ascii(f"runs/grpo-1/{n}") for n in names[:3]]
-    assert {f"runs/grpo-1/{name}" for name in names[3:]} <= packed(parcel).keys()
-    assert check_parcel(parcel.path).problems == ()
+    package = pack(run)
+    assert [name for name, _ in package.left_out] == [ascii(f"runs/grpo-1/{n}") for n in names[:3]]
+    assert {f"runs/grpo-1/{name}" for name in names[3:]} <= packed(package).keys()
+    assert check_package(package.path).problems == ()
 
 
 def test_an_active_run_is_packed_to_its_last_complete_lines(run: RunDir) -> None:
@@ -173,12 +173,12 @@ def test_an_active_run_is_packed_to_its_last_complete_lines(run: RunDir) -> None
     write_state(run, RunState("running", step=2, supervisor=me, heartbeat=now, started=now))
     with run.train_log.open("a") as log:
         log.write('{"v": 1, "step": 3, "met')
-    parcel = pack(run)
-    assert parcel.active_step == 2
-    content = packed(parcel)
+    package = pack(run)
+    assert package.active_step == 2
+    content = packed(package)
     assert content["runs/grpo-1/train_log.jsonl"].count(b"\n") == 2
     assert content["runs/grpo-1/train_log.jsonl"].endswith(b"\n")
-    assert json.loads(content["parcel.json"])["state"] == "running"
+    assert json.loads(content["about.json"])["state"] == "running"
 
 
 def test_the_evaluations_of_the_run_are_packed_and_others_are_not(

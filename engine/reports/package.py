@@ -1,8 +1,8 @@
-"""Parcels: a run as one zip file that another person can check, unpack and read.
+"""Packages: a run as one zip file that another person can check, unpack and read.
 
-A parcel unpacks to one folder, ``ID-package``, which is a small project: ``runs/ID``, the run's
+A package unpacks to one folder, ``ID-package``, which is a small project: ``runs/ID``, the run's
 evaluations in ``evaluations``, and with ``checkpoints`` its checkpoints. ``SHA256SUMS`` lists every
-other file in the format of ``sha256sum``, and ``parcel.json`` says what was masked and what was
+other file in the format of ``sha256sum``, and ``about.json`` says what was masked and what was
 left out. Equal runs give equal bytes: the entries are sorted, and have no times and no owners. The
 zip file's comment is the SHA-256 of all bytes before it.
 """
@@ -38,7 +38,7 @@ from engine.runs.state import observed_state
 from engine.runs.trust import PROOF
 
 SUMS = "SHA256SUMS"
-ABOUT = "parcel.json"
+ABOUT = "about.json"
 COMMENT = b"sha256:"
 """What the comment of the zip file begins with; 64 hex digits follow."""
 
@@ -60,8 +60,8 @@ _LARGEST_TEXT = 1 << 20
 
 
 @dataclass(frozen=True)
-class Parcel:
-    """What ``write_parcel`` wrote."""
+class Package:
+    """What ``write_package`` wrote."""
 
     path: Path
     sha256: str
@@ -79,7 +79,7 @@ class Parcel:
 @dataclass(frozen=True)
 class _File:
     name: str
-    """In the parcel's folder."""
+    """In the package's folder."""
     path: Path
     size: int
     """Bytes when the list was made: what an active run appends later is left out."""
@@ -152,9 +152,9 @@ class _Packing:
             yield block
 
 
-def write_parcel(
+def write_package(
     run: RunDir, out: Path, *, evaluations: Path, checkpoints: bool = False, force: bool = False
-) -> Parcel:
+) -> Package:
     """Pack a run, the evaluations of it in the folder ``evaluations``, and its checkpoints.
 
     An active run is packed as of now: to the last complete line of each of its logs. UsageError if
@@ -180,7 +180,7 @@ def write_parcel(
             _finish(packing, about)
             archive.comment = COMMENT + b"0" * 64
         sha256, size = _seal(handle)
-    return Parcel(
+    return Package(
         out,
         sha256,
         len(packing.sums),
@@ -222,7 +222,7 @@ def digest_of(handle: BinaryIO, size: int) -> str:
 def _files(
     run: RunDir, evaluations: Path, *, checkpoints: bool, is_active: bool
 ) -> Iterator[_File]:
-    """The files to pack, sorted by their names in the parcel."""
+    """The files to pack, sorted by their names in the package."""
     folders = [(run.path, f"runs/{run.id}")]
     folders += [
         (folder, f"evaluations/{folder.name}") for folder in evaluations_of(run.id, evaluations)
@@ -337,7 +337,7 @@ Kind = Literal["changed", "missing", "extra"]
 
 @dataclass(frozen=True)
 class Problem:
-    """A file of a parcel that is not as its list says."""
+    """A file of a package that is not as its list says."""
 
     kind: Kind
     name: str
@@ -345,8 +345,8 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class ParcelCheck:
-    """What ``check_parcel`` found."""
+class PackageCheck:
+    """What ``check_package`` found."""
 
     path: Path
     files: int
@@ -360,10 +360,10 @@ class ParcelCheck:
 Read = Callable[[], IO[bytes]]
 
 
-def check_parcel(path: Path) -> ParcelCheck:
-    """Compare every file of a zip file or of an unpacked folder with the parcel's list.
+def check_package(path: Path) -> PackageCheck:
+    """Compare every file of a zip file or of an unpacked folder with the package's list.
 
-    UsageError for anything but a parcel, and for a zip file that is damaged as a whole or dangerous
+    UsageError for anything else, and for a zip file that is damaged as a whole or dangerous
     to unpack.
     """
     if path.is_dir():
@@ -379,7 +379,7 @@ def check_parcel(path: Path) -> ParcelCheck:
             return _check_archive(path, handle, archive)
 
 
-def _check_archive(path: Path, handle: BinaryIO, archive: zipfile.ZipFile) -> ParcelCheck:
+def _check_archive(path: Path, handle: BinaryIO, archive: zipfile.ZipFile) -> PackageCheck:
     size = path.stat().st_size
     if (danger := _danger(archive, size)) is not None:
         raise UsageError(f"{path}: {danger}. Do not unpack it: it is no package of this program")
@@ -392,12 +392,12 @@ def _check_archive(path: Path, handle: BinaryIO, archive: zipfile.ZipFile) -> Pa
             # A file in place of the folder, or content of a folder, is extra, too.
             inner[name or top] = partial(archive.open, info)
     if SUMS not in inner or len(tops) > 1:
-        raise _no_parcel(path)
+        raise _no_package(path)
     check = _check_files(path, inner)
     seal = archive.comment
     if not check.problems and seal and seal != COMMENT + digest_of(handle, size - 64).encode():
         problem = Problem("changed", path.name, "the zip file's own headers; its files are intact")
-        return ParcelCheck(path, check.files, (problem,))
+        return PackageCheck(path, check.files, (problem,))
     return check
 
 
@@ -427,13 +427,13 @@ def _danger(archive: zipfile.ZipFile, size: int) -> str | None:
     return None
 
 
-def _check_folder(path: Path) -> ParcelCheck:
+def _check_folder(path: Path) -> PackageCheck:
     root = path
     if not (root / SUMS).is_file():
         # Unpacked into a folder of its own.
         inner = [folder for folder in path.iterdir() if (folder / SUMS).is_file()]
         if len(inner) != 1:
-            raise _no_parcel(path)
+            raise _no_package(path)
         root = inner[0]
     return _check_files(path, dict(_regular_files(root)))
 
@@ -450,12 +450,12 @@ def _open_unlinked(file: Path) -> BinaryIO:
     return files.open_regular(file)
 
 
-def _check_files(path: Path, inner: Mapping[str, Read]) -> ParcelCheck:
+def _check_files(path: Path, inner: Mapping[str, Read]) -> PackageCheck:
     try:
         with inner[SUMS]() as handle:
             text = handle.read(_LONGEST_LIST)
     except _DAMAGE as error:
-        return ParcelCheck(path, 0, (Problem("changed", SUMS, str(error)),))
+        return PackageCheck(path, 0, (Problem("changed", SUMS, str(error)),))
     listed, problems = _parse_list(text.decode("utf-8", "replace"))
     for name, expected in sorted(listed.items()):
         if name not in inner:
@@ -465,7 +465,7 @@ def _check_files(path: Path, inner: Mapping[str, Read]) -> ParcelCheck:
     extra = sorted(inner.keys() - listed.keys() - {SUMS})
     problems += [Problem("extra", name) for name in extra]
     wrong = {problem.name for problem in problems}
-    return ParcelCheck(path, len(listed.keys() - wrong), tuple(problems))
+    return PackageCheck(path, len(listed.keys() - wrong), tuple(problems))
 
 
 def _parse_list(text: str) -> tuple[dict[str, str], list[Problem]]:
@@ -492,7 +492,7 @@ def _difference(read: Read, expected: str) -> str | None:
     return None if digest.hexdigest() == expected else "its SHA-256 is another"
 
 
-def _no_parcel(path: Path) -> UsageError:
+def _no_package(path: Path) -> UsageError:
     return UsageError(
         f"{path}: not a package: it is no folder with a {SUMS}. grubrics-tui package RUN writes one"
     )
