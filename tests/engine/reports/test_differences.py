@@ -145,12 +145,6 @@ def test_an_implied_value_is_a_difference_if_another_run_set_it() -> None:
     assert [difference.key for difference in config_differences([one, other])] == ["strategy"]
 
 
-def test_a_name_that_verl_derives_is_not_a_difference_in_earlier_manifests() -> None:
-    key = "actor_rollout_ref__rollout__trace__experiment_name"
-    one, other = manifest("default", **{key: "a"}), manifest("default", **{key: "b"})
-    assert config_differences([one, other]) == []
-
-
 def test_hashes_are_shown_by_their_beginnings_so_that_a_change_is_seen() -> None:
     before, after = "a" * 64, "b" * 64
     assert short_text(f"{before} → {after}") == f"{'a' * 12}… → {'b' * 12}…"
