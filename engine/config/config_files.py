@@ -83,15 +83,15 @@ def config_names(what: YamlFile = CONFIG) -> list[str]:
     )
 
 
-def list_configs(folder: Path = Path()) -> list[ConfigFile]:
-    """Return the configs in ``configs/``, those in ``folder``, then the packaged ones.
+def list_configs() -> list[ConfigFile]:
+    """Return the configs in ``configs/``, those in this folder, then the packaged ones.
 
     Other YAML files are left out. A config in ``configs/`` hides a packaged one of the same name.
     """
     local, *packaged = (
         {path.stem: path for path in _yaml_files(each)} for each in config_folders()
     )
-    paths = local | {str(path): path for path in sorted(folder.glob("*.y*ml"))}
+    paths = local | {str(path): path for path in sorted(Path().glob("*.y*ml"))}
     for configs in packaged:
         paths |= {name: path for name, path in configs.items() if name not in local}
     sections = {name: _read(path).get("grubrics") for name, path in paths.items()}

@@ -87,7 +87,6 @@ def find_inputs(
     env: Mapping[str, str],
     *,
     usual: HubSource | None = None,
-    tell: Callable[[str], None] = tell_on_stderr,
 ) -> Inputs:
     """Fetch the data sets of the hub among ``given``; files stay as they are.
 
@@ -100,7 +99,7 @@ def find_inputs(
         source = each if isinstance(each, HubSource) else HubSource.parse(str(each))
         if source is not None:
             wanted = choice.choose(_as_usual(source, usual))
-            data = _fetch_named(each, wanted, env, tell)
+            data = _fetch_named(each, wanted, env)
             names = {file.path: file.address for file in data.files}
             inputs += Inputs(tuple(names), names, (data,))
         elif isinstance(each, Path):
@@ -149,11 +148,9 @@ def _as_usual(source: HubSource, usual: HubSource | None) -> HubSource:
     return replace(source, split=usual.split, config=config)
 
 
-def _fetch_named(
-    given: Path | HubSource, source: HubSource, env: Mapping[str, str], tell: Callable[[str], None]
-) -> HubData:
+def _fetch_named(given: Path | HubSource, source: HubSource, env: Mapping[str, str]) -> HubData:
     try:
-        return fetch(source, env, tell)
+        return fetch(source, env)
     except UnknownDataError as error:
         if isinstance(given, Path) and not str(given).startswith("hf:"):
             raise UnknownDataError(f"'{given}' is no file, and {error}") from None

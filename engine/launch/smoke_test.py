@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -40,16 +40,14 @@ def default_config() -> str:
     return "verl_grpo_debug" if gpus() else "grpo_tiny"
 
 
-def small_run(
-    config: str, runs: Path, env: Mapping[str, str] | None = None
-) -> tuple[LaunchPlan, tuple[Change, ...]]:
+def small_run(config: str, runs: Path) -> tuple[LaunchPlan, tuple[Change, ...]]:
     """Plan the ten steps; returns the plan and what it changes. Nothing is written."""
     loaded = load_config(config, ())
     if loaded.kind != GRPO:
         raise UsageError(f"{loaded.path}: the smoke test is for GRPO, not {loaded.kind.title}")
     name = free_name(runs, "smoke-test")
     size = Size(STEPS, BATCH, str(FOLDER / name), name)
-    small, changes = shrink_config(loaded, size, os.environ if env is None else env)
+    small, changes = shrink_config(loaded, size, os.environ)
     return plan(small, name, runs), changes
 
 

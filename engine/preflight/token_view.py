@@ -103,16 +103,12 @@ def require_model(config: Config) -> Path:
     return folder
 
 
-def read_token_view(
-    config: Config, row: int = 0, split: Split = "train", limit_s: float = TIME_LIMIT_S
-) -> TokenView:
+def read_token_view(config: Config, row: int = 0, split: Split = "train") -> TokenView:
     """Let verl render a row. UsageError, with the reason, if it cannot. No tool is called."""
-    return msgspec.convert(ask_trainer(config, str(row), split, limit_s), TokenView)
+    return msgspec.convert(ask_trainer(config, str(row), split), TokenView)
 
 
-def ask_trainer(
-    config: Config, asked: str, split: Split, limit_s: float = TIME_LIMIT_S
-) -> dict[str, Any]:
+def ask_trainer(config: Config, asked: str, split: Split) -> dict[str, Any]:
     """What verl makes of the data of a config, in a process of its own: a row, or the ``length`` of
     the data set. UsageError, with the reason, if it cannot."""
     _require_bounded(require_model(config), config)
@@ -124,12 +120,12 @@ def ask_trainer(
             own_module("engine.train.token_view", asked, split),
             input=pickle.dumps(config),
             capture_output=True,
-            timeout=limit_s,
+            timeout=TIME_LIMIT_S,
             env={**os.environ, "HF_HUB_OFFLINE": "1"},
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise UsageError(f"reading {what} took longer than {limit_s:g} s") from error
+        raise UsageError(f"reading {what} took longer than {TIME_LIMIT_S:g} s") from error
     if done.returncode != 0 or not done.stdout:
         # A crash, or code of the tools that ended the process.
         ended = f"the process that renders ended with exit code {done.returncode}"

@@ -302,11 +302,11 @@ def next_id(text: str) -> str:
     return experiment_log(Path()).next_id(text)
 
 
-def append_entry(path: Path, entry: LogEntry, *, force: bool = False) -> str:
+def append_entry(path: Path, entry: LogEntry) -> str:
     """Append ``entry`` to the log and return its ID, creating the file if it is missing.
 
     An ID that is empty or taken by now is replaced with the next free one. Raises UsageError if
-    the run already has an entry from after its end (unless ``force``) or the file cannot be read
+    the run already has an entry from after its end, or the file cannot be read
     or written.
     """
     log = experiment_log(path)
@@ -314,7 +314,7 @@ def append_entry(path: Path, entry: LogEntry, *, force: bool = False) -> str:
     def check(text: str) -> None:
         line = f"- **Run:** `{entry.run}`"
         earlier = log.find(text, line, unless=f"- **{UNTIL}:**") if entry.run else None
-        if earlier is not None and not force:
+        if earlier is not None:
             raise UsageError(f"{path}: run '{entry.run}' already has an entry, {earlier}")
 
     return log.append(

@@ -39,7 +39,6 @@ def compare_paired(
     a: Sequence[float],
     b: Sequence[float],
     clusters: Sequence[Hashable] | None = None,
-    level: float = LEVEL,
 ) -> Comparison:
     """Compare two measurements of the same units, in the same order: a paired t test.
 
@@ -51,22 +50,22 @@ def compare_paired(
     """
     differences = [right - left for left, right in zip(a, b, strict=True)]
     estimate = estimate_clustered_mean(
-        differences, clusters if clusters is not None else range(len(differences)), level
+        differences, clusters if clusters is not None else range(len(differences))
     )
     if not any(differences):
         return Comparison(estimate, True, "identical", None, None, _correlation(a, b))
     tested = Comparison(
         estimate, True, "undecided", _test_mean(estimate), correlation=_correlation(a, b)
     )
-    return _decide(tested, level)
+    return _decide(tested)
 
 
-def compare_unpaired(a: Sequence[float], b: Sequence[float], level: float = LEVEL) -> Comparison:
+def compare_unpaired(a: Sequence[float], b: Sequence[float]) -> Comparison:
     """Compare two independent samples: Welch's t test (1947).
 
     For runs without common seeds or items. Where pairs exist, `compare_paired` needs fewer units.
     """
-    left, right = estimate_mean(a, level), estimate_mean(b, level)
+    left, right = estimate_mean(a), estimate_mean(b)
     n, difference = len(a) + len(b), right.mean - left.mean
     if left.standard_error is None or right.standard_error is None:
         lone = Estimate(difference, None, None, None, n, n)
@@ -77,16 +76,13 @@ def compare_unpaired(a: Sequence[float], b: Sequence[float], level: float = LEVE
         exact = Estimate(difference, difference, difference, 0.0, n, n)
         return Comparison(exact, False, "identical" if difference == 0 else "undecided", None)
     df = sum(squares) ** 2 / (squares[0] ** 2 / (len(a) - 1) + squares[1] ** 2 / (len(b) - 1))
-    half = t_quantile((1 + level) / 2, df) * error
+    half = t_quantile((1 + LEVEL) / 2, df) * error
     estimate = Estimate(difference, difference - half, difference + half, error, n, n)
-    return _decide(
-        Comparison(estimate, False, "undecided", t_test_p(difference / error, df)), level
-    )
+    return _decide(Comparison(estimate, False, "undecided", t_test_p(difference / error, df)))
 
 
 def adjust_for_many(
     comparisons: Sequence[Comparison],
-    level: float = LEVEL,
     more: int = 0,
     *,
     lower_is_better: bool = False,
@@ -94,7 +90,7 @@ def adjust_for_many(
     """The comparisons of several arms with one base, with p values and verdicts corrected.
 
     Holm (1979): the i-th smallest of m p values is multiplied by m - i + 1. The chance of any false
-    verdict stays below 1 - level, however the comparisons depend on each other. The intervals are
+    verdict stays below 1 - LEVEL, however the comparisons depend on each other. The intervals are
     those of each comparison alone. ``more`` comparisons will follow: they count already, so that
     none of them takes a verdict back. ``lower_is_better``: what the verdicts mean.
     """
@@ -103,7 +99,7 @@ def adjust_for_many(
     decided = [
         comparison
         if comparison.p is None
-        else _decide(replace(comparison, p=next(adjusted)), level, len(tested) + more)
+        else _decide(replace(comparison, p=next(adjusted)), len(tested) + more)
         for comparison in comparisons
     ]
     if not lower_is_better:
@@ -132,13 +128,13 @@ def _test_mean(estimate: Estimate) -> float | None:
     return t_test_p(estimate.mean / estimate.standard_error, estimate.units - 1)
 
 
-def _decide(comparison: Comparison, level: float, among: int = 1) -> Comparison:
+def _decide(comparison: Comparison, among: int = 1) -> Comparison:
     """The comparison with the verdict of its p value, or with the number of units it needs.
 
     ``among``: how many comparisons share the error budget; the smallest p value has to stand
     their Bonferroni correction.
     """
-    estimate, alpha = comparison.difference, 1 - level
+    estimate, alpha = comparison.difference, 1 - LEVEL
     if comparison.p is not None and comparison.p <= alpha:
         verdict: Verdict = "better" if estimate.mean > 0 else "worse"
         return replace(comparison, verdict=verdict, needed=None)

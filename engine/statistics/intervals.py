@@ -51,19 +51,18 @@ class Estimate:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
 
-def estimate_mean(values: Sequence[float], level: float = LEVEL) -> Estimate:
+def estimate_mean(values: Sequence[float]) -> Estimate:
     """The mean of independent values with its t interval: mean +- t(n - 1) s / sqrt(n).
 
     Student (1908). Not for rates near 0 or 1 with few values (`estimate_rate`), and not for several
     samples of one prompt (`estimate_clustered_mean`): the interval would be too narrow.
     """
-    return estimate_clustered_mean(values, range(len(values)), level)
+    return estimate_clustered_mean(values, range(len(values)))
 
 
 def estimate_clustered_mean(
     values: Sequence[float],
     clusters: Sequence[Hashable],
-    level: float = LEVEL,
     weights: Sequence[float] | None = None,
 ) -> Estimate:
     """The mean of all values, with an interval in which each cluster counts as one observation.
@@ -90,11 +89,11 @@ def estimate_clustered_mean(
         return Estimate(mean, None, None, None, n, units)
     squares = math.fsum(math.fsum(cluster) ** 2 for cluster in deviations.values())
     error = math.sqrt(units / (units - 1) * squares) / total
-    half = t_quantile((1 + level) / 2, units - 1) * error
+    half = t_quantile((1 + LEVEL) / 2, units - 1) * error
     return Estimate(mean, mean - half, mean + half, error, n, units)
 
 
-def estimate_rate(successes: int, n: int, level: float = LEVEL) -> Estimate:
+def estimate_rate(successes: int, n: int) -> Estimate:
     """A rate of n independent trials with its Wilson score interval.
 
     Wilson (1927). Holds its level for small n and for rates near 0 and 1, where the t interval does
@@ -102,7 +101,7 @@ def estimate_rate(successes: int, n: int, level: float = LEVEL) -> Estimate:
     """
     if not 0 <= successes <= n or n == 0:
         raise ValueError(f"{successes} successes of {n} trials are not a rate")
-    z, rate = NormalDist().inv_cdf((1 + level) / 2), successes / n
+    z, rate = NormalDist().inv_cdf((1 + LEVEL) / 2), successes / n
     center = (rate + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
     low = 0.0 if successes == 0 else center - half
@@ -125,9 +124,7 @@ def cohen_kappa(labels: Sequence[Hashable], decisions: Sequence[Hashable]) -> fl
     return None if expected == 1 else (observed - expected) / (1 - expected)
 
 
-def estimate_kappa(
-    labels: Sequence[Hashable], decisions: Sequence[Hashable], level: float = LEVEL
-) -> Estimate | None:
+def estimate_kappa(labels: Sequence[Hashable], decisions: Sequence[Hashable]) -> Estimate | None:
     """Cohen's kappa with the large-sample interval of Fleiss, Cohen and Everitt (1969), eq. 13.
 
     None as in `cohen_kappa`. Perfect agreement has no interval: without a single disagreement the
@@ -151,7 +148,7 @@ def estimate_kappa(
     error = math.sqrt(max(0.0, variance) / n) / (1 - expected)
     if kappa == 1:
         return Estimate(kappa, None, None, None, n, n)
-    half = NormalDist().inv_cdf((1 + level) / 2) * error
+    half = NormalDist().inv_cdf((1 + LEVEL) / 2) * error
     return Estimate(kappa, max(-1.0, kappa - half), min(1.0, kappa + half), error, n, n)
 
 

@@ -39,10 +39,9 @@ class News:
         return [*runs, *last, *(run for run in self.earlier if run not in last)]
 
 
-def read_news(root: Path, since: float | None, runs: Sequence[RunInfo] | None = None) -> News:
-    """The news of a runs folder; ``runs`` are its runs if they are listed already. OSError if the
-    folder cannot be read."""
-    runs = list_runs(root) if runs is None else runs
+def read_news(root: Path, since: float | None) -> News:
+    """The news of a runs folder. OSError if it cannot be read."""
+    runs = list_runs(root)
     active = [run for run in runs if not run.state.has_ended and run.state.state != "queued"]
     ended = sorted((run for run in runs if run.state.has_ended), key=_end, reverse=True)
     news = ended[:_LATEST] if since is None else [run for run in ended if _end(run) >= since]

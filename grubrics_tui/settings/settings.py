@@ -111,8 +111,8 @@ def themes_of(settings: Settings) -> tuple[Theme, ...]:
     return (*THEMES, *(user_theme(name, declaration) for name, declaration in declared))
 
 
-def settings_path(env: Mapping[str, str] = os.environ) -> Path:
-    base = env.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+def settings_path() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     return Path(base) / "grubrics-tui" / "settings.yaml"
 
 

@@ -109,13 +109,12 @@ def test_a_custom_entry_id_is_preserved(tmp_path: Path) -> None:
     assert append_entry(tmp_path / "log.md", replace(ENTRY, id="EXP-DEBUG-A")) == "EXP-DEBUG-A"
 
 
-def test_one_run_is_logged_once_unless_forced(tmp_path: Path) -> None:
+def test_one_run_is_logged_once(tmp_path: Path) -> None:
     path = tmp_path / "log.md"
     append_entry(path, ENTRY)
     with pytest.raises(UsageError, match="run 'grpo-1' already has an entry, EXP-001"):
         append_entry(path, ENTRY)
-    assert append_entry(path, ENTRY, force=True) == "EXP-002"
-    assert append_entry(path, replace(ENTRY, run="grpo-10")) == "EXP-003"
+    assert append_entry(path, replace(ENTRY, run="grpo-10")) == "EXP-002"
 
 
 def test_many_writers_lose_nothing(tmp_path: Path) -> None:

@@ -41,5 +41,5 @@ def test_a_variable_of_the_user_stays(tmp_path: Path) -> None:
     assert not wandb_variables(make_run(tmp_path, "a", name="n"), own).keys() & own.keys()
 
 
-def test_a_run_of_an_earlier_version_has_no_name(tmp_path: Path) -> None:
+def test_a_run_without_a_recorded_name_has_none(tmp_path: Path) -> None:
     assert "WANDB_NAME" not in wandb_variables(make_run(tmp_path, "a"), {})
