@@ -80,7 +80,7 @@ def follow(project: Path, plan: Plan) -> Result:
     follower = RunFollower(run)
     while time.monotonic() - begun < PATIENCE_S:
         state, findings = follower.diagnose()
-        live.update(dict.fromkeys(_alarms(findings)))
+        live.update(dict.fromkeys(_alerts(findings)))
         if state.has_ended:
             break
         time.sleep(LOOK_S)
@@ -95,14 +95,14 @@ def follow(project: Path, plan: Plan) -> Result:
         len({step.step for step in steps}),
         sum(DIFFERENCE in step.metrics for step in steps),
         tuple(live),
-        tuple(_alarms(diagnose_run(run))),
+        tuple(_alerts(diagnose_run(run))),
         _unused(project, plan.name),
     )
 
 
-def _alarms(findings: Sequence[Finding]) -> list[str]:
-    alarms = (finding for finding in findings if finding.severity.is_alarm)
-    return [f"{finding.severity} {finding.id}: {finding.cause}" for finding in alarms]
+def _alerts(findings: Sequence[Finding]) -> list[str]:
+    alerts = (finding for finding in findings if finding.severity.is_alert)
+    return [f"{finding.severity} {finding.id}: {finding.cause}" for finding in alerts]
 
 
 def _unused(project: Path, name: str) -> tuple[str, ...]:
@@ -167,7 +167,7 @@ def describe(result: Result) -> str:
     findings = len({*result.live, *result.after})
     canary = f"silent, {result.compared} steps" if result.compared else "-"
     if any("weights_not_synced" in text for text in (*result.live, *result.after)):
-        canary = "alarm"
+        canary = "alert"
     elif not result.canary_ran:
         canary = f"{result.compared} of {result.steps} steps"
     name = plan.name.partition("-")[2]

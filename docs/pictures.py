@@ -82,7 +82,7 @@ class Runs:
 
 
 def _is_unhealthy(run: RunDir) -> bool:
-    return any(finding.severity.is_alarm for finding in diagnose_run(run))
+    return any(finding.severity.is_alert for finding in diagnose_run(run))
 
 
 class Visitor:

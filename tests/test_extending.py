@@ -127,7 +127,7 @@ def test_the_doctor_counts_the_steps_of_the_log_format(tmp_path: Path) -> None:
         log = tmp_path / f"{steps_after}.log"
         lines = [f"sums {n}: right=0.5 loss=1.5\n" for n in range(1, 4 + steps_after)]
         log.write_text("".join((*lines[:3], error, *lines[3:])))
-        return [finding.id for finding in diagnose_file(log) if finding.severity.is_alarm]
+        return [finding.id for finding in diagnose_file(log) if finding.severity.is_alert]
 
     assert errors(steps_after=0)
     assert not errors(steps_after=3)

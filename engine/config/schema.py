@@ -11,12 +11,12 @@ from pydantic_core import PydanticCustomError
 from engine.base.errors import nearest
 from engine.base.masking import is_secret_name
 from engine.config.curriculum import parse_phases
-from engine.findings.categories import ALARMS, alternatives_to
+from engine.findings.categories import ALERTS, alternatives_to
 from engine.judge.settings import JudgeSettings
 from engine.reward.formula import RewardSettings
 from engine.runs.kinds import GRPO, ByKind, Kind
 
-_SEVERITIES = f"{', '.join(ALARMS[:-1])} and {ALARMS[-1]}"
+_SEVERITIES = f"{', '.join(ALERTS[:-1])} and {ALERTS[-1]}"
 
 
 CONFIG_VERSION = 1

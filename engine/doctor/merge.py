@@ -54,21 +54,21 @@ def _merge(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]
     others = [finding for finding in numbers if finding.category not in categories]
     console = _merge_same(text, same)
     if not console:
-        return alarms_first(others)
-    has_alerts = any(finding.severity.is_alarm for finding in others)
+        return alerts_first(others)
+    has_alerts = any(finding.severity.is_alert for finding in others)
     if console[0].confidence < _NAMES_A_CAUSE and has_alerts:
-        return alarms_first([*others, *console])
+        return alerts_first([*others, *console])
     roots, rest = _fold_consequences(console, others)
     if roots[0].category == _CANCELLED:
         critical = [finding for finding in rest if finding.severity is Severity.CRITICAL]
         rest = [finding for finding in rest if finding not in critical]
         roots = [*critical, *roots]
-    return alarms_first([*roots, *rest])
+    return alerts_first([*roots, *rest])
 
 
-def alarms_first(findings: Iterable[Finding]) -> list[Finding]:
+def alerts_first(findings: Iterable[Finding]) -> list[Finding]:
     """Sort findings of severity ``info`` to the end, and keep the order otherwise."""
-    return sorted(findings, key=lambda finding: not finding.severity.is_alarm)
+    return sorted(findings, key=lambda finding: not finding.severity.is_alert)
 
 
 def grade_by_records(text: Sequence[Finding], numbers: Sequence[Finding]) -> list[Finding]:

@@ -78,7 +78,7 @@ def adjust_to_end(
             finding if find_category(finding.category).counts_when_finished else _as_info(finding)
             for finding in text
         ]
-    if _KILLED in reason and not any(finding.severity.is_alarm for finding in text):
+    if _KILLED in reason and not any(finding.severity.is_alert for finding in text):
         evidence = Evidence(reason, step=state.step)
         return [
             KINDS[f"{_INTERRUPTED}.killed"].finding(Case(onset=state.step), evidence),
@@ -154,7 +154,7 @@ def offer_fixes(findings: Sequence[Finding], run: RunDir, state: RunState) -> li
 def _offer_resume(findings: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:
     if state.state not in ("failed", "lost") or not findings:
         return list(findings)
-    if not findings[0].severity.is_alarm or not find_category(findings[0].category).resumable:
+    if not findings[0].severity.is_alert or not find_category(findings[0].category).resumable:
         return list(findings)
     from engine.checkpoints.find import check_checkpoint
 

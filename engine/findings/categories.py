@@ -12,7 +12,7 @@ from engine.base.yaml_files import read_table
 
 IDS = Path(__file__).with_name("finding_ids.txt")
 
-ALARMS = ("critical", "error", "warning")
+ALERTS = ("critical", "error", "warning")
 
 
 class Category(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,10 +37,10 @@ def find_category(name: str) -> Category:
 
 def alternatives_to(name: str) -> tuple[str, ...]:
     """Return the names to choose from if no finding has this name; empty if one does."""
-    if name in ALARMS or name in categories():
+    if name in ALERTS or name in categories():
         return ()
     if name.partition(".")[0] not in categories():
-        return (*ALARMS, *categories())
+        return (*ALERTS, *categories())
     ids = finding_ids()
     return () if name in ids or name in _plugin_ids() else ids
 

@@ -27,7 +27,7 @@ class Severity(StrEnum):
         return list(Severity).index(self)
 
     @property
-    def is_alarm(self) -> bool:
+    def is_alert(self) -> bool:
         return self is not Severity.INFO
 
 

@@ -50,7 +50,7 @@ class GuardSettings:
 def fires(finding: Finding, chosen: Sequence[str]) -> bool:
     """Return whether a finding has one of the chosen severities, categories or IDs."""
     names = {str(finding.severity), finding.category, finding.id}
-    return finding.severity.is_alarm and not names.isdisjoint(chosen)
+    return finding.severity.is_alert and not names.isdisjoint(chosen)
 
 
 def _words(value: Any) -> tuple[str, ...]:

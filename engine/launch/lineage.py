@@ -75,7 +75,7 @@ def _effect_of_fix(
     parent_findings: Sequence[Finding],
 ) -> str:
     """Whether the parent's root cause is gone, once the run has come as far."""
-    root = next((finding for finding in parent_findings if finding.severity.is_alarm), None)
+    root = next((finding for finding in parent_findings if finding.severity.is_alert), None)
     if root is None:
         return "that run has no alerts so far"
     alerts = _alerts(findings)
@@ -329,14 +329,14 @@ def _alerts_below(findings: Iterable[Finding]) -> Iterator[Finding]:
     """The alerts and their consequences, root cause first."""
     return (
         finding
-        for finding in flattened(one for one in findings if one.severity.is_alarm)
-        if finding.severity.is_alarm
+        for finding in flattened(one for one in findings if one.severity.is_alert)
+        if finding.severity.is_alert
     )
 
 
 def _alerts(findings: Sequence[Finding]) -> tuple[str, ...]:
     """The categories of the alerts, root cause first."""
-    alerts = [finding.category for finding in findings if finding.severity.is_alarm]
+    alerts = [finding.category for finding in findings if finding.severity.is_alert]
     return tuple(dict.fromkeys(alerts))
 
 

@@ -55,7 +55,7 @@ def diagnose(
             line for diagnosis in diagnoses for line in _lines(diagnosis, of_many=len(source) > 1)
         ]
         say("\n".join(lines) or f"{_NO_FINDINGS}.\nread: {diagnoses[0].read}")
-    if any(finding.severity.is_alarm for finding, _ in findings):
+    if any(finding.severity.is_alert for finding, _ in findings):
         raise typer.Exit(1)
     raise typer.Exit(2 if any(diagnosis.unusable for diagnosis in diagnoses) else 0)
 

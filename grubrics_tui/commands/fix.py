@@ -76,7 +76,7 @@ def _chosen(run: RunDir, number: int) -> Fix | None:
     findings = diagnose_run(run)
     fixes = launchable(findings)
     if not fixes:
-        if not any(finding.severity.is_alarm for finding in findings):
+        if not any(finding.severity.is_alert for finding in findings):
             return None
         raise UsageError(
             f"run '{run.id}' has no fix that can be applied. For advice: "

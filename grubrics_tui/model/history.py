@@ -156,7 +156,7 @@ class History:
         if _flagged(findings) != _flagged(self.findings):
             self._diagnoses += 1
         self.findings, self._is_diagnosed = findings, True
-        return any(finding.severity.is_alarm and finding.id not in old_ids for finding in findings)
+        return any(finding.severity.is_alert and finding.id not in old_ids for finding in findings)
 
     @property
     def health(self) -> Health | None:
@@ -255,5 +255,5 @@ def _flagged(findings: Sequence[Finding]) -> list[Mapping[str, Any]]:
     return [
         {"event": "finding", "step": finding.onset_step, "message": finding.title}
         for finding in findings
-        if finding.severity.is_alarm and finding.onset_step is not None
+        if finding.severity.is_alert and finding.onset_step is not None
     ]

@@ -1,7 +1,7 @@
 """Two dozen ways to make a run sick, live: each is named, fixed as the finding says, and trains.
 
 A run is launched on the tiny world with one fault; the doctor follows its files as a screen would.
-Within two steps or 30 seconds of the fault its first alarm is the fault's own class. Then what the
+Within two steps or 30 seconds of the fault its first alert is the fault's own class. Then what the
 finding offers is done, by launching its fix where that changes the config, else by what its
 words say; the new run reaches its last step, and nothing is found in it.
 """
@@ -46,7 +46,7 @@ from tests.e2e.sickness import (
     trains,
     write_key,
 )
-from tests.e2e.ward import Ward, alarms, recovered
+from tests.e2e.ward import Ward, alerts, recovered
 from tests.waiting import ended
 
 pytestmark = pytest.mark.slow
@@ -300,7 +300,7 @@ def test_a_fault_is_named_live_and_its_fix_fixes_it(ward: Ward, fault: Fault) ->
     recovered(again)
     if again != run:
         ended(run)
-        assert alarms(run)[0].id.startswith(fault.finding)
+        assert alerts(run)[0].id.startswith(fault.finding)
 
 
 REFUSED = {

@@ -33,7 +33,7 @@ Strike = Callable[[RunDir], float]
 
 @dataclass(frozen=True)
 class Named:
-    """The doctor's first alarm about a run, and how long after the onset it came.
+    """The doctor's first alert about a run, and how long after the onset it came.
 
     0 seconds is also what is named before it does any harm. ``steps`` is None where no step shows
     the onset.
@@ -71,8 +71,8 @@ class Ward:
         struck: float | None = None
         while time.monotonic() < deadline:
             state, findings = follower.diagnose()
-            if alarms := [finding for finding in findings if finding.severity.is_alarm]:
-                return _named(run, state, alarms[0], struck or self.judge.ill_since)
+            if alerts := [finding for finding in findings if finding.severity.is_alert]:
+                return _named(run, state, alerts[0], struck or self.judge.ill_since)
             if strike is not None and struck is None and state.step:
                 struck = strike(run)
             assert not state.has_ended, f"nothing is wrong with it: {state}"
@@ -84,7 +84,7 @@ class Ward:
         the first line of trouble says less than the records a moment later."""
 
         def fitting() -> list[Fix]:
-            fixes = [fix for finding in alarms(run)[:1] for fix in finding.fixes]
+            fixes = [fix for finding in alerts(run)[:1] for fix in finding.fixes]
             return [fix for fix in fixes if words.lower() in fix.title.lower()]
 
         wait_for(fitting, seconds=_OFFERED_S)
@@ -120,9 +120,9 @@ def _records(path: Path) -> list[dict[str, Any]]:
     return list(jsonl.read(path)) if path.is_file() else []
 
 
-def alarms(run: RunDir) -> list[Finding]:
+def alerts(run: RunDir) -> list[Finding]:
     """What a finished file says: nothing of a healthy run."""
-    return [finding for finding in diagnose_run(run) if finding.severity.is_alarm]
+    return [finding for finding in diagnose_run(run) if finding.severity.is_alert]
 
 
 def recovered(run: RunDir) -> None:
@@ -130,4 +130,4 @@ def recovered(run: RunDir) -> None:
     state = ended(run)
     total = run.read_manifest().get("total_steps")
     assert (state.state, state.step) == ("finished", total), state
-    assert [(alert.id, alert.cause) for alert in alarms(run)] == []
+    assert [(alert.id, alert.cause) for alert in alerts(run)] == []

@@ -64,7 +64,7 @@ def _grade(run: Run, finding: Finding) -> Finding:
     In a log that does not number its steps, an error is only a warning: another training may begin
     where a level shifts.
     """
-    if run.is_short and finding.severity.is_alarm:
+    if run.is_short and finding.severity.is_alert:
         if finding.id.startswith(_NANS) and has_no_loss(run):
             return finding
         basis = "one logged step" if run.records == 1 else f"{run.records} logged steps"
@@ -85,7 +85,7 @@ def _of_earlier(earlier: Columns | None, context: MetricContext) -> Iterator[Fin
         return
     count = len(earlier.times)
     for finding in metric_findings(earlier, replace(context, starts=(), total_steps=None)):
-        if finding.severity.is_alarm:
+        if finding.severity.is_alert:
             note = f"This is about the training before the last one in the log, of {count} steps."
             yield replace(
                 finding,

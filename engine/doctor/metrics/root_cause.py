@@ -52,7 +52,7 @@ def may_follow(finding: Finding, root: Finding) -> bool:
     """Return whether an alert may be a consequence of ``root``, as far as their steps are known."""
     steps = (root.onset_step, finding.onset_step)
     in_order = None in steps or _age(root)[0] <= _age(finding)[0]
-    are_alerts = root.severity.is_alarm and finding.severity.is_alarm
+    are_alerts = root.severity.is_alert and finding.severity.is_alert
     return are_alerts and in_order and root.id.startswith(_possible_causes(finding.id))
 
 
@@ -63,14 +63,14 @@ def _rank(finding: Finding) -> tuple[int, float, str]:
 
 def _find_cause(finding: Finding, findings: list[Finding]) -> Finding | None:
     """Return the likeliest cause among the findings, which is always an alert."""
-    if not finding.severity.is_alarm:
+    if not finding.severity.is_alert:
         return None
     for prefix in _possible_causes(finding.id):
         for cause in findings:
             explains = _order().explains_only.get(cause.id)
             if explains is not None and not finding.id.startswith(explains):
                 continue
-            is_alert = cause.severity.is_alarm
+            is_alert = cause.severity.is_alert
             if is_alert and cause.id.startswith(prefix) and _precedes(cause, finding):
                 return cause
     return None

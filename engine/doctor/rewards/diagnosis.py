@@ -44,7 +44,7 @@ class RewardDiagnosis:
         if not records.steps:
             return []
         failed = list(failures.check(records))
-        if any(finding.severity.is_alarm for finding in failed):
+        if any(finding.severity.is_alert for finding in failed):
             zero_std = list(flat.check_gold(records))
         else:
             zero_std = list(flat.check(records, _cut_share(columns)))

@@ -97,7 +97,7 @@ class Banner(Static):
         background: $panel;
         text-overflow: ellipsis;
         border-left: thick $primary;
-        &.-failed, &.-lost, &.-alarm { border-left: thick $error; }
+        &.-failed, &.-lost, &.-alert { border-left: thick $error; }
         &.-stalled, &.-stopping, &.-stopped, &.-worry { border-left: thick $warning; }
         &.-finished { border-left: thick $success; }
     }
@@ -195,7 +195,7 @@ def _other_alert(history: History) -> list[str]:
 
 
 def _alerts(history: History) -> list[Finding]:
-    return [finding for finding in history.findings if finding.severity.is_alarm]
+    return [finding for finding in history.findings if finding.severity.is_alert]
 
 
 def _first_alert(history: History, hint: str = "") -> list[str]:
@@ -214,7 +214,7 @@ def _style(state: RunState, history: History) -> tuple[str, str]:
     alerts = _alerts(history)
     if state.state in ("running", "external") and alerts:
         is_error = alerts[0].severity is not Severity.WARNING
-        return ("alarm", "error") if is_error else ("worry", "warning")
+        return ("alert", "error") if is_error else ("worry", "warning")
     if state.state == "finished" and history.health is not None:
         if history.health.finding is not None:
             return "worry", "warning"
@@ -265,7 +265,7 @@ def next_steps(
 
 def first_alert(history: History) -> Finding | None:
     """The root cause, or the worst of the alerts."""
-    return next((finding for finding in history.findings if finding.severity.is_alarm), None)
+    return next((finding for finding in history.findings if finding.severity.is_alert), None)
 
 
 def _is_outside(root: Finding | None) -> bool:

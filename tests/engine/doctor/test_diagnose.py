@@ -43,7 +43,7 @@ def test_what_ended_the_run_stands_before_what_its_numbers_show() -> None:
     ]
 
 
-def test_a_guess_stands_behind_an_alarm_of_the_numbers() -> None:
+def test_a_guess_stands_behind_an_alert_of_the_numbers() -> None:
     guess = finding("training_setup_error", Severity.WARNING, 0.2)
     assert ids(merge_findings([guess], [finding("loss_nan")])) == [
         "loss_nan",
@@ -59,7 +59,7 @@ def test_a_guess_stands_before_what_is_only_worth_knowing() -> None:
     )
 
 
-def test_alarms_stand_before_what_is_only_worth_knowing() -> None:
+def test_alerts_stand_before_what_is_only_worth_knowing() -> None:
     got_over = finding("port_in_use", Severity.INFO)
     assert ids(merge_findings([got_over], [finding("loss_nan")])) == ["loss_nan", "port_in_use"]
 

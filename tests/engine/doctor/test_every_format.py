@@ -23,7 +23,7 @@ from engine.formats.names import Numbering, number
 from engine.formats.series import read_columns
 from engine.history.columns import Columns
 from engine.history.train_log import Step
-from tests.engine.doctor.metrics.curves import alarms, healthy
+from tests.engine.doctor.metrics.curves import alerts, healthy
 from tests.engine.formats.samples import (
     FACTORY,
     SLO,
@@ -299,8 +299,8 @@ def test_a_step_whose_line_ends_later_has_all_of_its_values(tmp_path: Path) -> N
 def test_a_loss_that_turns_nan_is_found_live_and_afterwards(tmp_path: Path, key: str) -> None:
     path = BROKEN[key](tmp_path / "night.log")
     live = LogDoctor(source_of_external(open_external(path))).diagnose()
-    assert "loss_nan" in alarms(live)
-    assert alarms(diagnose_file(path)) == alarms(live)
+    assert "loss_nan" in alerts(live)
+    assert alerts(diagnose_file(path)) == alerts(live)
 
 
 def test_the_text_doctor_counts_the_steps_of_every_console(tmp_path: Path) -> None:

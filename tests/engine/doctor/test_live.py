@@ -16,7 +16,7 @@ from engine.doctor.text.reader import LogReader
 from engine.history.columns import Columns
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
-from tests.engine.doctor.metrics.curves import alarms, healthy
+from tests.engine.doctor.metrics.curves import alerts, healthy
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 KEY = b"openai.AuthenticationError: Error code: 401 - Incorrect API key provided\n"
@@ -140,8 +140,8 @@ def test_what_an_attempt_did_in_vain_is_no_trouble_of_the_next(tmp_path: Path) -
     run = make_run(tmp_path, {"number": 1}, {"number": 2, "from_step": 20})
     log_steps(run, 40, exploded=20)
     write_state(run, RunState("running", attempt=2, step=20, heartbeat=2e9))
-    assert alarms(RunFollower(run).diagnose()[1]) == ["kl_or_grad_blowup.gradient"]
-    assert alarms(RunFollower(run, since_attempt=2).diagnose()[1]) == []
+    assert alerts(RunFollower(run).diagnose()[1]) == ["kl_or_grad_blowup.gradient"]
+    assert alerts(RunFollower(run, since_attempt=2).diagnose()[1]) == []
 
 
 def test_a_run_whose_folder_is_deleted_meanwhile_tells_nothing(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from engine.base.errors import UsageError
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.log_doctor import LogDoctor, source_of, source_of_external
 from engine.formats.external_run import open_external
-from tests.engine.doctor.metrics.curves import alarms, healthy
+from tests.engine.doctor.metrics.curves import alerts, healthy
 from tests.engine.formats.samples import history, trainer_state, verl_line, wandb_log
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
@@ -70,7 +70,7 @@ def test_looks_at_a_growing_log_end_where_diagnose_does(
 def test_a_console_tells_by_its_text_and_by_its_numbers(tmp_path: Path) -> None:
     path = tmp_path / "night.log"
     path.write_bytes(CONSOLE)
-    assert alarms(diagnose_file(path)) == ["cuda_oom_training.oom", "kl_or_grad_blowup.gradient"]
+    assert alerts(diagnose_file(path)) == ["cuda_oom_training.oom", "kl_or_grad_blowup.gradient"]
 
 
 def test_a_last_line_without_an_end_is_read_once_nothing_is_added_to_it(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_last_line_without_an_end_is_read_once_nothing_is_added_to_it(tmp_path
     path.write_bytes(b"step:1 - critic/score/mean:0.5\n" + OOM)
     doctor = following(path)
     assert doctor.diagnose() == []
-    assert alarms(doctor.diagnose()) == ["cuda_oom_training.oom"]
+    assert alerts(doctor.diagnose()) == ["cuda_oom_training.oom"]
     with path.open("ab") as log:
         log.write(b" GPU 0 has a total capacity of 39.56 GiB of which 1.20 GiB is free.\nbye\n")
     [finding] = doctor.diagnose()
@@ -89,26 +89,26 @@ def test_an_old_file_is_read_to_its_last_byte_at_once(tmp_path: Path) -> None:
     path = tmp_path / "night.log"
     path.write_bytes(b"step:1 - critic/score/mean:0.5\n" + OOM)
     os.utime(path, (1e9, 1e9))
-    assert alarms(following(path).diagnose()) == ["cuda_oom_training.oom"]
+    assert alerts(following(path).diagnose()) == ["cuda_oom_training.oom"]
 
 
 def test_few_records_tell_once_nobody_has_written_any_for_long(tmp_path: Path) -> None:
     path = tmp_path / "night.log"
     path.write_text("{'loss': nan, 'grad_norm': nan, 'learning_rate': 2e-06, 'epoch': 0.1}\n")
     doctor = following(path)
-    assert alarms(doctor.diagnose()) == []
+    assert alerts(doctor.diagnose()) == []
     os.utime(path, (1e9, 1e9))
-    assert alarms(doctor.diagnose()) == ["loss_nan"]
+    assert alerts(doctor.diagnose()) == ["loss_nan"]
 
 
 def test_numbers_that_were_written_anew_tell_nothing_of_before(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(RECORDS)
     doctor = following(path)
-    assert alarms(doctor.diagnose()) == ["kl_or_grad_blowup.gradient"]
+    assert alerts(doctor.diagnose()) == ["kl_or_grad_blowup.gradient"]
     path.write_bytes(RECORDS[: len(RECORDS) // 4])
     assert doctor.diagnose(ended=True) == diagnose_file(path)
-    assert alarms(doctor.diagnose()) == []
+    assert alerts(doctor.diagnose()) == []
 
 
 def test_an_output_folder_of_hf_is_diagnosed_by_its_newest_state(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_an_output_folder_of_hf_is_diagnosed_by_its_newest_state(tmp_path: Path)
         {"step": n, "loss": 0.5, "grad_norm": 0.5 if n < 20 else 500.0 * n} for n in range(1, 41)
     ]
     trainer_state(tmp_path / "checkpoint-40" / "trainer_state.json", entries)
-    assert alarms(following(tmp_path).diagnose()) == ["kl_or_grad_blowup.gradient"]
+    assert alerts(following(tmp_path).diagnose()) == ["kl_or_grad_blowup.gradient"]
     assert diagnose_file(tmp_path) == following(tmp_path).diagnose(ended=True)
 
 
@@ -127,7 +127,7 @@ def test_an_offline_wandb_run_tells_by_its_numbers_and_by_what_it_printed(tmp_pa
     records = [history(_step=n, **one) for n, one in enumerate(exploding(), start=1)]
     (folder / "run-abc.wandb").write_bytes(wandb_log(records))
     findings = diagnose_file(folder)
-    assert alarms(findings) == ["cuda_oom_training.oom", "kl_or_grad_blowup.gradient"]
+    assert alerts(findings) == ["cuda_oom_training.oom", "kl_or_grad_blowup.gradient"]
     assert findings == following(folder).diagnose(ended=True)
 
 
@@ -135,7 +135,7 @@ def test_of_a_log_that_no_trainer_wrote_the_text_is_read(tmp_path: Path) -> None
     path = tmp_path / "notes.txt"
     path.write_bytes(b"hello\n" + OOM)
     assert all(log.format.is_console for log in source_of(path).numbers)
-    assert alarms(diagnose_file(path)) == ["cuda_oom_training.oom"]
+    assert alerts(diagnose_file(path)) == ["cuda_oom_training.oom"]
 
 
 def test_a_folder_that_tells_of_no_run_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from engine.doctor.diagnose import diagnose_run
 from engine.doctor.live import NumberDiagnosis
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState
-from tests.engine.doctor.metrics.curves import alarms, columns, healthy
+from tests.engine.doctor.metrics.curves import alerts, columns, healthy
 from tests.engine.doctor.rewards.records import failing, scored, write
 
 RUNNING = RunState("running")
@@ -24,10 +24,10 @@ def make_run(folder: Path, **values: Any) -> RunDir:
     return RunDir(folder)
 
 
-def test_a_healthy_run_has_no_alarm(tmp_path: Path) -> None:
+def test_a_healthy_run_has_no_alert(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     write(tmp_path / "attempt_1", scored, range(1, 20))
-    assert alarms(NumberDiagnosis(run).findings(RUNNING, columns(healthy(1, 20)))) == []
+    assert alerts(NumberDiagnosis(run).findings(RUNNING, columns(healthy(1, 20)))) == []
 
 
 def test_a_run_without_anything_has_none(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_rate_that_breaks_the_model_is_the_root_of_all_that_follows(tmp_path: 
     curves = healthy(2, 40)
     curves["actor/grad_norm"][20:] *= 1000
     findings = NumberDiagnosis(run).findings(RUNNING, columns(curves))
-    assert alarms(findings) == ["kl_or_grad_blowup.rate"]
+    assert alerts(findings) == ["kl_or_grad_blowup.rate"]
     assert [consequence.id for consequence in findings[0].followed_by] == [
         "kl_or_grad_blowup.gradient"
     ]
@@ -49,10 +49,10 @@ def test_a_new_attempt_begins_with_records_of_its_own(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     write(tmp_path / "attempt_1", failing("auth"), range(1, 2))
     diagnosis, logged = NumberDiagnosis(run), columns({"reward/mean": [0.1]})
-    assert alarms(diagnosis.findings(RUNNING, logged)) == ["judge_auth"]
+    assert alerts(diagnosis.findings(RUNNING, logged)) == ["judge_auth"]
     (tmp_path / "attempt_2").mkdir()
     write(tmp_path / "attempt_2", scored, range(1, 4))
-    assert alarms(diagnosis.findings(RUNNING, logged)) == []
+    assert alerts(diagnosis.findings(RUNNING, logged)) == []
 
 
 def test_a_reward_record_leads_the_console_line_that_repeats_it(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ class TestAFailureThatNoRuleKnows:
         run.attempt(1).path.mkdir()
         run.attempt(1).console.write_text("one\ntwo\nthree\n\n\x1b[31mno such table\x1b[0m\n\n")
         [finding] = explain_failure([], run, self.failed)
-        assert finding.id == "training_setup_error.unexplained" and finding.severity.is_alarm
+        assert finding.id == "training_setup_error.unexplained" and finding.severity.is_alert
         texts = [evidence.text for evidence in finding.evidence]
         assert texts == [self.failed.reason, "two", "three", "no such table"]
 

@@ -41,7 +41,7 @@ def titles(finding: Finding) -> str:
 )
 def test_rewards_that_are_all_none_are_the_first_finding(tmp_path: Path, text: str) -> None:
     first = told(tmp_path, text)[0]
-    assert (first.id, first.severity.is_alarm) == ("reward_function_error.none", True)
+    assert (first.id, first.severity.is_alert) == ("reward_function_error.none", True)
     assert first.fixes[0].title.endswith(": reward_funcs")
 
 

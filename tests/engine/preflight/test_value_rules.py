@@ -13,7 +13,7 @@ from engine.config.load import load_config
 from engine.doctor.metrics import MetricContext
 from engine.preflight.values import value_findings
 from engine.runs.kinds import GRPO
-from tests.engine.doctor.metrics.curves import alarms
+from tests.engine.doctor.metrics.curves import alerts
 from tests.paths import CONFIGS
 
 
@@ -26,8 +26,8 @@ def context(config: str, **changed: Any) -> MetricContext:
 @pytest.mark.parametrize(
     "config", ["grpo_tiny", "sft_tiny", "verl_grpo", "verl_grpo_debug", "sft_healthbench"]
 )
-def test_the_configs_of_the_project_have_no_alarm(config: str) -> None:
-    assert alarms(value_findings(context(config))) == []
+def test_the_configs_of_the_project_have_no_alert(config: str) -> None:
+    assert alerts(value_findings(context(config))) == []
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_supervised_rate_has_a_key_of_its_own() -> None:
 
 def test_another_reward_may_want_one_token() -> None:
     custom = {"reward.custom_reward_function.path": "mine.py", "data.max_response_length": 1}
-    assert alarms(value_findings(context("grpo_tiny", **custom))) == []
+    assert alerts(value_findings(context("grpo_tiny", **custom))) == []
 
 
 def test_an_unknown_config_has_nothing_to_find() -> None:

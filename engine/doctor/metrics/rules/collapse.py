@@ -57,7 +57,7 @@ def check(run: Run) -> Iterator[Finding]:
     if run.has_rewards:  # The entropy of a run that learns from labels is meant to fall.
         findings = [*_short_responses(run), *_length_limit(run), *_entropy(run)]
         yield from findings
-        if run.is_short and not any(finding.severity.is_alarm for finding in findings):
+        if run.is_short and not any(finding.severity.is_alert for finding in findings):
             yield from _collapsed(run)
 
 

@@ -36,7 +36,7 @@ def check(run: Run) -> Iterator[Finding]:
     yield from _nan_reward(run)
     findings = list(_nan_loss(run)) or list(_zero_loss(run))
     yield from findings
-    if not any(finding.severity.is_alarm for finding in findings):
+    if not any(finding.severity.is_alert for finding in findings):
         yield from _nan_kl(run)
 
 

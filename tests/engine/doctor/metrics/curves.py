@@ -78,7 +78,7 @@ def healthy_sft(seed: int, steps: int = 200) -> Curves:
     }
 
 
-def alarms(findings: Sequence[Finding]) -> list[str]:
+def alerts(findings: Sequence[Finding]) -> list[str]:
     """Ids of what is more than information, consequences not counted."""
     return [finding.id for finding in findings if finding.severity is not Severity.INFO]
 
@@ -95,6 +95,6 @@ def find(findings: Sequence[Finding], id: str) -> Finding:
     return result[0]
 
 
-def alarmed(curves: Mapping[str, Floats | Sequence[float]], **known: Any) -> list[str]:
-    """The alarms of curves, and of what is known besides."""
-    return alarms(metric_findings(columns(curves), MetricContext(**known)))
+def alerts_of(curves: Mapping[str, Floats | Sequence[float]], **known: Any) -> list[str]:
+    """The alerts of curves, and of what is known besides."""
+    return alerts(metric_findings(columns(curves), MetricContext(**known)))

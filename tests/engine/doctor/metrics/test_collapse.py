@@ -7,7 +7,7 @@ import pytest
 
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.findings.finding import Severity
-from tests.engine.doctor.metrics.curves import alarmed, columns, find
+from tests.engine.doctor.metrics.curves import alerts_of, columns, find
 
 
 @pytest.mark.parametrize("onset", [2, 11, 31, 39, 40])
@@ -25,29 +25,29 @@ def test_entropy_that_fades_slowly_is_a_warning_when_nothing_is_left() -> None:
     assert [(finding.id, finding.severity) for finding in findings] == [
         ("collapse_entropy_or_length.entropy", "warning")
     ]
-    assert alarmed({"actor/entropy": fading[:200]}) == []
+    assert alerts_of({"actor/entropy": fading[:200]}) == []
 
 
 def test_entropy_that_follows_the_temperature_of_a_schedule_is_no_collapse() -> None:
     cooling = np.concatenate([np.linspace(1.0, 0.15, 40), np.full(20, 0.15)])
     entropy = np.concatenate([np.geomspace(2.0, 0.04, 40), np.full(20, 0.04)])
-    assert alarmed({"actor/entropy": entropy}) == ["collapse_entropy_or_length.entropy"]
-    assert alarmed({"actor/entropy": entropy, "rollout/temperature": cooling}) == []
-    assert alarmed({"actor/entropy": entropy[::-1], "rollout/temperature": cooling[::-1]}) == []
+    assert alerts_of({"actor/entropy": entropy}) == ["collapse_entropy_or_length.entropy"]
+    assert alerts_of({"actor/entropy": entropy, "rollout/temperature": cooling}) == []
+    assert alerts_of({"actor/entropy": entropy[::-1], "rollout/temperature": cooling[::-1]}) == []
 
 
 def test_entropy_that_collapses_at_the_end_of_a_schedule_is_found() -> None:
     cooling = np.concatenate([np.linspace(1.0, 0.5, 20), np.full(30, 0.5)])
     entropy = np.concatenate([np.linspace(2.0, 1.0, 20), np.full(15, 1.0), np.full(15, 0.01)])
     curves = {"actor/entropy": entropy, "rollout/temperature": cooling}
-    assert alarmed(curves) == ["collapse_entropy_or_length.entropy"]
+    assert alerts_of(curves) == ["collapse_entropy_or_length.entropy"]
 
 
 def test_lengths_that_follow_a_schedule_are_no_collapse() -> None:
     limits = np.linspace(400.0, 20.0, 60)
     curves = {"response_length/mean": 0.7 * limits}
-    assert "collapse_entropy_or_length.length" in alarmed(curves)
-    assert alarmed(curves | {"rollout/max_response_length": limits}) == []
+    assert "collapse_entropy_or_length.length" in alerts_of(curves)
+    assert alerts_of(curves | {"rollout/max_response_length": limits}) == []
 
 
 def test_entropy_that_grows_is_a_warning_where_rewards_are_lost_with_it() -> None:
@@ -58,14 +58,14 @@ def test_entropy_that_grows_is_a_warning_where_rewards_are_lost_with_it() -> Non
     assert ("collapse_entropy_or_length.entropy_explosion", "warning") in [
         (one.id, one.severity) for one in [*findings, *findings[0].followed_by]
     ]
-    assert alarmed({"actor/entropy": grown, "reward/mean": np.full(16, 0.85)}) == []
+    assert alerts_of({"actor/entropy": grown, "reward/mean": np.full(16, 0.85)}) == []
 
 
 def test_lengths_at_the_cap_in_every_step() -> None:
-    assert alarmed({"tokens_out": np.full(30, 64.0)}) == [
+    assert alerts_of({"tokens_out": np.full(30, 64.0)}) == [
         "collapse_entropy_or_length.cap_from_start"
     ]
-    assert alarmed({"tokens_out": np.full(15, 64.0)}) == []
+    assert alerts_of({"tokens_out": np.full(15, 64.0)}) == []
 
 
 @pytest.mark.parametrize("thinks", [True, False])
@@ -79,7 +79,7 @@ def test_thinking_is_not_to_be_turned_off_where_it_is(thinks: bool) -> None:
 
 @pytest.mark.parametrize("tokens", [0.0, 2.0])
 def test_labels_of_one_length_are_not_cut(tokens: float) -> None:
-    assert alarmed({"tokens_out": np.full(30, tokens)}) == []
+    assert alerts_of({"tokens_out": np.full(30, tokens)}) == []
 
 
 def test_lengths_that_reach_the_longest_and_stay_there() -> None:
@@ -94,7 +94,10 @@ def test_a_policy_loss_that_doubles_warns_beside_the_collapse_that_follows() -> 
         "actor/loss": [6.8, 11, 19, 57, 215, 90, *[0.0] * 19],
         "tokens_out": [9.0, 9, 8, 9, 9, 6, *[1.0] * 19],
     }
-    assert alarmed(curves) == ["collapse_entropy_or_length.length", "kl_or_grad_blowup.policy_loss"]
+    assert alerts_of(curves) == [
+        "collapse_entropy_or_length.length",
+        "kl_or_grad_blowup.policy_loss",
+    ]
 
 
 @pytest.mark.parametrize(("reward", "severity"), [(0.9, "warning"), (0.2, "critical")])
@@ -172,14 +175,14 @@ def test_a_run_that_learns_from_labels_may_become_certain() -> None:
         "train/loss": 5 * np.exp(-np.arange(60) / 6),
         "train/entropy": np.geomspace(3, 5e-4, 60),
     }
-    assert alarmed(learned) == []
-    assert alarmed({**learned, "reward/mean": np.linspace(0.1, 0.2, 60)}) == [
+    assert alerts_of(learned) == []
+    assert alerts_of({**learned, "reward/mean": np.linspace(0.1, 0.2, 60)}) == [
         "collapse_entropy_or_length.entropy"
     ]
 
 
 def test_masked_labels_are_no_cause_in_a_run_that_learns_from_rewards() -> None:
     broken = {"train/loss": np.zeros(20), "train/grad_norm": np.full(20, np.nan)}
-    assert alarmed(broken) == ["loss_nan.no_labels"]
+    assert alerts_of(broken) == ["loss_nan.no_labels"]
     rewards = {"reward/mean": np.linspace(0.1, 0.2, 20), "reward/std": np.full(20, 0.3)}
-    assert alarmed({**broken, **rewards}) == ["loss_nan"]
+    assert alerts_of({**broken, **rewards}) == ["loss_nan"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.runs.kinds import SFT
-from tests.engine.doctor.metrics.curves import Floats, alarmed, columns, find
+from tests.engine.doctor.metrics.curves import Floats, alerts_of, columns, find
 
 
 def jitter(seed: int, steps: int, size: float) -> Floats:
@@ -47,13 +47,13 @@ def test_gradients_that_explode_at_once_warn_while_the_loss_is_sound() -> None:
 def test_a_large_first_loss_that_falls_is_well(seed: int, steps: int, start: float) -> None:
     loss = (1.2 + start * np.exp(-np.arange(steps) / 9)) * jitter(seed, steps, 0.1)
     norm = (0.8 + 9 * np.exp(-np.arange(steps) / 5)) * jitter(seed + 1, steps, 0.3)
-    assert alarmed({"train/loss": loss, "train/grad_norm": norm}) == []
+    assert alerts_of({"train/loss": loss, "train/grad_norm": norm}) == []
 
 
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_loss_that_swings_all_the_time_is_no_explosion(seed: int) -> None:
     swinging = np.random.default_rng(seed).uniform(0.3, 3.0, 200)
-    assert alarmed({"train/loss": swinging}) == []
+    assert alerts_of({"train/loss": swinging}) == []
 
 
 def test_a_kl_that_runs_away_within_its_first_tenth() -> None:
@@ -103,7 +103,7 @@ def test_a_learning_rate_that_no_model_stands_comes_first() -> None:
     (root,) = metric_findings(columns(broken))
     assert root.id == "kl_or_grad_blowup.rate_logged"
     assert [each.id for each in root.followed_by] == ["kl_or_grad_blowup.loss"]
-    assert alarmed({"train/loss": np.linspace(2, 1, 40), "train/lr": np.full(40, 0.05)}) == []
+    assert alerts_of({"train/loss": np.linspace(2, 1, 40), "train/lr": np.full(40, 0.05)}) == []
 
 
 def test_a_short_log_without_any_finite_loss_is_no_guess() -> None:

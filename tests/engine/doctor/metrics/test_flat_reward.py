@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.doctor.metrics import MetricContext, metric_findings
-from tests.engine.doctor.metrics.curves import alarmed, columns, find
+from tests.engine.doctor.metrics.curves import alerts_of, columns, find
 
 
 def flat(level: float) -> dict[str, Any]:
@@ -24,13 +24,13 @@ def test_equal_rewards_at_either_end_of_the_range_are_told_apart(level: float, i
     assert [finding.id for finding in metric_findings(columns(flat(level)), context)] == [id]
 
 
-def test_a_learned_task_is_an_alarm_only_when_it_wastes_much_of_the_run() -> None:
+def test_a_learned_task_is_an_alert_only_when_it_wastes_much_of_the_run() -> None:
     def curves(wasted: int) -> dict[str, Any]:
         share = np.concatenate([np.full(30, 0.1), np.ones(wasted)])
         return {"reward/mean": np.where(share == 1, 1.3, 0.5), "reward/zero_std_share": share}
 
-    assert alarmed(curves(10), reward_range=(-1.3, 1.3)) == []
-    assert alarmed(curves(30), reward_range=(-1.3, 1.3)) == ["reward_zero_or_flat.all_right"]
+    assert alerts_of(curves(10), reward_range=(-1.3, 1.3)) == []
+    assert alerts_of(curves(30), reward_range=(-1.3, 1.3)) == ["reward_zero_or_flat.all_right"]
 
 
 def advantages(*highest: float, **others: Any) -> dict[str, Any]:
@@ -56,16 +56,16 @@ def test_advantages_tell_of_it_where_nothing_but_the_mean_reward_is_logged() -> 
     assert "Since step 3, all rollouts of a group get the same reward (4 steps;" in one.cause
 
 
-def test_advantages_that_come_back_or_are_of_two_steps_are_no_alarm() -> None:
-    assert alarmed(advantages(*[0.0] * 6, 0.9)) == []
-    assert alarmed(advantages(0.0, 0.0)) == []
+def test_advantages_that_come_back_or_are_of_two_steps_are_no_alert() -> None:
+    assert alerts_of(advantages(*[0.0] * 6, 0.9)) == []
+    assert alerts_of(advantages(0.0, 0.0)) == []
 
 
-def test_advantages_that_round_to_zero_or_are_told_from_a_critic_are_no_alarm() -> None:
+def test_advantages_that_round_to_zero_or_are_told_from_a_critic_are_no_alert() -> None:
     zeros = [0.0] * 6
-    assert alarmed(advantages(*zeros, **{"actor/pg_loss": [0.01] * 6})) == []
-    assert alarmed(advantages(*zeros, **{"critic/vf_loss": [0.2] * 6})) == []
-    assert alarmed(advantages(*zeros, **{"critic/advantages/max": [0.8] * 6})) == []
+    assert alerts_of(advantages(*zeros, **{"actor/pg_loss": [0.01] * 6})) == []
+    assert alerts_of(advantages(*zeros, **{"critic/vf_loss": [0.2] * 6})) == []
+    assert alerts_of(advantages(*zeros, **{"critic/advantages/max": [0.8] * 6})) == []
 
 
 def test_equal_rewards_are_priced_in_rollouts_and_time() -> None:
@@ -75,19 +75,19 @@ def test_equal_rewards_are_priced_in_rollouts_and_time() -> None:
     assert "864 rollouts" in one.cause and "12 minutes" in one.cause
 
 
-def test_spread_that_comes_back_is_no_alarm() -> None:
-    assert alarmed({"reward/zero_std_share": [1, 1, 1, 1, 0.5, 0.25]}) == []
+def test_spread_that_comes_back_is_no_alert() -> None:
+    assert alerts_of({"reward/zero_std_share": [1, 1, 1, 1, 0.5, 0.25]}) == []
 
 
 def test_steps_of_one_group_are_flat_by_chance_at_the_end_as_before() -> None:
     by_chance = [0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 0, 1, 1, 1]
-    assert alarmed({"reward/zero_std_share": by_chance}) == []
+    assert alerts_of({"reward/zero_std_share": by_chance}) == []
     lasting = [*by_chance, *[1] * 20]
-    assert alarmed({"reward/zero_std_share": lasting}) == ["reward_zero_or_flat.equal"]
+    assert alerts_of({"reward/zero_std_share": lasting}) == ["reward_zero_or_flat.equal"]
 
 
 def test_groups_that_mostly_train_nothing_are_a_warning() -> None:
-    assert alarmed({"reward/zero_std_share": np.full(20, 0.9)}) == [
+    assert alerts_of({"reward/zero_std_share": np.full(20, 0.9)}) == [
         "reward_zero_or_flat.few_groups_learn"
     ]
 
@@ -95,34 +95,34 @@ def test_groups_that_mostly_train_nothing_are_a_warning() -> None:
 def test_groups_that_are_replaced_cost_time_and_no_learning() -> None:
     share = np.full(20, 0.9)
     curves = {"reward/zero_std_share": share, "groups/evicted_equal": np.full(20, 36.0)}
-    assert alarmed(curves) == ["reward_zero_or_flat.many_replaced"]
+    assert alerts_of(curves) == ["reward_zero_or_flat.many_replaced"]
 
 
 def test_a_part_of_the_reward_that_never_fires() -> None:
     curves = {"rewards/correct": np.linspace(0.2, 0.3, 9), "rewards/format": np.zeros(9)}
-    assert alarmed(curves) == ["reward_zero_or_flat.component_zero"]
-    assert alarmed({**curves, "rewards/format": np.full(9, 0.1)}) == []
-    assert alarmed({**curves, "rewards/format": curves["rewards/correct"]}) == []
+    assert alerts_of(curves) == ["reward_zero_or_flat.component_zero"]
+    assert alerts_of({**curves, "rewards/format": np.full(9, 0.1)}) == []
+    assert alerts_of({**curves, "rewards/format": curves["rewards/correct"]}) == []
 
 
 def test_a_penalty_that_never_fires_is_what_one_hopes_for() -> None:
     curves = {"rewards/correct": np.linspace(0, 1, 9), "rewards/overlong_penalty": np.zeros(9)}
-    assert alarmed(curves) == []
+    assert alerts_of(curves) == []
 
 
 @pytest.mark.parametrize("name", ["actor/kl_loss", "actor/distillation/loss"])
 def test_a_run_that_is_taught_by_another_model_needs_no_reward(name: str) -> None:
     curves = {"reward/mean": np.zeros(20), "reward/max": np.zeros(20), "reward/min": np.zeros(20)}
     norm, distance = np.full(20, 0.9), np.linspace(2.4, 0.7, 20)
-    assert alarmed({**curves, "actor/grad_norm": norm}) == ["reward_zero_or_flat.all_wrong"]
-    assert alarmed({**curves, "actor/grad_norm": norm, name: distance}) == []
-    assert alarmed({**curves, "actor/grad_norm": 0 * norm, name: distance}) != []
+    assert alerts_of({**curves, "actor/grad_norm": norm}) == ["reward_zero_or_flat.all_wrong"]
+    assert alerts_of({**curves, "actor/grad_norm": norm, name: distance}) == []
+    assert alerts_of({**curves, "actor/grad_norm": 0 * norm, name: distance}) != []
 
 
 def test_a_penalty_that_was_never_due_is_no_dead_part() -> None:
     parts = {"rewards/accuracy/mean": np.linspace(0.1, 0.6, 20)}
-    assert alarmed({**parts, "rewards/language_mixing/mean": np.zeros(20)}) == []
-    assert alarmed({**parts, "rewards/tagged/mean": np.zeros(20)}) == [
+    assert alerts_of({**parts, "rewards/language_mixing/mean": np.zeros(20)}) == []
+    assert alerts_of({**parts, "rewards/tagged/mean": np.zeros(20)}) == [
         "reward_zero_or_flat.component_zero"
     ]
 
@@ -160,4 +160,4 @@ def test_a_judge_that_fails_in_the_middle_of_a_run_is_no_answer_that_is_wrong(le
     rule = {**curves, "reward/mean": np.where(np.arange(30) < 10, same, -1.0)}
     rule["reward/max"] = rule["reward/mean"] + spread
     rule["reward/min"] = rule["reward/mean"] - spread
-    assert "reward_zero_or_flat.all_wrong" in alarmed(rule)
+    assert "reward_zero_or_flat.all_wrong" in alerts_of(rule)

@@ -13,7 +13,7 @@ from engine.doctor.metrics import metric_findings
 from tests.engine.doctor.metrics.curves import (
     Curves,
     Floats,
-    alarms,
+    alerts,
     columns,
     find,
     healthy,
@@ -134,7 +134,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
 @pytest.mark.parametrize("id", FAULTS)
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**32 - 1), place=st.integers(30, STEPS - 10))
-def test_the_fault_is_the_first_alarm_and_dated_within_two_steps(
+def test_the_fault_is_the_first_alert_and_dated_within_two_steps(
     id: str, seed: int, place: int
 ) -> None:
     curves = healthy(seed, STEPS)
@@ -142,7 +142,7 @@ def test_the_fault_is_the_first_alarm_and_dated_within_two_steps(
         fault(curves, place)
     findings = metric_findings(columns(curves))
     onset = find(findings, id).onset_step
-    assert alarms(findings)[0].startswith(id)
+    assert alerts(findings)[0].startswith(id)
     assert onset is not None and abs(onset - (place + 1)) <= 2
 
 
@@ -152,7 +152,7 @@ def test_no_number_is_named_in_the_step_it_happens(id: str) -> None:
     for fault in FAULTS[id]:
         fault(curves, 49)
     grown = {name: curve[:51] for name, curve in curves.items()}
-    assert alarms(metric_findings(columns(grown))) == [id]
+    assert alerts(metric_findings(columns(grown))) == [id]
 
 
 def test_a_reward_that_was_nan_in_one_step_is_not_said_to_be_nan_still() -> None:

@@ -1,4 +1,4 @@
-"""Real logs of other people's runs: what happened is named, and healthy runs have no alarm."""
+"""Real logs of other people's runs: what happened is named, and healthy runs have no alert."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.doctor.metrics import metric_findings
 from engine.formats.external_run import read_steps
 from engine.history.columns import Columns
 from engine.history.train_log import history
-from tests.engine.doctor.metrics.curves import alarms, find
+from tests.engine.doctor.metrics.curves import alerts, find
 from tests.paths import SHARED
 
 LOGS = SHARED / "logs"
@@ -31,15 +31,15 @@ def read(path: Path) -> Columns:
 
 def test_a_policy_that_collapses_at_step_4() -> None:
     findings = metric_findings(read(SLO / "qwen25_0.5b_grpo_log.jsonl"))
-    assert alarms(findings) == ["collapse_entropy_or_length.length"]
+    assert alerts(findings) == ["collapse_entropy_or_length.length"]
     assert findings[0].onset_step == 4
     assert find(findings, "collapse_entropy_or_length.reward").onset_step == 3
 
 
-def test_a_saturated_run_is_worth_knowing_and_no_alarm() -> None:
+def test_a_saturated_run_is_worth_knowing_and_no_alert() -> None:
     findings = metric_findings(read(SLO / "mistral_7b_250.jsonl"))
     assert [finding.id for finding in findings] == ["reward_zero_or_flat.saturated"]
-    assert (findings[0].onset_step, alarms(findings)) == (0, [])
+    assert (findings[0].onset_step, alerts(findings)) == (0, [])
 
 
 @pytest.mark.parametrize("suffix", [".out", ".files/tiny"])
@@ -48,7 +48,7 @@ def test_a_reward_that_is_nan_while_the_run_ends_with_exit_code_0(suffix: str) -
     assert (root.id, root.onset_step) == ("reward_function_error.nan", 1)
 
 
-def test_no_other_run_has_an_alarm_in_its_numbers() -> None:
+def test_no_other_run_has_an_alert_in_its_numbers() -> None:
     paths = [*VERL.glob("*.out"), *VERL.glob("*.files/tiny"), *VERL.glob("*/trainer_state.json")]
     looked_at = 0
     for path in paths:
@@ -59,5 +59,5 @@ def test_no_other_run_has_an_alarm_in_its_numbers() -> None:
         except UsageError:
             continue
         looked_at += len(columns.times) > 0
-        assert alarms(metric_findings(columns)) == [], path
+        assert alerts(metric_findings(columns)) == [], path
     assert looked_at > 20

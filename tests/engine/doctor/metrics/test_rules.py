@@ -11,23 +11,23 @@ from engine.doctor.metrics import MetricContext, Start, metric_findings
 from engine.doctor.metrics.run import figure
 from engine.findings.finding import Severity
 from engine.runs.kinds import GRPO
-from tests.engine.doctor.metrics.curves import alarmed, columns, find
+from tests.engine.doctor.metrics.curves import alerts_of, columns, find
 
 
 def test_dpo_that_stays_at_ln_2_with_margins_of_zero() -> None:
     curves = {"train/loss": np.full(8, 0.6931), "rewards/margins": np.zeros(8)}
-    assert alarmed(curves) == ["loss_flat_no_learning"]
+    assert alerts_of(curves) == ["loss_flat_no_learning"]
 
 
 def test_dpo_that_begins_at_ln_2_and_moves() -> None:
     loss = np.concatenate([np.full(3, 0.6931), np.linspace(0.69, 0.5, 8)])
-    assert alarmed({"train/loss": loss, "rewards/margins": np.linspace(0, 1, 11)}) == []
+    assert alerts_of({"train/loss": loss, "rewards/margins": np.linspace(0, 1, 11)}) == []
 
 
 def test_a_constant_loss_without_gradient() -> None:
     curves = {"train/loss": np.full(8, 2.31), "train/grad_norm": np.zeros(8)}
-    assert alarmed(curves) == ["loss_flat_no_learning"]
-    assert alarmed({**curves, "train/grad_norm": np.full(8, 0.4)}) == []
+    assert alerts_of(curves) == ["loss_flat_no_learning"]
+    assert alerts_of({**curves, "train/grad_norm": np.full(8, 0.4)}) == []
 
 
 def test_a_loss_that_is_one_number_in_many_steps_without_a_gradient_logged() -> None:
@@ -46,27 +46,27 @@ def test_a_loss_that_is_one_number_in_many_steps_without_a_gradient_logged() -> 
     ],
 )
 def test_a_loss_that_may_be_another_one_below_its_digits(losses: list[float]) -> None:
-    assert alarmed({"train/loss": losses}) == []
+    assert alerts_of({"train/loss": losses}) == []
 
 
 def test_a_rate_that_warms_up_moves_little() -> None:
     curves = {"train/loss": np.full(15, 7.4183), "train/lr": np.linspace(1e-9, 1e-8, 15)}
-    assert alarmed(curves) == []
+    assert alerts_of(curves) == []
 
 
 def test_a_bar_repeats_the_newest_loss() -> None:
-    assert alarmed({"train/loss": np.full(30, 7.4183)}, is_counted=True) == []
+    assert alerts_of({"train/loss": np.full(30, 7.4183)}, is_counted=True) == []
 
 
 def test_a_loss_of_zero_shows_sooner() -> None:
-    assert alarmed({"train/loss": [0.0] * 3, "train/grad_norm": [0.0] * 3}) == [
+    assert alerts_of({"train/loss": [0.0] * 3, "train/grad_norm": [0.0] * 3}) == [
         "loss_flat_no_learning"
     ]
 
 
 def test_a_loss_of_zero_with_gradients_that_are_no_numbers_is_lost() -> None:
     curves = {"train/loss": [1.9, 0.0, 0.0, 0.0], "train/grad_norm": [0.8, *[np.nan] * 3]}
-    assert alarmed(curves) == ["loss_nan"]
+    assert alerts_of(curves) == ["loss_nan"]
 
 
 def test_a_loss_of_zero_from_the_first_step_on_points_at_labels_that_are_masked() -> None:
@@ -90,7 +90,7 @@ def test_no_checkpoint_is_older_than_the_first_step() -> None:
 
 
 def test_gradients_in_the_thousands_from_the_start() -> None:
-    assert alarmed({"actor/grad_norm": np.full(8, 5000.0)}) == ["kl_or_grad_blowup.huge"]
+    assert alerts_of({"actor/grad_norm": np.full(8, 5000.0)}) == ["kl_or_grad_blowup.huge"]
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_gradients_in_the_thousands_from_the_start() -> None:
 def test_gradients_that_swing_to_a_thousand_and_those_that_fall_from_there(
     norms: list[float], ids: list[str]
 ) -> None:
-    assert alarmed({"actor/grad_norm": norms}) == ids
+    assert alerts_of({"actor/grad_norm": norms}) == ids
 
 
 def test_rewards_that_differ_without_a_gradient() -> None:
     curves = {"reward/std": np.full(8, 0.3), "actor/grad_norm": np.zeros(8)}
-    assert alarmed(curves) == ["loss_flat_no_learning.no_gradient"]
+    assert alerts_of(curves) == ["loss_flat_no_learning.no_gradient"]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_rewards_that_differ_without_a_gradient() -> None:
     ],
 )
 def test_a_loss_that_is_zero_from_the_start_or_at_once(losses: list[float], ids: list[str]) -> None:
-    assert alarmed({"train/loss": losses}) == ids
+    assert alerts_of({"train/loss": losses}) == ids
 
 
 @pytest.mark.parametrize(
@@ -134,17 +134,17 @@ def test_a_loss_that_is_zero_from_the_start_or_at_once(losses: list[float], ids:
 )
 def test_a_validation_that_always_gives_one_number(held_out: list[float], ids: list[str]) -> None:
     falling = [2.0, 1.6, 1.5, 1.3, 1.2]
-    assert alarmed({"train/loss": falling, "val/loss": held_out}) == ids
+    assert alerts_of({"train/loss": falling, "val/loss": held_out}) == ids
 
 
 def test_a_learning_rate_of_zero() -> None:
     curves = {"actor/lr": np.zeros(12), "actor/grad_norm": np.linspace(0.1234, 0.5678, 12)}
-    assert alarmed(curves) == ["loss_flat_no_learning.rate_zero"]
+    assert alerts_of(curves) == ["loss_flat_no_learning.rate_zero"]
 
 
 def test_a_log_of_three_decimals_says_nothing_of_a_small_rate() -> None:
     curves = {"actor/lr": np.zeros(12), "actor/grad_norm": np.round(np.linspace(0.1, 0.5, 12), 3)}
-    assert alarmed(curves) == []
+    assert alerts_of(curves) == []
 
 
 def test_a_warm_up_longer_than_the_run() -> None:
@@ -162,33 +162,33 @@ def test_a_warm_up_longer_than_the_run() -> None:
 def test_a_loss_that_there_is_only_after_some_steps_is_none() -> None:
     """A replay buffer that fills first: nothing was updated with it."""
     loss = np.concatenate([np.full(15, np.nan), np.linspace(0.9, 0.4, 20)])
-    assert alarmed({"train/loss": loss}) == []
+    assert alerts_of({"train/loss": loss}) == []
 
 
 def test_a_gradient_that_overflows_while_the_scaler_finds_its_scale() -> None:
     norm = np.concatenate([[np.nan, np.nan], np.full(20, 0.4)])
-    assert alarmed({"actor/grad_norm": norm, "train/loss": np.linspace(2, 1, 22)}) == []
+    assert alerts_of({"actor/grad_norm": norm, "train/loss": np.linspace(2, 1, 22)}) == []
 
 
 def test_three_spikes_of_the_gradient_are_many_in_a_short_run_and_few_in_a_long_one() -> None:
     def spiky(steps: int) -> list[str]:
         norm = np.full(steps, 0.5)
         norm[[20, 50, 80]] = 60.0
-        return alarmed({"actor/grad_norm": norm})
+        return alerts_of({"actor/grad_norm": norm})
 
     assert spiky(100) == ["kl_or_grad_blowup.spikes"]
     assert spiky(10_000) == []
 
 
-def test_a_lone_step_without_a_loss_is_no_alarm() -> None:
+def test_a_lone_step_without_a_loss_is_no_alert() -> None:
     loss = np.linspace(2, 1, 22)
     loss[7] = np.nan
-    assert alarmed({"train/loss": loss}) == []
+    assert alerts_of({"train/loss": loss}) == []
 
 
 def test_rewards_that_are_missing_because_the_judge_failed_are_not_the_functions_fault() -> None:
     curves = {"reward/mean": np.full(4, np.nan), "reward/failed_share": np.ones(4)}
-    assert alarmed(curves) == ["judge_timeout_or_connection.samples_failed"]
+    assert alerts_of(curves) == ["judge_timeout_or_connection.samples_failed"]
 
 
 def answers(seed: int, right: list[float]) -> Any:
@@ -207,12 +207,12 @@ def test_a_run_that_learns_to_answer_and_then_forgets(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("right", [[0.1] * 4, [0.5] * 4, [0.98] * 4, [0.1, 0.4, 0.7, 0.9]])
-def test_answers_that_are_right_by_chance_are_no_alarm(seed: int, right: list[float]) -> None:
-    assert alarmed({"reward/mean": answers(seed, right)}) == []
+def test_answers_that_are_right_by_chance_are_no_alert(seed: int, right: list[float]) -> None:
+    assert alerts_of({"reward/mean": answers(seed, right)}) == []
 
 
 def test_one_step_with_a_higher_reward_is_no_level_that_was_lost() -> None:
-    assert "collapse_entropy_or_length.reward" not in alarmed(
+    assert "collapse_entropy_or_length.reward" not in alerts_of(
         {"reward/mean": [*[0.2] * 5, 0.25, *[0.2] * 18]}
     )
 
@@ -239,7 +239,7 @@ def test_a_run_that_only_validates_lacks_no_epochs() -> None:
 )
 def test_going_on_from_an_earlier_checkpoint(asked: bool | None, ids: list[str]) -> None:
     start = Start(1, first_step=6, resumed_from=5, asked=asked)
-    assert alarmed({"reward/mean": [0.1]}, starts=(start,)) == ids
+    assert alerts_of({"reward/mean": [0.1]}, starts=(start,)) == ids
 
 
 def test_a_fall_where_an_attempt_begins_points_at_its_checkpoint() -> None:
@@ -276,7 +276,7 @@ def test_a_kl_is_told_with_what_it_is_a_distance_to(name: str, other: str) -> No
 
 def test_the_kl_that_preference_training_logs_is_summed_over_sequences() -> None:
     kl = np.linspace(0.1, 3.0, 30)
-    assert alarmed({"actor/ppo_kl": kl}) == ["kl_or_grad_blowup.kl"]
-    assert alarmed({"actor/ppo_kl": kl, "logps/chosen": np.full(30, -200.0)}) == []
+    assert alerts_of({"actor/ppo_kl": kl}) == ["kl_or_grad_blowup.kl"]
+    assert alerts_of({"actor/ppo_kl": kl, "logps/chosen": np.full(30, -200.0)}) == []
     (one,) = metric_findings(columns({"actor/ppo_kl": 100 * kl, "rewards/chosen": 0.1 * kl}))
     assert (one.id, "reference model" in one.cause) == ("kl_or_grad_blowup.kl", True)

@@ -7,7 +7,7 @@ import pytest
 
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.doctor.metrics.read_context import reward_range
-from tests.engine.doctor.metrics.curves import alarmed, columns
+from tests.engine.doctor.metrics.curves import alerts_of, columns
 
 WEIGHTS = {
     "reward_config.lambda_len": 0.1,
@@ -19,16 +19,16 @@ WEIGHTS = {
 
 
 def test_prompts_of_three_tokens_are_empty() -> None:
-    assert alarmed({"prompt_length/max": [3.0, 3.0, 3.0]}) == [
+    assert alerts_of({"prompt_length/max": [3.0, 3.0, 3.0]}) == [
         "data_missing_or_schema.empty_prompt"
     ]
-    assert alarmed({"prompt_length/max": [25.0, 25.0]}) == []
-    assert alarmed({"prompt_length/max": [3.0, 7.0, 4.0]}) == []
+    assert alerts_of({"prompt_length/max": [25.0, 25.0]}) == []
+    assert alerts_of({"prompt_length/max": [3.0, 7.0, 4.0]}) == []
 
 
 def test_short_prompts_that_differ_within_a_batch_hold_questions() -> None:
     lengths = {"prompt_length/max": [8.0, 8.0, 8.0], "prompt_length/mean": [6.5, 6.4, 6.6]}
-    assert alarmed(lengths) == []
+    assert alerts_of(lengths) == []
 
 
 CUT = {
@@ -61,17 +61,17 @@ def test_a_clip_ratio_is_believed_only_where_the_longest_prompt_equals_the_limit
     dropped = {**LIMIT, "data.filter_overlong_prompts": True}
     for config in (longer, dropped):
         assert metric_findings(columns(CUT), MetricContext(config=config)) == []
-    assert alarmed(CUT) == []
+    assert alerts_of(CUT) == []
 
 
 def test_a_reward_beyond_what_the_formula_allows() -> None:
     limits = reward_range(WEIGHTS)
     assert limits == (-1.3, 1.3)
     top = [1.3, 1.3, 14.0, 1.3]
-    assert alarmed({"reward/max": top}, reward_range=limits) == [
+    assert alerts_of({"reward/max": top}, reward_range=limits) == [
         "reward_function_error.out_of_range"
     ]
-    assert alarmed({"reward/max": [1.3] * 4, "reward/min": [-1.3] * 4}, reward_range=limits) == []
+    assert alerts_of({"reward/max": [1.3] * 4, "reward/min": [-1.3] * 4}, reward_range=limits) == []
 
 
 def test_a_single_reward_far_from_all_others_where_no_limit_is_known() -> None:
@@ -86,7 +86,7 @@ def test_a_single_reward_far_from_all_others_where_no_limit_is_known() -> None:
 def test_a_rare_success_is_no_outlier(usual: float) -> None:
     top = np.full(60, usual)
     top[50] = 2.0
-    assert alarmed({"reward/max": top, "reward/min": np.zeros(60)}) == []
+    assert alerts_of({"reward/max": top, "reward/min": np.zeros(60)}) == []
 
 
 def test_another_reward_function_has_no_known_limits() -> None:

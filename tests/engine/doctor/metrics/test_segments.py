@@ -11,7 +11,7 @@ from engine.doctor.metrics import MetricContext, metric_findings
 from engine.findings.finding import Finding
 from engine.formats.external_run import read_steps
 from engine.history.train_log import history
-from tests.engine.doctor.metrics.curves import Floats, alarmed, alarms, columns
+from tests.engine.doctor.metrics.curves import Floats, alerts, alerts_of, columns
 from tests.engine.formats.samples import verl_line, write
 
 SUMMARY = "{'train_runtime': 61.5, 'train_loss': 0.9, 'epoch': 1.0}\n"
@@ -37,13 +37,13 @@ BAD = np.concatenate([np.linspace(1.0, 0.9, 25), np.full(15, 7.5)])
 
 
 def test_the_levels_of_two_trainings_are_not_compared(tmp_path: Path) -> None:
-    assert alarms(diagnosed(tmp_path, told(GOOD) + SUMMARY + told(HIGH) + SUMMARY)) == []
-    assert alarms(diagnosed(tmp_path, told(GOOD) + told(HIGH))) == []
+    assert alerts(diagnosed(tmp_path, told(GOOD) + SUMMARY + told(HIGH) + SUMMARY)) == []
+    assert alerts(diagnosed(tmp_path, told(GOOD) + told(HIGH))) == []
 
 
 def test_epochs_of_one_training_are_compared(tmp_path: Path) -> None:
     long = np.concatenate([GOOD, HIGH])
-    assert alarms(diagnosed(tmp_path, told(long, of=2))) == ["kl_or_grad_blowup.loss"]
+    assert alerts(diagnosed(tmp_path, told(long, of=2))) == ["kl_or_grad_blowup.loss"]
 
 
 def test_the_last_training_is_spoken_of(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_trainings_of_one_log_are_not_mixed(tmp_path: Path) -> None:
 def test_going_on_from_a_checkpoint_is_the_same_training() -> None:
     epoch = np.concatenate([np.linspace(0.05, 2, 40), np.linspace(1.8, 3, 24)])
     loss = np.concatenate([np.linspace(1.0, 0.9, 40), np.full(24, 7.5)])
-    assert alarmed({"train/loss": loss, "epoch": epoch}) == ["kl_or_grad_blowup.loss"]
+    assert alerts_of({"train/loss": loss, "epoch": epoch}) == ["kl_or_grad_blowup.loss"]
 
 
 def test_steps_that_are_only_counted_are_called_records(tmp_path: Path) -> None:

@@ -114,9 +114,9 @@ HEALTHY = {
 }
 
 
-def alarms(path: Path, text: str) -> list[Finding]:
+def alerts(path: Path, text: str) -> list[Finding]:
     path.write_text(text)
-    return [finding for finding in diagnose_file(path) if finding.severity.is_alarm]
+    return [finding for finding in diagnose_file(path) if finding.severity.is_alert]
 
 
 @pytest.mark.parametrize(
@@ -128,14 +128,14 @@ def alarms(path: Path, text: str) -> list[Finding]:
     ],
 )
 def test_a_few_sick_records_are_named(tmp_path: Path, category: str, text: str) -> None:
-    first = alarms(tmp_path / "console.log", text)[0]
+    first = alerts(tmp_path / "console.log", text)[0]
 
     assert first.category == category
 
 
 @pytest.mark.parametrize("text", HEALTHY.values(), ids=HEALTHY)
-def test_a_few_healthy_records_are_no_alarm(tmp_path: Path, text: str) -> None:
-    assert alarms(tmp_path / "console.log", text) == []
+def test_a_few_healthy_records_are_no_alert(tmp_path: Path, text: str) -> None:
+    assert alerts(tmp_path / "console.log", text) == []
 
 
 @pytest.mark.parametrize("texts", SICK.values(), ids=SICK)
@@ -143,13 +143,13 @@ def test_what_rests_on_little_is_a_warning_that_says_so(
     tmp_path: Path, texts: dict[str, str]
 ) -> None:
     for text in texts.values():
-        for alert in alarms(tmp_path / "console.log", text):
+        for alert in alerts(tmp_path / "console.log", text):
             assert alert.severity is Severity.WARNING
             assert alert.confidence <= 0.5
             assert "This is based on" in alert.cause
 
 
-def test_several_steps_without_an_update_are_told_and_are_no_alarm(tmp_path: Path) -> None:
+def test_several_steps_without_an_update_are_told_and_are_no_alert(tmp_path: Path) -> None:
     path = tmp_path / "console.log"
     path.write_text("{'loss': 9.1252, 'grad_norm': 0.0, 'learning_rate': 0.0}\n" * 4)
     (one,) = diagnose_file(path)
@@ -167,14 +167,14 @@ def test_a_loss_that_stays_the_same_without_a_gradient_is_found(tmp_path: Path) 
 
 
 def test_a_gradient_that_is_lost_is_not_called_a_loss(tmp_path: Path) -> None:
-    (one,) = alarms(tmp_path / "console.log", NAN["wrapped"])
+    (one,) = alerts(tmp_path / "console.log", NAN["wrapped"])
 
     assert one.title == "actor/grad_norm is NaN or infinite"
 
 
 def test_the_number_of_records_is_told(tmp_path: Path) -> None:
     one, two = (
-        alarms(tmp_path / "console.log", "".join(f"step {n}: loss=nan\n" for n in range(count)))[0]
+        alerts(tmp_path / "console.log", "".join(f"step {n}: loss=nan\n" for n in range(count)))[0]
         for count in (1, 2)
     )
 
@@ -185,7 +185,7 @@ def test_the_number_of_records_is_told(tmp_path: Path) -> None:
 
 def test_the_same_over_many_steps_is_no_mere_warning(tmp_path: Path) -> None:
     text = "".join(f"step {n}: loss={2.5 if n < 4 else 'nan'}\n" for n in range(1, 30))
-    first = alarms(tmp_path / "console.log", text)[0]
+    first = alerts(tmp_path / "console.log", text)[0]
 
     assert (first.id, first.severity) == ("loss_nan", Severity.CRITICAL)
     assert first.onset_step == 4
@@ -194,7 +194,7 @@ def test_the_same_over_many_steps_is_no_mere_warning(tmp_path: Path) -> None:
 def test_where_steps_have_no_numbers_a_level_that_shifts_is_no_error(tmp_path: Path) -> None:
     text = "".join(f"loss: {level}\n" for level in (0.5, 9.5) for _ in range(20))
 
-    assert [alert.severity for alert in alarms(tmp_path / "a.log", text)] == [Severity.WARNING]
+    assert [alert.severity for alert in alerts(tmp_path / "a.log", text)] == [Severity.WARNING]
 
 
 def test_nothing_is_concluded_from_the_first_steps_of_a_log_that_grows(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_nothing_is_concluded_from_the_first_steps_of_a_log_that_grows(tmp_path:
     path.write_text(FLAT["many lines"])
     doctor = LogDoctor(source_of(path))
 
-    assert [finding for finding in doctor.diagnose() if finding.severity.is_alarm] == []
+    assert [finding for finding in doctor.diagnose() if finding.severity.is_alert] == []
 
 
 def test_nothing_is_concluded_from_the_first_steps_of_a_run_of_ours(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_nothing_is_concluded_from_the_first_steps_of_a_run_of_ours(tmp_path: Pa
     attempt.mkdir(parents=True)
     (tmp_path / "run" / "manifest.json").write_text("{}")
 
-    assert alarms(attempt / "console.log", FLAT["verl"]) == []
+    assert alerts(attempt / "console.log", FLAT["verl"]) == []
 
 
 NAMES = (

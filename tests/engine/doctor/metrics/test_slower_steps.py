@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.doctor.metrics import MetricContext, metric_findings
-from tests.engine.doctor.metrics.curves import alarmed, columns, find
+from tests.engine.doctor.metrics.curves import alerts_of, columns, find
 
 
 def test_the_phase_that_grew_is_named() -> None:
@@ -85,8 +85,8 @@ def test_a_judge_that_takes_most_of_every_step() -> None:
         "reward_total_duration_s": np.full(5, 18.0),
         "judge_api_latency_s": np.full(5, 5.0),
     }
-    assert alarmed(curves) == ["slow_step.judge"]
-    assert alarmed({**curves, "reward_total_duration_s": np.full(5, 12.0)}) == []
+    assert alerts_of(curves) == ["slow_step.judge"]
+    assert alerts_of({**curves, "reward_total_duration_s": np.full(5, 12.0)}) == []
 
 
 def test_rewards_that_come_in_during_generation_are_no_wait_for_the_judge() -> None:
@@ -96,9 +96,9 @@ def test_rewards_that_come_in_during_generation_are_no_wait_for_the_judge() -> N
         "reward_total_duration_s": np.full(9, 84.0),
         "judge_api_latency_s": np.full(9, 2.0),
     }
-    assert alarmed(curves) == []
-    assert alarmed({**curves, "reward_wait_s": np.full(9, 2.1)}) == []
-    assert alarmed({**curves, "reward_wait_s": np.full(9, 83.0)}) == ["slow_step.judge"]
+    assert alerts_of(curves) == []
+    assert alerts_of({**curves, "reward_wait_s": np.full(9, 2.1)}) == []
+    assert alerts_of({**curves, "reward_wait_s": np.full(9, 83.0)}) == ["slow_step.judge"]
 
 
 def test_a_slow_first_step_is_information() -> None:
@@ -110,7 +110,7 @@ def test_saving_that_takes_a_large_share() -> None:
     saves = np.full(40, np.nan)
     saves[9::10] = 150.0
     steps = np.full(40, 40.0) + np.nan_to_num(saves)
-    ids = alarmed({"timing_s/step": steps, "timing_s/save_checkpoint": saves})
+    ids = alerts_of({"timing_s/step": steps, "timing_s/save_checkpoint": saves})
     assert ids == ["slow_step.saving"]
 
 

@@ -102,7 +102,7 @@ def test_texts_cut_at_the_cap_are_told_from_texts_of_another_format(tmp_path: Pa
     ]
 
 
-def test_a_task_that_is_learned_is_no_alarm_until_it_has_wasted_many_steps(tmp_path: Path) -> None:
+def test_a_task_that_is_learned_is_no_alert_until_it_has_wasted_many_steps(tmp_path: Path) -> None:
     path = write(tmp_path, all_right, range(1, 6))
     assert [(finding.id, finding.severity) for finding in reward_findings(path, CONTEXT)] == [
         ("reward_zero_or_flat.all_right", "info")

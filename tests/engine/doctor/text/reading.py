@@ -26,8 +26,8 @@ def ids(*texts: str) -> list[str]:
     return [finding.id for finding in read(*texts)]
 
 
-def alarms(*texts: str) -> list[str]:
-    return [finding.id for finding in read(*texts) if finding.severity.is_alarm]
+def alerts(*texts: str) -> list[str]:
+    return [finding.id for finding in read(*texts) if finding.severity.is_alert]
 
 
 def frames(*places: str) -> str:

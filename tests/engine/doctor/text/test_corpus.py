@@ -20,7 +20,7 @@ HEALTHY = "healthy_noise"
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[set[str], list[str]]]:
-    """Of every case the classes that would be right, and the categories of the alarms."""
+    """Of every case the classes that would be right, and the categories of the alerts."""
     if not CORPUS.is_file():
         pytest.skip("no corpus beside the project")
     log = tmp_path_factory.mktemp("corpus") / "console.log"
@@ -28,19 +28,19 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[set[str], li
     for line in CORPUS.read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
         log.write_text(case["log"], encoding="utf-8")
-        alarms = [finding.category for finding in diagnose_file(log) if finding.severity.is_alarm]
-        result.append(({case["label"], *case.get("secondary", [])}, alarms))
+        alerts = [finding.category for finding in diagnose_file(log) if finding.severity.is_alert]
+        result.append(({case["label"], *case.get("secondary", [])}, alerts))
     return result
 
 
 def test_the_first_finding_is_right(answers: list[tuple[set[str], list[str]]]) -> None:
-    failing = [(wanted, alarms) for wanted, alarms in answers if HEALTHY not in wanted]
-    right = [bool(alarms) and alarms[0] in wanted for wanted, alarms in failing]
+    failing = [(wanted, alerts) for wanted, alerts in answers if HEALTHY not in wanted]
+    right = [bool(alerts) and alerts[0] in wanted for wanted, alerts in failing]
     assert sum(right) / len(right) >= FIRST_RIGHT
 
 
-def test_healthy_logs_raise_no_alarm(answers: list[tuple[set[str], list[str]]]) -> None:
-    assert [alarms for wanted, alarms in answers if HEALTHY in wanted and alarms] == []
+def test_healthy_logs_raise_no_alert(answers: list[tuple[set[str], list[str]]]) -> None:
+    assert [alerts for wanted, alerts in answers if HEALTHY in wanted and alerts] == []
 
 
 FAILED = {
@@ -79,5 +79,5 @@ def healthy_logs() -> list[Path]:
 
 
 @pytest.mark.parametrize("log", healthy_logs(), ids=lambda log: log.name)
-def test_a_healthy_verl_run_raises_no_alarm(log: Path) -> None:
-    assert [finding.id for finding in diagnose_file(log) if finding.severity.is_alarm] == []
+def test_a_healthy_verl_run_raises_no_alert(log: Path) -> None:
+    assert [finding.id for finding in diagnose_file(log) if finding.severity.is_alert] == []

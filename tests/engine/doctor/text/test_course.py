@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.doctor.text.reading import HEADER, STEPS, alarms, frames, ids, read
+from tests.engine.doctor.text.reading import HEADER, STEPS, alerts, frames, ids, read
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\n"
 TRAIN = HEADER + frames("/w/train.py:main", "/x/torch/optim/adam.py:step")
@@ -83,22 +83,22 @@ class TestTrainedAgain:
     DIED = TRAIN + OOM
 
     def test_steps_below_those_of_the_first_attempt_show_that_training_went_on(self) -> None:
-        assert alarms(verl(1, 51), self.DIED, self.LAUNCH, verl(1, 41)) == []
+        assert alerts(verl(1, 51), self.DIED, self.LAUNCH, verl(1, 41)) == []
 
     def test_counters_of_other_layouts_show_it_as_well(self) -> None:
         bars = "".join(f"\r train: | {n}/90 [00:09<00:50, 1.2s/it]" for n in range(1, 40))
         for trained in (STEPS, bars):
-            assert alarms(trained * 2, self.DIED) != []
-            assert alarms(trained * 2, self.DIED, self.LAUNCH, trained[: len(trained) // 2]) == []
+            assert alerts(trained * 2, self.DIED) != []
+            assert alerts(trained * 2, self.DIED, self.LAUNCH, trained[: len(trained) // 2]) == []
 
     def test_a_local_ray_that_starts_is_a_launch(self) -> None:
         ray = "2025-01-01 00:00:00,123 INFO worker.py:1843 -- Started a local Ray instance.\n"
-        assert alarms(verl(1, 51), self.DIED, ray, verl(30, 41)) == []
+        assert alerts(verl(1, 51), self.DIED, ray, verl(30, 41)) == []
 
     def test_a_rank_that_loads_more_slowly_has_not_begun_again(self) -> None:
         shards = "Loading checkpoint shards: {:>4.0%}|# | {}/4 [00:03<00:01,  1.2it/s]\n"
         bars = [shards.format(n / 4, n) for n in (3, 4, 2)]
-        assert alarms(bars[0], self.DIED, *bars[1:]) == ["cuda_oom_training.oom"]
+        assert alerts(bars[0], self.DIED, *bars[1:]) == ["cuda_oom_training.oom"]
 
     def test_what_ends_the_second_attempt_is_the_root(self) -> None:
         ended = TRAIN + "KeyError: 'answer'\n"
@@ -107,23 +107,23 @@ class TestTrainedAgain:
 
     def test_what_is_started_after_the_second_attempt_changes_nothing(self) -> None:
         shards = "Loading checkpoint shards: 100%|####| 4/4 [00:03<00:00,  1.2it/s]\n"
-        assert alarms(verl(1, 51), self.DIED, self.LAUNCH, verl(1, 41), shards) == []
+        assert alerts(verl(1, 51), self.DIED, self.LAUNCH, verl(1, 41), shards) == []
 
     def test_an_attempt_that_counts_nothing_has_not_trained(self) -> None:
-        assert alarms(verl(1, 51), self.DIED, self.LAUNCH, MORE) == ["cuda_oom_training.oom"]
+        assert alerts(verl(1, 51), self.DIED, self.LAUNCH, MORE) == ["cuda_oom_training.oom"]
 
     def test_an_evaluation_is_no_second_attempt(self) -> None:
         scores = "".join(f"batch step {n} score 0.5\n" for n in range(1, 9))
         evaluation = f"+ python3 eval.py\n{scores}"
-        assert alarms(verl(1, 51), self.DIED, evaluation) == ["cuda_oom_training.oom"]
+        assert alerts(verl(1, 51), self.DIED, evaluation) == ["cuda_oom_training.oom"]
 
     def test_steps_that_fall_back_to_the_first_one_need_no_launch_line(self) -> None:
-        assert alarms(verl(1, 51), self.DIED, verl(1, 41)) == []
+        assert alerts(verl(1, 51), self.DIED, verl(1, 41)) == []
 
     @pytest.mark.parametrize("after", [[50, 49, 50], [1, 50, 3, 49], [2, 1], [7, 8, 9], [1, 1, 1]])
     def test_steps_that_come_out_of_order_are_no_second_attempt(self, after: list[int]) -> None:
         late = "".join(verl(n, n + 1) for n in after)
-        assert alarms(verl(1, 51), self.DIED, late) == ["cuda_oom_training.oom"]
+        assert alerts(verl(1, 51), self.DIED, late) == ["cuda_oom_training.oom"]
 
 
 class TestOver:
@@ -139,9 +139,9 @@ class TestOver:
     @pytest.mark.parametrize(
         "noise", [ENGINE_DIED, "*** SIGTERM received at time=1 on cpu 3 ***\n"]
     )
-    def test_who_dies_when_training_is_over_raises_no_alarm(self, end: str, noise: str) -> None:
-        assert alarms(STEPS, f"{end}\n", noise) == []
-        assert alarms(STEPS, noise) != []
+    def test_who_dies_when_training_is_over_raises_no_alert(self, end: str, noise: str) -> None:
+        assert alerts(STEPS, f"{end}\n", noise) == []
+        assert alerts(STEPS, noise) != []
 
     @pytest.mark.parametrize(
         "no_end",
@@ -152,33 +152,33 @@ class TestOver:
         ],
     )
     def test_who_dies_before_training_is_over_does(self, no_end: str) -> None:
-        assert alarms(STEPS, f"{no_end}\n", ENGINE_DIED) == ["vllm_init_failure.engine_died"]
+        assert alerts(STEPS, f"{no_end}\n", ENGINE_DIED) == ["vllm_init_failure.engine_died"]
 
     LEFT = HEADER + frames("/w/train.py:<module>") + "SystemExit"
     CORE = HEADER + frames("/x/vllm/v1/engine/core.py:signal_handler") + "SystemExit\n"
     DONE = "{'train_runtime': 60.5, 'train_loss': 1.25, 'epoch': 1.0}\n"
 
     def test_an_exit_without_an_error_code_is_no_failure(self) -> None:
-        assert alarms(STEPS, f"{self.LEFT}: 0\n") == []
-        assert alarms(STEPS, f"{self.LEFT}: 1\n") == ["job_cancelled_or_interrupted.interrupt"]
+        assert alerts(STEPS, f"{self.LEFT}: 0\n") == []
+        assert alerts(STEPS, f"{self.LEFT}: 1\n") == ["job_cancelled_or_interrupted.interrupt"]
 
     def test_a_process_that_is_told_to_leave_after_training_is_taken_down(self) -> None:
         served = "Loading checkpoint shards: 100%|####| 4/4 [00:03<00:00,  1.2it/s]\n"
-        assert alarms(STEPS, self.DONE, self.CORE) == []
-        assert alarms(STEPS, self.DONE, served, self.CORE) == []
+        assert alerts(STEPS, self.DONE, self.CORE) == []
+        assert alerts(STEPS, self.DONE, served, self.CORE) == []
 
     def test_one_that_leaves_while_training_lasts_was_interrupted(self) -> None:
-        assert alarms(STEPS, self.CORE) != []
-        assert alarms(self.DONE, STEPS, self.CORE) != []
+        assert alerts(STEPS, self.CORE) != []
+        assert alerts(self.DONE, STEPS, self.CORE) != []
 
     def test_a_second_training_is_not_over_because_the_first_was(self) -> None:
         again = "***** Running training *****\n"
-        assert alarms("Training completed\n", again, ENGINE_DIED) != []
+        assert alerts("Training completed\n", again, ENGINE_DIED) != []
 
     def test_a_cause_is_a_cause_though_training_is_over(self) -> None:
         full = "OSError: [Errno 28] No space left on device: 'out/model.safetensors'\n"
-        assert alarms("Training completed, saving\n", full) == ["checkpoint_disk_full"]
-        assert alarms("Training completed, saving\n", "Killed\n") != []
+        assert alerts("Training completed, saving\n", full) == ["checkpoint_disk_full"]
+        assert alerts("Training completed, saving\n", "Killed\n") != []
 
 
 class TestSubstitute:
@@ -188,16 +188,16 @@ class TestSubstitute:
     INSTEAD = "WARNING: odd is not there, falling back to even\n"
     START = "***** Running training *****\n"
 
-    def test_what_is_replaced_is_no_alarm_once_the_start_goes_on(self) -> None:
-        assert alarms(self.INSTEAD, self.MISSING, self.START) == []
-        assert alarms(self.MISSING, self.INSTEAD, self.START) == []
+    def test_what_is_replaced_is_no_alert_once_the_start_goes_on(self) -> None:
+        assert alerts(self.INSTEAD, self.MISSING, self.START) == []
+        assert alerts(self.MISSING, self.INSTEAD, self.START) == []
 
     def test_it_is_one_where_nothing_comes_after_it(self) -> None:
-        assert alarms(self.INSTEAD, self.MISSING) == ["python_env_import.missing"]
+        assert alerts(self.INSTEAD, self.MISSING) == ["python_env_import.missing"]
 
     def test_it_is_one_where_something_else_was_replaced(self) -> None:
         far = "loading\n" * 20
-        assert alarms(self.INSTEAD, far, self.MISSING, self.START) == ["python_env_import.missing"]
+        assert alerts(self.INSTEAD, far, self.MISSING, self.START) == ["python_env_import.missing"]
 
 
 def test_the_evidence_of_a_root_beside_the_judge_is_its_own() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.doctor.text.findings import findings
-from tests.engine.doctor.text.reading import HEADER, STEPS, alarms, frames, ids, read, reader_of
+from tests.engine.doctor.text.reading import HEADER, STEPS, alerts, frames, ids, read, reader_of
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\n"
 TRAIN = HEADER + frames("/w/train.py:<module>", "/x/torch/optim/adam.py:step")
@@ -38,29 +38,29 @@ HTTP_503 = "judge: HTTP Error 503: Service Unavailable"
         "Registered signal handler for SIGTERM; saving on preemption",
     ],
 )
-def test_a_remark_that_complains_of_nothing_is_no_alarm_where_the_log_goes_on(remark: str) -> None:
-    assert alarms("starting\n", f"{remark}\n", MORE) == []
+def test_a_remark_that_complains_of_nothing_is_no_alert_where_the_log_goes_on(remark: str) -> None:
+    assert alerts("starting\n", f"{remark}\n", MORE) == []
 
 
-def test_the_same_words_are_an_alarm_where_they_complain_or_are_the_last() -> None:
+def test_the_same_words_are_an_alert_where_they_complain_or_are_the_last() -> None:
     line = "No module named 'apex'"
-    assert alarms(f"{line}\n") == ["python_env_import.missing"]
-    assert alarms(f"ModuleNotFoundError: {line}\n", MORE) == ["python_env_import.missing"]
+    assert alerts(f"{line}\n") == ["python_env_import.missing"]
+    assert alerts(f"ModuleNotFoundError: {line}\n", MORE) == ["python_env_import.missing"]
 
 
 def test_a_bare_killed_counts_only_among_the_last_words_of_a_log() -> None:
     story = "The dragon was\nKilled\nby the knight, and they lived happily ever after.\n"
-    assert alarms(story, MORE * 10) == []
-    assert alarms(MORE * 10, "Killed\n") == ["job_cancelled_or_interrupted.bare"]
+    assert alerts(story, MORE * 10) == []
+    assert alerts(MORE * 10, "Killed\n") == ["job_cancelled_or_interrupted.bare"]
 
 
 def test_a_bare_terminated_counts_only_as_the_last_line_of_a_log() -> None:
-    assert alarms("Terminated\n", "the next one is started\n") == []
-    assert alarms("starting\n", "Terminated\n") == ["job_cancelled_or_interrupted.shell"]
+    assert alerts("Terminated\n", "the next one is started\n") == []
+    assert alerts("starting\n", "Terminated\n") == ["job_cancelled_or_interrupted.shell"]
 
 
-def test_an_exception_among_what_a_tested_program_prints_is_no_alarm() -> None:
-    assert alarms("ZeroDivisionError: division by zero\n", MORE * 10) == []
+def test_an_exception_among_what_a_tested_program_prints_is_no_alert() -> None:
+    assert alerts("ZeroDivisionError: division by zero\n", MORE * 10) == []
 
 
 def test_what_a_tests_report_shows_behind_its_e_is_no_finding() -> None:
@@ -72,10 +72,10 @@ def test_a_queue_that_breaks_while_the_process_ends_is_noise() -> None:
     assert ids(HEADER, feeder, "BrokenPipeError: [Errno 32] Broken pipe\n") == []
 
 
-def test_a_judge_that_is_given_up_once_by_a_run_that_trains_on_is_no_alarm() -> None:
+def test_a_judge_that_is_given_up_once_by_a_run_that_trains_on_is_no_alert() -> None:
     gave_up = f"ERROR {HTTP_503}, giving up after 4 attempts\n"
-    assert alarms(STEPS, gave_up, STEPS.replace("step ", "step 1")) == []
-    assert alarms(STEPS, gave_up * 3, STEPS.replace("step ", "step 1")) == [
+    assert alerts(STEPS, gave_up, STEPS.replace("step ", "step 1")) == []
+    assert alerts(STEPS, gave_up * 3, STEPS.replace("step ", "step 1")) == [
         "judge_timeout_or_connection"
     ]
 
@@ -156,15 +156,15 @@ class TestProgramsUnderTest:
     )
 
     @pytest.mark.parametrize("places", PLACES)
-    def test_it_is_no_alarm_where_the_log_goes_on(self, places: tuple[str, ...]) -> None:
+    def test_it_is_no_alert_where_the_log_goes_on(self, places: tuple[str, ...]) -> None:
         broke = HEADER + frames(*places) + self.MISSING
         done = "{'train_runtime': 60.5, 'train_loss': 1.25}\n"
-        assert alarms(STEPS, broke, self.SCORE, MORE) == []
-        assert alarms(STEPS, done, broke, self.SCORE, MORE) == []
+        assert alerts(STEPS, broke, self.SCORE, MORE) == []
+        assert alerts(STEPS, done, broke, self.SCORE, MORE) == []
 
     @pytest.mark.parametrize("places", PLACES)
     def test_it_is_one_where_the_log_ends(self, places: tuple[str, ...]) -> None:
-        assert alarms(STEPS, HEADER + frames(*places) + self.MISSING) == [
+        assert alerts(STEPS, HEADER + frames(*places) + self.MISSING) == [
             "python_env_import.missing"
         ]
 
@@ -178,4 +178,4 @@ class TestProgramsUnderTest:
     )
     def test_the_trainers_own_program_is_not_under_test(self, places: tuple[str, ...]) -> None:
         broke = HEADER + frames(*places) + self.MISSING
-        assert alarms(STEPS, broke, MORE) == ["python_env_import.missing"]
+        assert alerts(STEPS, broke, MORE) == ["python_env_import.missing"]

@@ -12,7 +12,7 @@ from engine.doctor.text.line import read_line
 from engine.doctor.text.matching import index_rules, rule_index
 from engine.doctor.text.reader import LogReader
 from engine.doctor.text.rules import Role, Rule, load_rules
-from tests.engine.doctor.text.reading import STEPS, alarms, read
+from tests.engine.doctor.text.reading import STEPS, alerts, read
 
 RULES = load_rules()
 
@@ -209,13 +209,13 @@ UNMARKED = (
 def test_a_warning_that_spoils_what_is_learned_is_believed_when_said_often(
     text: str, id: str
 ) -> None:
-    assert alarms(text * 20, STEPS) == [id]
+    assert alerts(text * 20, STEPS) == [id]
 
 
 @pytest.mark.parametrize("text", [UNANSWERED, UNREAD, UNMARKED])
-def test_the_same_warning_said_a_few_times_is_no_alarm(text: str) -> None:
-    assert alarms(text * 3, STEPS) == []
-    assert alarms(STEPS, text * 2) == []
+def test_the_same_warning_said_a_few_times_is_no_alert(text: str) -> None:
+    assert alerts(text * 3, STEPS) == []
+    assert alerts(STEPS, text * 2) == []
 
 
 @pytest.mark.parametrize(
@@ -227,28 +227,28 @@ def test_the_same_warning_said_a_few_times_is_no_alarm(text: str) -> None:
     ],
 )
 def test_what_a_judge_says_of_an_answer_is_no_trouble_of_the_judge(text: str) -> None:
-    assert alarms(text * 5, STEPS) == []
+    assert alerts(text * 5, STEPS) == []
 
 
 def test_a_score_whose_reason_is_that_the_judge_failed_is_one() -> None:
     text = "judge: score=0.0 reason='Error code: 401 - invalid_api_key'\n"
-    assert alarms(text * 5, STEPS) == ["judge_auth"]
+    assert alerts(text * 5, STEPS) == ["judge_auth"]
 
 
 @pytest.mark.parametrize("after", ["", "{'train_runtime': 9.1, 'train_loss': 3.2}\nsaved\n" * 9])
 def test_a_loss_watchdog_that_stops_training_is_named(after: str) -> None:
     text = "[WARNING] The loss is too high, stopping training (watchdog)\n"
-    assert alarms(STEPS, text, after) == ["kl_or_grad_blowup.loss"]
+    assert alerts(STEPS, text, after) == ["kl_or_grad_blowup.loss"]
 
 
 def test_a_disk_that_fills_under_the_logs_is_told_though_training_goes_on() -> None:
     text = "OSError: [Errno 28] No space left on device: '/d/wandb/run-1/x.wandb'\n"
-    assert alarms(STEPS, text, LATER) == ["checkpoint_disk_full.logging"]
+    assert alerts(STEPS, text, LATER) == ["checkpoint_disk_full.logging"]
 
 
 def test_a_full_disk_that_was_got_over_is_worth_knowing() -> None:
     text = "OSError: [Errno 28] No space left on device: '/d/out'\n"
-    assert alarms(STEPS, text, LATER) == []
+    assert alerts(STEPS, text, LATER) == []
     assert [finding.id for finding in read(STEPS, text, LATER)] == ["checkpoint_disk_full"]
 
 
@@ -260,7 +260,7 @@ def test_a_full_disk_that_was_got_over_is_worth_knowing() -> None:
     ],
 )
 def test_an_end_as_planned_and_other_meanings_of_its_words_are_no_interruption(text: str) -> None:
-    assert alarms(STEPS, text) == []
+    assert alerts(STEPS, text) == []
 
 
 FINE = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.doctor.text.reading import HEADER, alarms, frames
+from tests.engine.doctor.text.reading import HEADER, alerts, frames
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\n"
 SANDBOX = HEADER + frames("/tmp/box/answer.py:<module>") + "MemoryError\n"
@@ -17,22 +17,22 @@ def of_task(text: str) -> str:
 @pytest.mark.parametrize("said", [OOM, f"Why this?\n{OOM}", SANDBOX])
 def test_a_marked_sample_lasts_until_its_score(said: str) -> None:
     sample = of_task(f"[prompt] user\n{said}[response] Buy more.\n[ground_truth] 4\n[score] 0.0\n")
-    assert alarms(sample) == []
+    assert alerts(sample) == []
 
 
 def test_an_answer_that_is_a_traceback_is_still_an_answer() -> None:
-    assert alarms(of_task(f"[score] 1.0\n[response] {SANDBOX}[score] 0.0\n")) == []
+    assert alerts(of_task(f"[score] 1.0\n[response] {SANDBOX}[score] 0.0\n")) == []
 
 
 @pytest.mark.parametrize("end", ["[score] 0.0", "[ground_truth] 4", "step:3 - actor/loss:0.5"])
 def test_what_comes_below_a_marked_sample_is_read(end: str) -> None:
     sample = f"[prompt] user\nTwo and two?\n[response] 5\n{end}\n{OOM}"
-    assert alarms(of_task(sample)) == ["cuda_oom_training.oom"]
+    assert alerts(of_task(sample)) == ["cuda_oom_training.oom"]
 
 
 def test_what_another_process_says_meanwhile_is_read() -> None:
     log = of_task("[prompt] user\nTwo and two?\n") + f"(Worker pid=9) {OOM}"
-    assert alarms(log) == ["cuda_oom_training.oom"]
+    assert alerts(log) == ["cuda_oom_training.oom"]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_what_another_process_says_meanwhile_is_read() -> None:
     ],
 )
 def test_a_sample_in_fields_is_no_finding(sample: str) -> None:
-    assert alarms(sample) == []
+    assert alerts(sample) == []
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_a_sample_in_fields_is_no_finding(sample: str) -> None:
     ],
 )
 def test_the_error_right_below_a_sample_in_fields_is_read(below: str) -> None:
-    assert alarms(f"PROMPT: Two and two?\nOUTPUT: 4\n{below}") == ["cuda_oom_training.oom"]
+    assert alerts(f"PROMPT: Two and two?\nOUTPUT: 4\n{below}") == ["cuda_oom_training.oom"]
 
 
 def test_a_setting_named_like_a_field_begins_no_sample() -> None:
-    assert alarms(f"output: /w/out\nlr: 1e-5\n{OOM}") == ["cuda_oom_training.oom"]
+    assert alerts(f"output: /w/out\nlr: 1e-5\n{OOM}") == ["cuda_oom_training.oom"]

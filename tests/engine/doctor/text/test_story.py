@@ -109,7 +109,7 @@ def test_memory_asked_for_in_the_update_is_trainings_though_the_engine_is_near()
     assert ids(HEADER, frames, OOM) == ["cuda_oom_training.oom"]
 
 
-def test_an_error_that_training_went_on_after_is_no_alarm() -> None:
+def test_an_error_that_training_went_on_after_is_no_alert() -> None:
     error = "ValueError: num_samples should be a positive integer value, but got num_samples=0\n"
     assert ids(steps(1, 4), error, steps(4, 9)) == []
 
@@ -295,7 +295,7 @@ def test_an_error_with_its_substitute_on_the_same_line_is_handled() -> None:
     assert ids("Could not import flash_attn: No module named 'flash_attn'\n") != []
 
 
-def test_an_error_that_keeps_returning_while_the_run_goes_on_is_told_without_alarm() -> None:
+def test_an_error_that_keeps_returning_while_the_run_goes_on_is_told_without_alert() -> None:
     failed = "Error in reward function: list index out of range\n"
     [finding] = read(failed, failed, counted(1, 4))
     assert (finding.id, finding.severity) == ("reward_function_error", Severity.INFO)

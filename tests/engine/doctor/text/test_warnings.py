@@ -6,7 +6,7 @@ import pytest
 
 from engine.doctor.text.findings import findings
 from engine.findings.finding import Severity
-from tests.engine.doctor.text.reading import HEADER, STEPS, alarms, frames, ids, read, reader_of
+from tests.engine.doctor.text.reading import HEADER, STEPS, alerts, frames, ids, read, reader_of
 
 CPU_BUILD = (
     "/e/bitsandbytes/cextension.py:9: UserWarning: The installed version of bitsandbytes was "
@@ -31,8 +31,8 @@ def negative(*estimates: str) -> str:
     )
 
 
-def test_a_cpu_build_that_nobody_needs_is_no_alarm() -> None:
-    assert alarms(CPU_BUILD, MORE) == []
+def test_a_cpu_build_that_nobody_needs_is_no_alert() -> None:
+    assert alerts(CPU_BUILD, MORE) == []
 
 
 def test_a_refusal_of_the_hub_explains_more_than_a_cpu_build_above_it() -> None:
@@ -49,8 +49,8 @@ def test_a_kl_far_below_zero_is_a_warning_once_it_is_the_last_word() -> None:
 
 
 def test_a_run_that_goes_on_is_warned_where_it_comes_again() -> None:
-    assert alarms(negative("-3.20"), STEPS) == []
-    assert alarms(negative("-3.20", "-5.81", "-9.07"), STEPS) == ["kl_or_grad_blowup.negative"]
+    assert alerts(negative("-3.20"), STEPS) == []
+    assert alerts(negative("-3.20", "-5.81", "-9.07"), STEPS) == ["kl_or_grad_blowup.negative"]
 
 
 @pytest.mark.parametrize("estimates", [["-0.04"], ["-0.04", "-0.11"]])
@@ -77,13 +77,13 @@ def test_a_warning_is_less_sure_than_what_numbers_show_as_an_error() -> None:
 
 
 def test_a_batch_that_is_skipped_once_is_what_the_limit_is_for() -> None:
-    assert alarms(SKIPPED.format(12), MORE) == []
+    assert alerts(SKIPPED.format(12), MORE) == []
 
 
 def test_batches_skipped_one_after_the_other_train_nothing() -> None:
     many = "".join(SKIPPED.format(ratio) for ratio in range(12, 24))
 
-    assert alarms(STEPS, many) == ["kl_or_grad_blowup.ratio"]
+    assert alerts(STEPS, many) == ["kl_or_grad_blowup.ratio"]
 
 
 def test_a_tensor_that_is_printed_as_nan_line_after_line() -> None:
