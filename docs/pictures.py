@@ -132,7 +132,7 @@ async def home(visitor: Visitor) -> None:
 
 
 async def overrides(visitor: Visitor) -> None:
-    await checklist(visitor)
+    await preflight(visitor)
     await visitor.press("v", *"clip_ratio")
 
 
@@ -144,14 +144,14 @@ async def notes(visitor: Visitor) -> None:
     await visitor.press("r", "j", "n")
 
 
-async def checklist(visitor: Visitor) -> None:
+async def preflight(visitor: Visitor) -> None:
     await visitor.press("c")
     await asyncio.sleep(4)
     await visitor.still()
 
 
 async def launch(visitor: Visitor) -> None:
-    await checklist(visitor)
+    await preflight(visitor)
     sys.executable = "python"  # The command is shown without a path of this machine.
     await visitor.press("l")
 
@@ -239,7 +239,7 @@ PICTURES = {
     "home": Picture(home),
     "runs": Picture(runs),
     "notes": Picture(notes, SMALL),
-    "checklist": Picture(checklist),
+    "preflight": Picture(preflight),
     "overrides": Picture(overrides),
     "launch": Picture(launch),
     "log": Picture(log),

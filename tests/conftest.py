@@ -58,7 +58,7 @@ def _no_runs_of_other_tests() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Package:
-    """What the checklist asks of an installed package."""
+    """What the preflight checks ask of an installed package."""
 
     version: str
     requires: tuple[str, ...]
@@ -66,7 +66,7 @@ class _Package:
 
 @pytest.fixture(scope="session", autouse=True)
 def _packages_are_read_once() -> Iterator[None]:
-    """Nothing is installed while the tests run, and every checklist would read all of it again."""
+    """Nothing is installed while the tests run, and every preflight would read all of it again."""
     find, requirements = environment.find_installed, environment._requirements
 
     @functools.cache

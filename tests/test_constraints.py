@@ -53,7 +53,7 @@ def test_the_gpu_extra_lets_in_only_a_vllm_that_fits() -> None:
         assert vllm_support(release) == "fits", release
 
 
-def test_the_line_that_the_checklist_prints_is_the_gpu_set() -> None:
+def test_the_line_that_the_preflight_prints_is_the_gpu_set() -> None:
     pins = read_pins("gpu")
 
     assert [f"{name}=={pins[name]}" for name in ("vllm", "torch", "transformers")] == list(GPU_SET)

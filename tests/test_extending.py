@@ -31,7 +31,7 @@ from engine.judge.api import ApiJudge
 from engine.judge.settings import JudgeSettings, make_judge
 from engine.own_reward.function import RewardFunction
 from engine.own_reward.processes import RewardProcesses, source_of
-from engine.preflight.checklist import run_checks
+from engine.preflight.checks import run_checks
 from engine.runs.kinds import GRPO, KINDS
 from engine.runs.rundir import RunDir
 from grubrics_tui.cli import app

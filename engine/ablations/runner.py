@@ -38,7 +38,7 @@ from engine.host.programs import detach, own_module
 from engine.host.surroundings import edited_files
 from engine.launch.launcher import launch, plan
 from engine.launch.resume import resume
-from engine.preflight.checklist import require_launchable
+from engine.preflight.checks import require_launchable
 from engine.runs.processes import end_members
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, observed_state

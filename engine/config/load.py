@@ -323,7 +323,7 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=16)
 def _parse(text: str) -> Any:
-    """Parse the text of a config file. The checklist and every arm of an ablation read it again."""
+    """Parse the text of a config file. Preflight checks and arms of an ablation read it again."""
     return OmegaConf.to_container(OmegaConf.load(io.StringIO(text)), resolve=False)
 
 

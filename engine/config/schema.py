@@ -127,7 +127,7 @@ class ProjectSection(Section):
     """A call of the config's own reward function is cut after so many seconds, and its rollout has
     no reward."""
     reward_check_s: float = Field(default=10.0, ge=0)
-    """Seconds in which the checklist loads that function and scores sample rows; 0: it does not."""
+    """Seconds for a preflight check to load that function and score sample rows; 0: no check."""
     tool_timeout_s: float = Field(default=30.0, gt=0)
     """A call of a tool is given up after so many seconds; the model reads that it had no reply."""
     blocklist: list[Annotated[str, Field(min_length=1)]] = []

@@ -74,7 +74,7 @@ def _findings(
             fixes=_fixes(subject.config, result.fix),
             message=result.message,
         )
-        yield replace(finding, source=f"checklist: {result.id}")
+        yield replace(finding, source=f"preflight: {result.id}")
 
 
 def _fixes(config: Config, fix: str | None) -> Iterator[Fix]:
@@ -83,7 +83,7 @@ def _fixes(config: Config, fix: str | None) -> Iterator[Fix]:
         return
     words = fix.split()
     if not all(_OVERRIDE.fullmatch(word) for word in words):
-        yield Fix(fix, (Change("command", "checklist", fix),))
+        yield Fix(fix, (Change("command", "preflight", fix),))
         return
     pairs = [word.split("=", 1) for word in words]
     changes = tuple(

@@ -15,7 +15,7 @@ from engine.host.environment import install_command
 from engine.host.programs import own_module
 from engine.launch.launcher import launch, plan
 from engine.launch.queueing import ahead, ticket
-from engine.preflight.checklist import require_launchable
+from engine.preflight.checks import require_launchable
 from engine.runs.kinds import GRPO
 from engine.runs.rundir import RunDir
 

@@ -26,7 +26,7 @@ from engine.launch.lineage import named_values
 from engine.launch.rerun import config_of, require_launch_folder
 from engine.launch.rescore import PickedStep, pick_step, row_key
 from engine.launch.shrink import Size, shrink_config
-from engine.preflight.checklist import require_launchable
+from engine.preflight.checks import require_launchable
 from engine.reward.scoring import question_of
 from engine.runs.rundir import RunDir
 

@@ -18,7 +18,7 @@ from engine.host.surroundings import edited_complaint
 from engine.launch.launcher import LaunchPlan, Parent, free_name, launch, plan
 from engine.launch.queueing import ahead, ticket
 from engine.preflight.check import Check, warn
-from engine.preflight.checklist import require_launchable
+from engine.preflight.checks import require_launchable
 from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
 from engine.runs.events import ask_stop
 from engine.runs.kinds import KINDS

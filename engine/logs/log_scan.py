@@ -104,8 +104,8 @@ def main() -> None:
     if job.query is None:
         os.nice(10)
     done, hits = file.size, 0
-    # By default the signal ends the process, even within an expression that never ends. There may be
-    # nobody left to cancel it.
+    # By default the signal ends the process, even within an expression that never ends. There may
+    # be nobody left to cancel it.
     signal.alarm(_PATIENCE_S)
     for piece in scan(file, job):
         signal.alarm(_PATIENCE_S)

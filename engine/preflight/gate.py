@@ -15,7 +15,7 @@ from engine.base.errors import UsageError
 from engine.config.env_file import load_env_file
 from engine.config.load import load_config
 from engine.host.surroundings import changed_files, surroundings
-from engine.preflight.checklist import require_launchable
+from engine.preflight.checks import require_launchable
 from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RunDir
 
 

@@ -22,7 +22,6 @@ from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.screens.navigation import (
     LaunchAgain,
     OpenAblation,
-    OpenChecklist,
     OpenCompare,
     OpenConfig,
     OpenDecision,
@@ -31,6 +30,7 @@ from grubrics_tui.screens.navigation import (
     OpenLog,
     OpenLogEntry,
     OpenOrphans,
+    OpenPreflight,
     OpenRollouts,
     OpenRun,
     OpenSummary,
@@ -44,7 +44,7 @@ from grubrics_tui.widgets.span_widget import SpanWidget
 if TYPE_CHECKING:
     from grubrics_tui.model.news import News
     from grubrics_tui.model.run_source import Watched
-    from grubrics_tui.screens.checklist.screen import ChecklistScreen
+    from grubrics_tui.screens.preflight.screen import PreflightScreen
 
 
 _HEADER, _TABS, _FOOTER, _MARGIN = 3, 1, 1, 1
@@ -158,7 +158,7 @@ class GrubricsApp(Frame):
             self.action_show_runs()
             self._open_compare(self._compared)
         elif self._checks:
-            self.action_show_checklist()
+            self.action_show_preflight()
         else:
             self._read_runs()
 
@@ -183,7 +183,7 @@ class GrubricsApp(Frame):
 
             self._show(StartScreen(self.runs_root))
         elif news is None or not news.total:
-            self.action_show_checklist()
+            self.action_show_preflight()
         else:
             self._show(_home(self.runs_root, news.since, news))
 
@@ -223,21 +223,21 @@ class GrubricsApp(Frame):
         if not (self._return_to("runs") or self._return_to("home")):
             self._show(_runs(self.runs_root))
 
-    def action_show_checklist(self) -> None:
-        self._show_checklist()
+    def action_show_preflight(self) -> None:
+        self._show_preflight()
 
-    def _show_checklist(self, *, edits: bool = False) -> None:
-        from grubrics_tui.screens.checklist.screen import ChecklistScreen
+    def _show_preflight(self, *, edits: bool = False) -> None:
+        from grubrics_tui.screens.preflight.screen import PreflightScreen
 
-        self._show(ChecklistScreen(self.runs_root, self.config, self.overrides, edits=edits))
+        self._show(PreflightScreen(self.runs_root, self.config, self.overrides, edits=edits))
 
-    def on_checklist_screen_chosen(self, message: ChecklistScreen.Chosen) -> None:
+    def on_preflight_screen_chosen(self, message: PreflightScreen.Chosen) -> None:
         self.config, self.overrides = message.config, message.overrides
 
-    @on(OpenChecklist)
-    def _open_checklist(self, message: OpenChecklist) -> None:
+    @on(OpenPreflight)
+    def _open_preflight(self, message: OpenPreflight) -> None:
         self.config = message.config
-        self.action_show_checklist()
+        self.action_show_preflight()
 
     @on(LaunchAgain)
     def _launch_again(self, message: LaunchAgain) -> None:
@@ -251,7 +251,7 @@ class GrubricsApp(Frame):
 
         def check() -> None:
             self.config, self.overrides = message.run, ()
-            self._show_checklist(edits=True)
+            self._show_preflight(edits=True)
 
         when_trusted(self.screen, [run], check, executes=True)
 
@@ -357,7 +357,7 @@ class GrubricsApp(Frame):
         """Hide the key that opens the current screen, and keys that would leave a form."""
         screen = next((s for s in reversed(self.screen_stack) if not s.is_modal), None)
         name = screen_name(screen) if screen else ""
-        opened = {"show_home": "home", "show_checklist": "checklist", "show_runs": "runs"}
+        opened = {"show_home": "home", "show_preflight": "preflight", "show_runs": "runs"}
         if action in opened and name in ("log_entry", "decision"):
             return False
         return opened.get(action) != name

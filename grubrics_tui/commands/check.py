@@ -34,7 +34,7 @@ def check(
     Exits with 1 if a check fails.
     """
     from engine.config.load import load_config
-    from engine.preflight.checklist import run_checks
+    from engine.preflight.checks import run_checks
 
     require_config_trust(config, trust)
     checks, loaded = [], load_config(config, overrides or [])

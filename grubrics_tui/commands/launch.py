@@ -214,7 +214,7 @@ def _planned(
 def _checked(plan: LaunchPlan, root: Path, cluster: Cluster | None) -> list[Check]:
     """Return the warnings of the preflight checks. UsageError if a check fails."""
     from engine.launch.queueing import ahead
-    from engine.preflight.checklist import require_launchable
+    from engine.preflight.checks import require_launchable
 
     queued, env = plan.ticket, _environment(cluster, plan.variables)
     before = ahead(queued, root) if queued else ()

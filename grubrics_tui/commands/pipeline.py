@@ -204,7 +204,7 @@ def _check_launch(stage: Stage, parsed: dict[str, Any], root: Path, *, is_comple
     """Read the config of a stage and run the preflight checks: all of them if ``is_complete``."""
     from engine.config.load import load_config
     from engine.launch.plan_launch import parse_device
-    from engine.preflight.checklist import require_launchable, run_checks
+    from engine.preflight.checks import require_launchable, run_checks
 
     given = {name for name, value in parsed.items() if value not in (None, False, [], ())}
     if others := sorted(given - _LAUNCH_OPTIONS):

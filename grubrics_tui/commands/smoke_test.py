@@ -33,7 +33,7 @@ def smoke_test(
     from engine.history.train_log import history, read_steps
     from engine.launch.launcher import launch
     from engine.launch.smoke_test import check_steps, default_config, small_run
-    from engine.preflight.checklist import require_launchable
+    from engine.preflight.checks import require_launchable
 
     chosen = config or default_config()
     require_config_trust(chosen, trust)

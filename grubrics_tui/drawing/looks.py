@@ -1,4 +1,4 @@
-"""How each state of a run and each answer of the checklist looks: a shape, a word and a color."""
+"""How each state of a run and each result of a check looks: a shape, a word and a color."""
 
 from __future__ import annotations
 

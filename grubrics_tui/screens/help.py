@@ -23,7 +23,7 @@ _ORDER = ("Actions", "Panels", "Chart", "Table", "Log", "Move", "Global")
 _UNAVAILABLE, _CLI = "Inactive", "CLI"
 _PROGRAM = "grubrics-tui "
 _TITLES = {
-    "checklist": "preflight checks",
+    "preflight": "preflight checks",
     "choose": "choose from a list",
     "compare": "comparison",
     "names": "list of names",

@@ -27,7 +27,7 @@ class OpenRun(Message):
 
 
 @dataclass
-class OpenChecklist(Message):
+class OpenPreflight(Message):
     """Show the preflight checks of a config; with an empty name, choose one first."""
 
     config: str

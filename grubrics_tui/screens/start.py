@@ -18,7 +18,7 @@ from engine.base.errors import UsageError
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.dialogs.choices import Choices, WithChoices
 from grubrics_tui.screens.dialogs.new_config import NewConfigDialog
-from grubrics_tui.screens.navigation import OpenChecklist, OpenLog, OpenRun
+from grubrics_tui.screens.navigation import OpenLog, OpenPreflight, OpenRun
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import inert
 from grubrics_tui.widgets.key_footer import KeyFooter
@@ -112,7 +112,7 @@ class StartScreen(WithChoices, CockpitScreen):
         if event.option_id == "log":
             self._ask_path()
         elif event.option_id == "config":
-            self.post_message(OpenChecklist(""))
+            self.post_message(OpenPreflight(""))
         elif event.option_id == "data":
             self.action_new_config()
         else:
@@ -180,7 +180,7 @@ class StartScreen(WithChoices, CockpitScreen):
 
     def _open_config(self, name: str | None) -> None:
         if name is not None:
-            self.post_message(OpenChecklist(name))
+            self.post_message(OpenPreflight(name))
 
     def _report(self, text: str, *, failed: bool = False) -> None:
         choices = self.choices

@@ -1,4 +1,4 @@
-"""The real program in a real terminal: checklist, launch, live, quit, reopen, home, log entry."""
+"""The real program in a real terminal: checks, launch, live, quit, reopen, home, log entry."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def logged_step(run: RunDir, step: int) -> dict[str, float]:
     return metrics
 
 
-def test_from_checklist_to_log_entry(
+def test_from_preflight_to_log_entry(
     project: Project, cockpit: Terminal, size: tuple[int, int]
 ) -> None:
     # Another run on this machine is a warning.

@@ -62,7 +62,7 @@ STRIKABLE = ("trainer.total_training_steps=15", "trainer.save_freq=1")
 OWN_REWARD = (
     "reward.custom_reward_function.path={project}/own_reward.py",
     "reward.custom_reward_function.name=compute_score",
-    "grubrics.reward_check_s=0",  # The checklist would refuse what is to fail here.
+    "grubrics.reward_check_s=0",  # The preflight checks would refuse what is to fail here.
 )
 SICK_DATA = "data.train_files=sick.parquet"
 SOUND_DATA = f"data.train_files={sick_data.TRAIN}"
@@ -261,7 +261,7 @@ def ward(
 
 
 def launched(ward: Ward, fault: Fault) -> RunDir:
-    """The sick run; one that the checklist refuses is launched past it."""
+    """The sick run; one that the preflight checks refuse is launched past it."""
     if fault.prepare is not None:
         fault.prepare(ward)
     ward.judge.mood = fault.mood

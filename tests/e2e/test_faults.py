@@ -338,7 +338,7 @@ def test_a_reward_that_is_not_a_number_fails_the_run(victim: Victim, tmp_path: P
         "trainer.experiment_name=nan",
         f"reward.custom_reward_function.path={reward}",
         "reward.custom_reward_function.name=compute_score",
-        "grubrics.reward_check_s=0",  # The checklist would refuse it.
+        "grubrics.reward_check_s=0",  # The preflight checks would refuse it.
     )
     state = victim.ended()
     assert state.state == "failed"

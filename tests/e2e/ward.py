@@ -57,7 +57,7 @@ class Ward:
     judge: MoodyJudge
 
     def launch(self, name: str, config: str, overrides: Sequence[str]) -> RunDir:
-        """Past the checklist, as a run is whose files or ports change after its checks."""
+        """Past the preflight checks, as a run is whose files or ports change after its checks."""
         planned = plan(load_config(config, overrides, os.environ), name, self.project.path / "runs")
         return launch(planned)
 

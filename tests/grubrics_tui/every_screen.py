@@ -31,9 +31,6 @@ from grubrics_tui.screens.ablation.guide import ChooseKnob, GuideScreen
 from grubrics_tui.screens.ablation.screen import AblationScreen
 from grubrics_tui.screens.base import CockpitScreen, Dialog, ScrolledScreen
 from grubrics_tui.screens.charts import ChartScreen
-from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
-from grubrics_tui.screens.checklist.launch import LaunchScreen, Needs, Planned
-from grubrics_tui.screens.checklist.screen import CheckList, ChecklistScreen
 from grubrics_tui.screens.compare.charts import ChooseMetric
 from grubrics_tui.screens.compare.screen import CompareScreen
 from grubrics_tui.screens.compare.table import WholeValues
@@ -65,6 +62,9 @@ from grubrics_tui.screens.navigation import (
     OpenSummary,
 )
 from grubrics_tui.screens.orphans import OrphansScreen
+from grubrics_tui.screens.preflight.edit_launch import OverridesScreen
+from grubrics_tui.screens.preflight.launch import LaunchScreen, Needs, Planned
+from grubrics_tui.screens.preflight.screen import CheckChoices, PreflightScreen
 from grubrics_tui.screens.rollouts.screen import RolloutsScreen
 from grubrics_tui.screens.runs.choosers import ChooseColumns, ChooseFilter
 from grubrics_tui.screens.runs.notes import NotesScreen
@@ -233,13 +233,13 @@ async def orphans(driver: Driver, world: World) -> None:
     await driver.until(lambda: "searching processes" not in driver.screen)
 
 
-async def checklist(driver: Driver, world: World) -> None:
+async def preflight(driver: Driver, world: World) -> None:
     """The answers of this machine make way for the world's own."""
     await driver.press("c")
-    await driver.until(lambda: type(driver.app.screen) is ChecklistScreen)
-    checks = driver.app.screen.query_one(CheckList)
+    await driver.until(lambda: type(driver.app.screen) is PreflightScreen)
+    checks = driver.app.screen.query_one(CheckChoices)
     await driver.until(lambda: bool(checks.checks) and not checks.unanswered, "all answers")
-    driver.app.screen.query_one(CheckList).start([check.id for check in world.checks])
+    driver.app.screen.query_one(CheckChoices).start([check.id for check in world.checks])
     for check in world.checks:
         driver.answer(check)
     await driver.until(lambda: bool(checks.checks) and not checks.unanswered, "the answers")
@@ -247,13 +247,13 @@ async def checklist(driver: Driver, world: World) -> None:
 
 
 async def configs(driver: Driver, world: World) -> None:
-    await checklist(driver, world)
+    await preflight(driver, world)
     await driver.press("o")
     await arrive(driver, PickName, "other")
 
 
 async def overrides(driver: Driver, world: World) -> None:
-    await checklist(driver, world)
+    await preflight(driver, world)
     await driver.press("v", *"training.max=3", "enter")
     await arrive(driver, OverridesScreen, "Overrides of", "training.max")
 
@@ -453,7 +453,7 @@ WAYS: dict[str, Way] = {
     "confirm-trust": Way(Confirm, confirm_trust),
     "confirm-removal": Way(Confirm, confirm_removal),
     "orphans": Way(OrphansScreen, orphans),
-    "checklist": Way(ChecklistScreen, checklist),
+    "preflight": Way(PreflightScreen, preflight),
     "configs": Way(PickName, configs),
     "overrides": Way(OverridesScreen, overrides),
     "launch": Way(LaunchScreen, launch),

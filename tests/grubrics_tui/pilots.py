@@ -24,7 +24,7 @@ from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir
 from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.cli import app as command_line
-from grubrics_tui.screens.checklist.screen import ChecklistScreen
+from grubrics_tui.screens.preflight.screen import PreflightScreen
 
 LARGE, SMALL = (120, 40), (80, 24)
 
@@ -157,7 +157,7 @@ class Driver:
 
     def answer(self, check: Check) -> None:
         """Give the preflight checks on the screen the result of one."""
-        assert isinstance(self.app.screen, ChecklistScreen)
+        assert isinstance(self.app.screen, PreflightScreen)
         self.app.screen.call_later(self.app.screen.show_answer, check)
 
     async def shows(self, *texts: str) -> str:

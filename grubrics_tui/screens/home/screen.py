@@ -25,9 +25,9 @@ from grubrics_tui.model.poller import Pace, Poller
 from grubrics_tui.screens.base import CockpitScreen, show_from_thread
 from grubrics_tui.screens.navigation import (
     LaunchAgain,
-    OpenChecklist,
     OpenConfig,
     OpenFindings,
+    OpenPreflight,
     OpenRun,
     OpenSummary,
 )
@@ -385,16 +385,16 @@ class HomeScreen(CockpitScreen):
             self.post_message(LaunchAgain(info.id))
 
     def action_new_launch(self) -> None:
-        self.post_message(OpenChecklist(""))
+        self.post_message(OpenPreflight(""))
 
     def action_new_config(self) -> None:
         from grubrics_tui.screens.dialogs.new_config import NewConfigDialog  # Start-up time.
 
-        def open_checklist(name: str | None) -> None:
+        def open_preflight(name: str | None) -> None:
             if name is not None:
-                self.post_message(OpenChecklist(name))
+                self.post_message(OpenPreflight(name))
 
-        self.app.push_screen(NewConfigDialog(), open_checklist)
+        self.app.push_screen(NewConfigDialog(), open_preflight)
 
     def action_run(self, count: int) -> None:
         self.query_one(NewsList).move(count)

@@ -136,7 +136,7 @@ def test_a_value_that_the_preset_does_not_change_is_no_change() -> None:
     assert "algorithm.adv_estimator" not in changed
 
 
-def test_the_checklist_names_the_preset_and_what_is_set_otherwise(tmp_path: Path) -> None:
+def test_the_preflight_names_the_preset_and_what_is_set_otherwise(tmp_path: Path) -> None:
     loaded = config("grubrics.preset=gspo", f"{ACTOR}.clip_ratio_high=0.25")
     message = trainer.check(Subject(effective(loaded, tmp_path), {}, tmp_path)).message
     assert "gspo, with grubrics.preset" in message

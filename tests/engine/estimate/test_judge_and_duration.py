@@ -155,7 +155,7 @@ def checked(project: Project, *overrides: str) -> Check:
     return check_judge(Subject(project.config("grpo", *overrides), {}, project.root / "runs"))
 
 
-def test_the_checklist_shows_the_arithmetic_of_the_limit(project: Project) -> None:
+def test_the_preflight_shows_the_arithmetic_of_the_limit(project: Project) -> None:
     result = checked(project, "judge.max_concurrent=5")
     assert result.status == "ok"
     assert (

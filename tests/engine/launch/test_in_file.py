@@ -81,7 +81,7 @@ def test_a_repro_needs_its_parent_no_more_once_it_is_launched(sick: RunDir) -> N
     assert fixes(repro) == [2e-4]
 
 
-def test_the_checklist_offers_a_repro_the_same(sick: RunDir) -> None:
+def test_the_preflight_offers_a_repro_the_same(sick: RunDir) -> None:
     config = plan_repro(sick, {}).config
     assert check(Subject(config, {}, Path("runs"))).fix == f"{RATE}=0.0002"
 

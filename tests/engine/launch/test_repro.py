@@ -20,7 +20,7 @@ from engine.findings.finding import Change, Evidence, Finding, Fix, Severity
 from engine.launch.launcher import manifest, plan
 from engine.launch.repro import launch_repro, plan_repro, prepare
 from engine.launch.rescore import pick_step
-from engine.preflight.checklist import require_launchable
+from engine.preflight.checks import require_launchable
 from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from engine.runs.trust import vouch

@@ -13,7 +13,7 @@ from engine.base.errors import UsageError
 from engine.config.compose import verl_config
 from engine.config.load import Config, load_config
 from engine.launch.shrink import Size, shrink_config
-from engine.preflight.checklist import run_checks
+from engine.preflight.checks import run_checks
 from tests.engine.preflight.project import Project, make_project, write_model
 from tests.paths import CONFIGS
 

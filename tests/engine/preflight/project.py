@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from engine.config.load import Config, load_config
 from engine.data.contract import FileFacts, Row, write_rows
 from engine.preflight.check import Check
-from engine.preflight.checklist import run_checks
+from engine.preflight.checks import run_checks
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n"
@@ -74,7 +74,7 @@ class Project:
     def checks(
         self, name: str = "grpo", *overrides: str, env: dict[str, str] | None = None
     ) -> dict[str, Check]:
-        """The whole checklist by id. No hub is asked but one that ``env`` names."""
+        """The whole preflight by id. No hub is asked but one that ``env`` names."""
         environment = {"HF_ENDPOINT": NO_HUB, **(env or {})}
         result = run_checks(self.config(name, *overrides), env=environment, runs=self.root / "runs")
         return {check.id: check for check in result}

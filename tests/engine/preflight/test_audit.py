@@ -1,4 +1,4 @@
-"""The checklist's line about what a reward pays for."""
+"""The line of the preflight checks about what a reward pays for."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from engine.doctor.judge_test import run_test
 from engine.estimate.report import estimate
 from engine.launch.ray_target import needed_variables
 from engine.preflight.environment import needed_modules
-from grubrics_tui.screens.checklist.launch import step_facts
-from grubrics_tui.screens.checklist.screen import config_facts
+from grubrics_tui.screens.preflight.launch import step_facts
+from grubrics_tui.screens.preflight.screen import config_facts
 from tests.engine.preflight.project import Project, row
 
 pytestmark = pytest.mark.long
@@ -29,7 +29,7 @@ def config(project: Project) -> Config:
     return project.config("grpo", *OWN)
 
 
-def test_the_checklist_asks_for_no_judge(project: Project, config: Config) -> None:
+def test_the_preflight_asks_for_no_judge(project: Project, config: Config) -> None:
     checks = project.checks("grpo", *OWN)
     assert checks["credentials"].status == "ok"
     assert checks["judge"].status == "skip"

@@ -1,4 +1,4 @@
-"""bfloat16 is asked for only where the hardware computes in it, or the checklist says so."""
+"""bfloat16 is asked for only where the hardware computes in it, or the preflight checks say so."""
 
 from __future__ import annotations
 

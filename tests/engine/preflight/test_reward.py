@@ -1,4 +1,4 @@
-"""The checklist's line about a reward function of the config's own."""
+"""The line of the preflight checks about a reward function of the config's own."""
 
 from __future__ import annotations
 

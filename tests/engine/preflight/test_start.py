@@ -14,7 +14,7 @@ from engine.checkpoints.ownership import STAMP, Stamp, claim
 from engine.config.frozen import pinned_config, training_fingerprint
 from engine.host.programs import typed_module
 from engine.launch.launcher import manifest, plan
-from engine.preflight.checklist import run_checks
+from engine.preflight.checks import run_checks
 from engine.preflight.machine import obstacle
 from engine.runs.processes import identify
 from engine.runs.rundir import RunDir

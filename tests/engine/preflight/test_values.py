@@ -6,7 +6,7 @@ import pytest
 
 from engine.doctor.metrics import MetricContext
 from engine.preflight.check import Check, Subject
-from engine.preflight.checklist import require_launchable
+from engine.preflight.checks import require_launchable
 from engine.preflight.values import check, value_findings
 from tests.engine.preflight.project import Project
 

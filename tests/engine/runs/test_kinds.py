@@ -22,7 +22,7 @@ from engine.findings.finding_kind import Case
 from engine.findings.run_context import MetricContext
 from engine.history.rollouts import require_step
 from engine.launch.shrink import _SIZES
-from engine.preflight.checklist import run_checks
+from engine.preflight.checks import run_checks
 from engine.preflight.values import value_findings
 from engine.runs.kinds import GRPO, KINDS, SFT, Kind, find_kind, read_kind
 from engine.runs.rundir import RunDir

@@ -1,4 +1,4 @@
-"""The checklist joins SFT conversations as verl's own data set does."""
+"""The preflight checks join SFT conversations as verl's own data set does."""
 
 from __future__ import annotations
 

@@ -142,11 +142,11 @@ def _is_palette(action: Action) -> bool:
 
 
 def test_every_action_is_bound_where_it_is_offered() -> None:
-    bound = {where: len(bindings(where)) for where in ("live", "checklist", "runs", "")}
+    bound = {where: len(bindings(where)) for where in ("live", "preflight", "runs", "")}
     assert all(bound.values())
 
 
-async def test_an_unreadable_folder_of_runs_still_opens_the_checklist(tmp_path: Path) -> None:
+async def test_an_unreadable_folder_of_runs_still_opens_the_preflight(tmp_path: Path) -> None:
     not_a_folder = tmp_path / "runs"
     not_a_folder.write_text("")
     async with running(not_a_folder) as driver:

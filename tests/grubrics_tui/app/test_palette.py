@@ -29,7 +29,7 @@ async def offered(driver: Driver) -> list[str]:
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("name", ["home", "live-failed", "runs", "log", "compare", "checklist"])
+@pytest.mark.parametrize("name", ["home", "live-failed", "runs", "log", "compare", "preflight"])
 async def test_each_command_is_listed_once_with_its_key(name: str, tmp_path: Path) -> None:
     with standing_clock(tmp_path):
         world = make_world()

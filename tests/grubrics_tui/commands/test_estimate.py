@@ -26,7 +26,7 @@ from engine.runs.rundir import RunDir
 from engine.runs.state import RunState, write_state
 from grubrics_tui.cli import app
 from grubrics_tui.commands.estimate import lowering
-from grubrics_tui.screens.checklist.launch import Needs, need_facts
+from grubrics_tui.screens.preflight.launch import Needs, need_facts
 from tests.engine.reports.runs import log_steps
 from tests.paths import CONFIGS
 

@@ -93,7 +93,7 @@ def test_diagnose_says_what_a_log_says_inertly(runs: Path, call: Call) -> None:
     assert "\x1b" not in said and "CRITICAL: GPU out of memory in training" in said
 
 
-def test_a_dry_run_names_the_new_run_its_weights_and_the_checklist(
+def test_a_dry_run_names_the_new_run_its_weights_and_the_preflight(
     fixable: RunDir, runs: Path, call: Call
 ) -> None:
     said = call("fix", "grpo-sick", "--runs", str(runs), "--dry-run")[1]

@@ -9,9 +9,9 @@ import pytest
 
 from engine.base import jsonl
 from grubrics_tui.model.machine import GpuNow, Machine
-from grubrics_tui.screens.checklist.screen import ChecklistScreen
 from grubrics_tui.screens.home.screen import HomeScreen, NewsList, machine_facts
 from grubrics_tui.screens.live.screen import LiveScreen
+from grubrics_tui.screens.preflight.screen import PreflightScreen
 from grubrics_tui.settings.settings import Loaded, Settings
 from grubrics_tui.settings.state_files import VisitFile
 from tests.grubrics_tui.every_screen import arrive
@@ -149,7 +149,7 @@ async def test_a_visit_is_recorded_unless_the_screen_is_read_only(
 
 async def test_a_folder_without_runs_opens_the_checks(runs: Path) -> None:
     async with running(runs, home=True) as driver:
-        await arrive(driver, ChecklistScreen)
+        await arrive(driver, PreflightScreen)
 
 
 def test_gpus_are_listed_with_load_and_memory() -> None:

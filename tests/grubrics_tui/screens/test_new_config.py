@@ -10,9 +10,9 @@ from textual import events
 from textual.widgets import Input
 
 from engine.launch.new_config import write_config
-from grubrics_tui.screens.checklist.screen import ChecklistScreen
 from grubrics_tui.screens.dialogs.new_config import NewConfigDialog
 from grubrics_tui.screens.home.screen import HomeScreen
+from grubrics_tui.screens.preflight.screen import PreflightScreen
 from grubrics_tui.screens.start import StartScreen
 from grubrics_tui.settings.settings import Loaded, Settings
 from tests.engine.launch.test_new_config import loaded, questions_file
@@ -51,7 +51,7 @@ async def test_questions_become_a_config_that_a_task_scores() -> None:
         await driver.press("tab", "q")
         await driver.shows("questions")
         await driver.press("right", "tab", *"models/base", "tab", *"mine", "enter")
-        await arrive(driver, ChecklistScreen, "mine", "grpo on")
+        await arrive(driver, PreflightScreen, "mine", "grpo on")
     config = loaded("mine")
     assert config.get("reward.custom_reward_function.path") == "task://questions"
     assert config.get("actor_rollout_ref.model.path") == "models/base"
@@ -64,7 +64,7 @@ async def test_a_file_of_python_is_the_reward() -> None:
     async with running(RUNS, SMALL, config="") as driver:
         await open_form(driver)
         await driver.press(*"q.jsonl", "tab", *"my.py", "enter")
-        await arrive(driver, ChecklistScreen, "grpo on")
+        await arrive(driver, PreflightScreen, "grpo on")
     assert loaded("q").get("reward.custom_reward_function.path") == "my.py"
 
 

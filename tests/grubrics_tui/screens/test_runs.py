@@ -17,7 +17,7 @@ from engine.runs.events import pending_stop
 from engine.runs.registry import list_runs
 from engine.runs.rundir import RunDir, archive_root
 from engine.runs.trust import vouch
-from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
+from grubrics_tui.screens.preflight.edit_launch import OverridesScreen
 from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.screens.runs.table import RunList, Table, Widths
 from grubrics_tui.settings.state_files import ListViewFile

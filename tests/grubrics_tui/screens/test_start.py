@@ -8,10 +8,10 @@ import pytest
 
 from engine.formats.detect import trainers
 from engine.launch import demo
-from grubrics_tui.screens.checklist.screen import ChecklistScreen
 from grubrics_tui.screens.dialogs.new_config import NewConfigDialog
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.log.screen import LogScreen
+from grubrics_tui.screens.preflight.screen import PreflightScreen
 from grubrics_tui.screens.start import StartScreen
 from grubrics_tui.settings.settings import Loaded, Settings
 from tests.engine.launch.test_new_config import MESSAGES, jsonl_file
@@ -38,7 +38,7 @@ async def test_an_empty_folder_offers_ways_to_begin() -> None:
         await arrive(driver, StartScreen, "Try it", "Watch a log", "Start from your data")
 
 
-async def test_a_folder_with_configs_opens_the_checklist() -> None:
+async def test_a_folder_with_configs_opens_the_preflight() -> None:
     Path("configs").mkdir()
     Path("configs/mine.yaml").write_text("grubrics: {kind: sft}\n")
     async with running(Path("runs"), SMALL, config="") as driver:
@@ -82,7 +82,7 @@ async def test_a_log_that_does_not_exist_is_named() -> None:
         await driver.shows("no.log: No such file or directory")
 
 
-async def test_conversations_become_a_config_and_its_checklist() -> None:
+async def test_conversations_become_a_config_and_its_preflight() -> None:
     jsonl_file("chats.jsonl", {"messages": MESSAGES})
     async with running(Path("runs"), SMALL, config="") as driver:
         await choose(driver, "Start from your data")
@@ -90,7 +90,7 @@ async def test_conversations_become_a_config_and_its_checklist() -> None:
         await driver.press(*"chats.jsonl")
         await driver.shows("conversations: SFT")
         await driver.press("enter")
-        await arrive(driver, ChecklistScreen, "chats", "sft on")
+        await arrive(driver, PreflightScreen, "chats", "sft on")
     assert Path("configs/chats.yaml").is_file()
 
 

@@ -20,11 +20,11 @@ from textual.worker import get_current_worker
 from engine.base.errors import UsageError
 from grubrics_tui.drawing.looks import CHECK_LOOKS
 from grubrics_tui.screens.base import HEIGHTS, CockpitScreen
-from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
 from grubrics_tui.screens.dialogs.change_runs import confirm_prune, find_ended
 from grubrics_tui.screens.dialogs.choices import Choices, PickName, WithChoices, find_configs
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
 from grubrics_tui.screens.navigation import OpenGuide, ShowNotice
+from grubrics_tui.screens.preflight.edit_launch import OverridesScreen
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.facts import Fact, Facts
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 _STATUS, _NAME = 8, 14
 
 
-class CheckList(Choices):
+class CheckChoices(Choices):
     """Shows a line for every check from the start, so that nothing moves as results arrive."""
 
-    DEFAULT_CSS = "CheckList { height: 1fr; min-height: 4; }"
+    DEFAULT_CSS = "CheckChoices { height: 1fr; min-height: 4; }"
 
     def __init__(self) -> None:
         super().__init__("Preflight checks")
@@ -125,20 +125,20 @@ def _answered(check: Check) -> Content:
     )
 
 
-class ChecklistScreen(WithChoices, CockpitScreen):
+class PreflightScreen(WithChoices, CockpitScreen):
     """A thread runs the checks one by one; a failed check blocks the launch."""
 
-    BINDINGS = bindings("checklist")
-    AUTO_FOCUS = "CheckList"
+    BINDINGS = bindings("preflight")
+    AUTO_FOCUS = "CheckChoices"
     VERTICAL_BREAKPOINTS = HEIGHTS
 
     DEFAULT_CSS = """
-    ChecklistScreen {
+    PreflightScreen {
         #run { margin: 0 1; }
-        CheckList { margin: 0 1; }
+        CheckChoices { margin: 0 1; }
         #detail { margin: 0 1; min-height: 4; max-height: 9; }
         &.-tall {
-            CheckList { height: auto; }
+            CheckChoices { height: auto; }
             #detail { height: 1fr; max-height: 100%; }
         }
     }
@@ -158,7 +158,7 @@ class ChecklistScreen(WithChoices, CockpitScreen):
 
     def compose(self) -> ComposeResult:
         yield Facts("Run to launch", id="run", classes="beside")
-        yield CheckList()
+        yield CheckChoices()
         yield Facts("Details", id="detail")
         yield KeyFooter()
 
@@ -174,14 +174,14 @@ class ChecklistScreen(WithChoices, CockpitScreen):
             self.call_after_refresh(self.action_choose_config)
             return
         self.query_one("#run", Facts).show([("config", self._config), ("", "reading ...")])
-        self.query_one(CheckList).start(())
+        self.query_one(CheckChoices).start(())
         self._check(tests)
 
     @work(thread=True, exclusive=True, group="checks", exit_on_error=False)
     def _check(self, tests: bool) -> None:
         # Imported here: pydantic, OmegaConf and Arrow would delay the first paint.
         from engine.launch.plan_launch import config_for_launch, plan_launch
-        from engine.preflight.checklist import ITEMS, run_checks
+        from engine.preflight.checks import ITEMS, run_checks
 
         worker = get_current_worker()
         try:
@@ -199,7 +199,7 @@ class ChecklistScreen(WithChoices, CockpitScreen):
     def show_config(self, config: Config, again: RunDir | None, ids: Sequence[str]) -> None:
         self.config = config
         self.query_one("#run", Facts).show(config_facts(config, again))
-        self.query_one(CheckList).start(ids)
+        self.query_one(CheckChoices).start(ids)
         self._show_detail()
 
     def show_refusal(self, reason: str) -> None:
@@ -210,7 +210,7 @@ class ChecklistScreen(WithChoices, CockpitScreen):
         self._show_detail()
 
     def show_answer(self, answer: Check) -> None:
-        checks = self.query_one(CheckList)
+        checks = self.query_one(CheckChoices)
         checks.answer(answer)
         self._show_detail()
         if self._opens_launch and not checks.unanswered:
@@ -220,9 +220,9 @@ class ChecklistScreen(WithChoices, CockpitScreen):
             if self.is_current and self._obstacle() is None and not to_read:
                 self._open_launch()
 
-    @on(CheckList.OptionHighlighted)
+    @on(CheckChoices.OptionHighlighted)
     def _show_detail(self) -> None:
-        detail, selected = self.query_one("#detail", Facts), self.query_one(CheckList).selected
+        detail, selected = self.query_one("#detail", Facts), self.query_one(CheckChoices).selected
         if self._refusal:
             refusal = Content.styled(self._refusal, "$error")
             detail.show(
@@ -231,13 +231,13 @@ class ChecklistScreen(WithChoices, CockpitScreen):
         elif selected is not None:
             detail.show(check_facts(selected, self._fix is not None))
         elif self._obstacle() is None:
-            detail.show(_ready_facts(self.query_one(CheckList).warnings, self._fix is not None))
+            detail.show(_ready_facts(self.query_one(CheckChoices).warnings, self._fix is not None))
         else:
             detail.show([("", "Select a check to see its message and fix")])
         self.refresh_bindings()
 
-    @on(CheckList.Accepted)
-    @on(CheckList.OptionSelected)
+    @on(CheckChoices.Accepted)
+    @on(CheckChoices.OptionSelected)
     def action_launch(self) -> None:
         obstacle = self._obstacle()
         if obstacle is not None:
@@ -247,13 +247,13 @@ class ChecklistScreen(WithChoices, CockpitScreen):
 
     def _open_launch(self, *, queue: bool = False) -> None:
         from engine.launch.plan_launch import Order
-        from grubrics_tui.screens.checklist.launch import LaunchScreen
+        from grubrics_tui.screens.preflight.launch import LaunchScreen
 
         def check_again(overrides: tuple[str, ...]) -> None:
             self._choose(self._config, overrides)
 
         order = Order(queue=queue)
-        warnings = self.query_one(CheckList).warnings
+        warnings = self.query_one(CheckChoices).warnings
         self.app.push_screen(
             LaunchScreen(
                 self._config, self._overrides, self._runs_root, order, check_again, warnings
@@ -262,7 +262,7 @@ class ChecklistScreen(WithChoices, CockpitScreen):
 
     def _obstacle(self) -> str | None:
         """Why the run cannot be launched now, or None."""
-        checks = self.query_one(CheckList)
+        checks = self.query_one(CheckChoices)
         if not self._config:
             return "No config selected. Press o to choose one."
         if self.config is None:
@@ -277,7 +277,7 @@ class ChecklistScreen(WithChoices, CockpitScreen):
     @property
     def _shown_check(self) -> Check | None:
         """The check in the details: the selected one, else the first warning."""
-        checks = self.query_one(CheckList)
+        checks = self.query_one(CheckChoices)
         if checks.selected is not None or self._obstacle() is not None:
             return checks.selected
         return next(iter(checks.warnings), None)
@@ -292,7 +292,7 @@ class ChecklistScreen(WithChoices, CockpitScreen):
         return parse_fix(check.fix, self.config)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "apply_fix" or (bool(self.query(CheckList)) and self._fix is not None)
+        return action != "apply_fix" or (bool(self.query(CheckChoices)) and self._fix is not None)
 
     def action_apply_fix(self) -> None:
         """Change the values, open the launch screen, or ask before a command runs."""

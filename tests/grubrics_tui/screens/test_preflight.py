@@ -1,4 +1,4 @@
-"""The checklist and the launch screen, on a small project in a folder of its own."""
+"""The preflight checks and the launch screen, on a small project in a folder of its own."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from textual.widgets import Input
 
 from engine.launch import launcher
 from engine.launch.plan_launch import Order
-from engine.preflight import checklist
+from engine.preflight import checks
 from engine.preflight.check import Check, ok, warn
-from engine.preflight.checklist import ITEMS
-from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
-from grubrics_tui.screens.checklist.launch import LaunchScreen
-from grubrics_tui.screens.checklist.screen import CheckList, ChecklistScreen
+from engine.preflight.checks import ITEMS
 from grubrics_tui.screens.live.screen import LiveScreen
+from grubrics_tui.screens.preflight.edit_launch import OverridesScreen
+from grubrics_tui.screens.preflight.launch import LaunchScreen
+from grubrics_tui.screens.preflight.screen import CheckChoices, PreflightScreen
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.sample_run import SampleRun
 
@@ -48,7 +48,7 @@ async def test_answers_appear_with_words_and_a_summary(
 ) -> None:
     async with running(runs, size, "small") as driver:
         screen = await driver.shows("small", "sft on cpu", "a small warm-up", "✓ ok", "✗ fail")
-        await driver.until(lambda: driver.app.screen.query_one(CheckList).unanswered == 0)
+        await driver.until(lambda: driver.app.screen.query_one(CheckChoices).unanswered == 0)
         assert "environment" in screen
 
 
@@ -71,7 +71,7 @@ async def test_without_a_config_the_configs_of_the_folder_are_offered(
 async def test_the_selected_failure_shows_its_fix(project: Path, runs: Path) -> None:
     async with running(runs, config="small") as driver:
         await driver.shows("✗ fail")
-        selected = driver.app.screen.query_one(CheckList).selected
+        selected = driver.app.screen.query_one(CheckChoices).selected
         assert selected is not None
         assert selected.status == "fail"
         assert selected.fix is not None
@@ -80,8 +80,8 @@ async def test_the_selected_failure_shows_its_fix(project: Path, runs: Path) -> 
 
 async def test_a_warning_is_shown_in_full_beside_its_fix(project: Path, runs: Path) -> None:
     async with running(runs, SMALL, "small") as driver:
-        await driver.until(lambda: bool(driver.app.screen.query(CheckList)))
-        checks = driver.app.screen.query_one(CheckList)
+        await driver.until(lambda: bool(driver.app.screen.query(CheckChoices)))
+        checks = driver.app.screen.query_one(CheckChoices)
         await driver.until(lambda: len(checks.checks) > 0 and checks.unanswered == 0)
         checks.highlighted = None
         warned = warn("disk", "a long story " * 8 + "to its end", "mend=it")
@@ -94,8 +94,8 @@ async def test_enter_opens_the_launch_screen_while_no_line_is_highlighted(
     project: Path, runs: Path
 ) -> None:
     async with running(runs, config="small") as driver:
-        await driver.until(lambda: bool(driver.app.screen.query(CheckList)))
-        checks = driver.app.screen.query_one(CheckList)
+        await driver.until(lambda: bool(driver.app.screen.query(CheckChoices)))
+        checks = driver.app.screen.query_one(CheckChoices)
         await driver.until(lambda: len(checks.checks) > 0 and checks.unanswered == 0)
         for id in list(checks.checks):
             driver.answer(ok(id, "fine"))
@@ -121,9 +121,9 @@ async def test_a_launch_with_changes_is_reviewed_once_no_check_has_to_be_read(
         ids = [*(item.id for item in ITEMS), "tests"]
         return (warn(id, "look") if id == warned else ok(id, "fine") for id in ids)
 
-    monkeypatch.setattr(checklist, "run_checks", run_checks)
+    monkeypatch.setattr(checks, "run_checks", run_checks)
     async with running(runs, config="small") as driver:
-        await driver.app.push_screen(ChecklistScreen(runs, "small", (), edits=True))
+        await driver.app.push_screen(PreflightScreen(runs, "small", (), edits=True))
         await driver.called(OverridesScreen.list_keys)
         await driver.press(*"learning_rate=1e-4", "enter")
         await driver.shows(shown)
@@ -133,8 +133,8 @@ async def test_launching_is_refused_with_the_reason_while_a_check_fails(
     project: Path, runs: Path
 ) -> None:
     async with running(runs, config="small") as driver:
-        await driver.until(lambda: bool(driver.app.screen.query(CheckList)))
-        checks = driver.app.screen.query_one(CheckList)
+        await driver.until(lambda: bool(driver.app.screen.query(CheckChoices)))
+        checks = driver.app.screen.query_one(CheckChoices)
         await driver.until(lambda: len(checks.checks) > 0 and checks.unanswered == 0)
         await driver.press("l")
         await driver.shows("not launched", f"{checks.failures[0].id} failed")
@@ -144,7 +144,7 @@ async def test_launching_is_refused_with_the_reason_while_a_check_fails(
 
 async def test_a_missing_config_is_one_line(project: Path, runs: Path) -> None:
     async with running(runs, config="smal") as driver:
-        await driver.called(ChecklistScreen.show_refusal)
+        await driver.called(PreflightScreen.show_refusal)
         await driver.shows("config 'smal' does not exist; did you mean 'small'?")
 
 
@@ -152,12 +152,12 @@ async def test_another_config_is_chosen_from_the_configs_of_the_folder(
     project: Path, runs: Path
 ) -> None:
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         await driver.press("o")
         screen = await driver.shows("another warm-up")
         assert "notes" not in screen
         await driver.press("k", "enter")
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         await driver.shows("another warm-up")
         assert driver.app.config == "other"
 
@@ -169,12 +169,12 @@ async def test_a_config_in_the_folder_of_the_command_can_be_chosen_too(
     (project / "mine.yaml").write_text(config)
     (project / "compose.yaml").write_text("services: {}")
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         await driver.press("o")
         screen = await driver.shows("mine.yaml")
         assert "compose" not in screen
         await driver.press("j", "enter")
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         assert driver.app.config == "mine.yaml"
 
 
@@ -191,13 +191,13 @@ async def test_overrides_are_continued_at_their_end_and_a_key_is_completed_befor
 
 async def test_an_override_is_checked_before_it_is_taken(project: Path, runs: Path) -> None:
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         await driver.press("v")
         await driver.press(*"training.max_step=5", "enter")
         await driver.called(OverridesScreen.show_refusal)
         await driver.shows("unknown key 'training.max_step'", "'training.max_steps'?")
         await driver.press(*["backspace"] * 2, *"s=5", "enter")
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         await driver.shows("training.max_steps=5 (cli)")
         assert driver.app.overrides == ("training.max_steps=5",)
 
@@ -206,17 +206,17 @@ async def test_a_key_is_found_by_a_part_of_its_name_and_completed(
     project: Path, runs: Path
 ) -> None:
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         await driver.press("v")
         await driver.called(OverridesScreen.list_keys)
         await driver.press(*"grad_norm", "tab", *"0.5", "enter")
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         assert driver.app.overrides == ("training.max_grad_norm=0.5",)
 
 
 async def test_the_key_under_the_cursor_is_explained(project: Path, runs: Path) -> None:
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         await driver.press("v")
         await driver.called(OverridesScreen.list_keys)
         await driver.press(*"lora.r")
@@ -225,7 +225,7 @@ async def test_the_key_under_the_cursor_is_explained(project: Path, runs: Path) 
 
 async def test_a_value_out_of_range_is_refused_before_the_launch(project: Path, runs: Path) -> None:
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         await driver.press("v")
         await driver.press(*"lora.r=-1", "enter")
         await driver.called(OverridesScreen.show_refusal)
@@ -235,7 +235,7 @@ async def test_a_value_out_of_range_is_refused_before_the_launch(project: Path, 
 async def test_the_launch_screen_shows_command_changes_and_plan(project: Path, runs: Path) -> None:
     (project / "train.jsonl").write_text('{"messages": []}\n' * 40)
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         await driver.app.push_screen(LaunchScreen("small", ["training.max_steps=5"], runs))
         await driver.shows("-m engine.train.sft", "training.max_steps", "3 → 5", "cli")
         # A long temporary path wraps the command.
@@ -255,7 +255,7 @@ async def test_the_launch_screen_draws_the_schedule_of_the_temperature(
     overrides = [f"grubrics.temperature_schedule.{end}" for end in ends]
     settings = [f"data.train_files={project / 'train.parquet'}", *overrides]
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         await driver.app.push_screen(
             LaunchScreen("grpo_tiny", [*settings, "trainer.total_training_steps=75"], runs)
         )
@@ -272,7 +272,7 @@ async def test_the_launch_screen_draws_the_phases_of_a_curriculum(
     phases = "grubrics.curriculum=0.8:0.2:0.5 0.2:0.8:0.5:0.1"
     settings = [f"data.train_files=[{','.join(files)}]", phases]
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         await driver.app.push_screen(
             LaunchScreen("grpo_tiny", [*settings, "trainer.total_training_steps=8"], runs)
         )
@@ -285,7 +285,7 @@ async def test_the_launch_screen_names_the_active_run_and_offers_the_queue(
 ) -> None:
     (project / "train.jsonl").write_text('{"messages": []}\n' * 40)
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         SampleRun.create(runs, "busy").say("running")
         await driver.app.push_screen(LaunchScreen("small", [], runs))
         await driver.shows("run 'busy' is running", "w queues this run", "w start")
@@ -295,7 +295,7 @@ async def test_name_seeds_and_start_are_chosen_on_the_launch_screen(
     project: Path, runs: Path
 ) -> None:
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         SampleRun.create(runs, "busy").say("running")
         await driver.app.push_screen(LaunchScreen("small", [], runs))
         await driver.shows("small-", "now", "as in the config")
@@ -314,7 +314,7 @@ async def test_enter_while_the_plan_is_made_again_starts_it_once_it_is_made(
 ) -> None:
     monkeypatch.setattr(launcher, "start_supervisor", lambda run, variables=None: None)
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         launch = LaunchScreen("small", [], runs)
         await driver.app.push_screen(launch)
         await driver.shows("small-", "as in the config")
@@ -328,7 +328,7 @@ async def test_seeds_that_are_no_numbers_are_refused_in_the_dialog(
     project: Path, runs: Path
 ) -> None:
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         await driver.app.push_screen(LaunchScreen("small", [], runs))
         await driver.press("s", *"1,x", "enter")
         await driver.shows("seed 'x' is not a whole number")
@@ -338,10 +338,10 @@ async def test_values_that_change_on_the_launch_screen_are_checked_again(
     project: Path, runs: Path
 ) -> None:
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
-        checklist = driver.app.screen
-        assert isinstance(checklist, ChecklistScreen)
-        checklist._open_launch()
+        await driver.called(PreflightScreen.show_config)
+        preflight = driver.app.screen
+        assert isinstance(preflight, PreflightScreen)
+        preflight._open_launch()
         await driver.shows("small-")
         await driver.press("v", *"max_steps=7", "enter")
         await driver.shows("3 → 7")
@@ -353,7 +353,7 @@ async def test_values_that_change_on_the_launch_screen_are_checked_again(
 
 async def _show_one_check(driver: Driver, check: Check) -> None:
     """As if every other check had passed."""
-    checks = driver.app.screen.query_one(CheckList)
+    checks = driver.app.screen.query_one(CheckChoices)
     await driver.until(lambda: len(checks.checks) > 0 and checks.unanswered == 0)
     for answered in [*(ok(id, "fine") for id in list(checks.checks)), check]:
         driver.answer(answered)
@@ -362,17 +362,17 @@ async def _show_one_check(driver: Driver, check: Check) -> None:
 
 async def test_a_fix_of_values_is_applied_with_one_key(project: Path, runs: Path) -> None:
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         await _show_one_check(driver, warn("values", "too many", "training.max_steps=2"))
         await driver.shows("press f to apply")
         await driver.press("f")
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         assert driver.app.overrides == ("training.max_steps=2",)
 
 
 async def test_a_fix_that_queues_opens_the_launch_screen(project: Path, runs: Path) -> None:
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         await _show_one_check(driver, warn("machine", "busy", "grubrics-tui launch small --queue"))
         await driver.shows("press f to apply")
         await driver.press("f")
@@ -381,7 +381,7 @@ async def test_a_fix_that_queues_opens_the_launch_screen(project: Path, runs: Pa
 
 async def test_a_command_that_fixes_is_shown_before_it_runs(project: Path, runs: Path) -> None:
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         await _show_one_check(driver, warn("disk", "short", "grubrics-tui runs"))
         await driver.shows("press f to apply")
         await driver.press("f")
@@ -392,7 +392,7 @@ async def test_a_command_that_fixes_is_shown_before_it_runs(project: Path, runs:
 
 async def test_a_fix_for_a_person_has_no_key(project: Path, runs: Path) -> None:
     async with running(runs, config="small") as driver:
-        await driver.called(ChecklistScreen.show_config)
+        await driver.called(PreflightScreen.show_config)
         await _show_one_check(driver, warn("credentials", "open", "chmod 600 .env"))
         screen = await driver.shows("chmod 600 .env")
         assert "press f to apply" not in screen

@@ -24,9 +24,9 @@ from engine.launch.plan_launch import (
 )
 from engine.runs.rundir import RunDir, check_id
 from grubrics_tui.screens.base import ScrolledScreen
-from grubrics_tui.screens.checklist.edit_launch import OverridesScreen
 from grubrics_tui.screens.dialogs.choices import AskValue, PickName
 from grubrics_tui.screens.navigation import OpenRun
+from grubrics_tui.screens.preflight.edit_launch import OverridesScreen
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.formats import dollars, duration, memory, thousands
 from grubrics_tui.widgets.facts import Fact, Facts
@@ -252,7 +252,7 @@ def _find_needs(plan: LaunchPlan, runs: Path) -> Needs:
 def _require_launchable(plan: LaunchPlan, runs: Path) -> list[Check]:
     """Run the preflight checks, and return the warnings. UsageError if one fails."""
     from engine.launch.queueing import ahead
-    from engine.preflight.checklist import require_launchable
+    from engine.preflight.checks import require_launchable
 
     before = ahead(plan.ticket, runs) if plan.ticket else ()
     turn = plan.ticket is not None and plan.ticket.turn

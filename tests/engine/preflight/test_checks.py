@@ -1,4 +1,4 @@
-"""The checklist as a whole: one broken thing, one flagged line."""
+"""The preflight checks as a whole: one broken thing, one flagged line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.preflight.check import Check, ok
-from engine.preflight.checklist import ITEMS, blocking, require_launchable, run_checks
+from engine.preflight.checks import ITEMS, blocking, require_launchable, run_checks
 from tests.engine.preflight.project import Project, row
 
 pytestmark = pytest.mark.long
@@ -42,7 +42,7 @@ def installed(project: Project) -> set[str]:
     return result
 
 
-def test_answers_come_in_the_order_of_the_checklist(project: Project) -> None:
+def test_answers_come_in_the_order_of_the_preflight(project: Project) -> None:
     assert list(project.checks()) == ORDER
     assert list(project.checks("sft")) == ORDER
 
@@ -251,11 +251,11 @@ def test_a_refused_launch_says_in_one_line_what_to_mend_first(project: Project) 
 def test_no_check_imports_the_training_stack(project: Project) -> None:
     program = (
         "import sys; from engine.config.load import load_config\n"
-        "from engine.preflight.checklist import run_checks\n"
+        "from engine.preflight.checks import run_checks\n"
         "list(run_checks(load_config('grpo', env={}), env={}))\n"
         "print([m for m in ('torch', 'ray', 'verl', 'transformers') if m in sys.modules])"
     )
-    source = Path(sys.modules["engine.preflight.checklist"].__file__ or "").parents[2]
+    source = Path(sys.modules["engine.preflight.checks"].__file__ or "").parents[2]
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={"PYTHONPATH": str(source)},
