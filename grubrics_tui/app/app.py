@@ -335,10 +335,10 @@ class GrubricsApp(Frame):
         self.notify(message.text, severity=severity, markup=False)
 
     @on(OpenSummary)
-    def _open_verdict(self, message: OpenSummary) -> None:
-        from grubrics_tui.screens.end import EndScreen
+    def _open_summary(self, message: OpenSummary) -> None:
+        from grubrics_tui.screens.run_summary import RunSummaryScreen
 
-        self.push_screen(EndScreen(message.run))
+        self.push_screen(RunSummaryScreen(message.run))
 
     @on(OpenLogEntry)
     def _open_log_entry(self, message: OpenLogEntry) -> None:

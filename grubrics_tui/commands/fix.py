@@ -59,11 +59,11 @@ def fix(
     if dry_run:
         answer({**value, "run": None}, "dry run: nothing was launched", as_json)
         return
-    child = launch_rerun(planned)
-    state = followed(child, as_json) if wait else observed_state(child)
-    value |= {"run": child.id, "dir": str(child.path)}
+    derived = launch_rerun(planned)
+    state = followed(derived, as_json) if wait else observed_state(derived)
+    value |= {"run": derived.id, "dir": str(derived.path)}
     value |= {"state": state.word, "reason": state.reason}
-    answer(value, f"{child.id}  {state.word}", as_json)
+    answer(value, f"{derived.id}  {state.word}", as_json)
     if wait and not state.went_well:
         raise typer.Exit(1)
 

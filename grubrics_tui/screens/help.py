@@ -28,7 +28,7 @@ _TITLES = {
     "compare": "comparison",
     "names": "list of names",
     "guide": "plan an ablation",
-    "end": "run summary",
+    "run_summary": "run summary",
     "launch": "launch review",
     "orphans": "orphaned processes",
     "live": "live view",

@@ -37,19 +37,19 @@ def format_change(change: Change) -> str:
     return clean_text(f"{change.key}: {before}{format_config_value(change.after)}{why}")
 
 
-def format_rerun(child: Rerun) -> Iterator[str]:
+def format_rerun(derived: Rerun) -> Iterator[str]:
     """Yield the run that a fix would launch, earlier runs with it, its checkpoint directory and the
     warnings of the preflight checks."""
-    for earlier in child.before:
+    for earlier in derived.before:
         yield clean_text(
             f"note: {earlier.id} already has these overrides ({describe(observed_state(earlier))})"
         )
-    yield clean_text(f"new run: {child.plan.run_id}")
-    yield clean_text(f"checkpoints: {child.weights}")
-    count = len(child.warnings)
+    yield clean_text(f"new run: {derived.plan.run_id}")
+    yield clean_text(f"checkpoints: {derived.weights}")
+    count = len(derived.warnings)
     warned = f" with {count} warning{'' if count == 1 else 's'}" if count else ""
     yield f"preflight checks passed{warned}"
-    yield from (clean_text(f"  {check.id}: {check.message}") for check in child.warnings)
+    yield from (clean_text(f"  {check.id}: {check.message}") for check in derived.warnings)
 
 
 def format_plan(plan: AblationPlan, cost: Cost) -> Iterator[str]:

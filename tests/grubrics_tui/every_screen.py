@@ -39,7 +39,6 @@ from grubrics_tui.screens.dialogs.change_runs import fix_dialog, reproduce_dialo
 from grubrics_tui.screens.dialogs.choices import AskValue, PickName, PickOne
 from grubrics_tui.screens.dialogs.confirm import Confirm, trust_question
 from grubrics_tui.screens.dialogs.new_config import NewConfigDialog
-from grubrics_tui.screens.end import EndScreen
 from grubrics_tui.screens.findings.screen import FindingsScreen
 from grubrics_tui.screens.forms import DecisionScreen, FormScreen, LogEntryScreen
 from grubrics_tui.screens.help import HelpScreen
@@ -66,6 +65,7 @@ from grubrics_tui.screens.preflight.edit_launch import OverridesScreen
 from grubrics_tui.screens.preflight.launch import LaunchScreen, Needs, Planned
 from grubrics_tui.screens.preflight.screen import CheckChoices, PreflightScreen
 from grubrics_tui.screens.rollouts.screen import RolloutsScreen
+from grubrics_tui.screens.run_summary import RunSummaryScreen
 from grubrics_tui.screens.runs.choosers import ChooseColumns, ChooseFilter
 from grubrics_tui.screens.runs.notes import NotesScreen
 from grubrics_tui.screens.runs.screen import RunsScreen
@@ -305,9 +305,9 @@ async def confirm_repro(driver: Driver, world: World) -> None:
     await driver.until(lambda: "Planning" not in driver.screen)
 
 
-async def end(driver: Driver, world: World) -> None:
+async def run_summary(driver: Driver, world: World) -> None:
     driver.app.post_message(OpenSummary(world.day))
-    await arrive(driver, EndScreen, "✗ failed", "none complete")
+    await arrive(driver, RunSummaryScreen, "✗ failed", "none complete")
 
 
 async def log_entry(driver: Driver, world: World) -> None:
@@ -465,7 +465,7 @@ WAYS: dict[str, Way] = {
     "findings": Way(FindingsScreen, findings),
     "confirm-fix": Way(Confirm, confirm_fix),
     "confirm-repro": Way(Confirm, confirm_repro),
-    "end": Way(EndScreen, end),
+    "run-summary": Way(RunSummaryScreen, run_summary),
     "log-entry": Way(LogEntryScreen, log_entry),
     "rollouts": Way(RolloutsScreen, rollouts),
     "rollouts-text": Way(RolloutsScreen, rollout_text),

@@ -409,16 +409,16 @@ def _fix_question(title: str, run: RunDir, fixes: Mapping[int, Fix]) -> Question
     for number, fix in fixes.items():
         lines += ["", f"{number}  {clean_text(fix.title)}"]
         try:
-            child = check_rerun(run, fix.changes)
+            derived = check_rerun(run, fix.changes)
         except (UsageError, OSError) as error:
             lines.append(f"   not applicable: {clean_text(str(error))}")
             continue
-        lines += [f"   {format_change(change)}" for change in child.changes]
-        lines += [f"   {line}" for line in format_rerun(child)]
-        label = f"apply fix {number}{' again' if child.before else ''}"
+        lines += [f"   {format_change(change)}" for change in derived.changes]
+        lines += [f"   {line}" for line in format_rerun(derived)]
+        label = f"apply fix {number}{' again' if derived.before else ''}"
         also = "" if answers else YES
         key, effect = _KEYS[number - 1], clean_text(fix.effect)
-        answers.append(Answer(key, label, (number, child), effect, also))
+        answers.append(Answer(key, label, (number, derived), effect, also))
     return Question(title, "\n".join(lines), answers)
 
 

@@ -83,7 +83,7 @@ class FindingsScreen(CockpitScreen):
 
     DEFAULT_CSS = """
     FindingsScreen {
-        #kin { height: auto; max-height: 3; margin: 0 1; padding: 0 1; color: $accent; }
+        #lineage { height: auto; max-height: 3; margin: 0 1; padding: 0 1; color: $accent; }
         #body { height: 1fr; margin: 0 1; layout: horizontal; }
         FindingList { width: 46; }
         &.-narrow #body { layout: vertical; }
@@ -104,7 +104,7 @@ class FindingsScreen(CockpitScreen):
         with Horizontal(id="body"):
             yield FindingList()
             yield ScrollText(id="detail")
-        yield Static("", id="kin", markup=False)
+        yield Static("", id="lineage", markup=False)
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -118,8 +118,8 @@ class FindingsScreen(CockpitScreen):
 
     def _show(self, diagnosis: Diagnosis) -> None:
         self._fill(diagnosis.findings)
-        self.query_one("#kin", Static).update(clean_text(diagnosis.lineage))
-        self.query_one("#kin").display = bool(diagnosis.lineage)
+        self.query_one("#lineage", Static).update(clean_text(diagnosis.lineage))
+        self.query_one("#lineage").display = bool(diagnosis.lineage)
         if diagnosis.trouble:
             self._say(f"Diagnosis failed: {clean_text(diagnosis.trouble)}")
         elif not diagnosis.findings:

@@ -367,7 +367,7 @@ class HomeScreen(CockpitScreen):
     def action_open_run(self) -> None:
         self._open(OpenRun)
 
-    def action_verdict(self) -> None:
+    def action_summary(self) -> None:
         self._open(OpenSummary)
 
     def action_findings(self) -> None:

@@ -226,7 +226,7 @@ def _style(state: RunState, history: History) -> tuple[str, str]:
 NextStep = tuple[str, str]
 """An action of the registry, and what it does here."""
 
-_SUMMARY, _ENTRY = ("verdict", "summary"), ("log_entry", "log entry")
+_SUMMARY, _ENTRY = ("summary", "summary"), ("log_entry", "log entry")
 _FINDINGS, _STOP = ("findings", "findings"), ("stop", "stop")
 
 

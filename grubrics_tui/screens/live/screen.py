@@ -62,7 +62,7 @@ _FOOTER_S = 0.3
 _READING_S = 0.25
 """Time between two redraws while a history is read."""
 _FOR_OWN_RUNS = frozenset(
-    {"stop", "verdict", "relaunch", "log_entry", "open_rollouts", "launch_fix", "reproduce"}
+    {"stop", "summary", "relaunch", "log_entry", "open_rollouts", "launch_fix", "reproduce"}
 )
 """Actions that need a run directory, which an external run does not have."""
 
@@ -220,7 +220,7 @@ class LiveScreen(ChartScreen):
             return False
         if action == "stop":
             return self.history.state is not None and not ended
-        if action in ("verdict", "log_entry"):
+        if action in ("summary", "log_entry"):
             return ended
         if action == "resume":
             return self._resume_step is not None and not self._is_command
@@ -385,7 +385,7 @@ class LiveScreen(ChartScreen):
         if isinstance(self.run, RunDir):
             confirm_reproduction(self, self.run, self.history.findings)
 
-    def action_verdict(self) -> None:
+    def action_summary(self) -> None:
         if isinstance(self.run, RunDir):
             self.post_message(OpenSummary(self.run))
 

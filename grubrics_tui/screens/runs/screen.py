@@ -357,7 +357,7 @@ class RunsScreen(CockpitScreen):
     def action_open_run(self) -> None:
         self._open(OpenRun)
 
-    def action_verdict(self) -> None:
+    def action_summary(self) -> None:
         self._open(OpenSummary)
 
     def action_log_entry(self) -> None:

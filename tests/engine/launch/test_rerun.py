@@ -147,7 +147,7 @@ def test_a_run_of_another_folder_is_changed_there(
 
 
 def made(run: RunDir, *changes: Change) -> RunDir:
-    """A child as a launch leaves it."""
+    """A derived run as a launch leaves it."""
     planned = plan_rerun(run, changes).plan
     planned.directory.mkdir()
     jsonl.write_json(RunDir(planned.directory).manifest, manifest(planned))

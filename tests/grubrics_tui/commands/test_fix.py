@@ -28,7 +28,7 @@ def test_fix_shows_what_would_change(fixable: RunDir, runs: Path, call: Call) ->
     assert [path.name for path in runs.iterdir()] == ["grpo-sick"]
 
 
-def test_fix_launches_the_child_and_says_so_in_json(
+def test_fix_launches_the_derived_run_and_says_so_in_json(
     fixable: RunDir, runs: Path, call: Call
 ) -> None:
     code, said = call("fix", "grpo-sick", "--runs", str(runs), "--number", "3", "--json")

@@ -198,10 +198,10 @@ async def test_the_question_shows_the_whole_change_and_its_answer_launches(
         await driver.press("1")
         await driver.until(on(driver, LiveScreen))
         await driver.shows("grpo-sick-fix")
-    child = RunDir(runs / "grpo-sick-fix").read_manifest()
-    assert child["parent"] == {"run": "grpo-sick", "relation": "fix"}
+    derived = RunDir(runs / "grpo-sick-fix").read_manifest()
+    assert derived["parent"] == {"run": "grpo-sick", "relation": "fix"}
     key = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
-    assert child["config"][key]["value"] == 1
+    assert derived["config"][key]["value"] == 1
 
 
 @pytest.mark.thorough

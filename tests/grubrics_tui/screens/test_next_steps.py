@@ -69,8 +69,8 @@ def test_a_resume_says_how_many_steps_are_repeated(step: int, label: str) -> Non
 def test_an_unhealthy_run_offers_its_fix_and_a_healthy_one_its_summary() -> None:
     finished = RunState("finished")
     sick = ended(finished, found("training_divergence_or_nan", FEWER))
-    assert actions(sick) == ["launch_fix", "findings", "verdict", "log_entry"]
-    assert actions(ended(finished)) == ["verdict", "log_entry"]
+    assert actions(sick) == ["launch_fix", "findings", "summary", "log_entry"]
+    assert actions(ended(finished)) == ["summary", "log_entry"]
 
 
 def test_a_command_is_run_again_where_a_run_of_a_config_is_resumed() -> None:
@@ -84,7 +84,7 @@ def test_a_command_is_run_again_where_a_run_of_a_config_is_resumed() -> None:
 
 def test_a_stopped_run_can_be_resumed() -> None:
     stopped = RunState("finished", reason="stopped by user at step 13 of 40", step=13)
-    assert actions(ended(stopped), 10) == ["resume", "verdict", "log_entry"]
+    assert actions(ended(stopped), 10) == ["resume", "summary", "log_entry"]
 
 
 def test_a_stalled_run_offers_its_findings_and_stop() -> None:

@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from engine.reports.entry import LogEntry
 
 
-class EndScreen(ScrolledScreen):
+class RunSummaryScreen(ScrolledScreen):
     """Shows the same values as the log entry, which is drafted from the same files."""
 
-    BINDINGS = bindings("end")
+    BINDINGS = bindings("run_summary")
     VERTICAL_BREAKPOINTS = HEIGHTS
 
     DEFAULT_CSS = """
-    EndScreen {
+    RunSummaryScreen {
         VerticalScroll { height: auto; max-height: 70%; }
         Facts { margin: 0 1; }
         Panel { margin: 0 1; height: 1fr; }
