@@ -41,7 +41,7 @@ _METRICS = frozenset(v for k, v in vars(metrics).items() if k.isupper() and isin
 _ABSENT = object()
 _ALIKE = 0.75
 """Similarity from which a name is a field with a typing mistake, rather than a config key."""
-_HEALTH_WORDS = frozenset({"sick", "healthy", "unhealthy"})
+_HEALTH_WORDS = frozenset({"healthy", "unhealthy"})
 
 
 class RunFiles:

@@ -214,13 +214,6 @@ def _texts(text: str | None) -> tuple[str, ...]:
     return (text,) if text else ()
 
 
-def _health_words(run: RunInfo) -> tuple[str, ...]:
-    """An unhealthy run is also found as ``sick``."""
-    if not run.health:
-        return ()
-    return (run.health, "sick") if run.health.startswith("unhealthy") else (run.health,)
-
-
 def _with_curve(curve: str, last: float | None) -> str:
     return f"{curve} {_score(last):>6}" if curve else MISSING
 
@@ -254,8 +247,9 @@ COLUMNS: tuple[Column, ...] = (
            cell=Cell(rank=1, right=True)),
     Column(name="total", about="number of steps of the whole run", kind="number",
            value=lambda run: run.state.total_steps, key="total_steps"),
-    Column(name="health", about="healthy, or what the doctor found; sick: unhealthy", kind="text",
-           value=_health_words, key=None, format=lambda run: run.health or MISSING),
+    Column(name="health", about="healthy, or unhealthy and what the doctor found", kind="text",
+           value=lambda run: _texts(run.health), key=None,
+           format=lambda run: run.health or MISSING),
     Column(name="reward", about="mean reward of the last step, after a curve of the last eight",
            kind="number", value=lambda run: run.reward, key="reward",
            format=lambda run: _with_curve(run.curve, run.reward),

@@ -29,7 +29,7 @@ def show(
     health = health_of(chosen)
     summary = {**read_summary(chosen), **health_json(health)}
     # The key before "health".
-    summary["sick"] = summary["health"] and summary["health"]["finding"]
+    summary["unhealthy"] = summary["health"] and summary["health"]["finding"]
     if as_json:
         print_json(summary)
         return
@@ -44,8 +44,8 @@ def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "state", summary["phrase"]
     for reason in summary["exposed_because"]:
         yield "not trusted", f"{reason}. To act on this run, use --trust"
-    if summary["sick"]:
-        title, finding_id = summary["sick"]["title"], summary["sick"]["id"]
+    if summary["unhealthy"]:
+        title, finding_id = summary["unhealthy"]["title"], summary["unhealthy"]["id"]
         yield "unhealthy", f"{title} [{finding_id}]. See: grubrics-tui diagnose {summary['id']}"
     yield "step", format_step(summary["step"], summary["total_steps"])
     yield "config", f"{summary['recipe']} ({summary['kind']})"

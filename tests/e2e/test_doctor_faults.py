@@ -1,4 +1,4 @@
-"""Two dozen ways to make a run sick, live: each is named, fixed as the finding says, and trains.
+"""Two dozen ways to make a run unhealthy, live: each is named, fixed, and trains.
 
 A run is launched on the tiny world with one fault; the doctor follows its files as a screen would.
 Within two steps or 30 seconds of the fault its first alert is the fault's own class. Then what the
@@ -16,21 +16,8 @@ from typing import Any
 import pytest
 
 from engine.runs.rundir import RunDir
-from tests.e2e import sick_data
-from tests.e2e.moody_judge import (
-    broken,
-    busy,
-    chatty,
-    curt,
-    honest,
-    indifferent,
-    keyed,
-    moody_judge,
-    slow,
-    unknown_model,
-)
-from tests.e2e.project import Project, copied
-from tests.e2e.sickness import (
+from tests.e2e import unhealthy_data
+from tests.e2e.live_faults import (
     Fault,
     advice,
     fill_disk,
@@ -46,6 +33,19 @@ from tests.e2e.sickness import (
     trains,
     write_key,
 )
+from tests.e2e.moody_judge import (
+    broken,
+    busy,
+    chatty,
+    curt,
+    honest,
+    indifferent,
+    keyed,
+    moody_judge,
+    slow,
+    unknown_model,
+)
+from tests.e2e.project import Project, copied
 from tests.e2e.ward import Ward, alerts, recovered
 from tests.waiting import ended
 
@@ -64,8 +64,8 @@ OWN_REWARD = (
     "reward.custom_reward_function.name=compute_score",
     "grubrics.reward_check_s=0",  # The preflight checks would refuse what is to fail here.
 )
-SICK_DATA = "data.train_files=sick.parquet"
-SOUND_DATA = f"data.train_files={sick_data.TRAIN}"
+UNHEALTHY_DATA = "data.train_files=unhealthy.parquet"
+SOUND_DATA = f"data.train_files={unhealthy_data.TRAIN}"
 OFFLINE = "test the loop with the offline judge"
 RUBRIC_REWARD = "score with the rubric reward"
 
@@ -141,30 +141,30 @@ FAULTS = (
     Fault(
         "data-without-gold",
         "data_missing_or_schema",
-        (SICK_DATA,),
+        (UNHEALTHY_DATA,),
         advice("prepare", SOUND_DATA),
         refused="parquet",
-        prepare=train_file(sick_data.without_gold),
+        prepare=train_file(unhealthy_data.without_gold),
     ),
     Fault(
         "data-flat-gold",
         "data_missing_or_schema.flat_gold",
-        (SICK_DATA,),
+        (UNHEALTHY_DATA,),
         advice("drop the others", SOUND_DATA),
-        prepare=train_file(sick_data.with_flat_gold),
+        prepare=train_file(unhealthy_data.with_flat_gold),
     ),
     Fault(
         "data-empty-prompt",
         "data_missing_or_schema",
-        (SICK_DATA,),
+        (UNHEALTHY_DATA,),
         advice("prepare", SOUND_DATA),
         refused="parquet",
-        prepare=train_file(sick_data.without_prompt),
+        prepare=train_file(unhealthy_data.without_prompt),
     ),
     Fault(
         "data-held-out",
         "validation_is_training",
-        (SICK_DATA,),
+        (UNHEALTHY_DATA,),
         advice("prepare", SOUND_DATA),
         refused="holdout",
         prepare=held_out,
@@ -261,7 +261,7 @@ def ward(
 
 
 def launched(ward: Ward, fault: Fault) -> RunDir:
-    """The sick run; one that the preflight checks refuse is launched past it."""
+    """The unhealthy run; one that the preflight checks refuse is launched past it."""
     if fault.prepare is not None:
         fault.prepare(ward)
     ward.judge.mood = fault.mood

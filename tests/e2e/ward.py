@@ -1,4 +1,4 @@
-"""Sick runs of a project of their own: launched, watched live, fixed with what a finding offers."""
+"""Unhealthy runs of a project of their own: launched, watched live, fixed as a finding says."""
 
 from __future__ import annotations
 

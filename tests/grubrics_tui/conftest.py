@@ -48,9 +48,9 @@ def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def sick(runs: Path) -> SampleRun:
+def unhealthy(runs: Path) -> SampleRun:
     """Out of memory in training, after the judge refused a key."""
-    sample = SampleRun.create(runs, "grpo-sick")
+    sample = SampleRun.create(runs, "grpo-fail")
     sample.grow(5)
     sample.print(OOM, REMOTE)
     sample.say("failed", reason="exit code 1 at step 5 of 40: OutOfMemoryError")
@@ -67,8 +67,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 @pytest.fixture
 def fixable(project: Project, runs: Path) -> RunDir:
-    contents = manifest(plan(project.config(), "grpo-sick", runs))
-    sample = SampleRun.create(runs, "grpo-sick")
+    contents = manifest(plan(project.config(), "grpo-fail", runs))
+    sample = SampleRun.create(runs, "grpo-fail")
     jsonl.write_json(sample.run.manifest, contents)
     files.write_atomic(sample.run.config, pinned_config(contents["config"]))
     vouch(sample.run)

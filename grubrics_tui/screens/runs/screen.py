@@ -54,7 +54,7 @@ from grubrics_tui.widgets.key_footer import KeyFooter
 
 _KEYS = "   / filter   space select   x compare   n notes"
 """Shown in the frame, because the footer has no room for them at 80 columns."""
-_EXAMPLES = "words  sick  state:failed  tag:best  step>100  reward>0.5  lr=3e-5  age<2d"
+_EXAMPLES = "words  unhealthy  state:failed  tag:best  step>100  reward>0.5  lr=3e-5  age<2d"
 """Shown in the empty filter."""
 _TICK_S = 1.0
 _MOST_NAMED = 6

@@ -111,12 +111,12 @@ def test_what_the_console_alone_knows_keeps_its_severity() -> None:
 CTRL_C = ended_in("job_cancelled_or_interrupted.keyboard", "KeyboardInterrupt")
 
 
-def test_who_interrupts_a_sick_run_has_seen_that_it_is_sick() -> None:
+def test_who_interrupts_an_unhealthy_run_has_seen_that_it_is_unhealthy() -> None:
     [one] = merge_findings([CTRL_C], [finding("reward_zero_or_flat")])
     assert (one.id, ids(list(one.followed_by))) == ("reward_zero_or_flat", [CTRL_C.id])
 
 
-def test_what_made_an_interrupted_run_sick_stands_before_its_numbers() -> None:
+def test_what_made_an_interrupted_run_unhealthy_stands_before_its_numbers() -> None:
     [one] = merge_findings([CTRL_C, finding("judge_auth")], [finding("reward_zero_or_flat")])
     assert (one.id, ids(list(one.followed_by))) == (
         "judge_auth",

@@ -27,7 +27,7 @@ FIXES = (
     Fix("half", (Change("config", "lora.r", 8), Change("config", MICRO, 1))),
     ADVICE,
 )
-SICK = Finding("cuda_oom_training", Severity.CRITICAL, "title", "cause", fixes=FIXES)
+UNHEALTHY = Finding("cuda_oom_training", Severity.CRITICAL, "title", "cause", fixes=FIXES)
 
 
 def launched(folder: Path, *keys: str) -> RunDir:
@@ -43,19 +43,23 @@ def titles(found: Finding) -> list[str]:
 
 
 def test_fixes_on_keys_of_another_kind_of_config_are_left_out(tmp_path: Path) -> None:
-    (one,) = fit_fixes([SICK], launched(tmp_path, "lora.r"))
+    (one,) = fit_fixes([UNHEALTHY], launched(tmp_path, "lora.r"))
     assert titles(one) == ["elsewhere", "buy memory"]
 
 
 def test_what_followed_is_offered_no_other_keys_either(tmp_path: Path) -> None:
-    root = replace(SICK, fixes=(), followed_by=(SICK,))
+    root = replace(UNHEALTHY, fixes=(), followed_by=(UNHEALTHY,))
     (one,) = fit_fixes([root], launched(tmp_path, "lora.r"))
     assert titles(one.followed_by[0]) == ["elsewhere", "buy memory"]
 
 
 def test_all_stay_where_the_config_has_the_keys_or_is_not_known(tmp_path: Path) -> None:
     known = launched(tmp_path / "known", "lora.r", MICRO)
-    assert fit_fixes([SICK], known) == fit_fixes([SICK], RunDir(tmp_path / "external")) == [SICK]
+    assert (
+        fit_fixes([UNHEALTHY], known)
+        == fit_fixes([UNHEALTHY], RunDir(tmp_path / "external"))
+        == [UNHEALTHY]
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,8 +79,8 @@ def test_a_usual_value_never_leads_back(
     jsonl.write_json(
         run.manifest, {"v": 1, "attempts": [{"number": 1}], "config": {key: {"value": now}}}
     )
-    sick = replace(SICK, fixes=(Fix("a usual one", (Change("config", key, proposed),)),))
-    (one,) = fit_fixes([sick], run)
+    unhealthy = replace(UNHEALTHY, fixes=(Fix("a usual one", (Change("config", key, proposed),)),))
+    (one,) = fit_fixes([unhealthy], run)
     assert one.fixes[0].changes[0].after == offered
 
 
@@ -111,5 +115,5 @@ def test_the_rubric_reward_is_offered_only_for_data_that_it_can_score(
     manifest = run.read_manifest()
     manifest["config"]["data.train_files"] = {"value": "train.parquet"}
     jsonl.write_json(run.manifest, {**manifest, "cwd": str(tmp_path)})
-    (result,) = offer_fixes([replace(SICK, fixes=(RUBRICS,))], run, RunState("finished"))
+    (result,) = offer_fixes([replace(UNHEALTHY, fixes=(RUBRICS,))], run, RunState("finished"))
     assert titles(result) == offered

@@ -102,12 +102,18 @@ def test_latency_and_tokens_come_from_a_run_with_the_same_judge(project: Project
 def test_a_run_of_the_same_config_says_more_than_a_newer_one_of_another(project: Project) -> None:
     config, runs = project.config(), project.root / "runs"
     ran(project, config, "same", {"judge_api_latency_s": 2.0, "judge/calls": 4})
-    sick = project.config("grpo", "actor_rollout_ref.actor.optim.lr=3")
-    ran(project, sick, "sick", {"judge_api_latency_s": 9.0, "judge/calls": 4}, began=1000.0)
+    unhealthy = project.config("grpo", "actor_rollout_ref.actor.optim.lr=3")
+    ran(
+        project,
+        unhealthy,
+        "unhealthy",
+        {"judge_api_latency_s": 9.0, "judge/calls": 4},
+        began=1000.0,
+    )
     assert judge_times(config, runs) == JudgeTimes("same", 2.0, None, None)
-    assert judge_times(sick, runs) == JudgeTimes("sick", 9.0, None, None)
+    assert judge_times(unhealthy, runs) == JudgeTimes("unhealthy", 9.0, None, None)
     other = project.config("grpo", "actor_rollout_ref.rollout.n=8")
-    assert judge_times(other, runs) == JudgeTimes("sick", 9.0, None, None)
+    assert judge_times(other, runs) == JudgeTimes("unhealthy", 9.0, None, None)
 
 
 def test_hours_come_from_measured_steps(project: Project) -> None:

@@ -111,8 +111,8 @@ def test_runs_that_pass(root: Path, text: str, ids: set[str]) -> None:
     assert chosen(root, text) == ids
 
 
-def test_an_unhealthy_run_is_found_as_sick_once_its_health_is_known(root: Path) -> None:
-    run_filter, (info, *_) = RunFilter("sick"), list_runs(root)
+def test_an_unhealthy_run_is_found_by_that_word_once_its_health_is_known(root: Path) -> None:
+    run_filter, (info, *_) = RunFilter("unhealthy"), list_runs(root)
     assert run_filter.asks_health and not RunFilter("state:failed").asks_health
     assert not run_filter.by_list(info, 0.0)
     assert run_filter.by_list(replace(info, health="unhealthy: no learning signal"), 0.0)

@@ -68,7 +68,7 @@ def unguarded(stage: Stage) -> None:
     wait_for(lambda: guards(stage) == [])
 
 
-def sick(
+def unhealthy(
     stage: Stage, *arguments: str, steps: int = 1000, saved: Path | None = None, **guard: Any
 ) -> RunDir:
     """A run whose judge refuses its key in step 2."""
@@ -202,7 +202,7 @@ def test_a_resumed_run_has_the_alerts_of_its_history(tmp_path: Path) -> None:
 
 @pytest.mark.waits
 def test_a_chosen_finding_stops_the_run_at_once(stage: Stage) -> None:
-    run = sick(stage, stop_on=["judge_auth"], stop_at_once=True)
+    run = unhealthy(stage, stop_on=["judge_auth"], stop_at_once=True)
     state = ended(run)
     assert state.word == "stopped"
     assert (state.reason or "").startswith("stopped by the guard at step ")
@@ -214,7 +214,7 @@ def test_a_chosen_finding_stops_the_run_at_once(stage: Stage) -> None:
 @pytest.mark.waits
 def test_or_after_its_next_checkpoint(stage: Stage, tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
-    run = sick(stage, stop_on=["error"], saved=folder)
+    run = unhealthy(stage, stop_on=["error"], saved=folder)
     wait_for(lambda: observed_state(run).reason == "stops after the next checkpoint")
     assert observed_state(run).state == "running"
     save(folder, 1)
@@ -241,7 +241,7 @@ def test_weights_that_do_not_reach_the_engine_stop_the_run(stage: Stage) -> None
 @pytest.mark.thorough
 @pytest.mark.waits
 def test_another_finding_is_noted_once_and_changes_nothing(stage: Stage) -> None:
-    run = sick(stage, steps=30, stop_on=["loss_nan"])
+    run = unhealthy(stage, steps=30, stop_on=["loss_nan"])
     assert ended(run).state == "finished"
     unguarded(stage)
     assert [
@@ -280,7 +280,7 @@ def test_a_guard_command_runs_without_a_shell_and_gets_the_finding(
     told = tmp_path / "told.json"
     code = "import os, sys; open(sys.argv[1], 'w').write(os.environ['GRUBRICS_FINDING'])"
     odd = "$(touch owned); *"
-    run = sick(stage, steps=40, command=[sys.executable, "-c", code, str(told), odd])
+    run = unhealthy(stage, steps=40, command=[sys.executable, "-c", code, str(told), odd])
     wait_for(lambda: told.exists() and told.read_text())
     assert json.loads(told.read_text())["id"] == "judge_auth"
     assert json.loads(told.read_text())["run"] == run.id
@@ -292,7 +292,7 @@ def test_an_address_is_posted_to_and_written_nowhere(
     stage: Stage, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ADDRESS, inbox.address)
-    run = sick(stage, steps=40, webhook_variable=ADDRESS)
+    run = unhealthy(stage, steps=40, webhook_variable=ADDRESS)
     ended(run)
     unguarded(stage)
     assert [letter["id"] for letter in inbox.letters] == ["judge_auth"]
@@ -333,7 +333,7 @@ def test_notices_that_fail_are_warnings_without_the_address(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     monkeypatch.setenv(ADDRESS, address)
-    run = sick(stage, steps=40, webhook_variable=ADDRESS, command=["/no/such/program"])
+    run = unhealthy(stage, steps=40, webhook_variable=ADDRESS, command=["/no/such/program"])
     ended(run)
     unguarded(stage)
     messages = [event["message"] for event in events(run, "warning")]
@@ -346,7 +346,7 @@ def test_notices_that_fail_are_warnings_without_the_address(
 @pytest.mark.waits
 def test_a_resumed_run_is_guarded_again(stage: Stage) -> None:
     """The second attempt says nothing wrong: what the first one showed does not stop it."""
-    run = sick(stage, stop_on=["judge_auth"], stop_at_once=True)
+    run = unhealthy(stage, stop_on=["judge_auth"], stop_at_once=True)
     assert ended(run).word == "stopped"
     manifest = run.read_manifest()
     first = manifest["attempts"][0]

@@ -51,8 +51,8 @@ def kept(planned: LaunchPlan) -> RunDir:
 
 
 @pytest.fixture
-def sick(project: Project) -> RunDir:
-    return kept(plan(project.config("grpo", f"{RATE}=3"), "sick", Path("runs")))
+def unhealthy(project: Project) -> RunDir:
+    return kept(plan(project.config("grpo", f"{RATE}=3"), "unhealthy", Path("runs")))
 
 
 def fixes(run: RunDir) -> list[object]:
@@ -60,37 +60,37 @@ def fixes(run: RunDir) -> list[object]:
     return [change.after for finding in findings for change in finding.fixes[0].changes]
 
 
-def test_a_run_goes_back_to_its_file(sick: RunDir) -> None:
-    assert fixes(sick) == [2e-4]
+def test_a_run_goes_back_to_its_file(unhealthy: RunDir) -> None:
+    assert fixes(unhealthy) == [2e-4]
 
 
-def test_its_repro_and_the_repro_of_that_go_back_there_too(sick: RunDir) -> None:
-    repro = kept(plan_repro(sick, {}).plan)
+def test_its_repro_and_the_repro_of_that_go_back_there_too(unhealthy: RunDir) -> None:
+    repro = kept(plan_repro(unhealthy, {}).plan)
     second = kept(plan_repro(repro, {}).plan)
     assert (fixes(repro), fixes(second)) == ([2e-4], [2e-4])
 
 
-def test_a_fix_that_did_not_go_far_enough_goes_back_there_too(sick: RunDir) -> None:
-    fix = kept(plan_rerun(sick, [Change("config", RATE, 0.5, 3)]).plan)
+def test_a_fix_that_did_not_go_far_enough_goes_back_there_too(unhealthy: RunDir) -> None:
+    fix = kept(plan_rerun(unhealthy, [Change("config", RATE, 0.5, 3)]).plan)
     assert fixes(fix) == [2e-4]
 
 
-def test_a_repro_needs_its_parent_no_more_once_it_is_launched(sick: RunDir) -> None:
-    repro = kept(plan_repro(sick, {}).plan)
-    shutil.rmtree(sick.path)
+def test_a_repro_needs_its_parent_no_more_once_it_is_launched(unhealthy: RunDir) -> None:
+    repro = kept(plan_repro(unhealthy, {}).plan)
+    shutil.rmtree(unhealthy.path)
     assert fixes(repro) == [2e-4]
 
 
-def test_the_preflight_offers_a_repro_the_same(sick: RunDir) -> None:
-    config = plan_repro(sick, {}).config
+def test_the_preflight_offers_a_repro_the_same(unhealthy: RunDir) -> None:
+    config = plan_repro(unhealthy, {}).config
     assert check(Subject(config, {}, Path("runs"))).fix == f"{RATE}=0.0002"
 
 
-def test_a_manifest_without_it_has_the_overrides_of_its_own(sick: RunDir) -> None:
-    contents = jsonl.read_json(sick.manifest) or {}
-    jsonl.write_json(sick.manifest, {k: v for k, v in contents.items() if k != "in_file"})
-    vouch(sick)
-    assert fixes(sick) == [2e-4]
+def test_a_manifest_without_it_has_the_overrides_of_its_own(unhealthy: RunDir) -> None:
+    contents = jsonl.read_json(unhealthy.manifest) or {}
+    jsonl.write_json(unhealthy.manifest, {k: v for k, v in contents.items() if k != "in_file"})
+    vouch(unhealthy)
+    assert fixes(unhealthy) == [2e-4]
 
 
 def test_a_config_that_only_has_the_name_of_a_runs_is_a_file(project: Project) -> None:

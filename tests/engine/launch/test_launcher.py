@@ -99,8 +99,8 @@ def test_the_manifest_says_where_every_value_came_from(config: Config, tmp_path:
 
 
 def test_a_run_made_from_another_one_names_it(config: Config, tmp_path: Path) -> None:
-    derived = plan(config, "derived", tmp_path, parent=Parent("sick", "fix"))
-    assert checked(manifest(derived))["parent"] == {"run": "sick", "relation": "fix"}
+    derived = plan(config, "derived", tmp_path, parent=Parent("unhealthy", "fix"))
+    assert checked(manifest(derived))["parent"] == {"run": "unhealthy", "relation": "fix"}
     assert checked(manifest(plan(config, "alone", tmp_path))).get("parent") is None
 
 

@@ -16,7 +16,7 @@ from engine.runs.trust import vouch
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 KEY = "openai.AuthenticationError: Error code: 401 - Incorrect API key provided\n"
-SICK = "step:7 - critic/score/mean:0.5\n" + OOM
+UNHEALTHY = "step:7 - critic/score/mean:0.5\n" + OOM
 
 
 def make(
@@ -42,8 +42,8 @@ def described(run: RunDir) -> str:
 
 
 def derived(root: Path, console: str = "", relation: str = "fix", **more: object) -> RunDir:
-    make(root, "sick", SICK)
-    parent = {"run": "sick", "relation": relation}
+    make(root, "unhealthy", UNHEALTHY)
+    parent = {"run": "unhealthy", "relation": relation}
     return make(root, "derived", console, parent=parent, **more)  # type: ignore[arg-type]
 
 
@@ -53,7 +53,7 @@ def test_a_run_without_a_parent_has_no_sentence(tmp_path: Path) -> None:
 
 def test_a_fix_helped_when_the_trouble_is_gone_further_on(tmp_path: Path) -> None:
     run = derived(tmp_path, state="finished", step=20)
-    assert described(run) == "fix of sick: it helped: cuda_oom_training is gone at step 20"
+    assert described(run) == "fix of unhealthy: it helped: cuda_oom_training is gone at step 20"
 
 
 def test_the_verdict_names_new_alerts(tmp_path: Path) -> None:
@@ -62,34 +62,36 @@ def test_the_verdict_names_new_alerts(tmp_path: Path) -> None:
 
 
 def test_a_fix_did_not_help_when_the_trouble_is_there_again(tmp_path: Path) -> None:
-    assert "it did not help: cuda_oom_training occurred again" in described(derived(tmp_path, SICK))
+    assert "it did not help: cuda_oom_training occurred again" in described(
+        derived(tmp_path, UNHEALTHY)
+    )
 
 
 def test_before_the_onset_step_there_is_no_verdict(tmp_path: Path) -> None:
     text = described(derived(tmp_path, step=3))
-    assert text == "fix of sick: it is too early to say (step 3; cuda_oom_training came at 7)"
+    assert text == "fix of unhealthy: it is too early to say (step 3; cuda_oom_training came at 7)"
 
 
 def test_a_repro_that_fails_as_its_run_did_accuses_the_infrastructure(tmp_path: Path) -> None:
-    text = described(derived(tmp_path, SICK, "reproduction"))
-    assert text.startswith("repro of sick: ") and "infrastructure" in text
+    text = described(derived(tmp_path, UNHEALTHY, "reproduction"))
+    assert text.startswith("repro of unhealthy: ") and "infrastructure" in text
 
 
 def test_a_run_that_was_launched_again_names_the_first_one_without_a_verdict(
     tmp_path: Path,
 ) -> None:
-    assert described(derived(tmp_path, relation="relaunch")) == "relaunch of sick"
+    assert described(derived(tmp_path, relation="relaunch")) == "relaunch of unhealthy"
 
 
 def test_a_parent_that_was_deleted_is_named(tmp_path: Path) -> None:
     run = derived(tmp_path)
     lineage, looked = Lineage(run), RunFollower(run).diagnose()
-    shutil.rmtree(tmp_path / "sick")
-    assert lineage.describe(*looked) == "fix of sick, which no longer exists"
-    assert described(run) == "fix of sick, which no longer exists"
+    shutil.rmtree(tmp_path / "unhealthy")
+    assert lineage.describe(*looked) == "fix of unhealthy, which no longer exists"
+    assert described(run) == "fix of unhealthy, which no longer exists"
 
 
-@pytest.mark.parametrize("name", ["../sick", "derived", "no such", "a" * 300])
+@pytest.mark.parametrize("name", ["../unhealthy", "derived", "no such", "a" * 300])
 def test_an_impossible_parent_id_counts_as_a_missing_run(tmp_path: Path, name: str) -> None:
     run = make(tmp_path, "derived", "", parent={"run": name, "relation": "fix"})
     assert described(run).endswith("which no longer exists")

@@ -49,7 +49,7 @@ def launched(
     project: Project, *records: dict[str, Any], state: str = "failed", values: Sequence[str] = ()
 ) -> RunDir:
     """A run that ended, with what it was launched with and what its rewards were."""
-    run = RunDir(project.root / "runs" / "sick")
+    run = RunDir(project.root / "runs" / "unhealthy")
     run.attempt(1).path.mkdir(parents=True)
     contents = manifest(plan(project.config("grpo", *values), "other", project.root / "runs"))
     jsonl.write_json(run.manifest, contents)
@@ -171,14 +171,14 @@ def test_the_repro_names_its_parent_and_has_its_own_name_and_folder(project: Pro
     run = launched(project)
     repro = plan_repro(run, {})
     written = manifest(repro.plan)
-    assert written["parent"] == {"run": "sick", "relation": "reproduction"}
+    assert written["parent"] == {"run": "unhealthy", "relation": "reproduction"}
     assert written["recipe"] == "grpo"
     assert (written["id"], written["checkpoint_dir"]) == (
-        "sick-repro",
-        "checkpoints/repro/sick-repro",
+        "unhealthy-repro",
+        "checkpoints/repro/unhealthy-repro",
     )
-    (project.root / "runs/sick-repro").mkdir()
-    assert plan_repro(run, {}).plan.run_id == "sick-repro-2"
+    (project.root / "runs/unhealthy-repro").mkdir()
+    assert plan_repro(run, {}).plan.run_id == "unhealthy-repro-2"
 
 
 def test_a_repro_says_which_files_were_edited_since_the_run(project: Project) -> None:
@@ -186,7 +186,7 @@ def test_a_repro_says_which_files_were_edited_since_the_run(project: Project) ->
     assert plan_repro(run, {}).edited is None
     (project.root / "data/train.parquet").write_bytes(b"other")
     edited = plan_repro(run, {}).edited or ""
-    assert edited.startswith("data/train.parquet: changed since run 'sick'")
+    assert edited.startswith("data/train.parquet: changed since run 'unhealthy'")
 
 
 def test_values_listed_as_unchanged_are_unchanged(project: Project) -> None:

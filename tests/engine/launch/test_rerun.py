@@ -1,4 +1,4 @@
-"""A fix launches a changed run beside the sick one, whole and under its own name."""
+"""A fix launches a changed run beside the unhealthy one, whole and under its own name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return make_project(tmp_path)
 
 
-def launched(project: Project, name: str = "sick", **more: Any) -> RunDir:
+def launched(project: Project, name: str = "unhealthy", **more: Any) -> RunDir:
     """A run as a launch leaves it, that has failed."""
     run = RunDir(project.root / "runs" / name)
     contents = manifest(plan(project.config(), name, project.root / "runs")) | more
@@ -74,11 +74,14 @@ def test_the_child_has_the_changes_its_own_name_folder_and_parent(project: Proje
         planned, "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
     ) == [2, 2]
     written = manifest(planned)
-    assert written["parent"] == {"run": "sick", "relation": "fix"}
-    assert (written["id"], written["checkpoint_dir"]) == ("sick-fix", "checkpoints/sick-fix")
+    assert written["parent"] == {"run": "unhealthy", "relation": "fix"}
+    assert (written["id"], written["checkpoint_dir"]) == (
+        "unhealthy-fix",
+        "checkpoints/unhealthy-fix",
+    )
     assert written["recipe"] == run.read_manifest()["recipe"]
-    (project.root / "runs/sick-fix").mkdir()
-    assert plan_rerun(run, [BATCH]).plan.run_id == "sick-fix-2"
+    (project.root / "runs/unhealthy-fix").mkdir()
+    assert plan_rerun(run, [BATCH]).plan.run_id == "unhealthy-fix-2"
 
 
 def test_planning_a_child_writes_nothing(project: Project) -> None:
@@ -97,7 +100,9 @@ def test_the_question_before_a_child_names_the_files_edited_since_the_run(
         warning.message for warning in check_rerun(run, [BATCH]).warnings if warning.id == "edited"
     ]
     assert len(messages) == 1
-    assert messages[0].startswith("models/base/config.json: changed since run 'sick' was launched")
+    assert messages[0].startswith(
+        "models/base/config.json: changed since run 'unhealthy' was launched"
+    )
 
 
 def test_a_variable_of_the_environment_is_kept_and_added_to_those_of_the_parent(
@@ -160,14 +165,14 @@ def test_a_fix_that_was_applied_before_names_the_runs_that_have_it(project: Proj
     assert check_rerun(run, [BATCH]).before == ()
     first, second = made(run, BATCH), made(run, BATCH)
     assert check_rerun(run, [BATCH]).before == (first, second)
-    assert check_rerun(run, [BATCH]).plan.run_id == "sick-fix-3"
+    assert check_rerun(run, [BATCH]).plan.run_id == "unhealthy-fix-3"
 
 
 @pytest.mark.long
 def test_another_fix_or_the_same_one_of_another_run_was_not_applied_before(
     project: Project,
 ) -> None:
-    run, other = launched(project), launched(project, "sicker")
+    run, other = launched(project), launched(project, "worse")
     made(run, Change("config", "data.train_batch_size", 1, 4))
     made(run, BATCH, BLOCKING)
     made(other, BATCH)
@@ -179,7 +184,7 @@ def test_a_launch_with_failed_preflight_checks_is_refused(project: Project) -> N
     (project.root / "data/train.parquet").unlink()
     with pytest.raises(UsageError, match="parquet"):
         launch_rerun(check_rerun(run, [BATCH]))
-    assert [path.name for path in (project.root / "runs").iterdir()] == ["sick"]
+    assert [path.name for path in (project.root / "runs").iterdir()] == ["unhealthy"]
 
 
 def test_a_rerun_completes_its_changes_once(
@@ -207,7 +212,7 @@ def test_a_run_that_was_resumed_after_the_question_is_not_doubled(
 def going_on(project: Project) -> tuple[Stage, RunDir]:
     """A run that goes on for minutes, with a config whose batch can be changed."""
     stage = Stage(project.root / "runs")
-    run = stage.prepare("--sleep", "0.1", steps=1000, name="sick")
+    run = stage.prepare("--sleep", "0.1", steps=1000, name="unhealthy")
     contents = manifest(plan(project.config(), "other", stage.root)) | {
         "id": run.id,
         "attempts": run.read_manifest()["attempts"],

@@ -44,7 +44,7 @@ async def scored(project: Project, question: str, step: int = 1, **other: Any) -
 
 
 def launched(project: Project, *records: dict[str, Any], overrides: tuple[str, ...] = ()) -> RunDir:
-    run = RunDir(project.root / "runs" / "sick")
+    run = RunDir(project.root / "runs" / "unhealthy")
     run.attempt(1).path.mkdir(parents=True)
     contents = manifest(plan(project.config("grpo", *overrides), "other", project.root / "runs"))
     jsonl.write_json(run.manifest, contents)

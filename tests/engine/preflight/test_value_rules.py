@@ -74,8 +74,8 @@ RATE = "actor_rollout_ref.actor.optim.lr"
 def test_a_sound_value_of_the_configs_file_is_the_one_to_go_back_to(
     in_file: object, offered: float
 ) -> None:
-    sick = replace(context("grpo_tiny", **{RATE: 0.2}), in_file={RATE: in_file})
-    (result,) = value_findings(sick)
+    unhealthy = replace(context("grpo_tiny", **{RATE: 0.2}), in_file={RATE: in_file})
+    (result,) = value_findings(unhealthy)
     assert result.fixes[0].changes[0].after == offered
 
 

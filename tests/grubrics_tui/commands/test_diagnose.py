@@ -21,23 +21,23 @@ OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\n
 
 
 @pytest.fixture
-def sick(tmp_path: Path) -> Path:
-    log = tmp_path / "sick.log"
+def unhealthy(tmp_path: Path) -> Path:
+    log = tmp_path / "unhealthy.log"
     log.write_text(f"hello\n{OOM}ray.exceptions.ActorDiedError: The actor died unexpectedly\n")
     return log
 
 
-def test_the_text_shows_finding_evidence_cause_and_fixes(sick: Path) -> None:
-    done = CliRunner().invoke(app, ["diagnose", str(sick)])
+def test_the_text_shows_finding_evidence_cause_and_fixes(unhealthy: Path) -> None:
+    done = CliRunner().invoke(app, ["diagnose", str(unhealthy)])
     assert done.exit_code == 1
     assert "CRITICAL: GPU out of memory in training  [cuda_oom_training.oom]" in done.stdout
-    assert f"evidence: {sick}:2: torch.OutOfMemoryError" in done.stdout
+    assert f"evidence: {unhealthy}:2: torch.OutOfMemoryError" in done.stdout
     assert "advice: Use smaller micro batches" in done.stdout
     assert "consequence: A Ray worker died" in done.stdout
 
 
-def test_json_holds_the_same_as_the_text(sick: Path) -> None:
-    [found] = json.loads(CliRunner().invoke(app, ["diagnose", "--json", str(sick)]).stdout)[
+def test_json_holds_the_same_as_the_text(unhealthy: Path) -> None:
+    [found] = json.loads(CliRunner().invoke(app, ["diagnose", "--json", str(unhealthy)]).stdout)[
         "findings"
     ]
     assert (found["id"], found["severity"]) == ("cuda_oom_training.oom", "critical")
@@ -54,7 +54,7 @@ def test_a_command_is_shown_as_typed_and_a_value_as_set() -> None:
 
 
 def test_of_a_command_no_fix_can_be_applied(tmp_path: Path) -> None:
-    sample = SampleRun.create(tmp_path / "runs", "grpo-sick")
+    sample = SampleRun.create(tmp_path / "runs", "grpo-fail")
     sample.print(OOM.encode())
     sample.say("failed", reason="exit code 1")
     assert "apply a fix:" in diagnosed(sample)
@@ -67,16 +67,16 @@ def diagnosed(sample: SampleRun) -> str:
     return CliRunner().invoke(app, ["diagnose", str(sample.run.path)]).stdout
 
 
-def test_of_a_log_nothing_can_be_launched(sick: Path) -> None:
-    told = CliRunner().invoke(app, ["diagnose", str(sick)]).stdout
+def test_of_a_log_nothing_can_be_launched(unhealthy: Path) -> None:
+    told = CliRunner().invoke(app, ["diagnose", str(unhealthy)]).stdout
     assert "advice: Use smaller micro batches" in told and "apply a fix:" not in told
 
 
-def test_each_of_many_sources_is_reported_below_its_name(sick: Path, tmp_path: Path) -> None:
+def test_each_of_many_sources_is_reported_below_its_name(unhealthy: Path, tmp_path: Path) -> None:
     fine = tmp_path / "fine.log"
     fine.write_text("all is well\n")
-    lines = CliRunner().invoke(app, ["diagnose", str(sick), str(fine)]).stdout.splitlines()
-    assert lines[0] == f"== {sick}"
+    lines = CliRunner().invoke(app, ["diagnose", str(unhealthy), str(fine)]).stdout.splitlines()
+    assert lines[0] == f"== {unhealthy}"
     assert any(line.startswith(f"== {fine}: no known problems") for line in lines)
 
 
@@ -116,11 +116,11 @@ def test_what_holds_no_text_is_unusable(tmp_path: Path, call: Call, data: bytes,
     assert code == 2 and f"odd.log: {told}" in said
 
 
-def test_of_many_an_unusable_one_hides_none_of_the_others(sick: Path, tmp_path: Path) -> None:
+def test_of_many_an_unusable_one_hides_none_of_the_others(unhealthy: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.log").touch()
     (tmp_path / "fine.log").write_text("all is well\n")
     empty, fine = str(tmp_path / "empty.log"), str(tmp_path / "fine.log")
-    done = CliRunner().invoke(app, ["diagnose", empty, str(sick)])
+    done = CliRunner().invoke(app, ["diagnose", empty, str(unhealthy)])
     assert f"== {empty}: is empty" in done.stdout and done.exit_code == 1
     assert CliRunner().invoke(app, ["diagnose", empty, fine]).exit_code == 2
 

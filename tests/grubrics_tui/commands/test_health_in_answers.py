@@ -116,9 +116,9 @@ def test_the_list_of_runs_says_it_in_words_and_as_data(runs: Path, hot: SampleRu
     }  # fmt: skip
 
 
-def test_a_filter_finds_sick_runs(runs: Path, hot: SampleRun) -> None:
+def test_a_filter_finds_unhealthy_runs(runs: Path, hot: SampleRun) -> None:
     finish(runs, "fine")
-    listed = json.loads(told("runs", "--filter", "sick", "--json", runs=runs))["runs"]
+    listed = json.loads(told("runs", "--filter", "unhealthy", "--json", runs=runs))["runs"]
     assert [run["id"] for run in listed] == ["hot"]
 
 
@@ -145,8 +145,8 @@ def test_runs_that_nobody_has_examined_yet_are_not_called_healthy(
 def test_show_says_it_in_words_and_as_data(runs: Path, hot: SampleRun) -> None:
     assert f"finished, {UNHEALTHY}" in told("show", "hot", runs=runs)
     found = json.loads(told("show", "hot", "--json", runs=runs))
-    assert (found["sick"]["id"], found["sick"]["severity"]) == ("loss_nan", "critical")
-    assert found["health"] == {"state": "unhealthy", "finding": found["sick"]}
+    assert (found["unhealthy"]["id"], found["unhealthy"]["severity"]) == ("loss_nan", "critical")
+    assert found["health"] == {"state": "unhealthy", "finding": found["unhealthy"]}
 
 
 def test_compare_says_it_of_the_run_in_question(runs: Path, hot: SampleRun) -> None:
@@ -158,7 +158,7 @@ def test_compare_says_it_of_the_run_in_question(runs: Path, hot: SampleRun) -> N
 
 def test_a_healthy_run_has_nothing_to_say(runs: Path) -> None:
     finish(runs, "fine")
-    assert json.loads(told("show", "fine", "--json", runs=runs))["sick"] is None
+    assert json.loads(told("show", "fine", "--json", runs=runs))["unhealthy"] is None
     assert "unhealthy" not in told("show", "fine", runs=runs)
 
 

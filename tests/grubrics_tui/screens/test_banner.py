@@ -95,7 +95,7 @@ async def test_without_the_setting_nothing_rings(
 
 @pytest.mark.thorough
 async def test_opening_a_run_that_failed_long_ago_rings_nothing(
-    sick: SampleRun, runs: Path, quick: list[bool]
+    unhealthy: SampleRun, runs: Path, quick: list[bool]
 ) -> None:
     async with running(runs, loaded=Loaded(Settings(bell=True), {})) as driver:
         await driver.press("r")
@@ -105,8 +105,8 @@ async def test_opening_a_run_that_failed_long_ago_rings_nothing(
     assert quick == []
 
 
-def test_a_closed_screen_gets_no_more_messages(sick: SampleRun) -> None:
-    doctor = RunDoctor(sick.run)
+def test_a_closed_screen_gets_no_more_messages(unhealthy: SampleRun) -> None:
+    doctor = RunDoctor(unhealthy.run)
     doctor.close()
     assert list(doctor.findings()) == []
 

@@ -47,10 +47,10 @@ def on(driver: Driver, screen: type) -> Any:
 
 @pytest.mark.parametrize("size", [LARGE, SMALL])
 async def test_the_root_cause_is_shown_with_its_evidence_and_fixes(
-    sick: SampleRun, runs: Path, size: tuple[int, int]
+    unhealthy: SampleRun, runs: Path, size: tuple[int, int]
 ) -> None:
     async with running(runs, size) as driver:
-        await findings(driver, sick.run, TITLE, "cuda_oom_training.oom", "90% sure")
+        await findings(driver, unhealthy.run, TITLE, "cuda_oom_training.oom", "90% sure")
         await driver.until(lambda: "requested 2.00 GiB" in " ".join(driver.screen.split()))
         for _ in range(3):
             await driver.press("pagedown")
@@ -81,20 +81,20 @@ async def test_equal_rewards_are_shown_with_three_rollouts_and_o_opens_them(
 
 
 async def test_rollouts_are_not_offered_where_the_evidence_has_none(
-    sick: SampleRun, runs: Path
+    unhealthy: SampleRun, runs: Path
 ) -> None:
     async with running(runs) as driver:
-        await findings(driver, sick.run, TITLE, "2.00 GiB")
+        await findings(driver, unhealthy.run, TITLE, "2.00 GiB")
         assert "o rollouts" not in driver.screen
 
 
 @pytest.mark.thorough
-async def test_j_and_k_choose_a_finding(sick: SampleRun, runs: Path) -> None:
-    sick.print(*[KEY] * 3)
-    jsonl.write_json(sick.run.manifest, _with_rate(sick.run, 0.5))
-    vouch(sick.run)
+async def test_j_and_k_choose_a_finding(unhealthy: SampleRun, runs: Path) -> None:
+    unhealthy.print(*[KEY] * 3)
+    jsonl.write_json(unhealthy.run.manifest, _with_rate(unhealthy.run, 0.5))
+    vouch(unhealthy.run)
     async with running(runs) as driver:
-        await findings(driver, sick.run, TITLE, "2.00 GiB")
+        await findings(driver, unhealthy.run, TITLE, "2.00 GiB")
         listed = driver.app.screen.selected  # type: ignore[attr-defined]
         await driver.press("j")
         other = driver.app.screen.selected  # type: ignore[attr-defined]
@@ -109,9 +109,11 @@ def _with_rate(run: RunDir, rate: float) -> dict[str, Any]:
     return {**run.read_manifest(), "config": config}
 
 
-async def test_enter_opens_the_log_at_the_line_that_tells_it(sick: SampleRun, runs: Path) -> None:
+async def test_enter_opens_the_log_at_the_line_that_tells_it(
+    unhealthy: SampleRun, runs: Path
+) -> None:
     async with running(runs) as driver:
-        await findings(driver, sick.run, TITLE, "line 21", "l log line")
+        await findings(driver, unhealthy.run, TITLE, "line 21", "l log line")
         await driver.press("enter")
         await driver.until(on(driver, LogScreen))
         await driver.shows("line 21", "torch.OutOfMemoryError: CUDA out of memory.")
@@ -120,7 +122,7 @@ async def test_enter_opens_the_log_at_the_line_that_tells_it(sick: SampleRun, ru
 
 
 async def test_f_opens_them_from_the_list_and_from_the_live_screen_and_back(
-    sick: SampleRun, runs: Path
+    unhealthy: SampleRun, runs: Path
 ) -> None:
     async with running(runs) as driver:
         await driver.press("r")
@@ -167,11 +169,13 @@ async def test_a_log_from_elsewhere_has_findings_and_nothing_to_launch(
 
 
 @pytest.mark.thorough
-async def test_a_finding_that_only_numbers_tell_offers_no_line(sick: SampleRun, runs: Path) -> None:
-    jsonl.write_json(sick.run.manifest, _with_rate(sick.run, 0.5))
-    vouch(sick.run)
+async def test_a_finding_that_only_numbers_tell_offers_no_line(
+    unhealthy: SampleRun, runs: Path
+) -> None:
+    jsonl.write_json(unhealthy.run.manifest, _with_rate(unhealthy.run, 0.5))
+    vouch(unhealthy.run)
     async with running(runs) as driver:
-        await findings(driver, sick.run, TITLE)
+        await findings(driver, unhealthy.run, TITLE)
         while "is too high" not in driver.app.screen.selected.title:  # type: ignore[attr-defined]
             await driver.press("j")
         assert "l log line" not in await driver.shows("is too high")
@@ -194,12 +198,12 @@ async def test_the_question_shows_the_whole_change_and_its_answer_launches(
         await driver.until(on(driver, Confirm))
         screen = await driver.shows("ppo_micro_batch_size_per_gpu: 4 -> 1", "apply fix 1")
         assert "apply fix 2" not in screen
-        assert "not applicable: run 'grpo-sick'" in screen
+        assert "not applicable: run 'grpo-fail'" in screen
         await driver.press("1")
         await driver.until(on(driver, LiveScreen))
-        await driver.shows("grpo-sick-fix")
-    derived = RunDir(runs / "grpo-sick-fix").read_manifest()
-    assert derived["parent"] == {"run": "grpo-sick", "relation": "fix"}
+        await driver.shows("grpo-fail-fix")
+    derived = RunDir(runs / "grpo-fail-fix").read_manifest()
+    assert derived["parent"] == {"run": "grpo-fail", "relation": "fix"}
     key = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
     assert derived["config"][key]["value"] == 1
 
@@ -212,7 +216,7 @@ async def test_y_takes_the_first_fix_as_it_takes_the_repro(fixable: RunDir, runs
         await driver.shows("y 1  apply fix 1", "  3  apply fix 3", "  n  cancel")
         await driver.press("y")
         await driver.until(on(driver, LiveScreen))
-        await driver.shows("grpo-sick-fix")
+        await driver.shows("grpo-fail-fix")
 
 
 @pytest.mark.thorough
@@ -221,11 +225,11 @@ async def test_a_fix_applied_before_names_the_run_that_has_it(fixable: RunDir, r
     async with running(runs) as driver:
         await findings(driver, fixable, TITLE, "a fix")
         await driver.press("a")
-        screen = await driver.shows("note: grpo-sick-fix already has these overrides (starting)")
+        screen = await driver.shows("note: grpo-fail-fix already has these overrides (starting)")
         assert "apply fix 1 again" in screen and "apply fix 3 again" not in screen
         await driver.press("1")
         await driver.until(on(driver, LiveScreen))
-        await driver.shows("grpo-sick-fix-2")
+        await driver.shows("grpo-fail-fix-2")
 
 
 def _first_fix(run: RunDir) -> Fix:
@@ -239,7 +243,7 @@ async def test_n_launches_nothing(fixable: RunDir, runs: Path) -> None:
         await driver.shows("apply fix 1")
         await driver.press("n")
         await driver.until(on(driver, FindingsScreen))
-    assert [path.name for path in runs.iterdir()] == ["grpo-sick"]
+    assert [path.name for path in runs.iterdir()] == ["grpo-fail"]
 
 
 async def test_the_repro_is_shown_before_it_is_launched(fixable: RunDir, runs: Path) -> None:
@@ -250,17 +254,17 @@ async def test_the_repro_is_shown_before_it_is_launched(fixable: RunDir, runs: P
         await driver.shows("trainer.total_training_steps: 6 -> 5", "y  launch the small run")
         await driver.press("y")
         await driver.until(on(driver, LiveScreen))
-        await driver.shows("grpo-sick-repro")
+        await driver.shows("grpo-fail-repro")
 
 
 async def test_a_run_without_its_config_says_why_there_is_no_repro(
-    sick: SampleRun, runs: Path
+    unhealthy: SampleRun, runs: Path
 ) -> None:
-    manifest = {k: v for k, v in sick.run.read_manifest().items() if k != "cwd"}
-    jsonl.write_json(sick.run.manifest, manifest)
-    vouch(sick.run)
+    manifest = {k: v for k, v in unhealthy.run.read_manifest().items() if k != "cwd"}
+    jsonl.write_json(unhealthy.run.manifest, manifest)
+    vouch(unhealthy.run)
     async with running(runs) as driver:
-        await findings(driver, sick.run, TITLE)
+        await findings(driver, unhealthy.run, TITLE)
         await driver.press("t")
         await driver.shows("cannot be reproduced at small scale", "the run's config is missing")
 
@@ -292,11 +296,11 @@ async def test_a_read_only_screen_neither_fixes_nor_reproduces(fixable: RunDir, 
             await driver.app.screen.run_action(action)
         await driver.shows("read-only")
         assert on(driver, FindingsScreen)()
-    assert [path.name for path in runs.iterdir()] == ["grpo-sick"]
+    assert [path.name for path in runs.iterdir()] == ["grpo-fail"]
 
 
 async def test_what_a_log_says_is_inert(runs: Path) -> None:
-    sample = SampleRun.create(runs, "grpo-sick")
+    sample = SampleRun.create(runs, "grpo-fail")
     sample.print(b"step:1 - critic/score/mean:0.5", OOM + b" [red]x[/] \x1b[2J\x1b]0;owned\x07")
     sample.say("failed")
     async with running(runs) as driver:
@@ -305,11 +309,11 @@ async def test_what_a_log_says_is_inert(runs: Path) -> None:
 
 
 async def test_without_unicode_findings_are_ascii(
-    sick: SampleRun, runs: Path, monkeypatch: pytest.MonkeyPatch
+    unhealthy: SampleRun, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with running(runs, loaded=Loaded(Settings(ascii=True), {})) as driver:
-        screen = await findings(driver, sick.run, "cuda_oom_training.oom", TITLE)
+        screen = await findings(driver, unhealthy.run, "cuda_oom_training.oom", TITLE)
         assert screen.isascii()
 
 
@@ -333,7 +337,7 @@ async def test_the_screen_says_of_a_log_what_diagnose_says(
 async def test_fixes_have_the_numbers_that_the_command_takes(
     fixable: RunDir, runs: Path, call: Call
 ) -> None:
-    jsonl.write_json(fixable.manifest, _sick_rate(fixable))
+    jsonl.write_json(fixable.manifest, _unhealthy_rate(fixable))
     vouch(fixable)
     output = call("diagnose", fixable.id, "--runs", str(runs))[1]
     number = (
@@ -342,7 +346,7 @@ async def test_fixes_have_the_numbers_that_the_command_takes(
         .split()[1]
     )
     assert int(number) > 1
-    assert "apply a fix: grubrics-tui fix grpo-sick --number N" in output
+    assert "apply a fix: grubrics-tui fix grpo-fail --number N" in output
     dry = call("fix", fixable.id, "--runs", str(runs), "--number", number, "--dry-run")[1]
     assert dry.startswith("Set the learning rate to")
     async with running(runs) as driver:
@@ -354,7 +358,7 @@ async def test_fixes_have_the_numbers_that_the_command_takes(
         await driver.shows(f"apply fix {number}")
 
 
-def _sick_rate(run: RunDir) -> dict[str, Any]:
+def _unhealthy_rate(run: RunDir) -> dict[str, Any]:
     manifest = run.read_manifest()
     manifest["config"]["actor_rollout_ref.actor.optim.lr"] = {"value": 0.5, "origin": "cli"}
     return manifest

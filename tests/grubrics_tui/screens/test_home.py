@@ -91,7 +91,7 @@ async def test_the_config_of_the_run_is_one_key_away(run: SampleRun, runs: Path)
 async def test_a_finished_run_that_learned_nothing_is_named_with_the_cause(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sample = ended(runs, "sick", "finished", HOUR)
+    sample = ended(runs, "unhealthy", "finished", HOUR)
     for step in range(6, 16):
         metrics = {"actor/pg_loss": None, "actor/grad_norm": None, "reward/mean": 0.1}
         record = {"v": 1, "step": step, "attempt": 1, "t": time.time(), "metrics": metrics}

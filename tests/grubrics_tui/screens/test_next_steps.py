@@ -68,8 +68,8 @@ def test_a_resume_says_how_many_steps_are_repeated(step: int, label: str) -> Non
 
 def test_an_unhealthy_run_offers_its_fix_and_a_healthy_one_its_summary() -> None:
     finished = RunState("finished")
-    sick = ended(finished, found("training_divergence_or_nan", FEWER))
-    assert actions(sick) == ["launch_fix", "findings", "summary", "log_entry"]
+    unhealthy = ended(finished, found("training_divergence_or_nan", FEWER))
+    assert actions(unhealthy) == ["launch_fix", "findings", "summary", "log_entry"]
     assert actions(ended(finished)) == ["summary", "log_entry"]
 
 
@@ -100,10 +100,10 @@ async def show(driver: Driver, run: RunDir) -> None:
 @pytest.mark.waits
 @pytest.mark.parametrize("size", [LARGE, SMALL])
 async def test_a_failed_run_is_explained_in_one_line_with_the_keys_below(
-    sick: SampleRun, runs: Path, quick: list[bool], size: tuple[int, int]
+    unhealthy: SampleRun, runs: Path, quick: list[bool], size: tuple[int, int]
 ) -> None:
     async with running(runs, size) as driver:
-        await show(driver, sick.run)
+        await show(driver, unhealthy.run)
         screen = await driver.shows("failed: GPU out of memory in training", "a fix", "l log at")
         lines = screen.splitlines()
         (head,) = [row for row, line in enumerate(lines) if "failed: GPU out" in line]
@@ -125,11 +125,11 @@ async def test_a_failed_run_with_a_checkpoint_is_resumed_with_one_key(
 
 @pytest.mark.waits
 async def test_the_log_of_a_failed_run_opens_at_the_line_that_shows_why(
-    sick: SampleRun, runs: Path, quick: list[bool]
+    unhealthy: SampleRun, runs: Path, quick: list[bool]
 ) -> None:
-    sick.print(*(b"more %d" % number for number in range(200)))
+    unhealthy.print(*(b"more %d" % number for number in range(200)))
     async with running(runs, SMALL) as driver:
-        await show(driver, sick.run)
+        await show(driver, unhealthy.run)
         await driver.shows("l log at the error")
         await driver.press("l")
         await arrive(driver, LogScreen, "CUDA out of memory")
@@ -143,7 +143,7 @@ async def test_a_fix_is_chosen_from_the_screen_of_the_run(
         await show(driver, fixable)
         await driver.shows("a fix")
         await driver.press("a")
-        await arrive(driver, Confirm, "Apply a fix to grpo-sick?")
+        await arrive(driver, Confirm, "Apply a fix to grpo-fail?")
 
 
 @pytest.mark.sample(1)

@@ -308,8 +308,8 @@ def _large(run: Run, series: Series, key: str, beside: str) -> Finding:
 def explain_by_rate(run: Run, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Name a logged learning rate that no model stands, if something is wrong with the run."""
     rate = learning_rate(run)
-    is_sick = any(finding.id.startswith(_OF_HIGH_RATES) for finding in findings)
-    if is_sick and len(rate) and float(rate.values.max()) > _HIGHEST_RATE:
+    is_unhealthy = any(finding.id.startswith(_OF_HIGH_RATES) for finding in findings)
+    if is_unhealthy and len(rate) and float(rate.values.max()) > _HIGHEST_RATE:
         onset = rate.step(int(np.argmax(rate.values > _HIGHEST_RATE)))
         text = f"{rate.values.max():g}"
         evidence = run.evidence(f"{rate.name} is {text}", onset, rate=float(rate.values.max()))

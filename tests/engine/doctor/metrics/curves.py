@@ -1,4 +1,4 @@
-"""Curves of runs that are well, and ways to make them sick from a known step on."""
+"""Curves of runs that are well, and ways to make them unhealthy from a known step on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that turns sick is named so, with the step at which it began."""
+"""A run that turns unhealthy is named so, with the step at which it began."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.engine.doctor.metrics.curves import (
 
 STEPS = 120
 Fault = Callable[[Curves, int], None]
-"""Makes curves sick from a place on."""
+"""Makes curves unhealthy from a place on."""
 
 
 def ramp(curve: Floats, place: int, steps: int = 3) -> Floats:

@@ -17,7 +17,7 @@ from tests.paths import SHARED
 LOGS = SHARED / "logs"
 SLO = LOGS / "agent-stable-slo"
 VERL = LOGS / "verl-0.9.1"
-SICK = {"fail_reward_nan"}
+UNHEALTHY = {"fail_reward_nan"}
 
 pytestmark = pytest.mark.skipif(not LOGS.is_dir(), reason="the logs are not part of the project")
 
@@ -52,7 +52,7 @@ def test_no_other_run_has_an_alert_in_its_numbers() -> None:
     paths = [*VERL.glob("*.out"), *VERL.glob("*.files/tiny"), *VERL.glob("*/trainer_state.json")]
     looked_at = 0
     for path in paths:
-        if path.stem in SICK or path.parent.stem in SICK:
+        if path.stem in UNHEALTHY or path.parent.stem in UNHEALTHY:
             continue
         try:
             columns = read(path)

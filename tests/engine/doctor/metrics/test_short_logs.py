@@ -78,7 +78,7 @@ COLLAPSED = {
     "certain": "step:900 - actor/entropy:0.002 - actor/grad_norm:0.6125\n",
     "entropy falls": "step=10 entropy=0.81, pg_loss=0.01\nstep=90 entropy=0.021, pg_loss=0.02\n",
 }
-SICK = {
+UNHEALTHY = {
     "loss_nan": NAN,
     "reward_zero_or_flat": FLAT,
     "loss_flat_no_learning": STILL,
@@ -123,11 +123,11 @@ def alerts(path: Path, text: str) -> list[Finding]:
     ("category", "text"),
     [
         pytest.param(category, text, id=f"{category}-{name}")
-        for category, texts in SICK.items()
+        for category, texts in UNHEALTHY.items()
         for name, text in texts.items()
     ],
 )
-def test_a_few_sick_records_are_named(tmp_path: Path, category: str, text: str) -> None:
+def test_a_few_unhealthy_records_are_named(tmp_path: Path, category: str, text: str) -> None:
     first = alerts(tmp_path / "console.log", text)[0]
 
     assert first.category == category
@@ -138,7 +138,7 @@ def test_a_few_healthy_records_are_no_alert(tmp_path: Path, text: str) -> None:
     assert alerts(tmp_path / "console.log", text) == []
 
 
-@pytest.mark.parametrize("texts", SICK.values(), ids=SICK)
+@pytest.mark.parametrize("texts", UNHEALTHY.values(), ids=UNHEALTHY)
 def test_what_rests_on_little_is_a_warning_that_says_so(
     tmp_path: Path, texts: dict[str, str]
 ) -> None:

@@ -74,6 +74,6 @@ def found(curves: Mapping[str, list[float]]) -> set[str]:
 
 @pytest.mark.parametrize("finding", CASES)
 def test_the_finding_is_shown_by_its_curves_and_not_by_healthy_ones(finding: str) -> None:
-    sick, healthy = CASES[finding]
-    assert finding in found(sick)
+    unhealthy, healthy = CASES[finding]
+    assert finding in found(unhealthy)
     assert finding not in found(healthy)

@@ -1,4 +1,4 @@
-"""How a run is made sick, and how what the doctor offers is done. The faults use these words."""
+"""How a run is made unhealthy, and how an offered fix is done. Faults use these words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from engine.runs.processes import members
 from engine.runs.rundir import RunDir
-from tests.e2e import sick_data
+from tests.e2e import unhealthy_data
 from tests.e2e.moody_judge import KEY, Mood, honest
 from tests.e2e.project import GROUPS_OF_4
 from tests.e2e.ward import Strike, Ward
@@ -122,15 +122,15 @@ def reward(code: str) -> Preparation:
     return write
 
 
-def train_file(change: Callable[[sick_data.Row], sick_data.Row]) -> Preparation:
+def train_file(change: Callable[[unhealthy_data.Row], unhealthy_data.Row]) -> Preparation:
     def write(ward: Ward) -> None:
-        sick_data.write_with(change, ward.project.path / "sick.parquet")
+        unhealthy_data.write_with(change, ward.project.path / "unhealthy.parquet")
 
     return write
 
 
 def held_out(ward: Ward) -> None:
-    sick_data.write_with_held_out_rows(ward.project.path / "sick.parquet")
+    unhealthy_data.write_with_held_out_rows(ward.project.path / "unhealthy.parquet")
 
 
 def small_disk(ward: Ward) -> None:
