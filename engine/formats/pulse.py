@@ -1,4 +1,4 @@
-"""Whether the files of an external run grow: the only sign of life that they have."""
+"""Whether the files of an external run grow: such a run has no heartbeat."""
 
 from __future__ import annotations
 
