@@ -30,9 +30,9 @@ from engine.config.load import Config, load_config
 from engine.config.schedule import require_followed
 from engine.runs.kinds import GRPO, Kind
 from engine.train import (
-    course,
     environment,
     patches,
+    phases,
     queue_key,
     ray_attach,
     ray_session,
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
     composed = verl_config(config, attempt)
     environment.prepare(os.environ, str(config.get("grubrics.device")))
     if (curriculum := find_curriculum(config.get)) is not None:
-        course.announce(curriculum, os.environ)
+        phases.announce(curriculum, os.environ)
     skipped_updates.announce(config.get("grubrics.max_skipped_updates"), os.environ)
     environment.keep_compiled_code_private(os.environ, attempt / "torchinductor")
     if (step := resumed_at_end(composed)) is not None:

@@ -19,7 +19,7 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
 from engine.base import jsonl
 from engine.config.curriculum import phase_of
-from engine.train.course import VENDOR, read_course
+from engine.train.phases import VENDOR, read_phases
 
 
 @EngineRegistry.register(
@@ -30,30 +30,30 @@ class PhasedEngine(FSDPEngineWithLMHead):
 
     def initialize(self) -> None:
         super().initialize()
-        self.course = read_course(os.environ)
+        self.phases = read_phases(os.environ)
         self.started = 0
         if self.lr_scheduler is not None:
-            scale_learning_rate(self.lr_scheduler, self.course.scale)
+            scale_learning_rate(self.lr_scheduler, self.phases.scale)
 
     def train_batch(self, *arguments: Any, **options: Any) -> Any:
         step = self.lr_scheduler.last_epoch + 1
         if step != self.started:
             self.started = step
-            if self.course.is_first(step):
+            if self.phases.is_first(step):
                 self.record("start", step)
         return super().train_batch(*arguments, **options)
 
     def lr_scheduler_step(self) -> Any:
         rate = super().lr_scheduler_step()
         step = self.lr_scheduler.last_epoch
-        if step in self.course.ends:
+        if step in self.phases.ends:
             self.record("end", step)
         return rate
 
     def record(self, edge: str, step: int) -> None:
         digest = parameters_hash(self.module)
         if self.rank == 0:
-            write_edge(phase_of(self.course.ends, step), edge, step, digest)
+            write_edge(phase_of(self.phases.ends, step), edge, step, digest)
 
 
 def scale_learning_rate(scheduler: Any, scale: Callable[[int], float]) -> None:

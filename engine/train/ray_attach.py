@@ -10,7 +10,7 @@ from typing import Any
 from engine.config.env_file import load_env_file
 from engine.runs.rundir import DETERMINISTIC_VARIABLE, ON_CLUSTER_VARIABLE
 from engine.supervise.ray_jobs import CARRIED, read_job
-from engine.train import course, environment, patches, ray_session, skipped_updates
+from engine.train import environment, patches, phases, ray_session, skipped_updates
 from engine.train.queue_key import FILE_VARIABLE
 from engine.train.ray_driver import not_shared_message
 
@@ -18,7 +18,7 @@ PROJECT_VARIABLE = "GRUBRICS_PROJECT"
 # The other options of ray.init describe a private instance; Ray refuses them here.
 _CLUSTER_OPTIONS = ("runtime_env", "namespace", "log_to_driver", "logging_level", "logging_format")
 _OURS = (
-    *(FILE_VARIABLE, course.VARIABLE, course.VENDOR_VARIABLE),
+    *(FILE_VARIABLE, phases.VARIABLE, phases.VENDOR_VARIABLE),
     *(skipped_updates.VARIABLE, DETERMINISTIC_VARIABLE),
 )
 _CHECK_S = 600.0

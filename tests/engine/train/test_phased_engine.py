@@ -7,8 +7,8 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 
 from engine.config.curriculum import Curriculum, parse_phases
-from engine.train.course import announce, read_course
 from engine.train.phased_engine import parameters_hash, scale_learning_rate
+from engine.train.phases import announce, read_phases
 
 
 def make_scheduler() -> tuple[torch.optim.Optimizer, LambdaLR]:
@@ -18,7 +18,7 @@ def make_scheduler() -> tuple[torch.optim.Optimizer, LambdaLR]:
     announce(Curriculum(phases, 4), environment)
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     scheduler = LambdaLR(optimizer, lambda steps: min(1.0, (steps + 1) / 2))
-    scale_learning_rate(scheduler, read_course(environment).scale)
+    scale_learning_rate(scheduler, read_phases(environment).scale)
     return optimizer, scheduler
 
 

@@ -15,7 +15,7 @@ VENDOR = "grubrics"
 
 
 @dataclass(frozen=True)
-class Course:
+class Phases:
     """What a worker must know of a curriculum: last steps and learning-rate factors."""
 
     ends: tuple[int, ...]
@@ -37,7 +37,7 @@ def announce(curriculum: Curriculum, env: MutableMapping[str, str]) -> None:
     env[VENDOR_VARIABLE] = VENDOR
 
 
-def read_course(env: Mapping[str, str]) -> Course:
-    """The course that ``announce`` put into the environment."""
+def read_phases(env: Mapping[str, str]) -> Phases:
+    """The phases that ``announce`` put into the environment."""
     raw = json.loads(env[VARIABLE])
-    return Course(tuple(raw["ends"]), tuple(raw["scales"]))
+    return Phases(tuple(raw["ends"]), tuple(raw["scales"]))
