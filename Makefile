@@ -10,7 +10,7 @@ SFT    := checkpoints/grubrics-transfer/sft-tiny/final/config.json
 WORLD  := data/tiny/processed/train.parquet
 
 # These import torch when they are collected, and all of their tests are slow or of the trainer.
-NO_TORCH := --ignore=tests/engine/train --ignore=tests/engine/estimate/test_activations.py
+NO_TORCH := --ignore=tests/engine/train --ignore=tests/engine/checks/estimate/test_activations.py
 
 # uv installs in a sixth of pip's time. It does not read pip's settings: without access to PyPI, e.g.
 # behind a mirror, pip installs. compileall takes all cores and leaves out what is not imported here; it
@@ -75,8 +75,8 @@ types: $(STAMP)
 
 generated: $(STAMP)
 	@$(BIN)/python -m engine.doctor.catalogue docs/findings.md --ids
-	@$(BIN)/python -m engine.judge.providers docs/data.md
-	@$(BIN)/python -m engine.formats.detect docs/cockpit.md
+	@$(BIN)/python -m engine.base.judge_providers docs/data.md
+	@$(BIN)/python -m engine.logs.formats.detect docs/cockpit.md
 
 contracts: $(STAMP)
 	@$(BIN)/lint-imports

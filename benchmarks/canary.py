@@ -26,8 +26,8 @@ import torch
 from engine.base import jsonl
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.doctor.metrics.rules.weight_sync import DIFFERENCE
-from engine.history.columns import Columns
-from engine.history.train_log import Step
+from engine.run.history.columns import Columns
+from engine.run.history.train_log import Step
 from engine.train.generation import Generated, Request, Sampling, generate
 
 VOCABULARY = 256

@@ -9,7 +9,7 @@ from types import TracebackType
 
 import psutil
 
-from engine.runs.processes import become_subreaper
+from engine.run.processes import become_subreaper
 
 EVERY_S = 0.5
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import psutil
 
-from engine.formats.external_run import open_external
-from engine.history.columns import Columns
+from engine.logs.formats.external_run import open_external
+from engine.run.history.columns import Columns
 
 MB = 1_000_000
 _METRICS = [f"part_{number % 12}/metric_{number}" for number in range(90)]

@@ -16,10 +16,10 @@ from pathlib import Path
 from listing import make_runs
 
 from engine.base import jsonl
-from engine.history.run_filter import RunFiles, RunFilter
-from engine.runs.index import Index
-from engine.runs.registry import list_runs
-from engine.runs.rundir import RunDir
+from engine.run.history.run_filter import RunFiles, RunFilter
+from engine.run.index import Index
+from engine.run.registry import list_runs
+from engine.run.rundir import RunDir
 
 COUNT = 10_000
 STEPS = 60

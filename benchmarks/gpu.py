@@ -30,9 +30,9 @@ import psutil
 from tiny_project import REPOSITORY, TinyProject, environment
 
 from engine.base import jsonl
+from engine.checks.estimate.model_shape import known_configs
 from engine.data.contract import read_rows
-from engine.estimate.model_shape import known_configs
-from engine.host.system import gpu_memory, open_gpus
+from engine.run.host.system import gpu_memory, open_gpus
 
 DEBUG = "verl_grpo_debug"
 MODEL = Path("models/random")

@@ -34,10 +34,10 @@ from engine.data.presets import load_presets
 from engine.doctor.diagnose import diagnose_run
 from engine.doctor.live import RunFollower
 from engine.doctor.metrics.rules.weight_sync import DIFFERENCE
-from engine.findings.finding import Finding
-from engine.history.train_log import read_steps
-from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state
+from engine.run.finding import Finding
+from engine.run.history.train_log import read_steps
+from engine.run.rundir import RunDir
+from engine.run.state import observed_state
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LOOK_S = 2.0

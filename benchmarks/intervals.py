@@ -2,7 +2,7 @@
 
     python benchmarks/intervals.py [--experiments 2000]
 
-Simulated scores with a known truth go through ``engine.statistics``. The right column is the usual
+Simulated scores with a known truth go through ``engine.base``. The right column is the usual
 way on the same numbers, with NumPy and SciPy: normal intervals, samples taken as independent,
 unpaired tests, a bootstrap over seeds, tests without correction. Goals for error rates of 5% leave
 1% for the simulation. Exits with 1 if a goal is missed.
@@ -21,20 +21,20 @@ from itertools import product
 import numpy as np
 from scipy import stats
 
-from engine.statistics.comparison import (
+from engine.base.intervals import (
+    Estimate,
+    estimate_clustered_mean,
+    estimate_mean,
+    estimate_rate,
+    pass_at_k,
+)
+from engine.base.paired_comparison import (
     Comparison,
     adjust_for_many,
     alpha_of_looks,
     compare_paired,
     compare_unpaired,
     needed_n,
-)
-from engine.statistics.intervals import (
-    Estimate,
-    estimate_clustered_mean,
-    estimate_mean,
-    estimate_rate,
-    pass_at_k,
 )
 
 LOOKS = tuple(look / 10 for look in range(1, 11))

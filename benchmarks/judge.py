@@ -30,9 +30,9 @@ from typing import Any
 from engine.base import jsonl
 from engine.data.adapters import Example
 from engine.data.precompute import PrecomputePlan, precompute
-from engine.judge.interface import Judge
-from engine.judge.settings import JudgeSettings, make_judge
 from engine.reward.formula import RewardSettings
+from engine.reward.judge.interface import Judge
+from engine.reward.judge.settings import JudgeSettings, make_judge
 from engine.reward.scoring import RewardItem, score_rollout
 
 WORKERS, LIMIT, LATENCY_S = 8, 10, 1.0

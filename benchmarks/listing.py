@@ -32,9 +32,9 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
-from engine.runs.processes import Identity, identify
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
+from engine.run.processes import Identity, identify
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
 
 ROOT = Path(__file__).resolve().parents[1]
 COUNTS = (10, 10_000)

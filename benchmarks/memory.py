@@ -14,10 +14,10 @@ import argparse
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.estimate.activations import LogitsUse
-from engine.estimate.memory import GIB, Breakdown, memory
-from engine.estimate.model_shape import ModelShape, known, known_configs
-from engine.estimate.training import Training, has_flash
+from engine.checks.estimate.activations import LogitsUse
+from engine.checks.estimate.memory import GIB, Breakdown, memory
+from engine.checks.estimate.model_shape import ModelShape, known, known_configs
+from engine.checks.estimate.training import Training, has_flash
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,13 @@ import psutil
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.history.train_log import history, read_steps
 from engine.launch.launcher import start_supervisor
 from engine.launch.resume import resume
-from engine.runs.processes import Identity, alive, identify, marked, members, send
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state, recorded_state, write_state
-from engine.runs.trust import vouch
+from engine.run.history.train_log import history, read_steps
+from engine.run.processes import Identity, alive, identify, marked, members, send
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state, recorded_state, write_state
+from engine.run.trust import vouch
 from engine.supervise.reaper import find_orphans, reap
 from engine.supervise.stopping import stop_run
 

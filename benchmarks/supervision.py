@@ -26,9 +26,9 @@ import psutil
 
 from engine.base import jsonl
 from engine.launch.launcher import start_supervisor
-from engine.runs.processes import Identity, alive, identify
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state, recorded_state, write_state
+from engine.run.processes import Identity, alive, identify
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state, recorded_state, write_state
 
 ROOT = Path(__file__).resolve().parents[1]
 RESAMPLES = 10_000

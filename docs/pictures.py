@@ -20,11 +20,11 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from engine.ablations.plan import list_plans
 from engine.doctor.diagnose import diagnose_run
-from engine.runs.registry import list_runs
-from engine.runs.rundir import RunDir
-from engine.runs.trust import vouch
+from engine.measure.ablations.plan import list_plans
+from engine.run.registry import list_runs
+from engine.run.rundir import RunDir
+from engine.run.trust import vouch
 from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.navigation import (

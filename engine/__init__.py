@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from engine.reports.opened_run import OpenedRun, list_runs, open_run
+    from engine.report.opened_run import OpenedRun, list_runs, open_run
 
 __all__ = ["OpenedRun", "list_runs", "open_run"]
 
@@ -17,6 +17,6 @@ def __getattr__(name: str) -> Any:
     """Import what reads runs at its first use: every program imports this package."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from engine.reports import opened_run
+    from engine.report import opened_run
 
     return getattr(opened_run, name)

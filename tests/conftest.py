@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from engine.preflight import environment, machine
-from engine.preflight.testsuite import environment_of_tests
+from engine.checks import environment, machine
+from engine.checks.testsuite import environment_of_tests
 from tests.paths import ROOT
 
 # Before anything reads a variable; the folder goes with this process.

@@ -17,6 +17,7 @@ from textual.app import App
 from typer.testing import CliRunner
 
 from engine.base.masking import mask_text
+from engine.checks.checks import run_checks
 from engine.config.load import load_config
 from engine.data.adapters import get_adapter
 from engine.doctor.diagnose import diagnose_file
@@ -25,15 +26,14 @@ from engine.doctor.rewards import reward_findings
 from engine.doctor.text.matching import rule_index
 from engine.doctor.text.progress import step_counters
 from engine.doctor.text.rules import all_rules, load_rules
-from engine.formats.detect import load_formats
-from engine.history.train_log import read_steps
-from engine.judge.api import ApiJudge
-from engine.judge.settings import JudgeSettings, make_judge
-from engine.own_reward.function import RewardFunction
-from engine.own_reward.processes import RewardProcesses, source_of
-from engine.preflight.checks import run_checks
-from engine.runs.kinds import GRPO, KINDS
-from engine.runs.rundir import RunDir
+from engine.logs.formats.detect import load_formats
+from engine.reward.judge.api import ApiJudge
+from engine.reward.judge.settings import JudgeSettings, make_judge
+from engine.reward.own.function import RewardFunction
+from engine.reward.own.processes import RewardProcesses, source_of
+from engine.run.history.train_log import read_steps
+from engine.run.kinds import GRPO, KINDS
+from engine.run.rundir import RunDir
 from grubrics_tui.cli import app
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.live.panels import PANELS

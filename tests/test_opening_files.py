@@ -11,14 +11,14 @@ import pytest
 from tests.paths import ROOT
 
 FOLDERS = (
-    "engine/runs",
-    "engine/host",
-    "engine/history",
+    "engine/run",
+    "engine/run/host",
+    "engine/run/history",
     "engine/logs",
-    "engine/formats",
-    "engine/checkpoints",
+    "engine/logs/formats",
+    "engine/run/checkpoints",
     "engine/supervise",
-    "engine/reports",
+    "engine/report",
 )
 FILES = (
     "engine/base/jsonl.py",
@@ -35,22 +35,22 @@ OPENING = frozenset(
 )
 ALLOWED = {
     # Folders that are only held open or locked.
-    ("engine/runs/rundir.py", "os.open"),
+    ("engine/run/rundir.py", "os.open"),
     ("engine/base/locks.py", "os.open"),
     # The reader of a log format, not a file.
-    ("engine/formats/external_run.py", "open"),
-    ("engine/formats/plugin_format.py", "open"),
+    ("engine/logs/formats/external_run.py", "open"),
+    ("engine/logs/formats/plugin_format.py", "open"),
     ("engine/supervise/program_steps.py", "open"),
     # An entry of a zip file.
-    ("engine/reports/package.py", "open"),
+    ("engine/report/package.py", "open"),
     # What comes with this program, and what the installer recorded of it.
-    ("engine/history/metrics.py", "read_bytes"),
-    ("engine/host/environment.py", "read_text"),
+    ("engine/run/history/metrics.py", "read_bytes"),
+    ("engine/run/host/environment.py", "read_text"),
     # Files that the person names: a token, data, a model, the experiment log.
     ("engine/supervise/ray_jobs.py", "read_text"),
-    ("engine/host/environment.py", "open"),
-    ("engine/checkpoints/model_folder.py", "open"),
-    ("engine/reports/numbered_log.py", "read_text"),
+    ("engine/run/host/environment.py", "open"),
+    ("engine/run/checkpoints/model_folder.py", "open"),
+    ("engine/report/numbered_log.py", "read_text"),
 }
 
 

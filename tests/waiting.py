@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import psutil
 
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state
 
 PATIENCE_S = 500.0
 """How long a test waits before it fails. Only a broken program takes as long, also where other

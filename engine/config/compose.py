@@ -10,8 +10,8 @@ from typing import Any
 from engine.config.curriculum import find_curriculum
 from engine.config.keys import flatten, tables, unflatten
 from engine.config.load import Config, Origin
-from engine.runs.kinds import GRPO
-from engine.runs.rundir import DETERMINISTIC_VARIABLE
+from engine.run.kinds import GRPO
+from engine.run.rundir import DETERMINISTIC_VARIABLE
 
 ROLLOUT = "actor_rollout_ref.rollout"
 ACTOR = "actor_rollout_ref.actor"

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from engine.base.judge_providers import all_providers
 from engine.base.masking import is_secret_name, mask, mask_url
 from engine.config import hub
-from engine.judge.providers import all_providers
 
 HUB_TOKEN, WANDB_KEY = "HF_TOKEN", "WANDB_API_KEY"
 _WANDB_HOSTS = ("api.forge.coreweave.com", "api.wandb.ai")

@@ -15,10 +15,10 @@ from engine.base.yaml_files import read_yaml
 from engine.config.load import Config
 from engine.config.places import DATA_KEYS, local_folder, model_name
 from engine.config.scoring import reward_function
-from engine.own_reward.files import code_files, hidden_libraries, libraries_hidden_by
-from engine.own_reward.function import FILE, PACKAGE, RewardFunction
-from engine.runs.rundir import RunDir
-from engine.runs.trust import Case, UntrustedError, files_objection
+from engine.reward.own.files import code_files, hidden_libraries, libraries_hidden_by
+from engine.reward.own.function import FILE, PACKAGE, RewardFunction
+from engine.run.rundir import RunDir
+from engine.run.trust import Case, UntrustedError, files_objection
 
 _LONGEST_PATH = 4096
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
@@ -43,7 +43,7 @@ def executed_files(config: Config) -> list[Path]:
 
     The config, its reward function with its imports, every other file that a value names, and the
     code of a model with ``trust_remote_code``. Files of a run are left out:
-    ``engine.runs.trust.require`` decides on the run as a whole.
+    ``engine.run.trust.require`` decides on the run as a whole.
     """
     files = [config.path]
     if (function := reward_function(config)) is not None:

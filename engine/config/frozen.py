@@ -23,10 +23,10 @@ from engine.config.keys import flatten, tables, unflatten
 from engine.config.load import Config
 from engine.config.scoring import reward_function, tools_code
 from engine.config.sft_compose import sft_values
-from engine.own_reward.files import OF_CODE, OF_DATA, OF_INPUTS, OF_TOOLS, code_files, input_files
-from engine.runs import manifest
-from engine.runs.kinds import GRPO, SFT, Kind
-from engine.runs.rundir import RunDir
+from engine.reward.own.files import OF_CODE, OF_DATA, OF_INPUTS, OF_TOOLS, code_files, input_files
+from engine.run import manifest
+from engine.run.kinds import GRPO, SFT, Kind
+from engine.run.rundir import RunDir
 
 ManifestConfig = Mapping[str, Mapping[str, Any]]
 """Value and origin by dotted key, as in a manifest. ``reference`` is true where the value is a

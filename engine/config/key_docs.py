@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from engine.config import allowed
 from engine.config.keys import expected_type, flatten, verl_comments, verl_defaults
 from engine.config.schema import own_sections
-from engine.runs.kinds import GRPO, Kind
+from engine.run.kinds import GRPO, Kind
 
 _BOUNDS = {"ge": "at least {:g}", "gt": "above {:g}", "le": "at most {:g}", "lt": "below {:g}"}
 

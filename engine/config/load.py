@@ -44,7 +44,7 @@ from engine.config.presets import preset_names, preset_values
 from engine.config.references import following, referenced, require_short, resolve
 from engine.config.schema import own_defaults, own_sections
 from engine.config.secrets import refuse_secret, secret_references
-from engine.runs.kinds import GRPO, ByKind, Kind, find_kind, kind_names
+from engine.run.kinds import GRPO, ByKind, Kind, find_kind, kind_names
 
 Origin = Literal["default", "preset", "file", "cli", "environment", "implied"]
 """Where a value came from; ``implied``: nobody set it, it follows from values that were set."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine.config import hub
 from engine.config.load import Config
-from engine.host.programs import typed_module
+from engine.run.host.programs import typed_module
 
 TINY_WORLD = Path("data/tiny")
 MAKE_TINY_WORLD = typed_module("engine.data.tiny_world")

@@ -11,10 +11,10 @@ from pydantic_core import PydanticCustomError
 from engine.base.errors import nearest
 from engine.base.masking import is_secret_name
 from engine.config.curriculum import parse_phases
-from engine.findings.categories import ALERTS, alternatives_to
-from engine.judge.settings import JudgeSettings
 from engine.reward.formula import RewardSettings
-from engine.runs.kinds import GRPO, ByKind, Kind
+from engine.reward.judge.settings import JudgeSettings
+from engine.run.categories import ALERTS, alternatives_to
+from engine.run.kinds import GRPO, ByKind, Kind
 
 _SEVERITIES = f"{', '.join(ALERTS[:-1])} and {ALERTS[-1]}"
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from engine.base.errors import UsageError
 from engine.config.compose import ROLLOUT
 from engine.config.load import Config
-from engine.own_reward.files import code_files
-from engine.own_reward.function import KEY, TASK, RewardFunction
+from engine.reward.own.files import code_files
+from engine.reward.own.function import KEY, TASK, RewardFunction
 
 if TYPE_CHECKING:
     from engine.reward.scorer import Scorer
@@ -54,9 +54,9 @@ def make_scorer(config: Config, env: Mapping[str, str]) -> Scorer:
 
 def _make_scorer(config: Config, env: Mapping[str, str]) -> Scorer:
     # Commands that only ask what scores need neither a judge nor processes.
-    from engine.judge.settings import JudgeSettings, make_judge
-    from engine.own_reward.processes import RewardProcesses, source_of
     from engine.reward.formula import RewardSettings
+    from engine.reward.judge.settings import JudgeSettings, make_judge
+    from engine.reward.own.processes import RewardProcesses, source_of
     from engine.reward.scorer import FunctionScorer, RubricScorer
 
     function = reward_function(config)

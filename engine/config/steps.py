@@ -12,7 +12,7 @@ from engine.base.parquet import pq
 from engine.base.records import SUFFIXES, read_records
 from engine.base.text import count_of
 from engine.config.load import Config
-from engine.runs.kinds import GRPO, ByKind
+from engine.run.kinds import GRPO, ByKind
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from engine.base.judge_providers import asks_server
 from engine.base.yaml_files import read_table
 from engine.config.compose import (
     ACTOR,
@@ -23,8 +24,7 @@ from engine.config.curriculum import KEY as CURRICULUM
 from engine.config.frozen import in_file
 from engine.config.keys import flatten
 from engine.config.load import Config, Origin, defaults_of
-from engine.judge.providers import asks_server
-from engine.runs.kinds import GRPO, Kind
+from engine.run.kinds import GRPO, Kind
 
 _TABLE = Path(__file__).with_name("unread.yaml")
 _MODEL = "actor_rollout_ref.model"

@@ -18,7 +18,7 @@ from typing import Literal
 from engine.base import jsonl
 from engine.base.errors import UsageError, guarded
 from engine.data.cache import read_cache, record_id
-from engine.rubrics import finite_scores
+from engine.tasks.rubrics import finite_scores
 
 LOW_STD = 0.05
 ENOUGH_PCT = 90.0

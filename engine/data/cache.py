@@ -17,7 +17,7 @@ from typing import Any
 from engine.base import files, jsonl, locks
 from engine.base.errors import UsageError
 from engine.data.adapters.adapter import Example, id_text
-from engine.rubrics import finite_scores, gold_problem
+from engine.tasks.rubrics import finite_scores, gold_problem
 
 _ID_FIELDS = ("question_id", "prompt_id")
 

@@ -17,7 +17,7 @@ from typing import Any
 from engine.base import files
 from engine.base.errors import UsageError
 from engine.base.parquet import pa, pq
-from engine.rubrics import contrastive_excerpts, gold_problem, rubric_messages
+from engine.tasks.rubrics import contrastive_excerpts, gold_problem, rubric_messages
 
 METADATA_KEY = b"grubrics"
 

@@ -13,7 +13,7 @@ from typing import Any
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.records import SUFFIXES, Record, read_records
-from engine.rubrics import Message
+from engine.tasks.rubrics import Message
 from engine.tasks.task import RecordError
 
 Conversation = list[Message]

@@ -14,16 +14,16 @@ from typing import Any, Self
 from engine.base.errors import UsageError
 from engine.base.files import fingerprints
 from engine.base.records import Record
-from engine.own_reward.files import (
+from engine.reward.own.files import (
     code_files,
     hidden_libraries,
     input_files,
     libraries_hidden_by,
 )
-from engine.own_reward.function import RewardFunction
-from engine.own_reward.loading import RECORD, Source
-from engine.own_reward.processes import RewardCallError, RewardProcesses, RewardTimeoutError
-from engine.runs.trust import files_objection
+from engine.reward.own.function import RewardFunction
+from engine.reward.own.loading import RECORD, Source
+from engine.reward.own.processes import RewardCallError, RewardProcesses, RewardTimeoutError
+from engine.run.trust import files_objection
 from engine.tasks.task import RecordError
 
 _NAME = re.compile(r"(?P<file>.+\.py):(?P<function>[^\W\d]\w*)(?::(?P<count>[1-9]\d*))?")

@@ -31,7 +31,7 @@ from engine.data.presets import (
     load_presets,
     mix,
 )
-from engine.rubrics import (
+from engine.tasks.rubrics import (
     contrastive_enabled,
     contrastive_excerpts,
     gold_problem,

@@ -22,7 +22,7 @@ from engine.data.adapters import Example, get_adapter
 from engine.data.adapters.rubric_graded import read_completions
 from engine.data.blocklist import RecordFilter
 from engine.data.holdout import repeated_ids, write_holdout
-from engine.rubrics import has_wanted_sum, rubric_messages, scaled_to_sum
+from engine.tasks.rubrics import has_wanted_sum, rubric_messages, scaled_to_sum
 
 _OSS_EVAL = Path("data/healthbench/oss_eval.jsonl")
 _META_EVAL = Path("data/healthbench/oss_meta_eval.jsonl")

@@ -29,8 +29,8 @@ from engine.data.precompute import PrecomputePlan, precompute
 from engine.data.prepare import PrepareOptions, prepare_preset
 from engine.data.prepare_sft import SftOptions, prepare_sft
 from engine.data.presets import load_presets
-from engine.host.programs import own_module
-from engine.judge.offline import OfflineKeywordJudge
+from engine.reward.judge.offline import OfflineKeywordJudge
+from engine.run.host.programs import own_module
 
 # Raise it when the same questions would give other files: another prompt, another judge.
 VERSION = 1

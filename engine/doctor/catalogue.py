@@ -20,11 +20,11 @@ from typing import Any
 
 import engine.doctor
 from engine.base.yaml_files import read_table
+from engine.checks import values
 from engine.doctor.text.rules import RULES, Role, load_rules
-from engine.findings.categories import IDS
-from engine.findings.finding import Severity
-from engine.findings.finding_kind import HOLE, Case, FindingKind
-from engine.preflight import values
+from engine.run.categories import IDS
+from engine.run.finding import Severity
+from engine.run.finding_kind import HOLE, Case, FindingKind
 
 _HEAD = """\
 # Findings reference

@@ -14,14 +14,14 @@ import yaml
 
 from engine.base.errors import UsageError
 from engine.base.files import fingerprints
+from engine.checks import dataset, holdout
+from engine.checks.check import Check, Subject
 from engine.config.compose import effective
 from engine.config.load import Config, load_config
 from engine.doctor.finding_kinds import KINDS
-from engine.findings.finding import Change, Evidence, Finding, Fix, Severity
-from engine.findings.finding_kind import Case, FindingKind
-from engine.preflight import dataset, holdout
-from engine.preflight.check import Check, Subject
-from engine.runs.rundir import RunDir
+from engine.run.finding import Change, Evidence, Finding, Fix, Severity
+from engine.run.finding_kind import Case, FindingKind
+from engine.run.rundir import RunDir
 
 _CHECKS = (
     (dataset.check, KINDS["data_missing_or_schema.file"]),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.doctor.log_doctor import LogDoctor, source_of
-from engine.findings.finding import Finding
-from engine.runs.rundir import RunDir
+from engine.run.finding import Finding
+from engine.run.rundir import RunDir
 
 
 def diagnose_file(path: Path) -> list[Finding]:

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.doctor.trainer_dialects import read_ends
-from engine.formats.names import bounded, with_scores
-from engine.history import metrics
-from engine.history.metric_words import STEP, metric_of
+from engine.logs.formats.names import bounded, with_scores
+from engine.run.history import metrics
+from engine.run.history.metric_words import STEP, metric_of
 
 if TYPE_CHECKING:
-    from engine.history.columns import Columns
-    from engine.history.train_log import Metrics
+    from engine.run.history.columns import Columns
+    from engine.run.history.train_log import Metrics
 
 
 _WIDE = re.compile(r"\t+| {2,}")
@@ -237,8 +237,8 @@ def excerpt_of(text: str) -> Excerpt | None:
     if not records:
         return None
     # Imported here: a log without metrics is diagnosed without numpy.
-    from engine.history.columns import Batch, Columns
-    from engine.history.train_log import Step
+    from engine.run.history.columns import Batch, Columns
+    from engine.run.history.train_log import Step
 
     if any(metrics.REWARD_MEAN in values for _, values in records):
         records = [

@@ -1,5 +1,5 @@
 """The kinds of findings of this folder's modules: texts and fixes of ``finding_kinds.yaml``."""
 
-from engine.findings.finding_kind_file import FindingKinds
+from engine.run.finding_kind_file import FindingKinds
 
 KINDS = FindingKinds(__file__)

@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 
-from engine.findings.finding import Finding, Severity
-from engine.runs.columns import RunInfo
-from engine.runs.index import Index, Row, index_path, stamp
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state
+from engine.run.columns import RunInfo
+from engine.run.finding import Finding, Severity
+from engine.run.index import Index, Row, index_path, stamp
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state
 
 Stopped = Callable[[], bool]
 

@@ -12,7 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from engine.base.errors import UsageError
+from engine.base.judge_providers import get_provider
 from engine.base.masking import mask_url
+from engine.checks.estimate.judge import SLOW_S, allowed, in_flight, pace
 from engine.config.load import Config
 from engine.config.scoring import asks_judge, scorer
 from engine.doctor.finding_kinds import KINDS
@@ -20,14 +22,12 @@ from engine.doctor.metrics import MetricContext
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.failures import FAILURES, fixes_of
 from engine.doctor.rewards.rollout_record import refine_kind
-from engine.estimate.judge import SLOW_S, allowed, in_flight, pace
-from engine.findings.finding import Change, Evidence, Finding, Severity
-from engine.findings.finding_kind import Case
-from engine.judge.credentials import find_credentials
-from engine.judge.interface import ScoringError
-from engine.judge.providers import get_provider
-from engine.judge.settings import JudgeSettings
-from engine.judge.trial import Probe, Trial, try_judge
+from engine.reward.judge.credentials import find_credentials
+from engine.reward.judge.interface import ScoringError
+from engine.reward.judge.settings import JudgeSettings
+from engine.reward.judge.trial import Probe, Trial, try_judge
+from engine.run.finding import Change, Evidence, Finding, Severity
+from engine.run.finding_kind import Case
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.checks.values import value_findings
 from engine.doctor.merge import grade_by_records, merge_findings
 from engine.doctor.metrics import metric_findings, read_context
 from engine.doctor.metrics.root_cause import fold_consequences
@@ -11,12 +12,11 @@ from engine.doctor.rewards import RewardDiagnosis, merge_numbers
 from engine.doctor.run_end import adjust_to_run, explain_failure, offer_fixes
 from engine.doctor.run_files import RunFiles
 from engine.doctor.text.findings import ConsoleDiagnosis, Stopped, never
-from engine.findings.finding import Finding, flattened
-from engine.history.columns import Batch, Columns, read_batches
-from engine.history.live import RunWatch
-from engine.preflight.values import value_findings
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state
+from engine.run.finding import Finding, flattened
+from engine.run.history.columns import Batch, Columns, read_batches
+from engine.run.history.live import RunWatch
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state
 
 
 class NumberDiagnosis:

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
 from engine.base.follow import RESTARTS, FileFollower
-from engine.checkpoints.step_folders import step_of, step_problem
 from engine.doctor.excerpts import fuller, size, with_meanings
 from engine.doctor.finding_kinds import KINDS
 from engine.doctor.merge import merge_findings
 from engine.doctor.run_end import soften_ray
 from engine.doctor.text.findings import ConsoleDiagnosis, Stopped, never
 from engine.doctor.trainer_dialects import framework_of, in_terms_of, is_ours, read_ends
-from engine.findings.finding import Evidence, Finding
-from engine.findings.finding_kind import Case
+from engine.run.checkpoints.step_folders import step_of, step_problem
+from engine.run.finding import Evidence, Finding
+from engine.run.finding_kind import Case
 
 if TYPE_CHECKING:
-    from engine.formats.detect import Detected
-    from engine.formats.external_run import ExternalRun
-    from engine.formats.format import About
-    from engine.history.columns import Columns
-    from engine.history.train_log import Step
+    from engine.logs.formats.detect import Detected
+    from engine.logs.formats.external_run import ExternalRun
+    from engine.logs.formats.format import About
+    from engine.run.history.columns import Columns
+    from engine.run.history.train_log import Step
 
 _SAVED = re.compile(rb"(?:checkpoint-|global_step_?|iter_0*)(\d{1,12})")
 """The folder of a checkpoint, as HF's Trainer, verl and Megatron name it."""
@@ -61,8 +61,8 @@ def source_of(path: Path) -> LogSource:
 
     Raises OSError, and UsageError for a folder without such a run or a path that is no file.
     """
-    from engine.formats.detect import Detected, formats
-    from engine.formats.external_run import open_external
+    from engine.logs.formats.detect import Detected, formats
+    from engine.logs.formats.external_run import open_external
 
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
@@ -77,7 +77,7 @@ def source_of(path: Path) -> LogSource:
 
 
 def source_of_external(run: ExternalRun) -> LogSource:
-    from engine.formats.detect import Detected
+    from engine.logs.formats.detect import Detected
 
     return LogSource(run.path, run.console, (Detected(run.path, run.format),))
 
@@ -255,7 +255,7 @@ def _with_steps(columns: Columns | None, steps: list[Step]) -> Columns | None:
     if not steps:
         return columns
     # numpy: a log without numbers is diagnosed without it.
-    from engine.history.columns import Batch, Columns
+    from engine.run.history.columns import Batch, Columns
 
     columns = columns or Columns()
     columns.merge(Batch.from_steps(steps))

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine.findings.finding import Finding, Severity, flattened
-from engine.findings.fixes import RESPONSE
+from engine.run.finding import Finding, Severity, flattened
+from engine.run.fixes import RESPONSE
 
 _NAMES_A_CAUSE = 0.4
 """From this confidence on, a console finding comes before findings in the metrics."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from engine.base.masking import mask_text
 from engine.base.plugins import load
-from engine.findings.finding import Finding
-from engine.findings.finding_kind import METRIC_RULES, REWARD_RULES, Rule
+from engine.run.finding import Finding
+from engine.run.finding_kind import METRIC_RULES, REWARD_RULES, Rule
 
 __all__ = ["METRIC_RULES", "REWARD_RULES", "findings", "text_rule_files", "warn_once"]
 

@@ -16,13 +16,13 @@ from engine.data.contract import row_problem
 from engine.doctor.finding_kinds import KINDS
 from engine.doctor.text.line import plain
 from engine.doctor.trainer_dialects import framework_of, in_terms_of
-from engine.findings.categories import find_category
-from engine.findings.finding import Change, Evidence, Finding, Fix, Severity
-from engine.findings.finding_kind import Case
-from engine.own_reward.function import KEY
-from engine.runs.events import pending_stop, read_stop_offset
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
+from engine.reward.own.function import KEY
+from engine.run.categories import find_category
+from engine.run.events import pending_stop, read_stop_offset
+from engine.run.finding import Change, Evidence, Finding, Fix, Severity
+from engine.run.finding_kind import Case
+from engine.run.rundir import RunDir
+from engine.run.state import RunState
 
 _KILLED = "killed by SIGKILL"
 _INTERRUPTED = "job_cancelled_or_interrupted"
@@ -156,7 +156,7 @@ def _offer_resume(findings: Sequence[Finding], run: RunDir, state: RunState) -> 
         return list(findings)
     if not findings[0].severity.is_alert or not find_category(findings[0].category).resumable:
         return list(findings)
-    from engine.checkpoints.find import check_checkpoint
+    from engine.run.checkpoints.find import check_checkpoint
 
     step = check_checkpoint(run).step
     if step is None:

@@ -11,14 +11,14 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.follow import last_lines
+from engine.checks.estimate.memory import size
 from engine.doctor.finding_kinds import KINDS
-from engine.estimate.memory import size
-from engine.findings.finding import Change, Evidence, Finding, Fix
-from engine.findings.finding_kind import Case
-from engine.formats.pattern import is_pattern
-from engine.runs.kinds import COMMAND
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
+from engine.logs.formats.pattern import is_pattern
+from engine.run.finding import Change, Evidence, Finding, Fix
+from engine.run.finding_kind import Case
+from engine.run.kinds import COMMAND
+from engine.run.rundir import RunDir
+from engine.run.state import RunState
 
 _LATE_S = 600.0
 """A program may load a model before it writes its first metrics."""
@@ -149,9 +149,9 @@ def _newest_memory(system: Path) -> tuple[int, int] | None:
 def _bytes_of_save(run: RunDir) -> int:
     """Return the bytes that a save takes; 0 if that is unknown or the run saves nothing."""
     # Most commands of the doctor need no estimate: start-up time.
+    from engine.checks.estimate.memory import SAVED
+    from engine.checks.estimate.report import sizes_of
     from engine.config.load import load_config
-    from engine.estimate.memory import SAVED
-    from engine.estimate.report import sizes_of
 
     try:
         sizes = sizes_of(load_config(str(run.config), env={}), os.environ, None)

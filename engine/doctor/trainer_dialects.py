@@ -21,10 +21,10 @@ import msgspec
 from engine.base import files
 from engine.base.yaml_files import read_table
 from engine.doctor.text.facts import Phase
-from engine.findings.finding import Change, Finding, Fix
-from engine.findings.fixes import ACTOR
-from engine.runs.kinds import COMMAND, GRPO
-from engine.runs.rundir import RunDir
+from engine.run.finding import Change, Finding, Fix
+from engine.run.fixes import ACTOR
+from engine.run.kinds import COMMAND, GRPO
+from engine.run.rundir import RunDir
 
 
 class Framework(StrEnum):

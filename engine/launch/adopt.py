@@ -15,17 +15,17 @@ from typing import Any
 from engine.base.errors import UsageError
 from engine.base.masking import holds_secret, mask_data, mask_text, mask_words
 from engine.config.keys import flatten
-from engine.formats.detect import detect, find_format
-from engine.formats.format import About
-from engine.formats.pattern import PatternFormat, is_pattern
-from engine.host.programs import own_module
-from engine.host.running_program import RunningProgram, held_gpus, read_program
-from engine.host.system import open_gpus
 from engine.launch.command import command_manifest, program_name, run_stem
 from engine.launch.launcher import choose_directory, start_run
-from engine.runs.notes import MOST_TAGS, add_tags, is_tag
-from engine.runs.rundir import RunDir, run_ids
-from engine.runs.state import observed_state
+from engine.logs.formats.detect import detect, find_format
+from engine.logs.formats.format import About
+from engine.logs.formats.pattern import PatternFormat, is_pattern
+from engine.run.host.programs import own_module
+from engine.run.host.running_program import RunningProgram, held_gpus, read_program
+from engine.run.host.system import open_gpus
+from engine.run.notes import MOST_TAGS, add_tags, is_tag
+from engine.run.rundir import RunDir, run_ids
+from engine.run.state import observed_state
 from engine.supervise.adopted import Adopted, has_unknown_end, read_adopted
 
 _HEAD = 4 * 1024 * 1024

@@ -22,19 +22,19 @@ from engine.config.keys import flatten, unflatten
 from engine.config.load import parse_override
 from engine.config.schema import GuardSection, Section, SupervisionSection
 from engine.config.secrets import refuse_secret
-from engine.formats.detect import find_format
-from engine.formats.pattern import PatternFormat, is_pattern
-from engine.host.environment import program_snapshot
-from engine.host.gpus import ALL, Shortage, choose, read_devices, visible
-from engine.host.programs import own_module
-from engine.host.surroundings import surroundings
-from engine.host.system import open_gpus
 from engine.launch.launcher import choose_directory, start_run
 from engine.launch.queueing import ticket_for
-from engine.runs.kinds import COMMAND
-from engine.runs.marks import new_mark
-from engine.runs.registry import ActiveRuns
-from engine.runs.rundir import RunDir
+from engine.logs.formats.detect import find_format
+from engine.logs.formats.pattern import PatternFormat, is_pattern
+from engine.run.host.environment import program_snapshot
+from engine.run.host.gpus import ALL, Shortage, choose, read_devices, visible
+from engine.run.host.programs import own_module
+from engine.run.host.surroundings import surroundings
+from engine.run.host.system import open_gpus
+from engine.run.kinds import COMMAND
+from engine.run.marks import new_mark
+from engine.run.registry import ActiveRuns
+from engine.run.rundir import RunDir
 from engine.supervise.queue import Start, Ticket
 from engine.supervise.slurm_jobs import parse_options
 

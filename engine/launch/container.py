@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.base.text import format_command
+from engine.checks.environment import GPU_SET
 from engine.config import hub
 from engine.config.credentials import known_variables
 from engine.config.keys import verl_version
 from engine.config.load import Config
 from engine.config.places import checkpoint_dir, is_hub_name, model_name
-from engine.preflight.environment import GPU_SET
 
 Engine = Literal["docker", "apptainer"]
 ENGINES: tuple[Engine, ...] = ("docker", "apptainer")

@@ -8,13 +8,13 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from engine.base.errors import UsageError
+from engine.checks.complete_change import with_overrides
 from engine.config.curriculum import KEY
 from engine.config.load import Config
 from engine.config.schedule import require_followed
 from engine.data.prepare import PrepareOptions, group_paths, prepare_preset
 from engine.data.presets import load_presets
-from engine.host.programs import typed_module
-from engine.preflight.complete_change import with_overrides
+from engine.run.host.programs import typed_module
 
 PRESET = "curriculum"
 

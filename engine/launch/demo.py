@@ -10,14 +10,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from engine.base.errors import UsageError
+from engine.checks.checks import require_launchable
 from engine.config.load import load_config
-from engine.host.environment import install_command
-from engine.host.programs import own_module
 from engine.launch.launcher import launch, plan
 from engine.launch.queueing import ahead, ticket
-from engine.preflight.checks import require_launchable
-from engine.runs.kinds import GRPO
-from engine.runs.rundir import RunDir
+from engine.run.host.environment import install_command
+from engine.run.host.programs import own_module
+from engine.run.kinds import GRPO
+from engine.run.rundir import RunDir
 
 DATA_MODULE = "engine.data.tiny_world"
 SFT_CONFIG, GRPO_CONFIG = "sft_tiny", "grpo_tiny"

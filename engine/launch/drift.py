@@ -8,8 +8,8 @@ from typing import Any
 
 from engine.config.load import Config
 from engine.config.places import data_files
-from engine.host.surroundings import changes, surroundings
-from engine.runs.rundir import RunDir
+from engine.run.host.surroundings import changes, surroundings
+from engine.run.rundir import RunDir
 
 Change = Mapping[str, Any]
 """``what`` differs, and its values ``before`` and ``after``, as ``surroundings.changes`` has it."""

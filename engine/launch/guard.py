@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import IO
 
 from engine.base import files
-from engine.findings.guard_settings import GuardSettings
-from engine.host.programs import detach
-from engine.runs.events import log_event
-from engine.runs.rundir import RunDir, RunDirGuard
+from engine.run.events import log_event
+from engine.run.guard_settings import GuardSettings
+from engine.run.host.programs import detach
+from engine.run.rundir import RunDir, RunDirGuard
 
 LOCK = "guard.lock"
 _LOOK_S = 0.25

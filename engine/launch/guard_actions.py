@@ -15,11 +15,11 @@ from typing import Any
 from engine.base.addresses import cleartext_complaint
 from engine.base.masking import mask_text
 from engine.doctor.live import KnownFindings, RunFollower
-from engine.findings.finding import Finding, Severity, flattened
-from engine.findings.guard_settings import GuardSettings, fires
-from engine.runs.events import ask_stop, log_event
-from engine.runs.rundir import RunDir, RunDirGuard
-from engine.runs.state import RunState
+from engine.run.events import ask_stop, log_event
+from engine.run.finding import Finding, Severity, flattened
+from engine.run.guard_settings import GuardSettings, fires
+from engine.run.rundir import RunDir, RunDirGuard
+from engine.run.state import RunState
 
 
 class Guard:

@@ -17,8 +17,8 @@ from typing import Any
 from engine.base import files
 from engine.base.files import content_hash
 from engine.config.places import DATA_KEYS
-from engine.runs.manifest import values_of
-from engine.runs.rundir import RunDir
+from engine.run.manifest import values_of
+from engine.run.rundir import RunDir
 
 LIMIT = "grubrics.keep_data_mb"
 

@@ -16,8 +16,7 @@ from typing import IO, Any, Literal
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
-from engine.checkpoints.model_folder import model_files
-from engine.checkpoints.ownership import STAMP
+from engine.checks.check import Check
 from engine.config.compose import deterministic_variables
 from engine.config.executed import require_own_code
 from engine.config.frozen import (
@@ -31,32 +30,33 @@ from engine.config.load import Config, short_keys
 from engine.config.places import checkpoint_dir, data_files, local_folder, model_name, wandb_name
 from engine.config.scoring import reward_function, tools_code
 from engine.config.steps import step_plan
-from engine.findings.guard_settings import GuardSettings
-from engine.host.programs import own_module, scope_prefix, typed_words
-from engine.host.surroundings import surroundings
 from engine.launch.drift import Change
 from engine.launch.kept_data import find_copy, keep_data
 from engine.launch.ray_target import follower_argv
-from engine.own_reward.files import code_files, input_files, keep_code, keep_inputs
-from engine.preflight.check import Check
-from engine.runs.events import log_event
-from engine.runs.marks import mark_of, new_mark, place_of
-from engine.runs.processes import alive, end_members
-from engine.runs.rundir import (
+from engine.reward.own.files import code_files, input_files, keep_code, keep_inputs
+from engine.run.checkpoints.model_folder import model_files
+from engine.run.checkpoints.ownership import STAMP
+from engine.run.events import log_event
+from engine.run.guard_settings import GuardSettings
+from engine.run.host.programs import own_module, scope_prefix, typed_words
+from engine.run.host.surroundings import surroundings
+from engine.run.marks import mark_of, new_mark, place_of
+from engine.run.processes import alive, end_members
+from engine.run.rundir import (
     ARGV_VARIABLE,
     MARKS,
     SUPERVISES_VARIABLE,
     RunDir,
     check_id,
 )
-from engine.runs.staging import new_staging, remove_abandoned
-from engine.runs.state import RunState, observed_state, recorded_state, write_state
-from engine.runs.trust import vouch
+from engine.run.staging import new_staging, remove_abandoned
+from engine.run.state import RunState, observed_state, recorded_state, write_state
+from engine.run.trust import vouch
 from engine.supervise.queue import Ticket
 
 _HANDSHAKE_S = 20.0
 
-GATE = own_module("engine.preflight.gate")
+GATE = own_module("engine.checks.gate")
 """Precedes the trainer's command of a queued run: what was checked may have changed meanwhile."""
 
 

@@ -13,15 +13,15 @@ from engine.base.follow import last_lines
 from engine.base.text import count_of, format_config_value
 from engine.doctor.live import RunFollower
 from engine.doctor.text.findings import Stopped, never
-from engine.findings.categories import find_category
-from engine.findings.finding import Finding, flattened
-from engine.history.reward_records import Key, RewardRecord, RewardRecords
 from engine.launch.rescore import pick_step, row_key
 from engine.launch.resume import resume_step
-from engine.runs.manifest import parent_phrase, values_of
-from engine.runs.rundir import Attempt, RunDir, check_id
-from engine.runs.state import RunState, describe, observed_state
-from engine.runs.trust import UntrustedError
+from engine.run.categories import find_category
+from engine.run.finding import Finding, flattened
+from engine.run.history.reward_records import Key, RewardRecord, RewardRecords
+from engine.run.manifest import parent_phrase, values_of
+from engine.run.rundir import Attempt, RunDir, check_id
+from engine.run.state import RunState, describe, observed_state
+from engine.run.trust import UntrustedError
 
 _ABSENT = object()
 

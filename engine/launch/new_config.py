@@ -19,15 +19,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from engine.audit.answers import read_audit_rows
-from engine.audit.audit import AuditOptions, run_audit
 from engine.base import files
 from engine.base.errors import UsageError, with_advice
 from engine.base.masking import mask_url
 from engine.base.parquet import pa, pq
 from engine.base.records import SUFFIXES, Record, require_file, require_utf8
 from engine.base.yaml_files import read_yaml
-from engine.checkpoints.model_folder import missing_parts
+from engine.checks.estimate.model_shape import context_of
 from engine.config import hub
 from engine.config.config_files import CONFIG_DIR
 from engine.config.places import MAKE_TINY_WORLD, TINY_WORLD, is_hub_name, local_folder
@@ -50,10 +48,12 @@ from engine.data.prepare_task import (
     prepare_task,
     report_nothing,
 )
-from engine.estimate.model_shape import context_of
-from engine.host.environment import gpus
-from engine.own_reward.files import find_function
-from engine.own_reward.function import TASK, RewardFunction
+from engine.reward.answers import read_audit_rows
+from engine.reward.audit import AuditOptions, run_audit
+from engine.reward.own.files import find_function
+from engine.reward.own.function import TASK, RewardFunction
+from engine.run.checkpoints.model_folder import missing_parts
+from engine.run.host.environment import gpus
 from engine.tasks.registry import find_format, find_task, fitting_tasks
 from engine.tasks.rows import ROWS
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.base.errors import UsageError, shorten, with_advice
+from engine.checks.checkpoint import folder_objection
+from engine.checks.complete_change import with_overrides
 from engine.config.load import Config
 from engine.config.places import checkpoint_dir
 from engine.launch.drift import describe_drift, find_drift
 from engine.launch.launcher import LaunchPlan, Parent, choose_directory, launch, plan, trainer_argv
 from engine.launch.queueing import ticket
 from engine.launch.rerun import config_of, config_of_source, require_launch_folder
-from engine.preflight.checkpoint import folder_objection
-from engine.preflight.complete_change import with_overrides
-from engine.runs.rundir import RunDir
+from engine.run.rundir import RunDir
 from engine.supervise.queue import Ticket
 
 _DEVICE = re.compile(r"(?P<kind>cpu|cuda)(?::(?P<gpus>\d+(?:,\d+)*))?")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from engine.base.errors import UsageError
 from engine.config.load import Config
-from engine.host import gpus
-from engine.host.system import open_gpus
-from engine.runs.registry import ActiveRuns
-from engine.runs.rundir import RunDir, find_run
-from engine.runs.state import observed_state
+from engine.run.host import gpus
+from engine.run.host.system import open_gpus
+from engine.run.registry import ActiveRuns
+from engine.run.rundir import RunDir, find_run
+from engine.run.state import observed_state
 from engine.supervise.adopted import has_unknown_end
 from engine.supervise.queue import Ticket, end_phrase
 

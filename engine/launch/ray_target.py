@@ -8,13 +8,13 @@ from pathlib import Path
 
 from engine.base.addresses import is_loopback
 from engine.base.errors import UsageError
+from engine.base.judge_providers import find_provider
 from engine.base.text import count_of
 from engine.config.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config
 from engine.config.exposure import require_none
 from engine.config.load import Config
 from engine.config.scoring import asks_judge
-from engine.host.programs import own_module
-from engine.judge.providers import find_provider
+from engine.run.host.programs import own_module
 from engine.supervise.ray_jobs import Cluster, Node, RefusedError, UnreachableError, parse_address
 
 

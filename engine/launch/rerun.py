@@ -9,22 +9,22 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from engine.base.errors import UsageError, unknown_name
+from engine.checks.check import Check, warn
+from engine.checks.checks import require_launchable
+from engine.checks.complete_change import Refusal, as_overrides, complete, with_overrides
 from engine.config.config_files import config_names, find_config
 from engine.config.frozen import ManifestConfig, is_chosen, manifest_config
 from engine.config.load import ENVIRONMENT_KEYS, Config, load_config
 from engine.config.places import checkpoint_dir
-from engine.findings.finding import Change
-from engine.host.surroundings import edited_complaint
 from engine.launch.launcher import LaunchPlan, Parent, free_name, launch, plan
 from engine.launch.queueing import ahead, ticket
-from engine.preflight.check import Check, warn
-from engine.preflight.checks import require_launchable
-from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
-from engine.runs.events import ask_stop
-from engine.runs.kinds import KINDS
-from engine.runs.rundir import RunDir, find_run, folder_names, run_id_of, run_ids
-from engine.runs.state import observed_state
-from engine.runs.trust import require
+from engine.run.events import ask_stop
+from engine.run.finding import Change
+from engine.run.host.surroundings import edited_complaint
+from engine.run.kinds import KINDS
+from engine.run.rundir import RunDir, find_run, folder_names, run_id_of, run_ids
+from engine.run.state import observed_state
+from engine.run.trust import require
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,15 @@ from engine.config.executed import require_own_code
 from engine.config.load import Config
 from engine.config.scoring import asks_judge, make_scorer
 from engine.data.contract import Row, read_rows
-from engine.history.reward_records import RewardRecord, RewardRecords, text_of
-from engine.history.train_log import read_steps
-from engine.host.surroundings import edited_files
-from engine.judge.settings import JudgeSettings
 from engine.launch.rerun import config_of, require_launch_folder
+from engine.reward.judge.settings import JudgeSettings
 from engine.reward.scorer import Rollout
 from engine.reward.scoring import RolloutScore, question_of
-from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state
+from engine.run.history.reward_records import RewardRecord, RewardRecords, text_of
+from engine.run.history.train_log import read_steps
+from engine.run.host.surroundings import edited_files
+from engine.run.rundir import RunDir
+from engine.run.state import observed_state
 
 Outcome = Literal["fails again", "fails now", "differs", "works now", "same"]
 _WORST_FIRST: tuple[Outcome, ...] = get_args(Outcome)

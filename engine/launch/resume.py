@@ -12,28 +12,28 @@ from typing import Any
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
-from engine.checkpoints.find import check_checkpoint, complete_checkpoints
-from engine.checkpoints.model_folder import missing_parts
-from engine.checkpoints.ownership import Stamp, checkpoint_folder, read_stamp, taken
-from engine.checkpoints.step_folders import WantedFiles, complete_steps, step_of, written_steps
+from engine.checks.demands import EXPECT_DATA
 from engine.config.executed import require_own_code
 from engine.config.frozen import manifest_config, pinned_config
 from engine.config.load import load_config
-from engine.history.train_log import read_steps
-from engine.host.surroundings import changed_files, changes, surroundings
 from engine.launch.drift import describe_drift, select_drift, software_drift
 from engine.launch.kept_data import find_copy, kept_overrides
 from engine.launch.launcher import start_supervisor
 from engine.launch.ray_target import chosen_cluster
-from engine.own_reward.files import edited_code, executed_code
-from engine.preflight.demands import EXPECT_DATA
-from engine.runs.events import clear_requests, log_event
-from engine.runs.kinds import COMMAND, read_kind
-from engine.runs.manifest import values_of
-from engine.runs.processes import members
-from engine.runs.rundir import RunDir, find_run
-from engine.runs.state import RunState, describe, readable_state, write_state
-from engine.runs.trust import require, vouch
+from engine.reward.own.files import edited_code, executed_code
+from engine.run.checkpoints.find import check_checkpoint, complete_checkpoints
+from engine.run.checkpoints.model_folder import missing_parts
+from engine.run.checkpoints.ownership import Stamp, checkpoint_folder, read_stamp, taken
+from engine.run.checkpoints.step_folders import WantedFiles, complete_steps, step_of, written_steps
+from engine.run.events import clear_requests, log_event
+from engine.run.history.train_log import read_steps
+from engine.run.host.surroundings import changed_files, changes, surroundings
+from engine.run.kinds import COMMAND, read_kind
+from engine.run.manifest import values_of
+from engine.run.processes import members
+from engine.run.rundir import RunDir, find_run
+from engine.run.state import RunState, describe, readable_state, write_state
+from engine.run.trust import require, vouch
 from engine.supervise.cluster_jobs import left_on_cluster
 from engine.supervise.finalize import finalize, hold_run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.checkpoints.model_folder import missing_parts, parameter_count
+from engine.checks.complete_change import Refusal, as_overrides, complete, with_overrides
 from engine.config.compose import on_cpu
 from engine.config.curriculum import KEY as CURRICULUM
 from engine.config.load import Config
@@ -21,10 +21,10 @@ from engine.config.places import (
     model_name,
 )
 from engine.config.unread import is_never_read
-from engine.findings.finding import Change
-from engine.host.environment import gpus
-from engine.preflight.complete_change import Refusal, as_overrides, complete, with_overrides
-from engine.runs.kinds import ByKind
+from engine.run.checkpoints.model_folder import missing_parts, parameter_count
+from engine.run.finding import Change
+from engine.run.host.environment import gpus
+from engine.run.kinds import ByKind
 
 HUB_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 SMALL_ON_GPU, SMALL_ON_CPU = 1_000_000_000, 50_000_000

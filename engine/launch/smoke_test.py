@@ -11,13 +11,13 @@ from statistics import median
 
 from engine.base.errors import UsageError
 from engine.config.load import load_config
-from engine.findings.finding import Change
-from engine.history import metrics
-from engine.history.train_log import Step
-from engine.host.environment import gpus
 from engine.launch.launcher import LaunchPlan, free_name, plan
 from engine.launch.shrink import Size, shrink_config
-from engine.runs.kinds import GRPO
+from engine.run.finding import Change
+from engine.run.history import metrics
+from engine.run.history.train_log import Step
+from engine.run.host.environment import gpus
+from engine.run.kinds import GRPO
 
 STEPS, BATCH = 10, 2
 FOLDER = Path("checkpoints/smoke-test")

@@ -18,8 +18,8 @@ from typing import Any, Literal, Protocol
 
 from engine.base import jsonl
 from engine.base.masking import mask_data
-from engine.judge.interface import Judge
 from engine.reward.formula import RewardSettings
+from engine.reward.judge.interface import Judge
 from engine.reward.scoring import (
     CustomReward,
     RewardItem,

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from engine.judge.interface import ErrorKind, Judge, JudgeResult, ScoringError, Tokens
-from engine.own_reward.processes import RewardCallError, RewardTimeoutError
 from engine.reward.formula import RewardParts, RewardSettings, reward_parts, total_reward
-from engine.rubrics import gold_problem, without_thoughts
+from engine.reward.judge.interface import ErrorKind, Judge, JudgeResult, ScoringError, Tokens
+from engine.reward.own.processes import RewardCallError, RewardTimeoutError
+from engine.tasks.rubrics import gold_problem, without_thoughts
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from typing import Any
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.text import count_of
-from engine.runs.marks import is_copy
-from engine.runs.processes import Identity, alive, end, tree
-from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state
-from engine.runs.trust import require
+from engine.run.marks import is_copy
+from engine.run.processes import Identity, alive, end, tree
+from engine.run.rundir import RunDir
+from engine.run.state import observed_state
+from engine.run.trust import require
 from engine.supervise.follower import Report, read_report, write_report
 
 _STOP_PATIENCE_S = 10.0

@@ -18,12 +18,12 @@ from pathlib import Path
 
 from engine.base.follow import Tail
 from engine.base.text import clock
-from engine.formats.pulse import QUIET_S, Pulse
-from engine.formats.wandb_folders import EndWatch
-from engine.runs.events import pending_stop
-from engine.runs.processes import Identity, alive, end, ignores, send, tree
-from engine.runs.rundir import RunDir
-from engine.runs.state import recorded_state
+from engine.logs.formats.pulse import QUIET_S, Pulse
+from engine.logs.formats.wandb_folders import EndWatch
+from engine.run.events import pending_stop
+from engine.run.processes import Identity, alive, end, ignores, send, tree
+from engine.run.rundir import RunDir
+from engine.run.state import recorded_state
 from engine.supervise.adopted import Adopted, read_adopted
 from engine.supervise.follower import LOOK_S, Follower, Outcome, Report
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 
-from engine.runs.marks import is_copy
-from engine.runs.rundir import Attempt, RunDir
-from engine.runs.trust import require
+from engine.run.marks import is_copy
+from engine.run.rundir import Attempt, RunDir
+from engine.run.trust import require
 from engine.supervise import adopted, ray_jobs, slurm_jobs
 from engine.supervise.follower import JobError
 from engine.supervise.ray_jobs import RayJob

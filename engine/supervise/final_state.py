@@ -38,8 +38,8 @@ from pathlib import Path
 from engine.base import jsonl
 from engine.base.follow import last_lines
 from engine.base.masking import mask_text
-from engine.runs.rundir import Attempt, RunDir
-from engine.runs.state import StateName
+from engine.run.rundir import Attempt, RunDir
+from engine.run.state import StateName
 from engine.supervise.follower import Report
 
 _SIGNALS_FROM_OUTSIDE = frozenset({"SIGKILL", "SIGINT", "SIGTERM", "SIGHUP"})

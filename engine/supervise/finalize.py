@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
-from engine.history.train_log import Step, read_steps
-from engine.runs.events import log_event
-from engine.runs.processes import members
-from engine.runs.rundir import Attempt, RunDir
-from engine.runs.state import observed_state, recorded_state, write_end
-from engine.runs.trust import require
+from engine.run.events import log_event
+from engine.run.history.train_log import Step, read_steps
+from engine.run.processes import members
+from engine.run.rundir import Attempt, RunDir
+from engine.run.state import observed_state, recorded_state, write_end
+from engine.run.trust import require
 from engine.supervise.program_steps import ProgramSteps, open_steps
 
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import psutil
 
 from engine.base import files
-from engine.runs.processes import Identity, every_parent, stat_of
+from engine.run.processes import Identity, every_parent, stat_of
 
 Kind = Literal["stopped", "disk", "zombie", "spinning", "judge", "code", "waiting"]
 
@@ -50,7 +50,7 @@ _LIBRARY = re.compile(
     r"|own_reward/wire\.py)(?:[/:]|$)"
 )
 _JUDGE = re.compile(
-    r"[/(](?:openai|httpx|httpcore|litellm|aiohttp|anthropic|engine/judge|rubrics/judge)/"
+    r"[/(](?:openai|httpx|httpcore|litellm|aiohttp|anthropic|engine/reward/judge|rubrics/judge)/"
 )
 _REMOTE = re.compile(
     r"(?:^|/)(?:ray|asyncio|uvloop|transfer_queue|zmq|grpc|zygote_client\.py|own_reward/wire\.py)"

@@ -17,18 +17,18 @@ from typing import Any
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError, unknown_name, with_advice
-from engine.checkpoints.disposal import (
+from engine.run.checkpoints.disposal import (
     OwnCheckpoints,
     bytes_of,
     own_checkpoints,
     remove_checkpoints,
 )
-from engine.checkpoints.pruning import Keep, Pruning, Users, folder_of, plan_pruning, prune
-from engine.runs.processes import members
-from engine.runs.rundir import RunDir, archive_root, check_id, run_ids
-from engine.runs.staging import remove_abandoned
-from engine.runs.state import describe, readable_state, recorded_state, this_host
-from engine.runs.trust import is_neighbor, require
+from engine.run.checkpoints.pruning import Keep, Pruning, Users, folder_of, plan_pruning, prune
+from engine.run.processes import members
+from engine.run.rundir import RunDir, archive_root, check_id, run_ids
+from engine.run.staging import remove_abandoned
+from engine.run.state import describe, readable_state, recorded_state, this_host
+from engine.run.trust import is_neighbor, require
 from engine.supervise import private_ray
 from engine.supervise.cluster_jobs import left_on_cluster
 from engine.supervise.finalize import hold_run

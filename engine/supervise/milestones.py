@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import files, jsonl
-from engine.checkpoints.step_folders import complete_steps, tracked_step
-from engine.history import metrics
-from engine.history.train_log import Step
-from engine.runs.kinds import find_kind
-from engine.runs.manifest import values_of
+from engine.run.checkpoints.step_folders import complete_steps, tracked_step
+from engine.run.history import metrics
+from engine.run.history.train_log import Step
+from engine.run.kinds import find_kind
+from engine.run.manifest import values_of
 
 _VALIDATION = {
     metrics.VALIDATION_REWARD: "reward",

@@ -15,10 +15,10 @@ import tempfile
 from pathlib import Path
 
 from engine.base import files
-from engine.runs.marks import Mark
-from engine.runs.processes import members
-from engine.runs.rundir import MARK_VARIABLE, RunDir, folder_names
-from engine.runs.trust import objection
+from engine.run.marks import Mark
+from engine.run.processes import members
+from engine.run.rundir import MARK_VARIABLE, RunDir, folder_names
+from engine.run.trust import objection
 
 PREFIX = "gr-"
 RECORD = "ray_dir.txt"

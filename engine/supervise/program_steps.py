@@ -19,13 +19,13 @@ from typing import Any
 from engine.base import files
 from engine.base.errors import UsageError
 from engine.base.follow import Tail
-from engine.formats.detect import detect, detect_block, find_format
-from engine.formats.format import Reader
-from engine.formats.names import Numbering
-from engine.formats.pattern import PatternFormat, is_pattern
-from engine.history.train_log import Step, StepJoiner, read_steps
-from engine.runs.kinds import COMMAND
-from engine.runs.rundir import Attempt, RunDir
+from engine.logs.formats.detect import detect, detect_block, find_format
+from engine.logs.formats.format import Reader
+from engine.logs.formats.names import Numbering
+from engine.logs.formats.pattern import PatternFormat, is_pattern
+from engine.run.history.train_log import Step, StepJoiner, read_steps
+from engine.run.kinds import COMMAND
+from engine.run.rundir import Attempt, RunDir
 
 _AT_ONCE = 2 * 1024 * 1024
 _LAST_PARTS = 2

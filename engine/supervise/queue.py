@@ -28,15 +28,15 @@ from typing import IO, Any
 
 from engine.base import jsonl
 from engine.base.follow import Tail
-from engine.host import gpus
-from engine.host.gpus import Device
-from engine.host.programs import own_module
-from engine.host.system import open_gpus
-from engine.runs.processes import boot_id
-from engine.runs.registry import ActiveRuns
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, StateName, readable_state, this_host
-from engine.runs.trust import is_neighbor
+from engine.run.host import gpus
+from engine.run.host.gpus import Device
+from engine.run.host.programs import own_module
+from engine.run.host.system import open_gpus
+from engine.run.processes import boot_id
+from engine.run.registry import ActiveRuns
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, StateName, readable_state, this_host
+from engine.run.trust import is_neighbor
 from engine.supervise.adopted import has_unknown_end
 
 _JOIN_PATIENCE_S = 2.0

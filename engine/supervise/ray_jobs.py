@@ -30,8 +30,8 @@ from urllib.parse import SplitResult, quote, urlsplit
 from engine.base import jsonl
 from engine.base.addresses import cleartext_complaint
 from engine.base.errors import UsageError
-from engine.host.programs import keep_folder_last
-from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, ON_CLUSTER_VARIABLE, RUN_ID_VARIABLE
+from engine.run.host.programs import keep_folder_last
+from engine.run.rundir import ATTEMPT_DIR_VARIABLE, ON_CLUSTER_VARIABLE, RUN_ID_VARIABLE
 from engine.supervise.follower import JobError, JobFollower, Report, say
 
 DEFAULT_PORT = 8265

@@ -9,12 +9,12 @@ from typing import Any
 
 import psutil
 
-from engine.host.system import gpu_memory
-from engine.runs.marks import Mark
-from engine.runs.processes import Identity, end, marked
-from engine.runs.rundir import Attempt, RunDir, archive_root, folder_names
-from engine.runs.state import observed_state, readable_state
-from engine.runs.trust import objection
+from engine.run.host.system import gpu_memory
+from engine.run.marks import Mark
+from engine.run.processes import Identity, end, marked
+from engine.run.rundir import Attempt, RunDir, archive_root, folder_names
+from engine.run.state import observed_state, readable_state
+from engine.run.trust import objection
 from engine.supervise.finalize import finalize_if_lost
 
 

@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.checkpoints.disposal import bytes_of
-from engine.checkpoints.find import check_checkpoint, list_checkpoints
-from engine.runs.columns import RunInfo
-from engine.runs.figures import read_figures
-from engine.runs.kinds import listed_kind
-from engine.runs.manifest import changed_values, format_changes
-from engine.runs.notes import read_notes
-from engine.runs.processes import members, tree
-from engine.runs.rundir import RunDir
-from engine.runs.state import describe, observed_state
-from engine.runs.trust import exposures
+from engine.run.checkpoints.disposal import bytes_of
+from engine.run.checkpoints.find import check_checkpoint, list_checkpoints
+from engine.run.columns import RunInfo
+from engine.run.figures import read_figures
+from engine.run.kinds import listed_kind
+from engine.run.manifest import changed_values, format_changes
+from engine.run.notes import read_notes
+from engine.run.processes import members, tree
+from engine.run.rundir import RunDir
+from engine.run.state import describe, observed_state
+from engine.run.trust import exposures
 from engine.supervise.adopted import Adopted
 from engine.supervise.milestones import CodeWatch
 from engine.supervise.ray_jobs import read_job

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import files, jsonl
-from engine.history.train_log import Step
-from engine.runs.events import event_record
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_end, write_state
+from engine.run.events import event_record
+from engine.run.history.train_log import Step
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_end, write_state
 from engine.supervise.queue import log_path
 
 _MAX_SAMPLES = 1000

@@ -22,7 +22,7 @@ from pathlib import Path
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.files import read_regular
-from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE
+from engine.run.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE
 from engine.supervise.follower import LOOK_S, JobError, JobFollower, Outcome, Report, job_log, say
 
 _TIMEOUT_S = 30.0

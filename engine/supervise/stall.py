@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.base.jsonl import number
 from engine.base.text import seconds
-from engine.runs.kinds import COMMAND
+from engine.run.kinds import COMMAND
 
 _REWARDS_AT_ONCE = 2.0
 """A step that waits for a hanging reward, or for two in turn, continues by itself: no stall."""

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.runs.events import ask_stop
-from engine.runs.marks import supervises
-from engine.runs.processes import end_members, members, send
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, describe, observed_state, readable_state, this_host
-from engine.runs.trust import require
+from engine.run.events import ask_stop
+from engine.run.marks import supervises
+from engine.run.processes import end_members, members, send
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, describe, observed_state, readable_state, this_host
+from engine.run.trust import require
 from engine.supervise import cluster_jobs, private_ray
 from engine.supervise.adopted import leave, read_adopted, require_process
 from engine.supervise.finalize import finalize_if_lost

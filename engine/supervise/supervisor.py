@@ -22,17 +22,17 @@ from engine.base import files
 from engine.base.errors import UsageError
 from engine.base.follow import Tail
 from engine.base.masking import mask_words
-from engine.checkpoints.find import check_checkpoint
-from engine.checkpoints.ownership import claim, is_known, loaded_checkpoint
-from engine.checkpoints.step_folders import tracked_step
-from engine.history.train_log import StepJoiner, last_validation, read_steps
-from engine.host.gpus import ALL
-from engine.host.programs import detach, keep_folder_last
-from engine.host.system import SystemSampler
-from engine.runs import processes
-from engine.runs.events import pending_stop
-from engine.runs.rundir import ARGV_VARIABLE, RunDir, RunDirGuard
-from engine.runs.state import (
+from engine.run import processes
+from engine.run.checkpoints.find import check_checkpoint
+from engine.run.checkpoints.ownership import claim, is_known, loaded_checkpoint
+from engine.run.checkpoints.step_folders import tracked_step
+from engine.run.events import pending_stop
+from engine.run.history.train_log import StepJoiner, last_validation, read_steps
+from engine.run.host.gpus import ALL
+from engine.run.host.programs import detach, keep_folder_last
+from engine.run.host.system import SystemSampler
+from engine.run.rundir import ARGV_VARIABLE, RunDir, RunDirGuard
+from engine.run.state import (
     UNREADABLE,
     RunState,
     StateName,

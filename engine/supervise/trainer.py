@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.base import files
-from engine.runs import processes
-from engine.runs.marks import mark_of, read_mark
-from engine.runs.notes import read_notes
-from engine.runs.processes import Identity
-from engine.runs.rundir import (
+from engine.run import processes
+from engine.run.marks import mark_of, read_mark
+from engine.run.notes import read_notes
+from engine.run.processes import Identity
+from engine.run.rundir import (
     ATTEMPT_DIR_VARIABLE,
     MARK_VARIABLE,
     MARKS,

@@ -16,9 +16,9 @@ from typing import Any
 from engine.base import files, jsonl
 from engine.base.errors import UsageError, unknown_name
 from engine.base.masking import mask_text
-from engine.formats.wandb_folders import WandbFolder
-from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state
+from engine.logs.formats.wandb_folders import WandbFolder
+from engine.run.rundir import RunDir
+from engine.run.state import observed_state
 
 SYNC_S = 300.0
 _URL = re.compile(r"View run .*?(?:\x1b\[[0-9;]*m)*(https?://[^\s\x1b]+)")

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from engine.base.errors import UsageError, unknown_name
-from engine.rubrics import without_thoughts
+from engine.tasks.rubrics import without_thoughts
 from engine.tasks.task import Column, Example, RecordError, Task, Values
 
 _REASONS = {

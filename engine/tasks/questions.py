@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from math import isfinite
 from typing import Any, Literal
 
-from engine.rubrics import without_thoughts
+from engine.tasks.rubrics import without_thoughts
 from engine.tasks.task import Column, Example, RecordError, Task, Values, text_of
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from engine.rubrics import without_thoughts
 from engine.tasks.questions import find_final_answer
+from engine.tasks.rubrics import without_thoughts
 from engine.tasks.task import Column, Example, RecordError, Task, Values, text_of
 
 UNANSWERABLE = "unanswerable"

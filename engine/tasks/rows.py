@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from engine.rubrics import Message
+from engine.tasks.rubrics import Message
 from engine.tasks.task import Column, Example, RecordError, RecordFormat, Values
 
 _ROLES = ("system", "user", "assistant")

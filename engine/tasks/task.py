@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.base.errors import UsageError, unknown_name
-from engine.rubrics import Message
+from engine.tasks.rubrics import Message
 
 Values = Mapping[str, Any]
 """The values of a record by the names of a task's ``columns``; None where the record has none."""

@@ -61,7 +61,7 @@ class Prompt:
     tokens: list[int]
     seed: int
     extra_info: Mapping[str, Any] = field(default_factory=dict)
-    """What the row says of its tools; see ``engine.evaluation.evaluate``."""
+    """What the row says of its tools; see ``engine.measure.evaluate``."""
 
     @property
     def key(self) -> str:

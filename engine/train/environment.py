@@ -14,8 +14,8 @@ from types import FrameType
 from typing import NoReturn
 
 from engine.base import files
-from engine.host.programs import keep_folder_last, search_folder_last
-from engine.runs.index import cache_folder
+from engine.run.host.programs import keep_folder_last, search_folder_last
+from engine.run.index import cache_folder
 
 PLUGIN = "engine.train.plugin"
 COMPILED = "TORCHINDUCTOR_CACHE_DIR"

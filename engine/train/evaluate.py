@@ -19,7 +19,7 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError, guarded
-from engine.reward.conversation import FIELD
+from engine.run.conversation import FIELD
 from engine.train import vllm_backend
 from engine.train.backends import Backend, HfBackend, Prompt, load_target
 from engine.train.generation import Generated, Request, Sampling

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError, guarded
-from engine.checkpoints.ownership import STAMP
+from engine.run.checkpoints.ownership import STAMP
 from engine.train.backends import load_weights
 from engine.train.final_checkpoint import whole_folder, write_model
 

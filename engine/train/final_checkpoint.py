@@ -21,7 +21,7 @@ import psutil
 
 from engine.base.errors import UsageError
 from engine.base.jsonl import read_json
-from engine.checkpoints.ownership import STAMP
+from engine.run.checkpoints.ownership import STAMP
 
 
 def export(checkpoint: Path, out: Path, dtype: str = "float32") -> Path:

@@ -16,7 +16,6 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.checkpoints.step_folders import step_of
 from engine.config.compose import deterministic_variables, last_step, verl_config
 from engine.config.curriculum import find_curriculum
 from engine.config.env_file import load_env_file
@@ -28,7 +27,8 @@ from engine.config.exposure import (
 )
 from engine.config.load import Config, load_config
 from engine.config.schedule import require_followed
-from engine.runs.kinds import GRPO, Kind
+from engine.run.checkpoints.step_folders import step_of
+from engine.run.kinds import GRPO, Kind
 from engine.train import (
     environment,
     patches,

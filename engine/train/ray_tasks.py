@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.checkpoints.model_folder import DTYPES, require_space, weights_bytes
-from engine.checkpoints.step_folders import tracked_step
+from engine.run.checkpoints.model_folder import DTYPES, require_space, weights_bytes
+from engine.run.checkpoints.step_folders import tracked_step
 
 
 def write_final_model(config: Mapping[str, Any], reached: int | None) -> str:

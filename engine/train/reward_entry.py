@@ -20,12 +20,11 @@ from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
 from engine.config.scoring import scores_all_turns
-from engine.judge.interface import ScoringError
-from engine.judge.settings import JudgeSettings, make_judge
-from engine.own_reward.function import RewardFunction
-from engine.own_reward.processes import RewardProcesses, source_of
-from engine.reward.conversation import FIELD, Conversation
 from engine.reward.formula import RewardSettings
+from engine.reward.judge.interface import ScoringError
+from engine.reward.judge.settings import JudgeSettings, make_judge
+from engine.reward.own.function import RewardFunction
+from engine.reward.own.processes import RewardProcesses, source_of
 from engine.reward.scorer import (
     Blocklist,
     FunctionScorer,
@@ -37,7 +36,8 @@ from engine.reward.scorer import (
     append_record,
     split_of,
 )
-from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, RunDir
+from engine.run.conversation import FIELD, Conversation
+from engine.run.rundir import ATTEMPT_DIR_VARIABLE, RunDir
 from engine.train.agent_loop import SPLIT
 
 OVERLONG = "overlong_reward"

@@ -17,7 +17,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from engine.config.compose import LENGTH_SCHEDULE, TEMPERATURE_SCHEDULE
 from engine.config.curriculum import phase_of
-from engine.history import metrics as names
+from engine.run.history import metrics as names
 from engine.train.agent_loop import LENGTH, TEMPERATURE
 from engine.train.mixed_dataset import FILE
 

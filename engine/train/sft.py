@@ -24,8 +24,8 @@ from engine.config.compose import deterministic_variables
 from engine.config.load import Config
 from engine.config.sft_compose import TRAIN_PARQUET, VAL_PARQUET, SftPlan, plan, verl_config
 from engine.data.conversations import read_conversations
-from engine.history import metrics
-from engine.runs.kinds import SFT
+from engine.run.history import metrics
+from engine.run.kinds import SFT
 from engine.train import environment, skipped_updates
 from engine.train.environment import StopSignals, require_variables
 from engine.train.grpo import logged, read_config

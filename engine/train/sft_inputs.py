@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.base.errors import UsageError
-from engine.checkpoints.step_folders import WantedFiles, step_of, step_problem
 from engine.config.load import Config
 from engine.data.conversations import Conversation
+from engine.run.checkpoints.step_folders import WantedFiles, step_of, step_problem
 
 
 def shuffled(conversations: list[Conversation], seed: int) -> list[Conversation]:

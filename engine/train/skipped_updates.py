@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-from engine.history import metrics
+from engine.run.history import metrics
 
 VARIABLE = "GRUBRICS_MAX_SKIPPED_UPDATES"
 

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from engine.config.keys import SNAPSHOT, flatten
-from engine.host.environment import install_command
+from engine.run.host.environment import install_command
 
 
 def verl_config_dir() -> Path:

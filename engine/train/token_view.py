@@ -21,14 +21,14 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.parquet import pq
+from engine.checks.samples import Split, split_files
+from engine.checks.token_view import Part, Role, Token, TokenView, ToolUse, require_model
 from engine.config.compose import verl_config
 from engine.config.load import Config
 from engine.config.scoring import AGENT_LOOP, MULTI_TURN, TOOL_AGENT, reward_function
-from engine.own_reward.loading import one_line
-from engine.preflight.samples import Split, split_files
-from engine.preflight.token_view import Part, Role, Token, TokenView, ToolUse, require_model
-from engine.reward.conversation import FIELD, Conversation
-from engine.runs.kinds import GRPO
+from engine.reward.own.loading import one_line
+from engine.run.conversation import FIELD, Conversation
+from engine.run.kinds import GRPO
 from engine.tasks.registry import find_task
 from engine.train import environment
 

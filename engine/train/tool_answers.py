@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.reward.conversation import FIELD, Conversation
+from engine.run.conversation import FIELD, Conversation
 from engine.train import environment
 from engine.train.backends import Backend, Prompt
 from engine.train.generation import Generated, Request

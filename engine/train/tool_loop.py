@@ -24,7 +24,7 @@ from verl.experimental.agent_loop.tool_parser import ToolParser
 from verl.tools.function_tool import FunctionTool, normalize_function_tool_return
 from verl.tools.schemas import ToolResponse
 
-from engine.reward.conversation import FIELD, Call, Conversation, End, Outcome, Turn
+from engine.run.conversation import FIELD, Call, Conversation, End, Outcome, Turn
 from engine.tasks.tool_calls.schemas import find_problem
 from engine.train.agent_loop import LENGTH, with_temperature
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.history import metrics
-from engine.history.train_log import RewardJoiner
-from engine.runs.rundir import ATTEMPT_DIR_VARIABLE, Attempt
+from engine.run.history import metrics
+from engine.run.history.train_log import RewardJoiner
+from engine.run.rundir import ATTEMPT_DIR_VARIABLE, Attempt
 
 
 class TrackedRewards:

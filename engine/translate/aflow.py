@@ -17,8 +17,8 @@ import yaml
 from engine.base.errors import UsageError, nearest
 from engine.base.yaml_files import read_yaml
 from engine.config.keys import flatten
-from engine.own_reward.function import KEY as OWN_REWARD
-from engine.runs.kinds import GRPO
+from engine.reward.own.function import KEY as OWN_REWARD
+from engine.run.kinds import GRPO
 from engine.translate.translation import Row, complaint, left_out
 
 _ACTOR = "actor_rollout_ref.actor"

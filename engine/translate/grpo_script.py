@@ -13,9 +13,9 @@ from engine.config.compose import OVERLONG_BUFFER, VERL_MANAGERS, on_cpu
 from engine.config.keys import flatten, is_open, moved_to, verl_defaults, verl_version
 from engine.config.load import Config
 from engine.data.contract import read_facts
-from engine.own_reward.function import KEY as OWN_REWARD
-from engine.own_reward.function import PACKAGE, TASK
-from engine.runs.kinds import GRPO
+from engine.reward.own.function import KEY as OWN_REWARD
+from engine.reward.own.function import PACKAGE, TASK
+from engine.run.kinds import GRPO
 from engine.tasks.registry import tasks
 from engine.translate.translation import Row, checked, left_out, no_such_key, without_keys
 from engine.translate.verl_script import GROUP, Override, TrainerCall, export_rows

@@ -17,7 +17,7 @@ from engine.config.config_files import CONFIG_DIR
 from engine.config.keys import unflatten
 from engine.config.load import Config, load_config
 from engine.config.unread import unread_reasons
-from engine.runs.kinds import GRPO, SFT
+from engine.run.kinds import GRPO, SFT
 from engine.translate.aflow import translate_aflow
 from engine.translate.grpo_script import for_cpu, translate_grpo
 from engine.translate.sft_script import sft_for_cpu, translate_sft

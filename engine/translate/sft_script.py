@@ -11,7 +11,7 @@ import msgspec
 
 from engine.base.yaml_files import read_yaml
 from engine.config.keys import flatten, nearest_key, verl_sft_defaults
-from engine.runs.kinds import SFT
+from engine.run.kinds import SFT
 from engine.translate.translation import Row, checked, left_out
 from engine.translate.verl_script import GROUP, Override, TrainerCall, export_rows
 

@@ -15,7 +15,7 @@ from engine.config import allowed
 from engine.config.keys import flatten, nearest_key
 from engine.config.load import check_key, defaults_of
 from engine.config.secrets import refuse_secret
-from engine.runs.kinds import Kind
+from engine.run.kinds import Kind
 
 _LONGEST_NOTE = 300
 _RESOLVER = re.compile(r"\$\{(?!oc\.)[\w.]+:")

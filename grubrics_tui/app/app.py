@@ -12,10 +12,10 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from engine.config.config_files import CONFIG_DIR
-from engine.reports.decisions import DECISIONS
-from engine.runs.columns import format_step
-from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state
+from engine.report.decisions import DECISIONS
+from engine.run.columns import format_step
+from engine.run.rundir import RunDir
+from engine.run.state import observed_state
 from grubrics_tui.app.base_app import Frame, screen_name
 from grubrics_tui.drawing.run_head import RunValues, draw_run_head
 from grubrics_tui.drawing.spans import Row, Span
@@ -276,7 +276,7 @@ class GrubricsApp(Frame):
 
     def action_show_ablations(self) -> None:
         """Choose an ablation of this folder, or plan a new one."""
-        from engine.ablations.plan import FOLDER, read_plan
+        from engine.measure.ablations.plan import FOLDER, read_plan
         from grubrics_tui.screens.ablation.guide import NEW, find_ablations
         from grubrics_tui.screens.dialogs.choices import PickName
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import runs_root
+from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, option, options, say
 from grubrics_tui.commands.shared.output import wait_for_more
 from grubrics_tui.commands.shared.trust import require_code_trust, trusted_source
 
 if TYPE_CHECKING:
-    from engine.ablations.plan import AblationPlan
     from engine.config.load import Config
+    from engine.measure.ablations.plan import AblationPlan
 
 _POLL_S = 1.0
 SEEDS = 3
@@ -89,9 +89,9 @@ def ablate(
     The runs train in the background, one after the other. The same command prints the table, and
     continues an ablation that was interrupted. With --wait, exits with 1 if a run does not finish.
     """
-    from engine.ablations.report import read_report
-    from engine.ablations.runner import is_running, start_runner
-    from engine.reports.verdict import append_verdict, require_ended
+    from engine.measure.ablations.report import read_report
+    from engine.measure.ablations.runner import is_running, start_runner
+    from engine.report.verdict import append_verdict, require_ended
     from grubrics_tui.text.plans import format_progress, format_table
 
     root = runs_root(runs)
@@ -133,7 +133,7 @@ def ablate(
 
 def _written_plan(base: str) -> Path | None:
     """The folder of an ablation that ``base`` names by its path or ID."""
-    from engine.ablations.plan import FOLDER
+    from engine.measure.ablations.plan import FOLDER
 
     candidates = (Path(base), FOLDER / base)
     return next((path for path in candidates if (path / "plan.json").is_file()), None)
@@ -141,7 +141,7 @@ def _written_plan(base: str) -> Path | None:
 
 def _nothing_to_vary(base: str) -> UsageError:
     """The error for a base without arms: it may also be a mistyped ablation."""
-    from engine.ablations.plan import list_plans
+    from engine.measure.ablations.plan import list_plans
 
     known = [plan.id for plan in list_plans()[:_MOST_NAMED]]
     or_continue = f", or name an ablation of this folder: {', '.join(known)}" if known else ""
@@ -152,7 +152,7 @@ def _nothing_to_vary(base: str) -> UsageError:
 
 
 def _existing_plan(folder: Path, base: str, is_changed: bool) -> AblationPlan:
-    from engine.ablations.plan import read_plan
+    from engine.measure.ablations.plan import read_plan
 
     if is_changed:
         raise UsageError(
@@ -172,9 +172,9 @@ def _new_plan(
 ) -> tuple[AblationPlan, list[str]]:
     """Plan and write it, or print it if ``dry_run``. Returns it with the lines that show it and its
     cost. UsageError without an arm, and if one cannot be launched."""
-    from engine.ablations.cost import plan_cost
-    from engine.ablations.plan import arm_configs, find_similar, make_plan, read_plan
-    from engine.ablations.runner import write_plan
+    from engine.measure.ablations.cost import plan_cost
+    from engine.measure.ablations.plan import arm_configs, find_similar, make_plan, read_plan
+    from engine.measure.ablations.runner import write_plan
     from grubrics_tui.text.plans import format_plan, format_similar
 
     base, _ = trusted_source(source, overrides, root, trust)
@@ -204,7 +204,7 @@ def _new_plan(
 
 def _knobs(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The values by key. UsageError for a key that is given twice."""
-    from engine.ablations.plan import split_values
+    from engine.measure.ablations.plan import split_values
 
     knobs: dict[str, tuple[str, ...]] = {}
     for text in texts:
@@ -218,7 +218,7 @@ def _knobs(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _arm(text: str) -> tuple[str, tuple[str, ...]]:
-    from engine.ablations.plan import PRESETS, preset_arm
+    from engine.measure.ablations.plan import PRESETS, preset_arm
 
     name, *overrides = text.split() or [""]
     if not overrides and (preset := preset_arm(name)) is not None:

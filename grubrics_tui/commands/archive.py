@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import RunDir, archive_root, find_run, run_ids, runs_root
+from engine.run.rundir import RunDir, archive_root, find_run, run_ids, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, options
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.trust import require_trust

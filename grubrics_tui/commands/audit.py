@@ -13,7 +13,7 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.base.text import count_of, seconds
-from engine.runs.rundir import RunDir, runs_root
+from engine.run.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import (
     JsonOption,
@@ -26,7 +26,7 @@ from grubrics_tui.commands.shared.output import answer
 from grubrics_tui.commands.shared.trust import trusted_source
 
 if TYPE_CHECKING:
-    from engine.audit.audit import Audit, Scores
+    from engine.reward.audit import Audit, Scores
 
 
 def audit(
@@ -55,10 +55,10 @@ def audit(
     answer fails or hangs, or if a hostile one scores more than guessing. Of a run, it also prints
     what the model scores.
     """
-    from engine.audit.answers import read_audit_rows
-    from engine.audit.audit import AuditOptions, run_audit
     from engine.config.places import data_files
     from engine.config.scoring import reward_function, scorer
+    from engine.reward.answers import read_audit_rows
+    from engine.reward.audit import AuditOptions, run_audit
 
     if rows < 2:
         raise UsageError(f"--rows {rows}: must be at least 2")
@@ -86,8 +86,8 @@ def audit(
 
 def _read_score(run: RunDir) -> float | None:
     """The last validation reward of a run, otherwise its last reward."""
-    from engine.history.metrics import REWARD_MEAN, VALIDATION_REWARD
-    from engine.history.train_log import read_steps
+    from engine.run.history.metrics import REWARD_MEAN, VALIDATION_REWARD
+    from engine.run.history.train_log import read_steps
 
     steps = [step.metrics for step in read_steps(run.train_log)]
     for name in (VALIDATION_REWARD, REWARD_MEAN):
@@ -98,8 +98,8 @@ def _read_score(run: RunDir) -> float | None:
 
 
 def _format_audit(audit: Audit, file: str, model: float | None) -> Iterator[str]:
-    from engine.audit.answers import STYLES
-    from engine.audit.audit import format_style
+    from engine.reward.answers import STYLES
+    from engine.reward.audit import format_style
 
     yield f"{audit.label} on {audit.rows} rows of {file}"
     yield ""

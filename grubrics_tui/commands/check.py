@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.runs.rundir import runs_root
+from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, flag, options, print_json, say
 from grubrics_tui.commands.shared.output import terminal_width
 from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
-    from engine.preflight.check import Check
+    from engine.checks.check import Check
 
 
 _NARROWEST = 20
@@ -33,8 +33,8 @@ def check(
 
     Exits with 1 if a check fails.
     """
+    from engine.checks.checks import run_checks
     from engine.config.load import load_config
-    from engine.preflight.checks import run_checks
 
     require_config_trust(config, trust)
     checks, loaded = [], load_config(config, overrides or [])

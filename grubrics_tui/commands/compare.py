@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import runs_root
+from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, on_terminal, options, print_json, say
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import argument, flag, option
@@ -15,10 +15,10 @@ from grubrics_tui.commands.shared.sources import open_comparison, open_sources
 from grubrics_tui.commands.shared.standard_input import standard_input_read
 
 if TYPE_CHECKING:
-    from engine.reports.compare import Comparison
-    from engine.reports.differences import Difference
-    from engine.reports.groups import Group
-    from engine.reports.measures import Measure
+    from engine.report.compare import Comparison
+    from engine.report.differences import Difference
+    from engine.report.groups import Group
+    from engine.report.measures import Measure
 
 
 _WIDEST = 44
@@ -59,9 +59,9 @@ def compare(
 
     Runs that differ only in their seeds are one column, with intervals over the seeds.
     """
-    from engine.reports.compare import Comparer, at_equal_steps, check_choice, check_groups
-    from engine.reports.groups import find_groups, group_by_name, group_each
-    from engine.reports.run_record import RunRecord, distinct_ids
+    from engine.report.compare import Comparer, at_equal_steps, check_choice, check_groups
+    from engine.report.groups import find_groups, group_by_name, group_each
+    from engine.report.run_record import RunRecord, distinct_ids
 
     root = runs_root(runs)
     grouped = _read_groups(group or ())
@@ -129,7 +129,7 @@ def _find_baseline(name: str, groups: Sequence[Group], ids: Sequence[str]) -> in
 
 def _notes(comparison: Comparison) -> Iterable[str]:
     """Yield why rewards or kinds of the runs cannot be compared, if so."""
-    from engine.reports.differences import format_kinds, format_reward_differences
+    from engine.report.differences import format_kinds, format_reward_differences
 
     if comparison.reward_keys:
         yield f"WARNING: {format_reward_differences(comparison.reward_keys)}\n"
@@ -154,7 +154,7 @@ def _summary(comparison: Comparison) -> Iterable[str]:
 
 def _results(row: Measure, baseline: int) -> Iterator[str]:
     """Yield the cells of a measure; the best one has a star."""
-    from engine.reports.measures import result_parts
+    from engine.report.measures import result_parts
 
     best = row.best()
     for index, (value, *others) in enumerate(result_parts(row, baseline)):
@@ -171,7 +171,7 @@ def _no_effect(comparison: Comparison) -> Iterable[str]:
 
 
 def _differences(comparison: Comparison) -> Iterable[str]:
-    from engine.reports.differences import SHELL
+    from engine.report.differences import SHELL
 
     relevant = [row for row in comparison.environment if row.section != SHELL]
     for title, group in (("config", comparison.config), ("environment", relevant)):
@@ -188,7 +188,7 @@ def _differences(comparison: Comparison) -> Iterable[str]:
 
 
 def _cells(difference: Difference) -> Iterable[str]:
-    from engine.reports.differences import short_text
+    from engine.report.differences import short_text
 
     for cell in difference.cells:
         if cell is None:

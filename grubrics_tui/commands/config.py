@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from engine.base.errors import UsageError, unknown_name
 from engine.base.text import format_config_value
-from engine.runs.kinds import find_kind
-from engine.runs.rundir import RunDir, find_run, runs_root
+from engine.run.kinds import find_kind
+from engine.run.rundir import RunDir, find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, flag, option, options, print_json, say
 
 if TYPE_CHECKING:
     from engine.config.load import Config
-    from engine.reports.run_config import ConfigValue
+    from engine.report.run_config import ConfigValue
     from grubrics_tui.model.run_source import Watched
 
 
@@ -95,12 +95,12 @@ def config(
 def _find_run(name: str, overrides: list[str], root: Path) -> Watched | None:
     """Return the run or log of that name; None for a config."""
     from engine.config.config_files import find_config
-    from engine.formats.series import is_external
+    from engine.logs.formats.series import is_external
 
     path = Path(name)
     is_log = path.suffix in _LOGS or (path.is_dir() and not RunDir(path).is_one())
     if is_log and is_external(name):
-        from engine.formats.external_run import open_external
+        from engine.logs.formats.external_run import open_external
 
         run: Watched = open_external(path)
     else:
@@ -147,7 +147,7 @@ def _read_values(
     """Return the kind, and the values of a launch from here or those that a run had."""
     from engine.config.frozen import in_file, manifest_config
     from engine.config.load import load_config
-    from engine.reports.run_config import config_values, read_run_config
+    from engine.report.run_config import config_values, read_run_config
 
     if run is None:
         config = load_config(name, overrides)

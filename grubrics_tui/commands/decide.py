@@ -23,7 +23,7 @@ def decide(
     as_json: options.JsonOption = False,
 ) -> None:
     """Append a decision with its reason to the log of decisions."""
-    from engine.reports.decisions import Decision, append_decision, render_decision
+    from engine.report.decisions import Decision, append_decision, render_decision
 
     today = time.strftime("%Y-%m-%d")
     entry = Decision(title, today, decision, reason, context, alternatives, revisit)

@@ -15,14 +15,14 @@ import typer
 from engine.base import files
 from engine.base.errors import UsageError
 from engine.base.holes import chunks
-from engine.runs.rundir import RunDir, find_run_not_file, runs_root
+from engine.run.rundir import RunDir, find_run_not_file, runs_root
 from grubrics_tui.commands.shared import Command, Task, argument, options, print_json, say
 from grubrics_tui.commands.shared.finding_text import finding_lines
 from grubrics_tui.commands.shared.output import warn_of_unread_parquet
 from grubrics_tui.commands.shared.standard_input import standard_input_read
 
 if TYPE_CHECKING:
-    from engine.findings.finding import Finding, Fix
+    from engine.run.finding import Finding, Fix
 
 
 _NO_FINDINGS = "No known problems found"
@@ -79,7 +79,7 @@ class _Diagnosis:
 
 def _diagnose(name: str, runs: str | None) -> _Diagnosis:
     from engine.doctor.diagnose import diagnose_file, diagnose_run
-    from engine.findings.finding import launchable
+    from engine.run.finding import launchable
 
     run, path = _run(name, runs), Path(name)
     if run is not None:
@@ -146,8 +146,8 @@ def _why_unusable(path: Path) -> str:
 
 def read_of_path(path: Path) -> str:
     """Return the format of a file and its last step. Raises OSError."""
-    from engine.formats.detect import detect
-    from engine.formats.external_run import read_steps
+    from engine.logs.formats.detect import detect
+    from engine.logs.formats.external_run import read_steps
 
     kind = _kind(path)
     if not kind:
@@ -159,7 +159,7 @@ def read_of_path(path: Path) -> str:
 
 def _read_of_run(run: RunDir) -> str:
     """Return the state of a run and its last step."""
-    from engine.runs.state import describe, observed_state
+    from engine.run.state import describe, observed_state
 
     state = observed_state(run)
     done = "no step yet" if state.step is None else f"up to step {state.step}"
@@ -168,7 +168,7 @@ def _read_of_run(run: RunDir) -> str:
 
 def _kind(path: Path) -> str:
     """Return the name of the file's format; empty if it is not known."""
-    from engine.formats.external_run import open_external
+    from engine.logs.formats.external_run import open_external
 
     try:
         return open_external(path).format.name

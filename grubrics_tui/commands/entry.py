@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from engine.runs.rundir import find_run, runs_root
+from engine.run.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options
 from grubrics_tui.commands.shared.trust import require_trust
 
@@ -31,7 +31,7 @@ def entry(
     """Draft a run's experiment-log entry; --append saves it."""
     import dataclasses
 
-    from engine.reports.entry import append_entry, draft_entry, render
+    from engine.report.entry import append_entry, draft_entry, render
 
     given = {
         "title": title,

@@ -11,14 +11,14 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.base.text import count_of, format_command, seconds
-from engine.runs.rundir import RunDir, runs_root
+from engine.run.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, option, options
 from grubrics_tui.commands.shared.output import warn_of_unread_parquet
 
 if TYPE_CHECKING:
+    from engine.checks.estimate.memory import Breakdown
+    from engine.checks.estimate.report import Estimate, Measured, Sizes
     from engine.config.load import Config
-    from engine.estimate.memory import Breakdown
-    from engine.estimate.report import Estimate, Measured, Sizes
 
 
 def estimate(
@@ -43,10 +43,10 @@ def estimate(
     For a run that has steps, a table compares the estimate with what the run took.
     Exits with 1 if the run does not fit.
     """
-    from engine.estimate.report import estimate as estimated
-    from engine.estimate.report import measured_of
+    from engine.checks.estimate.report import estimate as estimated
+    from engine.checks.estimate.report import measured_of
+    from engine.checks.limits import check_targets
     from engine.launch.rerun import config_of_source
-    from engine.preflight.limits import check_targets
 
     gpu_bytes, root, changed = _parse_gib(gpu_memory), runs_root(runs), list(overrides or [])
     config, run = config_of_source(source, changed, root)
@@ -76,7 +76,7 @@ def estimate(
 
 def _parse_gib(gib: str | None) -> int | None:
     """Parse GiB to bytes; UsageError for a size that no GPU has."""
-    from engine.estimate.memory import GIB
+    from engine.checks.estimate.memory import GIB
 
     if gib is None:
         return None
@@ -90,7 +90,7 @@ def _parse_gib(gib: str | None) -> int | None:
 
 
 def _lines(estimate: Estimate, config: Config, run: RunDir | None) -> Iterator[str]:
-    from engine.estimate.memory import size
+    from engine.checks.estimate.memory import size
 
     if estimate.sizes is None:
         yield f"memory: unknown; {estimate.no_sizes}"
@@ -105,7 +105,7 @@ def _lines(estimate: Estimate, config: Config, run: RunDir | None) -> Iterator[s
 
 
 def _memory(estimate: Estimate, sizes: Sizes, config: Config) -> Iterator[str]:
-    from engine.estimate.memory import size
+    from engine.checks.estimate.memory import size
 
     training = sizes.training
     yield from _incomplete(estimate, sizes)
@@ -164,7 +164,7 @@ def _incomplete(estimate: Estimate, sizes: Sizes) -> Iterator[str]:
 
 
 def _verdict(estimate: Estimate, sizes: Sizes) -> str:
-    from engine.estimate.memory import certain, size
+    from engine.checks.estimate.memory import certain, size
 
     peak = sizes.memory.peak
     text = f"peak: {size(peak.total)} in '{peak.name}'"
@@ -185,7 +185,7 @@ def _verdict(estimate: Estimate, sizes: Sizes) -> str:
 
 
 def _parts(title: str, parts: Breakdown) -> Iterator[str]:
-    from engine.estimate.memory import size
+    from engine.checks.estimate.memory import size
 
     yield f"{title}: {size(parts.total)}"
     for part in parts.parts:
@@ -213,8 +213,8 @@ def _judge(estimate: Estimate, config: Config) -> Iterator[str]:
     if use is None:
         yield "\njudge: not used (SFT)"
         return
-    from engine.estimate.judge import SLOW_S
-    from engine.preflight.judge import price
+    from engine.checks.estimate.judge import SLOW_S
+    from engine.checks.judge import price
 
     rounds = count_of(use.rounds, "round")
     yield f"\njudge: {use.calls.step} calls/step at concurrency {use.limit} = {rounds}"
@@ -268,7 +268,7 @@ def _measured(measured: Sequence[Measured]) -> Iterator[str]:
 
 
 def _amount(value: float | None, unit: str) -> str:
-    from engine.estimate.memory import size
+    from engine.checks.estimate.memory import size
 
     if value is None:
         return "unknown"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import find_run, runs_root
+from engine.run.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, option, options
 from grubrics_tui.commands.shared.evaluation_text import (
     FOLDER,
@@ -25,8 +25,8 @@ from grubrics_tui.commands.shared.trust import trusted_source
 
 if TYPE_CHECKING:
     from engine.config.load import Config
-    from engine.evaluation.evaluate import Evaluation
-    from engine.evaluation.targets import Target
+    from engine.measure.evaluate import Evaluation
+    from engine.measure.targets import Target
 
 
 def evaluate(
@@ -68,11 +68,11 @@ def evaluate(
     Started again, it adds only the answers and scores that are missing. The answers to a benchmark
     of grubrics-tui prepare are scored by its task.
     """
-    from engine.evaluation.baselines import find_other
-    from engine.evaluation.evaluate import evaluate as run_evaluation
-    from engine.evaluation.evaluate import summarize
-    from engine.evaluation.setup import validation_file
-    from engine.evaluation.targets import find_baseline, find_target
+    from engine.measure.baselines import find_other
+    from engine.measure.evaluate import evaluate as run_evaluation
+    from engine.measure.evaluate import summarize
+    from engine.measure.setup import validation_file
+    from engine.measure.targets import find_baseline, find_target
 
     root = runs_root(runs)
     names = dict.fromkeys(name.strip() for name in baseline.split(","))
@@ -110,9 +110,9 @@ def _plan(
     seed: int,
     targets: Sequence[Target],
 ) -> Evaluation:
-    from engine.evaluation.evaluate import Evaluation
-    from engine.evaluation.folder import EvaluationDir
-    from engine.evaluation.setup import make_setup, read_data, scored_as
+    from engine.measure.evaluate import Evaluation
+    from engine.measure.folder import EvaluationDir
+    from engine.measure.setup import make_setup, read_data, scored_as
 
     config = scored_as(config, file)
     items = read_data(file, limit, config)
@@ -122,7 +122,7 @@ def _plan(
 
 def _run_of(targets: Sequence[str], root: Path) -> str:
     """The first target that is a run. UsageError where none is, or one is unknown."""
-    from engine.evaluation.targets import find_target
+    from engine.measure.targets import find_target
 
     for text in targets:
         for name in (text, text.rpartition(":")[0]):

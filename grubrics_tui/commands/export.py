@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from engine.base.text import count_of
-from engine.runs.rundir import runs_root
+from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, option, options
 from grubrics_tui.text.formats import thousands
 
@@ -33,8 +33,8 @@ def export(
     Shards are joined and LoRA is merged. The folder is loaded again, and appears only if its logits
     on 8 prompts equal those of the checkpoint to 1e-5.
     """
-    from engine.evaluation.export import export as export_target
-    from engine.evaluation.targets import find_target
+    from engine.measure.export import export as export_target
+    from engine.measure.targets import find_target
 
     target = find_target(source, runs_root(runs))
     made = export_target(target, folder, dtype, os.environ)

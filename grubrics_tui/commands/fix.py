@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import RunDir, find_run, runs_root
-from engine.runs.state import observed_state
+from engine.run.rundir import RunDir, find_run, runs_root
+from engine.run.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options, say
 from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
@@ -16,7 +16,7 @@ from grubrics_tui.commands.shared.trust import require_run_code_trust
 from grubrics_tui.text.plans import format_rerun
 
 if TYPE_CHECKING:
-    from engine.findings.finding import Fix
+    from engine.run.finding import Fix
 
 
 def fix(
@@ -71,7 +71,7 @@ def fix(
 def _chosen(run: RunDir, number: int) -> Fix | None:
     """Return the fix, or None if there is nothing to fix."""
     from engine.doctor.diagnose import diagnose_run
-    from engine.findings.finding import launchable
+    from engine.run.finding import launchable
 
     findings = diagnose_run(run)
     fixes = launchable(findings)

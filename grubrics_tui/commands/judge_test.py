@@ -11,7 +11,7 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.base.text import count_of, seconds
-from engine.runs.rundir import RunDir, runs_root
+from engine.run.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, option, options
 from grubrics_tui.commands.shared.evaluation_text import (
     FOLDER,
@@ -24,12 +24,12 @@ from grubrics_tui.commands.shared.output import judge_log_hidden
 from grubrics_tui.commands.shared.trust import trusted_source
 
 if TYPE_CHECKING:
+    from engine.base.intervals import Estimate
     from engine.config.load import Config
     from engine.doctor.judge_test import Advice, JudgeTest
-    from engine.evaluation.labels import Agreement
-    from engine.judge.settings import JudgeSettings
-    from engine.judge.trial import Probe, Trial
-    from engine.statistics.intervals import Estimate
+    from engine.measure.labels import Agreement
+    from engine.reward.judge.settings import JudgeSettings
+    from engine.reward.judge.trial import Probe, Trial
 
 
 _MOST_CALLS = 1000
@@ -88,7 +88,7 @@ def judge_test(
 
 def _own_probe(question: str, answers: list[str], rubric: str) -> Probe | None:
     """Return the user's own question, None without one. UsageError for half of one."""
-    from engine.judge.trial import Probe
+    from engine.reward.judge.trial import Probe
 
     given = {"--question": question, "--answer": answers, "--rubric": rubric}
     missing = [name for name, value in given.items() if not value]
@@ -101,8 +101,8 @@ def _own_probe(question: str, answers: list[str], rubric: str) -> Probe | None:
 
 def _endpoint_note(run: RunDir) -> str | None:
     """Name the variables that set the endpoint and differ from those of the run's launch."""
-    from engine.host.environment import environment_snapshot
-    from engine.judge.providers import address_variables
+    from engine.base.judge_providers import address_variables
+    from engine.run.host.environment import environment_snapshot
 
     at_launch = (run.read_manifest().get("environment") or {}).get("variables") or {}
     now = environment_snapshot()["variables"]
@@ -112,7 +112,7 @@ def _endpoint_note(run: RunDir) -> str | None:
 
 
 def _format_test(test: JudgeTest, *, is_builtin: bool) -> Iterator[str]:
-    from engine.judge.providers import asks_server
+    from engine.base.judge_providers import asks_server
 
     settings = test.settings
     model = f" {settings.model}" if asks_server(settings.provider) else ""
@@ -174,8 +174,8 @@ def _print_agreement(config: Config, labels: Path, as_json: bool) -> int:
     UsageError for a bad file, without credentials, and for a config without a judge.
     """
     from engine.config.scoring import asks_judge
-    from engine.evaluation.labels import judge_labels, labels_folder, read_labels
-    from engine.judge.settings import JudgeSettings
+    from engine.measure.labels import judge_labels, labels_folder, read_labels
+    from engine.reward.judge.settings import JudgeSettings
 
     if not asks_judge(config):
         raise UsageError(f"{config.path}: does not use a judge")
@@ -196,8 +196,8 @@ def _print_agreement(config: Config, labels: Path, as_json: bool) -> int:
 def _agreement_lines(
     agreement: Agreement, settings: JudgeSettings, head: str, folder: Path
 ) -> Iterator[str]:
-    from engine.evaluation.labels import PASS
-    from engine.judge.providers import asks_server
+    from engine.base.judge_providers import asks_server
+    from engine.measure.labels import PASS
 
     model = f" {settings.model}" if asks_server(settings.provider) else ""
     yield from wrapped(f"{head}, judged by {settings.provider}{model}")

@@ -136,7 +136,7 @@ def _require_value(name: str, value: str) -> None:
 
 
 def _warnings(name: str, is_hidden: bool) -> list[str]:
-    from engine.host.environment import is_ignored_by_git
+    from engine.run.host.environment import is_ignored_by_git
 
     warnings = []
     if is_hidden:

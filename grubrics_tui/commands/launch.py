@@ -12,8 +12,8 @@ from engine.base.errors import UsageError
 from engine.base.masking import shown
 from engine.base.text import format_command, format_config_value
 from engine.config.config_files import config_names
-from engine.runs.rundir import RunDir, find_run, run_ids, runs_root
-from engine.runs.state import observed_state
+from engine.run.rundir import RunDir, find_run, run_ids, runs_root
+from engine.run.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, answer, options, say, warn
 from grubrics_tui.commands.shared.completions import complete_launched, complete_run
 from grubrics_tui.commands.shared.follow import answer_launched, state_json
@@ -22,10 +22,10 @@ from grubrics_tui.commands.shared.run_text import outcome
 from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
 
 if TYPE_CHECKING:
+    from engine.checks.check import Check
     from engine.config.load import Config
     from engine.launch.launcher import LaunchPlan
     from engine.launch.plan_launch import Order
-    from engine.preflight.check import Check
     from engine.supervise.ray_jobs import Cluster
 
 
@@ -213,8 +213,8 @@ def _planned(
 
 def _checked(plan: LaunchPlan, root: Path, cluster: Cluster | None) -> list[Check]:
     """Return the warnings of the preflight checks. UsageError if a check fails."""
+    from engine.checks.checks import require_launchable
     from engine.launch.queueing import ahead
-    from engine.preflight.checks import require_launchable
 
     queued, env = plan.ticket, _environment(cluster, plan.variables)
     before = ahead(queued, root) if queued else ()

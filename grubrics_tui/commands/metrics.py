@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import runs_root
+from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, argument, options, print_json, say
 from grubrics_tui.commands.shared.standard_input import STANDARD_INPUT, standard_input_read
 from grubrics_tui.text.formats import significant
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
-    from engine.history.columns import Columns
+    from engine.run.history.columns import Columns
 
 
 def metrics(
@@ -39,7 +39,7 @@ def metrics(
     no step has is named on stderr with the reason, and in "unavailable" of --json.
     Of several, each line begins with the log, and --json has the logs in "sources".
     """
-    from engine.formats import series as source
+    from engine.logs.formats import series as source
 
     words = [run, *(names or ())]
     count = 1 + sum(1 for _ in takewhile(_is_path, words[1:]))
@@ -74,7 +74,7 @@ def metrics(
 
 def _answer(columns: Columns, metric_names: Sequence[str], label: str) -> dict[str, Any]:
     """The names of a log's metrics, or the series of those asked for, as --json prints them."""
-    from engine.formats import series as source
+    from engine.logs.formats import series as source
 
     if not metric_names:
         return {"names": source.names(columns)}

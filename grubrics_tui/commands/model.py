@@ -13,7 +13,7 @@ from grubrics_tui.commands.shared import Command, Task, answer, argument, option
 from grubrics_tui.commands.shared.progress import ProgressLine
 
 if TYPE_CHECKING:
-    from engine.checkpoints.hub_model import HubModel
+    from engine.data.hub_model import HubModel
 
 _INSTALL = "models of the hub need huggingface_hub: pip install 'grubrics-tui[hub]'"
 
@@ -42,7 +42,7 @@ def model(
 
 def _fetch(name: str, to: Path | None, revision: str | None, *, is_quiet: bool) -> HubModel:
     try:
-        from engine.checkpoints.hub_model import fetch_model  # Not every installation has it.
+        from engine.data.hub_model import fetch_model  # Not every installation has it.
     except ImportError as error:
         raise UsageError(f"{_INSTALL} ({error})") from error
     bar, last = ProgressLine(sys.stderr), ""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from engine.runs.notes import read_notes, write_note
-from engine.runs.rundir import find_run, runs_root
+from engine.run.notes import read_notes, write_note
+from engine.run.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, options
 from grubrics_tui.commands.shared.trust import require_trust
 

@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from engine.runs.rundir import find_run, runs_root
+from engine.run.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options, say
 from grubrics_tui.text.formats import memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from engine.reports.package import Package
+    from engine.report.package import Package
 
 
 def package(
@@ -33,7 +33,7 @@ def package(
     Its evaluations are packed too. Secrets in texts are masked. The same run gives the same bytes.
     To check a package: grubrics-tui verify.
     """
-    from engine.reports.package import write_package
+    from engine.report.package import write_package
     from grubrics_tui.commands.shared.evaluation_text import FOLDER
 
     chosen = find_run(runs_root(runs), run)

@@ -14,9 +14,9 @@ import typer
 from engine.base.errors import UsageError
 from engine.base.text import format_command
 from engine.config.config_files import PIPELINE, find_config
-from engine.pipelines.record import Record, final_model
-from engine.pipelines.stages import MODEL, Stage
-from engine.runs.rundir import RUNS_VARIABLE, RunDir, runs_root
+from engine.launch.pipelines.record import Record, final_model
+from engine.launch.pipelines.stages import MODEL, Stage
+from engine.run.rundir import RUNS_VARIABLE, RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, option, options, say
 from grubrics_tui.commands.shared.follow import parting
 from grubrics_tui.commands.shared.output import wait_for_more
@@ -28,8 +28,8 @@ from grubrics_tui.commands.shared.trust import (
 
 if TYPE_CHECKING:
     from engine.config.load import Config
-    from engine.pipelines.record import PipelineStatus
-    from engine.pipelines.start import StartPlan
+    from engine.launch.pipelines.record import PipelineStatus
+    from engine.launch.pipelines.start import StartPlan
 
 
 def pipeline(
@@ -62,9 +62,9 @@ def pipeline(
     background. One that does not finish ends the pipeline; --from continues it. With --wait,
     exits with 1 if a stage did not finish; with --status, if one did not in the last start.
     """
-    from engine.pipelines.stages import read_pipeline
-    from engine.pipelines.start import plan_start
-    from engine.pipelines.start import start as start_pipeline
+    from engine.launch.pipelines.stages import read_pipeline
+    from engine.launch.pipelines.start import plan_start
+    from engine.launch.pipelines.start import start as start_pipeline
     from grubrics_tui.text.plans import format_status
 
     root = runs_root(runs)
@@ -101,7 +101,7 @@ def pipeline(
 
 
 def _answer_status(name: str, root: Path, as_json: bool) -> None:
-    from engine.pipelines.record import read_status
+    from engine.launch.pipelines.record import read_status
     from grubrics_tui.text.plans import format_status
 
     reached = read_status(name, root)
@@ -113,7 +113,7 @@ def _answer_status(name: str, root: Path, as_json: bool) -> None:
 
 
 def _status(run: RunDir, plan: StartPlan) -> PipelineStatus:
-    from engine.pipelines.record import status_of
+    from engine.launch.pipelines.record import status_of
 
     return status_of(run, plan.record)
 
@@ -202,9 +202,9 @@ def _parse(context: typer.Context, stage: Stage, words: Sequence[str]) -> dict[s
 
 def _check_launch(stage: Stage, parsed: dict[str, Any], root: Path, *, is_complete: bool) -> Config:
     """Read the config of a stage and run the preflight checks: all of them if ``is_complete``."""
+    from engine.checks.checks import require_launchable, run_checks
     from engine.config.load import load_config
     from engine.launch.plan_launch import parse_device
-    from engine.preflight.checks import require_launchable, run_checks
 
     given = {name for name, value in parsed.items() if value not in (None, False, [], ())}
     if others := sorted(given - _LAUNCH_OPTIONS):

@@ -234,7 +234,7 @@ def _prepare_task(
 
 def format_prepared(prepared: Prepared, folder: Path) -> Iterator[str]:
     """The lines about the two files of a task that were written to the folder."""
-    from engine.statistics.intervals import estimate_rate
+    from engine.base.intervals import estimate_rate
 
     yield (
         f"wrote {folder}/train.parquet ({count_of(prepared.train, 'prompt')}) and val.parquet "

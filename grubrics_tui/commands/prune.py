@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import RunDir, runs_root
+from engine.run.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, confirmed, on_terminal, options, say
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import argument, flag, option
@@ -19,7 +19,7 @@ from grubrics_tui.text.formats import memory
 from grubrics_tui.text.plans import format_pruning
 
 if TYPE_CHECKING:
-    from engine.checkpoints.pruning import Pruning
+    from engine.run.checkpoints.pruning import Pruning
 
 
 def prune(
@@ -50,8 +50,8 @@ def prune(
     A checkpoint that another run, an ablation or an evaluation uses stays, and so does the model in
     final/. Asks for confirmation; without a terminal or with --json, deletes only with --yes.
     """
-    from engine.ablations.plan import base_files
-    from engine.checkpoints.pruning import parse_keep
+    from engine.measure.ablations.plan import base_files
+    from engine.run.checkpoints.pruning import parse_keep
     from engine.supervise.housekeeping import plan_prunings, prune_runs
 
     root, wanted = runs_root(runs), parse_keep(keep)
@@ -77,8 +77,8 @@ def prune(
 
 def _chosen(root: Path, names: Sequence[str], age_s: float) -> list[RunDir]:
     """The named runs, else all that have ended; without those that ended too recently."""
-    from engine.runs.registry import list_runs
-    from engine.runs.state import observed_state
+    from engine.run.registry import list_runs
+    from engine.run.state import observed_state
     from engine.supervise.housekeeping import exact_run
 
     if names:

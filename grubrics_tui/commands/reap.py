@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from engine.base.text import count_of
-from engine.runs.rundir import RunDir, runs_root
+from engine.run.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, flag, options
 from grubrics_tui.commands.shared.trust import require_trust
 

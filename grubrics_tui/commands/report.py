@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.base import files
 from engine.base.errors import UsageError
-from engine.runs.rundir import runs_root
+from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, option, options
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.evaluation_text import FOLDER
 from grubrics_tui.commands.shared.sources import open_sources
 
 if TYPE_CHECKING:
-    from engine.reports.run_report.report import Report
+    from engine.report.run_report.report import Report
 
 _PRINT = Path("-")
 
@@ -60,9 +60,9 @@ def report(
     It has curves, results, findings, samples, environment and costs, without secrets. It names what
     the runs do not have.
     """
-    from engine.history.metrics import canonical
-    from engine.reports.run_report.assemble import Choice, make_report
-    from engine.reports.run_report.pages import require_file, require_folder
+    from engine.report.run_report.assemble import Choice, make_report
+    from engine.report.run_report.pages import require_file, require_folder
+    from engine.run.history.metrics import canonical
 
     _check_options(output, markdown, svg, pr, samples)
     if output is not None:
@@ -97,8 +97,8 @@ def _read_date(text: str | None) -> str:
 
 def _open(names: list[str], as_format: str | None, runs: str | None) -> dict[str, Any]:
     """The runs by their IDs."""
-    from engine.reports.compare import MOST_RUNS
-    from engine.reports.run_record import distinct_ids
+    from engine.report.compare import MOST_RUNS
+    from engine.report.run_record import distinct_ids
 
     if len(names) > MOST_RUNS:
         raise UsageError(f"{len(names)} runs chosen; a report takes at most {MOST_RUNS}")
@@ -119,7 +119,7 @@ def _write(
     as_json: bool,
 ) -> None:
     """Write what was asked for, and say where it is; printed Markdown stands alone."""
-    from engine.reports.run_report.pages import (
+    from engine.report.run_report.pages import (
         render_html,
         render_markdown,
         render_short,

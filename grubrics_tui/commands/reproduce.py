@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.text import count_of
-from engine.runs.rundir import RunDir, find_run, runs_root
-from engine.runs.state import observed_state
+from engine.run.rundir import RunDir, find_run, runs_root
+from engine.run.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options, say
 from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
@@ -126,7 +126,7 @@ def _rescore(run: RunDir, step: int | None, dry_run: bool, as_json: bool) -> Non
 
 
 def _rescoring_lines(plan: Recorded) -> Iterator[str]:
-    from engine.judge.providers import asks_server
+    from engine.base.judge_providers import asks_server
 
     judge, count = plan.judge, len(plan.rollouts)
     scorer = "the config's reward function"

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from engine.base.text import format_command
-from engine.runs.rundir import runs_root
-from engine.runs.state import observed_state
+from engine.run.rundir import runs_root
+from engine.run.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, answer, options, warn
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.follow import followed

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.base.errors import UsageError
 from engine.base.text import count_of
-from engine.runs.rundir import find_run, runs_root
+from engine.run.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options, print_json, say
 from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.text.formats import fixed
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
-    from engine.history.reward_records import Split
-    from engine.history.rollout_query import Filter
-    from engine.history.rollouts import Group, Rollout, RolloutStore, StepRollouts
+    from engine.run.history.reward_records import Split
+    from engine.run.history.rollout_query import Filter
+    from engine.run.history.rollouts import Group, Rollout, RolloutStore, StepRollouts
 
     NumberedGroup = tuple[int, Group]
 
@@ -73,8 +73,8 @@ def rollouts(
 
     Also prints reward components; --json has judge and gold scores side by side.
     """
-    from engine.history.rollout_query import Filter, numbers_of, ordered
-    from engine.history.rollouts import RolloutStore, require_step
+    from engine.run.history.rollout_query import Filter, numbers_of, ordered
+    from engine.run.history.rollouts import RolloutStore, require_step
 
     ordered((), sort)  # Refuse an unknown order before reading.
     path = Path(run) if Path(run).is_dir() else find_run(runs_root(runs), run).path
@@ -118,7 +118,7 @@ class _Selection:
 
     def of(self, group: Group) -> tuple[Rollout, ...]:
         """Return the selected rollouts of a group, in order."""
-        from engine.history.rollout_query import chosen
+        from engine.run.history.rollout_query import chosen
         from grubrics_tui.model.rollout_view import holds
 
         text = self.search.casefold()
@@ -217,7 +217,7 @@ def _print_hits(
     store: RolloutStore, split: Split, steps: Sequence[int], selection: _Selection, as_json: bool
 ) -> None:
     """Print each hit when it is found: searching all steps of a long run takes seconds."""
-    from engine.history.rollouts import StepSearch
+    from engine.run.history.rollouts import StepSearch
     from grubrics_tui.text.terminal_text import may_show
 
     wanted = selection.search.casefold()

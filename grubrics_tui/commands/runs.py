@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.base.errors import UsageError
-from engine.runs import columns
-from engine.runs.columns import Column, RunInfo
-from engine.runs.rundir import archive_root, runs_root
+from engine.run import columns
+from engine.run.columns import Column, RunInfo
+from engine.run.rundir import archive_root, runs_root
 from grubrics_tui.commands.shared import Command, Task, flag, option, options, print_json, say
 from grubrics_tui.commands.shared.output import cut_lines, terminal_width
 from grubrics_tui.commands.shared.run_text import health_json
@@ -74,8 +74,8 @@ def _print_runs(
     runs: str | None,
     as_json: bool,
 ) -> None:
-    from engine.history.run_filter import RunFiles
-    from engine.runs import registry
+    from engine.run import registry
+    from engine.run.history.run_filter import RunFiles
 
     deadline = time.process_time() + _EXAMINE_S
     chosen = None if chosen is None else ListViewFile().load().filters.get(chosen, chosen)
@@ -127,7 +127,7 @@ def _print_runs(
 
 
 def asks_health(text: str) -> bool:
-    from engine.history.run_filter import RunFilter
+    from engine.run.history.run_filter import RunFilter
 
     return RunFilter(text).asks_health
 
@@ -137,7 +137,7 @@ def filtered(root: Any, listed: Sequence[Any], text: str) -> list[Any]:
 
     UsageError for a config key that none of them has.
     """
-    from engine.history.run_filter import RunFiles, RunFilter
+    from engine.run.history.run_filter import RunFiles, RunFilter
 
     chosen, files = RunFilter(text), RunFiles(root)
     passed = list(chosen.select(listed, files))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from engine.runs.rundir import runs_root
+from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, options, say
 from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
@@ -29,11 +29,11 @@ def smoke_test(
 
     Exits with 1 if a check fails.
     """
+    from engine.checks.checks import require_launchable
     from engine.config.scoring import asks_judge
-    from engine.history.train_log import history, read_steps
     from engine.launch.launcher import launch
     from engine.launch.smoke_test import check_steps, default_config, small_run
-    from engine.preflight.checks import require_launchable
+    from engine.run.history.train_log import history, read_steps
 
     chosen = config or default_config()
     require_config_trust(chosen, trust)

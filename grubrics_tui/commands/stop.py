@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import RunDir, find_run, runs_root
+from engine.run.rundir import RunDir, find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, confirmed, on_terminal, options, say
 from grubrics_tui.commands.shared.options import flag
 from grubrics_tui.commands.shared.trust import require_trust

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import RunDir, find_run_not_file, runs_root
+from engine.run.rundir import RunDir, find_run_not_file, runs_root
 from grubrics_tui.commands.shared import Command, Task, options, print_json, say
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import argument, flag, option
@@ -16,7 +16,7 @@ from grubrics_tui.commands.shared.sources import find_all
 from grubrics_tui.commands.shared.standard_input import standard_input_read
 
 if TYPE_CHECKING:
-    from engine.reports.answer_summary import AnswerSummary
+    from engine.report.answer_summary import AnswerSummary
 
 
 def summarize(
@@ -45,7 +45,7 @@ def summarize(
     reward, are counted apart as infra errors.
     """
     from engine.base.tables import aligned_lines, table_lines
-    from engine.reports.answer_summary import COLUMNS, summarize_rows
+    from engine.report.answer_summary import COLUMNS, summarize_rows
 
     if csv and markdown:
         raise UsageError("--csv and --markdown exclude each other")
@@ -108,7 +108,7 @@ def _open(source: str, runs: str | None) -> Path | RunDir:
 
 def _rows(source: Path | RunDir, validation: bool) -> list[dict[str, Any]]:
     """The rows of a file, or the rollouts of a run."""
-    from engine.reports.answer_summary import read_answers, read_rollouts
+    from engine.report.answer_summary import read_answers, read_rollouts
 
     if isinstance(source, Path):
         return read_answers(source)

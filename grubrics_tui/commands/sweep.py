@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import RunDir, find_run, runs_root
-from engine.runs.state import observed_state
+from engine.run.rundir import RunDir, find_run, runs_root
+from engine.run.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options, say
 from grubrics_tui.commands.shared.evaluation_text import (
     FOLDER,
@@ -24,11 +24,11 @@ from grubrics_tui.commands.shared.output import judge_log_hidden, wait_for_more
 from grubrics_tui.commands.shared.trust import trusted_source
 
 if TYPE_CHECKING:
-    from engine.evaluation.evaluate import Evaluation
-    from engine.evaluation.measures import Metric
-    from engine.evaluation.summary import Result
-    from engine.evaluation.sweep import Skipped
-    from engine.evaluation.targets import Target
+    from engine.measure.evaluate import Evaluation
+    from engine.measure.measures import Metric
+    from engine.measure.summary import Result
+    from engine.measure.sweep import Skipped
+    from engine.measure.targets import Target
 
 _POLL_S = 1.0
 _NICENESS = 19
@@ -55,11 +55,11 @@ def sweep(
 
     With --follow, new checkpoints are evaluated while the run trains, at low priority.
     """
-    from engine.evaluation.evaluate import Evaluation, summarize
-    from engine.evaluation.folder import EvaluationDir
-    from engine.evaluation.measures import metrics_of
-    from engine.evaluation.setup import make_setup, read_data, scored_as, validation_file
-    from engine.evaluation.sweep import (
+    from engine.measure.evaluate import Evaluation, summarize
+    from engine.measure.folder import EvaluationDir
+    from engine.measure.measures import metrics_of
+    from engine.measure.setup import make_setup, read_data, scored_as, validation_file
+    from engine.measure.sweep import (
         Skipped,
         answered_steps,
         find_checkpoints,
@@ -67,7 +67,7 @@ def sweep(
         step_targets,
         sweep_of,
     )
-    from engine.history.sweep import read_sweep, write_sweep
+    from engine.run.history.sweep import read_sweep, write_sweep
 
     if when not in ("now", "idle"):
         raise UsageError(f"--when {when}: must be now or idle")
@@ -137,8 +137,8 @@ def _evaluate(
 ) -> dict[int, Skipped]:
     """Evaluate the targets. Returns the steps that failed, such as a checkpoint whose weights
     cannot be loaded. GenerationError if the starting model fails."""
-    from engine.evaluation.evaluate import GenerationError, evaluate
-    from engine.evaluation.sweep import Skipped
+    from engine.measure.evaluate import GenerationError, evaluate
+    from engine.measure.sweep import Skipped
 
     try:
         with judge_log_hidden():

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from engine.base.errors import UsageError
 from engine.base.masking import distinct_masked
-from engine.runs.rundir import runs_root
+from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options, print_json, warn
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import argument, flag, option
@@ -47,9 +47,9 @@ def table(
     log a metric has an empty cell; NaN is a value that was logged. A run without any row is named
     on stderr with the reason, and in "left_out" of --json.
     """
-    from engine.formats.series import explain_no_steps, names, read_columns
-    from engine.reports.metric_table import find_form, long_table, text_of, wide_table, write_table
-    from engine.reports.run_record import distinct_ids
+    from engine.logs.formats.series import explain_no_steps, names, read_columns
+    from engine.report.metric_table import find_form, long_table, text_of, wide_table, write_table
+    from engine.report.run_record import distinct_ids
 
     if out is not None:
         form = find_form(out)

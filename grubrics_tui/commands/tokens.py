@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from engine.base.errors import UsageError
 from engine.base.text import count_of
-from engine.runs.rundir import runs_root
+from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options
 from grubrics_tui.commands.shared.trust import trusted_source
 from grubrics_tui.text.turns import MARKS, marked_lines
 
 if TYPE_CHECKING:
-    from engine.preflight.token_view import TokenView
+    from engine.checks.token_view import TokenView
 
 
 _LONGEST_ID = 6
@@ -34,7 +34,7 @@ def tokens(
     Lines with + are trained, all others are masked. In place of a response the row has the right
     answer, and with tools first a call of one of them. No model is loaded and no tool is called.
     """
-    from engine.preflight.token_view import read_token_view
+    from engine.checks.token_view import read_token_view
 
     if row < 0:
         raise UsageError(f"--row {row}: must be at least 0")

@@ -12,7 +12,7 @@ from grubrics_tui.commands.shared import Command, Task, answer, argument, option
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from engine.reports.package import PackageCheck
+    from engine.report.package import PackageCheck
 
 
 def verify(
@@ -23,7 +23,7 @@ def verify(
 
     Names changed, missing and extra files, and exits with 1 if there are any.
     """
-    from engine.reports.package import check_package
+    from engine.report.package import check_package
 
     check = check_package(path)
     answer(check.to_json(), "\n".join(_lines(check)), as_json)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError, unknown_name
-from engine.runs.rundir import runs_root
+from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, argument, flag, option, options
 from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, print_json, say
 from grubrics_tui.text.formats import memory
 
 if TYPE_CHECKING:
-    from engine.formats.wandb_folders import WandbFolder
+    from engine.logs.formats.wandb_folders import WandbFolder
 
 _ACTIONS = ("ls", "sync", "clean")
 _NONE = (
@@ -64,7 +64,7 @@ def wandb(
 
 
 def _find(root: Path, folders: Sequence[Path] = ()) -> list[WandbFolder]:
-    from engine.formats.wandb_folders import find_wandb_folders, wandb_roots
+    from engine.logs.formats.wandb_folders import find_wandb_folders, wandb_roots
 
     return find_wandb_folders(folders or wandb_roots(root, os.environ, Path.cwd()))
 
@@ -139,7 +139,7 @@ def _sync(folders: Sequence[WandbFolder], timeout: float, dry_run: bool, as_json
 
 
 def _clean(folders: Sequence[WandbFolder], dry_run: bool, yes: bool, as_json: bool) -> None:
-    from engine.checkpoints.disposal import bytes_of
+    from engine.run.checkpoints.disposal import bytes_of
     from engine.supervise.wandb_sync import removable, remove
 
     chosen = removable(folders)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError, with_advice
-from engine.history.live import RunWatch
-from engine.runs.rundir import RunDir, find_run_not_file, runs_root
-from engine.runs.state import observed_state
+from engine.run.history.live import RunWatch
+from engine.run.rundir import RunDir, find_run_not_file, runs_root
+from engine.run.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, on_terminal, options, print_json, say
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import argument, flag
@@ -22,8 +22,8 @@ from grubrics_tui.commands.shared.output import wait_for_more
 from grubrics_tui.commands.shared.standard_input import STANDARD_INPUT, StandardInput
 
 if TYPE_CHECKING:
-    from engine.formats.external_run import ExternalRun, ExternalWatch
-    from engine.history.train_log import Step
+    from engine.logs.formats.external_run import ExternalRun, ExternalWatch
+    from engine.run.history.train_log import Step
     from grubrics_tui.model.run_source import Watched
 
 
@@ -52,7 +52,7 @@ def watch(
     Without a terminal or with --json: prints one JSON object per step until the run ends, and exits
     with 1 if it does not finish.
     """
-    from engine.formats.series import is_external
+    from engine.logs.formats.series import is_external
 
     root = runs_root(runs)
     if len(run) > 1:
@@ -87,7 +87,7 @@ def _watch_input(as_format: str | None, root: Path, *, on_screen: bool, log: boo
         _show_log(source.path, root)
         return
     _wait_for_format(source, as_format, report=on_screen)
-    from engine.formats.external_run import open_external
+    from engine.logs.formats.external_run import open_external
 
     with source.named():
         run = open_external(source.path, as_format)
@@ -105,7 +105,7 @@ def _watch_input(as_format: str | None, root: Path, *, on_screen: bool, log: boo
 
 def _wait_for_format(source: StandardInput, as_format: str | None, *, report: bool) -> None:
     """Wait until what came shows a format, or until the end."""
-    from engine.formats.detect import detect
+    from engine.logs.formats.detect import detect
 
     if report:
         say("waiting for a known line on stdin (Ctrl-C quits) ...", to=sys.stderr)
@@ -122,8 +122,8 @@ def _watch_several(
     names: Sequence[str], as_format: str | None, root: Path, *, on_screen: bool, follow: bool
 ) -> None:
     """Show the comparison, or print the steps of all with the ID of their run."""
-    from engine.reports.compare import check_choice
-    from engine.reports.run_record import distinct_ids
+    from engine.report.compare import check_choice
+    from engine.report.run_record import distinct_ids
     from grubrics_tui.commands.shared.sources import open_comparison, open_sources
 
     if STANDARD_INPUT in names:
@@ -172,7 +172,7 @@ def _show_external(path: Path, as_format: str | None, root: Path) -> None:
 
 def _open_external(path: Path, as_format: str | None) -> ExternalRun:
     """Return the external log. UsageError if it has no metrics, with what can open it as text."""
-    from engine.formats.external_run import open_external
+    from engine.logs.formats.external_run import open_external
 
     try:
         return open_external(path, as_format)
@@ -201,7 +201,7 @@ def _open_screen(root: Path, *, watched: Watched | None = None, log: Path | None
 
 
 def _print_external(path: Path, as_format: str | None, follow: bool) -> None:
-    from engine.formats.external_run import require_steps
+    from engine.logs.formats.external_run import require_steps
 
     watched = _open_external(path, as_format).watch()
     if not follow:

@@ -9,9 +9,9 @@ from grubrics_tui.drawing.spans import Row, Span, clipped, width_of
 from grubrics_tui.text.plans import arm_cells
 
 if TYPE_CHECKING:
-    from engine.ablations.report import AblationReport
-    from engine.ablations.table import ArmRow
-    from engine.statistics.intervals import Estimate
+    from engine.base.intervals import Estimate
+    from engine.measure.ablations.report import AblationReport
+    from engine.measure.ablations.table import ArmRow
 
 WIDE = 100
 """Cells from which the table has intervals, their picture and the health of the runs."""

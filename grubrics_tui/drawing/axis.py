@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from engine.base.ticks import SECOND_UNITS, Range, tick_labels, tick_step, ticks
-from engine.history.columns import Clock, Column, Floats
+from engine.run.history.columns import Clock, Column, Floats
 
 XAxis = Literal["step", "elapsed", "clock"]
 X_AXES: tuple[XAxis, ...] = ("step", "elapsed", "clock")

@@ -1,7 +1,7 @@
 """What a chart shows: its lines, bands, marks and flags, and the part of them in view.
 
-Everything is along ascending steps, as in ``engine.history.columns``; a chart of time turns steps
-into times when it draws.
+Everything is along ascending steps, as in ``engine.run.history.columns``; a chart of time turns
+steps into times when it draws.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from engine.base.ticks import Range
-from engine.history.columns import Column, Floats
+from engine.run.history.columns import Column, Floats
 from grubrics_tui.drawing.axis import XAxis
 
 BandKind = Literal["spread", "extremes", "none"]

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 from rich.cells import cell_len, set_cell_size
 
-from engine.findings.finding import Severity
-from engine.reports.compare import Comparison
-from engine.reports.differences import (
+from engine.report.compare import Comparison
+from engine.report.differences import (
     SHELL,
     Cell,
     Difference,
@@ -17,7 +16,8 @@ from engine.reports.differences import (
     format_reward_differences,
     short_text,
 )
-from engine.reports.measures import Measure, Value, format_delta, format_half, format_value
+from engine.report.measures import Measure, Value, format_delta, format_half, format_value
+from engine.run.finding import Severity
 from grubrics_tui.drawing.looks import STATE_LOOKS, look_of
 from grubrics_tui.drawing.spans import Row, Span, clipped, width_of
 from grubrics_tui.text.formats import MISSING, cut_name

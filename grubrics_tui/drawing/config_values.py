@@ -9,7 +9,7 @@ from itertools import groupby
 from rich.cells import cell_len, set_cell_size
 
 from engine.base.text import count_of
-from engine.reports.run_config import ConfigValue, RunConfig
+from engine.report.run_config import ConfigValue, RunConfig
 from grubrics_tui.drawing.spans import Row, Span, clipped
 from grubrics_tui.text.terminal_text import clean_text
 

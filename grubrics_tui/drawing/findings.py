@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from engine.findings.finding import Change, Evidence, Finding, Fix, Severity
+from engine.run.finding import Change, Evidence, Finding, Fix, Severity
 from grubrics_tui.drawing.spans import Row, Span, clipped, width_of, wrapped
 from grubrics_tui.text.terminal_text import clean_text
 

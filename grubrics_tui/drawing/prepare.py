@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from engine.base.ticks import Range
-from engine.history.columns import Column, Floats
+from engine.run.history.columns import Column, Floats
 from grubrics_tui.drawing.axis import XAxis, has_times, moments, places
 from grubrics_tui.drawing.chart_data import Band, Line, Plot, Values, View
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.base.ticks import Range
-from engine.history.columns import Floats
+from engine.run.history.columns import Floats
 from grubrics_tui.drawing.chart_data import Plot, Values, View
 from grubrics_tui.drawing.plot import BAND_COLUMNS, Frame, edges_of, extremes, mean_of, x_range
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.history.group_scores import Agreement, agreement, out_of_order
-from engine.history.reward_records import OVERLONG
-from engine.history.rollouts import Group, Rollout
-from engine.reward.conversation import Conversation
+from engine.run.conversation import Conversation
+from engine.run.history.group_scores import Agreement, agreement, out_of_order
+from engine.run.history.reward_records import OVERLONG
+from engine.run.history.rollouts import Group, Rollout
 from grubrics_tui.drawing.spans import Row, Span, width_of, wrapped
 from grubrics_tui.text.formats import MISSING, fixed
 from grubrics_tui.text.terminal_text import clean_text

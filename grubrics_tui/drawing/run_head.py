@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from engine.history import metrics
-from engine.runs.columns import format_step
-from engine.runs.kinds import SFT
-from engine.runs.state import GROWING, RunState, describe
+from engine.run.columns import format_step
+from engine.run.history import metrics
+from engine.run.kinds import SFT
+from engine.run.state import GROWING, RunState, describe
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row, Span, bar, clipped, justify
 from grubrics_tui.text.formats import MISSING, duration, fixed, percent, seconds

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.base.ticks import Range
-from engine.history.columns import Floats
+from engine.run.history.columns import Floats
 from grubrics_tui.drawing.axis import UNITS, XAxis, axis_of, format_place, step_between
 from grubrics_tui.drawing.picture import Picture
 from grubrics_tui.drawing.plot import Ints

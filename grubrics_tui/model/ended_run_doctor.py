@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.doctor.health import EXAMINE_AGAIN_S, UNKNOWN, Health, HealthBook, is_examined
-from engine.runs.columns import RunInfo
+from engine.run.columns import RunInfo
 from grubrics_tui.model.poller import Poller
 
 _FIRST_S, _REST = 0.5, 4.0

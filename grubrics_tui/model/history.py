@@ -10,13 +10,13 @@ import numpy as np
 
 from engine.base import jsonl
 from engine.doctor.health import UNKNOWN, Health, health_from
-from engine.findings.finding import Finding
-from engine.history import metrics
-from engine.history.columns import Column, Columns, Floats
-from engine.history.live import Update
-from engine.history.sweep import Sweep
-from engine.history.train_log import Step
-from engine.runs.state import RunState
+from engine.run.finding import Finding
+from engine.run.history import metrics
+from engine.run.history.columns import Column, Columns, Floats
+from engine.run.history.live import Update
+from engine.run.history.sweep import Sweep
+from engine.run.history.train_log import Step
+from engine.run.state import RunState
 from grubrics_tui.drawing.chart_data import FlagKind, Flags
 from grubrics_tui.model.system_history import SystemHistory
 from grubrics_tui.text.terminal_text import clean_line

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import psutil
 
-from engine.checkpoints.disposal import bytes_of
-from engine.checkpoints.ownership import checkpoint_folder, read_stamp
-from engine.host.system import Gpu
-from engine.runs.rundir import RunDir, run_ids
+from engine.run.checkpoints.disposal import bytes_of
+from engine.run.checkpoints.ownership import checkpoint_folder, read_stamp
+from engine.run.host.system import Gpu
+from engine.run.rundir import RunDir, run_ids
 
 
 @dataclass(frozen=True)

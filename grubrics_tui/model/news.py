@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from engine.runs.columns import RunInfo
-from engine.runs.registry import list_runs
-from engine.runs.rundir import RunDir
+from engine.run.columns import RunInfo
+from engine.run.registry import list_runs
+from engine.run.rundir import RunDir
 from engine.supervise.queue import QueueLog
 
 _LATEST = 20
@@ -79,7 +79,7 @@ def _remaining(root: Path, run: RunInfo) -> float | None:
     state = run.state
     if state.state != "running" or state.step is None or state.total_steps is None:
         return None
-    from engine.history.train_log import recent_step_time  # Start-up time.
+    from engine.run.history.train_log import recent_step_time  # Start-up time.
 
     step_s = recent_step_time(RunDir(root / run.id).train_log)
     return None if step_s is None else max(0, state.total_steps - state.step) * step_s

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.base.follow import Cancelled
-from engine.history.reward_records import Split
-from engine.history.rollout_query import EVERYTHING, SORTS, Filter, chosen
-from engine.history.rollouts import Group, Rollout, StepRollouts, Visit
-from engine.reward.conversation import Conversation
+from engine.run.conversation import Conversation
+from engine.run.history.reward_records import Split
+from engine.run.history.rollout_query import EVERYTHING, SORTS, Filter, chosen
+from engine.run.history.rollouts import Group, Rollout, StepRollouts, Visit
 from grubrics_tui.text.terminal_text import clean_text, may_show
 from grubrics_tui.text.word_diff import Piece
 

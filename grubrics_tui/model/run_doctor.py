@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
-from engine.findings.finding import Finding
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
+from engine.run.finding import Finding
+from engine.run.rundir import RunDir
+from engine.run.state import RunState
 from grubrics_tui.model.poller import Pace, Poller
 from grubrics_tui.model.run_source import Watched
 
 if TYPE_CHECKING:
-    from engine.history.columns import Columns
+    from engine.run.history.columns import Columns
 
 _FIRST_S, _POLL_S, _LIVE_SHARE, _FINDINGS_SHARE = 1.0, 5.0, 0.003, 0.02
 """Delay of the first diagnosis, shortest pause, and the share of a core that later ones may use:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.doctor.health import HealthBook, format_health
-from engine.history.run_filter import RunFiles, RunFilter
-from engine.runs.columns import RunInfo
-from engine.runs.registry import list_runs
+from engine.run.columns import RunInfo
+from engine.run.history.run_filter import RunFiles, RunFilter
+from engine.run.registry import list_runs
 from grubrics_tui.model.poller import Pace, Poller
 
 _POLL_S, _POLL_SHARE = 2.0, 0.1

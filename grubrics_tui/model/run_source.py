@@ -7,18 +7,18 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from engine.formats.names import kind_of as kind_of_metrics
-from engine.history import metrics
-from engine.history.live import RunWatch
-from engine.history.train_log import Step, newest_step, read_steps
-from engine.runs.kinds import COMMAND, PIPELINE, Kind, find_kind, listed_kind
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state
+from engine.logs.formats.names import kind_of as kind_of_metrics
+from engine.run.history import metrics
+from engine.run.history.live import RunWatch
+from engine.run.history.train_log import Step, newest_step, read_steps
+from engine.run.kinds import COMMAND, PIPELINE, Kind, find_kind, listed_kind
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state
 from grubrics_tui.settings.layout import UNKNOWN
 
 if TYPE_CHECKING:
     from engine.doctor.health import Health
-    from engine.formats.external_run import ExternalRun, ExternalWatch
+    from engine.logs.formats.external_run import ExternalRun, ExternalWatch
 
 
 _FIRST_STEPS = 20

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.history import metrics
-from engine.history.columns import Floats
+from engine.run.history import metrics
+from engine.run.history.columns import Floats
 from grubrics_tui.drawing.stacked import Part, Stacks
 from grubrics_tui.model.history import History
 

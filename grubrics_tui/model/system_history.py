@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from engine.base.jsonl import moment, number
-from engine.history.columns import Floats
+from engine.run.history.columns import Floats
 
 Sample = dict[str, Any]
 

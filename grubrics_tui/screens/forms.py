@@ -16,7 +16,7 @@ from textual.widgets import Input, Static, TextArea
 from textual.worker import get_current_worker
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import RunDir
+from engine.run.rundir import RunDir
 from grubrics_tui.screens.base import FIELD_BINDINGS, CockpitScreen
 from grubrics_tui.screens.dialogs.confirm import when_trusted
 from grubrics_tui.settings.actions import bindings
@@ -27,7 +27,7 @@ from grubrics_tui.widgets.key_footer import KeyFooter
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from engine.reports.entry import LogEntry
+    from engine.report.entry import LogEntry
 
 
 class FormScreen(CockpitScreen):
@@ -168,7 +168,7 @@ class DecisionScreen(FormScreen):
         return {"context": "\n".join(map(blanked, self._known_so_far.splitlines()))}
 
     def append(self, texts: Mapping[str, str]) -> str:
-        from engine.reports.decisions import Decision, append_decision
+        from engine.report.decisions import Decision, append_decision
 
         return append_decision(self._path, Decision(date=time.strftime("%Y-%m-%d"), **texts))
 
@@ -199,7 +199,7 @@ class LogEntryScreen(FormScreen):
 
     def draft(self) -> Mapping[str, str]:
         from engine.doctor.health import health_of
-        from engine.reports.entry import drafted, next_id
+        from engine.report.entry import drafted, next_id
 
         worker = get_current_worker()
         text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
@@ -214,7 +214,7 @@ class LogEntryScreen(FormScreen):
         when_trusted(self, [self.run], append)
 
     def append(self, texts: Mapping[str, str]) -> str:
-        from engine.reports.entry import append_entry
+        from engine.report.entry import append_entry
 
         assert self._entry is not None
         return append_entry(self._path, dataclasses.replace(self._entry, **texts))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from engine.runs.rundir import RunDir
+from engine.run.rundir import RunDir
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
 
 if TYPE_CHECKING:
-    from engine.ablations.plan import AblationPlan
-    from engine.findings.finding import Finding
-    from engine.reports.groups import Grouping
+    from engine.measure.ablations.plan import AblationPlan
+    from engine.report.groups import Grouping
+    from engine.run.finding import Finding
     from grubrics_tui.model.run_source import Watched
 
 

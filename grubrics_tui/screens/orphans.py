@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from engine.base import jsonl
 from engine.base.text import count_of
-from engine.runs.processes import alive
+from engine.run.processes import alive
 from engine.supervise import private_ray
 from engine.supervise.reaper import Orphan, find_orphans, reap
 from grubrics_tui.model.poller import Pace, Poller

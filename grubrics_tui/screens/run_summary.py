@@ -12,10 +12,10 @@ from textual.content import Content
 from textual.worker import get_current_worker
 
 from engine.base.jsonl import line
-from engine.history.live import RunWatch
-from engine.runs.kinds import SFT
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
+from engine.run.history.live import RunWatch
+from engine.run.kinds import SFT
+from engine.run.rundir import RunDir
+from engine.run.state import RunState
 from grubrics_tui.model.history import History
 from grubrics_tui.model.run_source import kind_of
 from grubrics_tui.screens.base import HEIGHTS, ScrolledScreen
@@ -35,9 +35,9 @@ from grubrics_tui.widgets.key_footer import KeyFooter
 from grubrics_tui.widgets.panel import Panel
 
 if TYPE_CHECKING:
-    from engine.checkpoints.find import CheckpointReport
     from engine.doctor.health import Health
-    from engine.reports.entry import LogEntry
+    from engine.report.entry import LogEntry
+    from engine.run.checkpoints.find import CheckpointReport
 
 
 class RunSummaryScreen(ScrolledScreen):
@@ -80,9 +80,9 @@ class RunSummaryScreen(ScrolledScreen):
 
     @work(thread=True, exit_on_error=False)
     def _summarize(self) -> None:
-        from engine.checkpoints.find import check_checkpoint, list_checkpoints
         from engine.doctor.health import health_of
-        from engine.reports.entry import drafted
+        from engine.report.entry import drafted
+        from engine.run.checkpoints.find import check_checkpoint, list_checkpoints
 
         worker, watch, history = get_current_worker(), RunWatch(self.run), History()
         while history.read_share < 1 and not worker.is_cancelled:

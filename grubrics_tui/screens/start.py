@@ -101,7 +101,7 @@ class StartScreen(WithChoices, CockpitScreen):
     def _list_trainers(self) -> None:
         """Name the programs whose logs can be watched."""
         # Imported here: the parsers of all formats would delay the first paint.
-        from engine.formats.detect import trainers
+        from engine.logs.formats.detect import trainers
 
         choice = next(choice for choice in CHOICES if choice.id == "log")
         prompt = _line(choice, ", ".join(trainers()))
@@ -124,7 +124,7 @@ class StartScreen(WithChoices, CockpitScreen):
 
     def _ask_path(self) -> None:
         # Imported here: the parsers of all formats would delay the first paint.
-        from engine.formats.detect import find_likely_logs
+        from engine.logs.formats.detect import find_likely_logs
 
         printable = (path for path in find_likely_logs(Path()) if str(path).isprintable())
         existing = [path for path in printable if path.exists()]
@@ -162,7 +162,7 @@ class StartScreen(WithChoices, CockpitScreen):
 
     @work(thread=True, exclusive=True, exit_on_error=False)
     def _open_log(self, path: Path) -> None:
-        from engine.formats.external_run import open_external
+        from engine.logs.formats.external_run import open_external
 
         try:
             log = open_external(path)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl, locks
-from engine.runs.kinds import GRPO, KINDS, PIPELINE, find_kind
+from engine.run.kinds import GRPO, KINDS, PIPELINE, find_kind
 
 UNKNOWN = "unknown"
 """The layout of a run whose kind is not known."""

@@ -12,7 +12,7 @@ from annotated_types import DocInfo, Interval, Len, doc
 
 from engine.base.errors import UsageError, nearest
 from engine.base.jsonl import line
-from engine.runs.kinds import KINDS, find_kind, kind_names
+from engine.run.kinds import KINDS, find_kind, kind_names
 from grubrics_tui.settings.actions import key_conflicts
 from grubrics_tui.settings.themes import (
     DARK,

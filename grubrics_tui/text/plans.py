@@ -8,20 +8,20 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from engine.base.text import count_of, format_config_value
-from engine.runs.state import describe, observed_state
+from engine.run.state import describe, observed_state
 from grubrics_tui.text.formats import dollars, duration, fixed, memory, thousands
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
-    from engine.ablations.cost import Cost
-    from engine.ablations.plan import AblationPlan, Arm
-    from engine.ablations.report import AblationReport
-    from engine.ablations.table import ArmRow, SeedRun
-    from engine.checkpoints.pruning import Pruning
-    from engine.findings.finding import Change
+    from engine.base.intervals import Estimate
+    from engine.launch.pipelines.record import PipelineStatus, StageStatus
     from engine.launch.rerun import Rerun
-    from engine.pipelines.record import PipelineStatus, StageStatus
-    from engine.statistics.intervals import Estimate
+    from engine.measure.ablations.cost import Cost
+    from engine.measure.ablations.plan import AblationPlan, Arm
+    from engine.measure.ablations.report import AblationReport
+    from engine.measure.ablations.table import ArmRow, SeedRun
+    from engine.run.checkpoints.pruning import Pruning
+    from engine.run.finding import Change
 
 
 COLUMNS = ("arm", "mean", "difference", "95% interval", "seeds", "verdict")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from engine.base import jsonl
 from engine.base.errors import shorten
 from engine.base.text import count_of
-from engine.reward.conversation import Call, Conversation, Turn
+from engine.run.conversation import Call, Conversation, Turn
 from grubrics_tui.text.formats import seconds
 from grubrics_tui.text.terminal_text import clean_text
 

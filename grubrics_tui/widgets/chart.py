@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from engine.base.ticks import Range
-from engine.history.columns import Column, Floats
+from engine.run.history.columns import Column, Floats
 from grubrics_tui.drawing.axis import steps_at
 from grubrics_tui.drawing.chart_data import Band, Line, Plot, View, Writer, short
 from grubrics_tui.drawing.legend import legend

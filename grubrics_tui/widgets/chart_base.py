@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from engine.base.ticks import Range
-from engine.history.columns import Column
+from engine.run.history.columns import Column
 from grubrics_tui.drawing.chart_data import View
 from grubrics_tui.drawing.legend import Look
 from grubrics_tui.drawing.spans import Row

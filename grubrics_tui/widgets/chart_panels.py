@@ -12,9 +12,9 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Grid
 
-from engine.history import metrics
-from engine.history.columns import Floats
-from engine.history.sweep import Sweep
+from engine.run.history import metrics
+from engine.run.history.columns import Floats
+from engine.run.history.sweep import Sweep
 from grubrics_tui.drawing.chart_data import Band, Fact, Line, Marks, Plot, Values, Writer, short
 from grubrics_tui.model.history import History
 from grubrics_tui.settings.settings import JudgePrice

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 from textual.widgets import Static
 
-from engine.runs.columns import RunInfo, format_step
-from engine.runs.kinds import ADOPTED
+from engine.run.columns import RunInfo, format_step
+from engine.run.kinds import ADOPTED
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import clipped
 from grubrics_tui.text.formats import clock, duration
@@ -18,7 +18,7 @@ from grubrics_tui.text.terminal_text import blanked
 
 if TYPE_CHECKING:
     from engine.doctor.health import Health
-    from engine.runs.notes import Notes
+    from engine.run.notes import Notes
 
 
 def inert(text: str | Content) -> Content:

@@ -14,7 +14,7 @@ from grubrics_tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
     from engine.config.load import Config
-    from engine.runs.kinds import Kind
+    from engine.run.kinds import Kind
 
 LONGEST_VALUE = 24
 

@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from engine.base.text import sparkline as draw_sparkline
 from engine.base.ticks import Range
-from engine.history.columns import Column
+from engine.run.history.columns import Column
 from grubrics_tui.drawing.chart_data import short
 from grubrics_tui.drawing.plot import means
 from grubrics_tui.drawing.spans import Row, Span

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.runs.processes import members
-from engine.runs.rundir import RunDir
+from engine.run.processes import members
+from engine.run.rundir import RunDir
 from tests.e2e import unhealthy_data
 from tests.e2e.moody_judge import KEY, Mood, honest
 from tests.e2e.project import GROUPS_OF_4

@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.judge.offline import answer_score
-from engine.rubrics import parse_rubric
-from tests.engine.judge.server import JudgeServer, Reply
+from engine.reward.judge.offline import answer_score
+from engine.tasks.rubrics import parse_rubric
+from tests.engine.reward.judge.server import JudgeServer, Reply
 from tests.loopback import serving
 
 KEY = "the-right-key"

@@ -14,11 +14,11 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.ablations.runner import is_running
 from engine.base import jsonl
-from engine.runs.processes import alive
-from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state
+from engine.measure.ablations.runner import is_running
+from engine.run.processes import alive
+from engine.run.rundir import RunDir
+from engine.run.state import observed_state
 from tests.e2e.guide import guide_commands
 from tests.e2e.project import Project
 from tests.waiting import TRAINING_PATIENCE_S, wait_for

@@ -16,13 +16,13 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.runs.processes import identify, send
-from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state, recorded_state
+from engine.run.processes import identify, send
+from engine.run.rundir import RunDir
+from engine.run.state import observed_state, recorded_state
 from engine.supervise.adopted_follower import LineCopy
 from tests.e2e.project import CLI, Project
 from tests.e2e.terminal import Terminal
-from tests.engine.formats.samples import history, message, wandb_log
+from tests.engine.logs.formats.samples import history, message, wandb_log
 from tests.waiting import ended, is_over, wait_for
 
 pytestmark = pytest.mark.waits

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
-from engine.runs.processes import members
-from engine.runs.rundir import RunDir, run_ids
-from engine.runs.state import observed_state
+from engine.run.processes import members
+from engine.run.rundir import RunDir, run_ids
+from engine.run.state import observed_state
 from grubrics_tui.text.formats import fixed
 from tests.e2e.project import CLI, Project, make_project
 from tests.e2e.terminal import Terminal

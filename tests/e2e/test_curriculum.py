@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.base import jsonl
-from engine.checkpoints.model_folder import missing_parts
-from engine.history.train_log import history, read_steps
-from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state
+from engine.run.checkpoints.model_folder import missing_parts
+from engine.run.history.train_log import history, read_steps
+from engine.run.rundir import RunDir
+from engine.run.state import observed_state
 from tests.e2e.project import Project
 from tests.e2e.test_training import kill_everything, wait_for_step
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
-from engine.runs.manifest import values_of
-from engine.runs.rundir import RunDir
+from engine.run.manifest import values_of
+from engine.run.rundir import RunDir
 from tests.e2e.project import Project
 
 pytestmark = pytest.mark.slow

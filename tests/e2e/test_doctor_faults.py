@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from engine.runs.rundir import RunDir
+from engine.run.rundir import RunDir
 from tests.e2e import unhealthy_data
 from tests.e2e.live_faults import (
     Fault,

@@ -19,7 +19,7 @@ from tests.e2e.guide import guide_commands
 from tests.e2e.moody_judge import Call, honest, moody_judge
 from tests.e2e.project import CLI, Project
 from tests.engine.data.benchmark_records import write_records
-from tests.engine.judge.server import Reply
+from tests.engine.reward.judge.server import Reply
 from tests.waiting import TRAINING_PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.slow

@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
-from engine.checkpoints.find import check_checkpoint
-from engine.history.train_log import Step, history, read_steps
-from engine.runs.processes import Identity, members, send
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state, recorded_state
+from engine.run.checkpoints.find import check_checkpoint
+from engine.run.history.train_log import Step, history, read_steps
+from engine.run.processes import Identity, members, send
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state, recorded_state
 from engine.supervise import private_ray
 from tests.e2e.project import CLI, GROUPS_OF_4, Project
 from tests.e2e.terminal import Terminal

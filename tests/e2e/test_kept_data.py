@@ -8,8 +8,8 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.files import content_hash
-from engine.history.train_log import read_steps
-from engine.runs.rundir import RunDir
+from engine.run.history.train_log import read_steps
+from engine.run.rundir import RunDir
 from tests.e2e.project import Project
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.runs.processes import members, send
-from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state, recorded_state
+from engine.run.processes import members, send
+from engine.run.rundir import RunDir
+from engine.run.state import observed_state, recorded_state
 from tests.e2e.project import Project, copied
 from tests.waiting import ended, wait_for
 

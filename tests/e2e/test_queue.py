@@ -11,8 +11,8 @@ import pytest
 
 from engine.base import jsonl
 from engine.launch.launcher import start_supervisor
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
 from tests.e2e.project import Project, make_project
 from tests.waiting import wait_for
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
-from engine.history.train_log import read_steps
-from engine.runs.processes import members
-from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state
+from engine.run.history.train_log import read_steps
+from engine.run.processes import members
+from engine.run.rundir import RunDir
+from engine.run.state import observed_state
 from engine.supervise.follower import job_log
 from engine.supervise.ray_jobs import Cluster, read_job
 from tests.e2e.project import GROUPS_OF_4, Project

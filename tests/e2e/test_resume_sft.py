@@ -8,11 +8,11 @@ import signal
 import pytest
 
 from engine.base import jsonl
-from engine.checkpoints.find import check_checkpoint
-from engine.history.train_log import history, read_steps
-from engine.runs.processes import members, send
-from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state, recorded_state
+from engine.run.checkpoints.find import check_checkpoint
+from engine.run.history.train_log import history, read_steps
+from engine.run.processes import members, send
+from engine.run.rundir import RunDir
+from engine.run.state import observed_state, recorded_state
 from tests.e2e.project import Project
 from tests.waiting import wait_for
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.project import Project, make_project
-from tests.engine.judge.server import Reply, judge_server
+from tests.engine.reward.judge.server import Reply, judge_server
 
 pytestmark = pytest.mark.waits
 

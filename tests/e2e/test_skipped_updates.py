@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
-from engine.history import metrics
-from engine.history.train_log import read_steps
-from engine.runs.rundir import RunDir
+from engine.run.history import metrics
+from engine.run.history.train_log import read_steps
+from engine.run.rundir import RunDir
 from tests.e2e.project import Project
 
 pytestmark = pytest.mark.slow

@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.runs.processes import send
-from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state, recorded_state
+from engine.run.processes import send
+from engine.run.rundir import RunDir
+from engine.run.state import observed_state, recorded_state
 from engine.supervise import slurm_jobs
 from engine.supervise.slurm_jobs import SlurmFollower, SlurmJob, read_job
 from tests.e2e.project import Project

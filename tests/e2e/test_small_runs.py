@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from engine.history.train_log import read_steps
-from engine.runs.processes import send
-from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state
+from engine.run.history.train_log import read_steps
+from engine.run.processes import send
+from engine.run.rundir import RunDir
+from engine.run.state import observed_state
 from tests.e2e.project import Project
 from tests.waiting import wait_for
 

@@ -13,10 +13,10 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.history.train_log import read_steps
-from engine.runs.processes import members
-from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state
+from engine.run.history.train_log import read_steps
+from engine.run.processes import members
+from engine.run.rundir import RunDir
+from engine.run.state import observed_state
 from tests.e2e.project import Project
 from tests.e2e.sshd import Server, serving, why_not
 from tests.waiting import wait_for

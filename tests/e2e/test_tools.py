@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
-from engine.reward.conversation import Conversation
+from engine.run.conversation import Conversation
 from tests.e2e.project import Project
 from tests.paths import ROOT
 

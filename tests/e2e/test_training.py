@@ -23,12 +23,12 @@ import pytest
 
 from engine.base import jsonl
 from engine.config.keys import flatten
-from engine.history.metrics import TRACKED, canonical
-from engine.history.sweep import read_sweep
-from engine.history.train_log import read_steps
-from engine.runs.processes import members, send
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state, recorded_state
+from engine.run.history.metrics import TRACKED, canonical
+from engine.run.history.sweep import read_sweep
+from engine.run.history.train_log import read_steps
+from engine.run.processes import members, send
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state, recorded_state
 from engine.supervise import private_ray
 from grubrics_tui.drawing.console_text import console_text
 from tests.e2e.guide import guide_commands

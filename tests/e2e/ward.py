@@ -13,12 +13,12 @@ from engine.base import jsonl
 from engine.config.load import load_config
 from engine.doctor.diagnose import diagnose_run
 from engine.doctor.live import RunFollower
-from engine.findings.finding import Finding, Fix
-from engine.history.train_log import read_steps
 from engine.launch.launcher import launch, plan
 from engine.launch.rerun import check_rerun, launch_rerun
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state
+from engine.run.finding import Finding, Fix
+from engine.run.history.train_log import read_steps
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state
 from tests.e2e.moody_judge import MoodyJudge
 from tests.e2e.project import Project
 from tests.waiting import ended, wait_for

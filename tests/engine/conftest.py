@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.preflight.project import Project, make_project
+from tests.engine.checks.project import Project, make_project
 from tests.plugins import install_plugin
 
 __all__ = ["install_plugin", "project"]

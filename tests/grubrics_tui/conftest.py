@@ -11,12 +11,12 @@ from engine.base import files, jsonl
 from engine.config.frozen import pinned_config
 from engine.launch import launcher
 from engine.launch.launcher import manifest, plan
-from engine.runs.rundir import RunDir
-from engine.runs.trust import vouch
+from engine.run.rundir import RunDir
+from engine.run.trust import vouch
 from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.cli import main
 from grubrics_tui.settings.state_files import HINTS, HintFile
-from tests.engine.preflight.project import Project, make_project
+from tests.engine.checks.project import Project, make_project
 from tests.grubrics_tui.sample_run import OOM, REMOTE, SampleRun, verl_line
 from tests.plugins import install_plugin
 

@@ -18,15 +18,15 @@ from textual.screen import Screen
 
 import grubrics_tui
 from engine.base import jsonl
-from engine.checkpoints.ownership import STAMP, Stamp
+from engine.checks.check import ok
+from engine.checks.estimate.report import estimate
 from engine.config.load import load_config
 from engine.config.steps import step_plan
-from engine.estimate.report import estimate
-from engine.findings.finding import Change, Fix
 from engine.launch.launcher import plan
-from engine.preflight.check import ok
-from engine.runs.rundir import RunDir
-from engine.runs.trust import Case, vouch
+from engine.run.checkpoints.ownership import STAMP, Stamp
+from engine.run.finding import Change, Fix
+from engine.run.rundir import RunDir
+from engine.run.trust import Case, vouch
 from grubrics_tui.screens.ablation.guide import ChooseKnob, GuideScreen
 from grubrics_tui.screens.ablation.screen import AblationScreen
 from grubrics_tui.screens.base import CockpitScreen, Dialog, ScrolledScreen
@@ -72,7 +72,7 @@ from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.screens.start import StartScreen
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
 from grubrics_tui.settings.state_files import ListViewFile, VisitFile
-from tests.engine.checkpoints.checkpoint_files import save
+from tests.engine.run.checkpoints.checkpoint_files import save
 from tests.grubrics_tui.pilots import Driver
 from tests.grubrics_tui.sample_ablation import make_ablation
 from tests.grubrics_tui.sample_run import SampleRun

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.base import jsonl
-from engine.preflight.check import Check
-from engine.runs.rundir import RunDir
-from engine.runs.trust import vouch
-from tests.engine.history.rollout_files import record, row, write_dump, write_records
+from engine.checks.check import Check
+from engine.run.rundir import RunDir
+from engine.run.trust import vouch
+from tests.engine.run.history.rollout_files import record, row, write_dump, write_records
 from tests.grubrics_tui.world import NOW, World, make_world
 from tests.hostile_text import (
     ALL,

@@ -19,9 +19,9 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 from typer.testing import CliRunner
 
-from engine.preflight.check import Check
-from engine.runs.registry import list_runs
-from engine.runs.rundir import RunDir
+from engine.checks.check import Check
+from engine.run.registry import list_runs
+from engine.run.rundir import RunDir
 from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.cli import app as command_line
 from grubrics_tui.screens.preflight.screen import PreflightScreen

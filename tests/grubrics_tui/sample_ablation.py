@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from engine.ablations.plan import AblationPlan, Job, make_plan
 from engine.base import jsonl
 from engine.config.load import load_config
+from engine.measure.ablations.plan import AblationPlan, Job, make_plan
 from tests.grubrics_tui.sample_run import SampleRun
 
 LR = "actor_rollout_ref.actor.optim.lr"

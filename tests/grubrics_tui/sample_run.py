@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.runs.processes import identify
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, StateName, write_state
-from engine.runs.trust import vouch
+from engine.run.processes import identify
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, StateName, write_state
+from engine.run.trust import vouch
 
 GIB = 2**30
 

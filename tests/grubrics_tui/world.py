@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.preflight.check import Check, fail, ok, skip, warn
-from engine.runs.rundir import RunDir
+from engine.checks.check import Check, fail, ok, skip, warn
+from engine.run.rundir import RunDir
 from grubrics_tui.model import machine
 from grubrics_tui.model.machine import Machine
-from tests.engine.history.rollout_files import record, row, write_dump, write_records
+from tests.engine.run.history.rollout_files import record, row, write_dump, write_records
 from tests.grubrics_tui.sample_run import SampleRun
 
 NOW = 1_767_312_000.0  # 2026-01-02 00:00:00 UTC

@@ -25,7 +25,7 @@ from engine.data.adapters.adapter import (
     text_field,
 )
 from engine.data.hub_source import HubSource
-from engine.rubrics import RubricItem, format_rubric
+from engine.tasks.rubrics import RubricItem, format_rubric
 
 _CLUSTER_TAG = "level:cluster"
 _CONTEXT = (

@@ -3,7 +3,7 @@
 from engine.doctor.metrics.ablation import ablation_findings
 from engine.doctor.metrics.apply_rules import metric_findings
 from engine.doctor.metrics.read_context import read_context, reward_range
-from engine.findings.run_context import MetricContext, Start
+from engine.run.run_context import MetricContext, Start
 
 __all__ = [
     "MetricContext",

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from engine.findings.finding import Evidence, Finding
-from engine.findings.finding_kind import Case
-from engine.findings.finding_kind_file import FindingKinds
-from engine.history import metrics
-from engine.history.columns import Columns
+from engine.run.finding import Evidence, Finding
+from engine.run.finding_kind import Case
+from engine.run.finding_kind_file import FindingKinds
+from engine.run.history import metrics
+from engine.run.history.columns import Columns
 
 _STEPS = 3
 _COMPARED = (

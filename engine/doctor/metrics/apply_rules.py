@@ -21,10 +21,10 @@ from engine.doctor.metrics.root_cause import fold_consequences
 from engine.doctor.metrics.rules.divergence import explain_by_rate
 from engine.doctor.metrics.rules.nan import has_no_loss
 from engine.doctor.metrics.run import Run
-from engine.findings.finding import Finding, Severity
-from engine.findings.finding_kind import Rule
-from engine.findings.run_context import MetricContext
-from engine.history.columns import Columns
+from engine.run.finding import Finding, Severity
+from engine.run.finding_kind import Rule
+from engine.run.history.columns import Columns
+from engine.run.run_context import MetricContext
 
 _EPOCHS = ("epoch", "train/epoch", "training/epoch")
 _ENDS = ("train_runtime", "train/train_runtime")
@@ -40,9 +40,9 @@ _CHECKPOINT = re.compile(r"\b(before|of) step \d+(?:, that of step \d+)?$")
 def metric_findings(columns: Columns, context: MetricContext | None = None) -> list[Finding]:
     """Return the findings of a run's metrics, the worst and earliest first.
 
-    ``columns`` are named canonically (``engine.history.metrics``), and any of them may be missing.
-    The result depends only on the arguments, so a growing run is simply diagnosed again. A healthy
-    run has no finding above ``info``.
+    ``columns`` are named canonically (``engine.run.history.metrics``), and any of them may be
+    missing. The result depends only on the arguments, so a growing run is simply diagnosed again. A
+    healthy run has no finding above ``info``.
     """
     context = replace(
         context or MetricContext(), logs_kl=bool(np.nan_to_num(columns.get(_KL).values).any())

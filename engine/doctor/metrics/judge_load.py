@@ -1,8 +1,8 @@
 """How long a step waits for the judge, and the ``judge.max_concurrent`` that the run needs.
 
 The number of calls and their latency are measured in the run. Judging should take no longer than
-the rest of a step (``engine.estimate.judge``). If the server refused calls (429), no more calls are
-proposed than it accepted.
+the rest of a step (``engine.checks.estimate.judge``). If the server refused calls (429), no more
+calls are proposed than it accepted.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.base.text import seconds
+from engine.checks.estimate.judge import allowed, in_flight, pace
 from engine.doctor.metrics.run import Run, Series, figure, percent
 from engine.doctor.metrics.series_stats import late_level
-from engine.estimate.judge import allowed, in_flight, pace
-from engine.findings import fixes
-from engine.findings.finding import Change, Fix
-from engine.findings.finding_kind import Case, FindingKind
-from engine.history import metrics
+from engine.run import fixes
+from engine.run.finding import Change, Fix
+from engine.run.finding_kind import Case, FindingKind
+from engine.run.history import metrics
 
 _MORE_CALLS = fixes.more_calls(Case())
 NEWEST = 10

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from engine.base import jsonl
-from engine.checkpoints.find import list_checkpoints
-from engine.findings.run_context import MetricContext, Start
-from engine.history.columns import Columns
-from engine.runs.kinds import COMMAND, find_kind
-from engine.runs.manifest import in_file
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
+from engine.run.checkpoints.find import list_checkpoints
+from engine.run.history.columns import Columns
+from engine.run.kinds import COMMAND, find_kind
+from engine.run.manifest import in_file
+from engine.run.run_context import MetricContext, Start
+from engine.run.rundir import RunDir
+from engine.run.state import RunState
 
 _TRAINED = ("actor/lr", "train/lr", "actor/pg_loss", "train/loss")
 """Logged by every step that trains; the validation before step 1 logs none of them."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from engine.findings.finding import Finding
+from engine.run.finding import Finding
 
 
 class _Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,13 +8,13 @@ from functools import cached_property
 import numpy as np
 
 from engine.doctor.metrics.series_stats import Floats, Mask, is_rounded, tail_start
-from engine.findings import fixes
-from engine.findings.finding import Evidence
-from engine.findings.finding_kind import Case
-from engine.findings.run_context import MetricContext
-from engine.formats.names import kind_of
-from engine.history import metrics
-from engine.history.columns import Columns
+from engine.logs.formats.names import kind_of
+from engine.run import fixes
+from engine.run.finding import Evidence
+from engine.run.finding_kind import Case
+from engine.run.history import metrics
+from engine.run.history.columns import Columns
+from engine.run.run_context import MetricContext
 
 LENGTH = "response_length/mean"
 FEW = 6

@@ -11,9 +11,9 @@ from engine.doctor.metrics.read_context import reward_range
 from engine.doctor.metrics.root_cause import fold_consequences
 from engine.doctor.rewards import failures, flat
 from engine.doctor.rewards.step_counts import RewardFile, RewardSteps
-from engine.findings.finding import Finding
-from engine.findings.run_context import MetricContext
-from engine.history.columns import Columns
+from engine.run.finding import Finding
+from engine.run.history.columns import Columns
+from engine.run.run_context import MetricContext
 
 SEEN_IN_CURVES = (
     "reward_zero_or_flat",

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from engine.checks.estimate.judge import allowed
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.step_counts import RewardSteps, StepCounts
-from engine.estimate.judge import allowed
-from engine.findings import fixes
-from engine.findings.finding import Evidence, Finding, Fix, Severity
-from engine.findings.finding_kind import Case
-from engine.findings.finding_kind_file import FindingKinds
+from engine.run import fixes
+from engine.run.finding import Evidence, Finding, Fix, Severity
+from engine.run.finding_kind import Case
+from engine.run.finding_kind_file import FindingKinds
 
 _WINDOW = 3
 _FEWEST = 4
@@ -37,7 +37,7 @@ def _fewer_calls(case: Case, refused: float = 0.5) -> Fix:
 
 
 FAILURES = FindingKinds(__file__, fewer_calls=_fewer_calls)
-"""The kinds of findings by error kind (``engine.judge.interface``, ``rollout_record``)."""
+"""The kinds of findings by error kind (``engine.reward.judge.interface``, ``rollout_record``)."""
 
 
 def fixes_of(kind: str, case: Case, refused: float) -> tuple[Fix, ...]:

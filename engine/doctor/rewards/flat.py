@@ -15,11 +15,11 @@ from typing import Any
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.rollout_record import Rollout
 from engine.doctor.rewards.step_counts import RewardSteps, StepCounts
-from engine.findings import fixes
-from engine.findings.finding import Finding, Severity
-from engine.findings.finding_kind import Case
-from engine.findings.finding_kind_file import FindingKinds
-from engine.history.rollout_dump import Dumps, read_answers
+from engine.run import fixes
+from engine.run.finding import Finding, Severity
+from engine.run.finding_kind import Case
+from engine.run.finding_kind_file import FindingKinds
+from engine.run.history.rollout_dump import Dumps, read_answers
 
 CutShare = Callable[[int], float | None]
 """The share of a step's responses that were truncated at the length limit; None if unknown."""

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from engine.base import jsonl
-from engine.findings.finding import Evidence
-from engine.formats.names import all_bounded
-from engine.history.reward_records import OVERLONG, PARTS, is_own, text_of
-from engine.rubrics import parse_rubric
+from engine.logs.formats.names import all_bounded
+from engine.run.finding import Evidence
+from engine.run.history.reward_records import OVERLONG, PARTS, is_own, text_of
+from engine.tasks.rubrics import parse_rubric
 
 _NOT_FINITE = re.compile(r"returned (?:nan|[-+]?inf)\b", re.IGNORECASE)
 _NO_SCORE = re.compile(r"^TypeError: returned ")
-"""How ``engine.own_reward`` begins its message about a result that is no score."""
+"""How ``engine.reward.own`` begins its message about a result that is no score."""
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?=: )")
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota", re.IGNORECASE)
 _FILTER = re.compile(r"content_filter|ResponsibleAIPolicy|content management policy", re.IGNORECASE)

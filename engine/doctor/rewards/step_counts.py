@@ -14,7 +14,7 @@ from pathlib import Path
 from engine.base import jsonl
 from engine.base.follow import RESTARTS, FileFollower
 from engine.doctor.rewards.rollout_record import Rollout, read_rollout
-from engine.findings.run_context import MetricContext
+from engine.run.run_context import MetricContext
 
 _WITH_ERROR = 3
 _EXAMPLES = 24

@@ -18,7 +18,7 @@ from engine.doctor.text.story import NEAR_END, Story, build_story
 from engine.doctor.text.tracebacks import Raised
 from engine.doctor.text.unknown import kind_of
 from engine.doctor.trainer_dialects import for_phase, full_key, nearest_argument, tables
-from engine.findings.finding import Evidence, Finding, Fix, Severity
+from engine.run.finding import Evidence, Finding, Fix, Severity
 
 _READ = 4 * 1024 * 1024
 _MOST_CONSEQUENCES = 12

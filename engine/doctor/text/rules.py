@@ -21,7 +21,7 @@ from engine.base.literals import required_literals
 from engine.base.yaml_files import read_table
 from engine.doctor import rule_plugins
 from engine.doctor.text.facts import CONDITIONS, Facts, conditions_in
-from engine.findings.finding import Change, Fix, Severity
+from engine.run.finding import Change, Fix, Severity
 
 RULES = Path(__file__).parent.parent / "rules"
 

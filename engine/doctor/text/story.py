@@ -13,7 +13,7 @@ from engine.doctor.text.rules import Role
 from engine.doctor.text.tracebacks import exception_in
 from engine.doctor.text.unknown import is_telling, kind_of
 from engine.doctor.text.wording import is_complaint, is_retry
-from engine.findings.finding import Severity
+from engine.run.finding import Severity
 
 NEAR_END = 2000
 """Bytes: an event this close to the end of a log belongs to its last words."""

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from engine.rubrics import without_thoughts
 from engine.tasks.code.sandbox import Limits, run_tests
+from engine.tasks.rubrics import without_thoughts
 
 _FENCED = re.compile(r"```[ \t]*(\w*)[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _LANGUAGES = ("", "python", "py", "python3")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from engine.rubrics import without_thoughts
+from engine.tasks.rubrics import without_thoughts
 from engine.tasks.tool_calls.calls import ToolCall, find_calls, find_json, parse_json, read_calls
 from engine.tasks.tool_calls.schemas import find_problem
 

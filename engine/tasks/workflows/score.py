@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from engine.rubrics import without_thoughts
 from engine.tasks.code.score import find_program
 from engine.tasks.questions import are_equal, find_final_answer, find_last_number, parse_number
+from engine.tasks.rubrics import without_thoughts
 from engine.tasks.workflows.executor import (
     Calculator,
     Executor,

@@ -15,12 +15,12 @@ from grubrics_tui.commands.shared.output import terminal_width
 from grubrics_tui.commands.shared.progress import ProgressLine
 
 if TYPE_CHECKING:
-    from engine.evaluation.evaluate import Evaluation, Progress
-    from engine.evaluation.folder import JudgeUse
-    from engine.evaluation.setup import SamplingSettings
-    from engine.evaluation.summary import Result, TargetComparison
-    from engine.evaluation.targets import Target
-    from engine.statistics.intervals import Estimate
+    from engine.base.intervals import Estimate
+    from engine.measure.evaluate import Evaluation, Progress
+    from engine.measure.folder import JudgeUse
+    from engine.measure.setup import SamplingSettings
+    from engine.measure.summary import Result, TargetComparison
+    from engine.measure.targets import Target
 
 FOLDER = Path("evaluations")
 """Where evaluations are kept, below the working directory."""
@@ -48,7 +48,7 @@ def evaluation_json(
 
 def _trained(evaluation: Evaluation) -> Iterator[tuple[Target, dict[str, int]]]:
     """The targets that were trained on items, with their numbers by run."""
-    from engine.evaluation.trained_rows import trained_rows
+    from engine.measure.trained_rows import trained_rows
 
     for target in evaluation.distinct:
         if rows := trained_rows(target, evaluation.items):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from engine.findings.finding import format_evidence
+from engine.run.finding import format_evidence
 from grubrics_tui.commands.shared.output import say
 from grubrics_tui.text.plans import format_change
 
 if TYPE_CHECKING:
-    from engine.findings.finding import Change, Finding, Fix
+    from engine.run.finding import Change, Finding, Fix
 
 
 _MOST_EVIDENCE = 4

@@ -13,11 +13,11 @@ from typing import Any
 import typer
 
 from engine.base.errors import find_lost_reader
-from engine.history import metrics
-from engine.history.live import RunWatch
-from engine.history.train_log import Step
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, describe, observed_state
+from engine.run.history import metrics
+from engine.run.history.live import RunWatch
+from engine.run.history.train_log import Step
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, describe, observed_state
 from grubrics_tui.commands.shared.output import answer, say, wait_for_more
 from grubrics_tui.commands.shared.run_text import outcome
 from grubrics_tui.text.formats import duration, seconds

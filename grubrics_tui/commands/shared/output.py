@@ -103,7 +103,7 @@ def judge_log_hidden() -> Iterator[None]:
 
     Without any handler, ``logging`` would print warnings to stderr.
     """
-    logger, handler = logging.getLogger("engine.judge"), logging.NullHandler()
+    logger, handler = logging.getLogger("engine.reward.judge"), logging.NullHandler()
     logger.addHandler(handler)
     try:
         yield

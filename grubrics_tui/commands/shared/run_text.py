@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, describe
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, describe
 
 if TYPE_CHECKING:
     from engine.doctor.health import Health

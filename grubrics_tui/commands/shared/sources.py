@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import RunDir, find_run_not_file
+from engine.run.rundir import RunDir, find_run_not_file
 
 if TYPE_CHECKING:
-    from engine.reports.groups import Grouping
+    from engine.report.groups import Grouping
     from grubrics_tui.model.run_source import Watched
 
 
@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 def open_source(root: Path, name: str, as_format: str | None) -> Watched:
     """A run by ID or directory, or an external log by its path. UsageError for neither."""
-    from engine.formats.external_run import open_external
-    from engine.formats.series import is_external
+    from engine.logs.formats.external_run import open_external
+    from engine.logs.formats.series import is_external
 
     if is_external(name):
         return open_external(Path(name), as_format)

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.runs.rundir import RunDir
-from engine.runs.trust import Case, UntrustedError, agree, objection
+from engine.run.rundir import RunDir
+from engine.run.trust import Case, UntrustedError, agree, objection
 from grubrics_tui.commands.shared.output import confirmed, on_terminal, say
 
 if TYPE_CHECKING:
     from engine.config.load import Config
-    from engine.pipelines.record import Record
+    from engine.launch.pipelines.record import Record
 
 
 def require_trust(run: RunDir, trust: bool, *, executes: bool = False) -> None:
@@ -41,7 +41,7 @@ def require_code_trust(config: Config, trust: bool) -> None:
 
 def require_pipeline_trust(record: Record, trust: bool) -> None:
     """Require trust in the file of a pipeline, and in the scripts that its stages execute."""
-    from engine.pipelines.start import objection as pipeline_objection
+    from engine.launch.pipelines.start import objection as pipeline_objection
 
     _require(pipeline_objection(record), trust)
 

@@ -18,11 +18,11 @@ from textual.content import Content
 from textual.widgets import Input, Static
 from textual.widgets.option_list import Option
 
-from engine.ablations.plan import PRESETS, preset_arm, split_values
 from engine.base.errors import UsageError
 from engine.base.jsonl import line
 from engine.config.load import Config, load_config
-from engine.runs.rundir import RunDir
+from engine.measure.ablations.plan import PRESETS, preset_arm, split_values
+from engine.run.rundir import RunDir
 from grubrics_tui.drawing.spans import clipped
 from grubrics_tui.screens.base import HEIGHTS, CockpitScreen, Dialog
 from grubrics_tui.screens.dialogs.choices import (
@@ -43,9 +43,9 @@ from grubrics_tui.widgets.key_list import LONGEST_VALUE, KeyList, find_keys
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from engine.ablations.cost import Cost
-    from engine.ablations.plan import AblationPlan
     from engine.config.load import Config
+    from engine.measure.ablations.cost import Cost
+    from engine.measure.ablations.plan import AblationPlan
 
 
 @dataclass(frozen=True)
@@ -244,8 +244,8 @@ class GuideScreen(WithChoices, CockpitScreen):
 
     @work(thread=True, exclusive=True, group="plan", exit_on_error=False)
     def _make_plan(self, draft: Draft, base: Config) -> None:
-        from engine.ablations.cost import plan_cost
-        from engine.ablations.plan import make_plan
+        from engine.measure.ablations.cost import plan_cost
+        from engine.measure.ablations.plan import make_plan
 
         if draft.steps is None:
             self.call_later(self._show_refusal, "the number of steps is unknown; press s to set it")
@@ -347,7 +347,7 @@ class GuideScreen(WithChoices, CockpitScreen):
 
     @work(thread=True, exit_on_error=False)
     def _start(self, plan: AblationPlan, base: Config) -> None:
-        from engine.ablations.runner import start_runner, write_plan
+        from engine.measure.ablations.runner import start_runner, write_plan
 
         try:
             write_plan(plan, base, self._root)
@@ -371,7 +371,7 @@ class GuideScreen(WithChoices, CockpitScreen):
         self.app.push_screen(PickName("Choose the config or the run to vary", find), choose)
 
     def action_add_knob(self) -> None:
-        from engine.ablations.plan import knob_arms
+        from engine.measure.ablations.plan import knob_arms
 
         def add(knob: Knob | None) -> None:
             if knob is not None:
@@ -426,7 +426,7 @@ _MOST_RUNS = 100
 
 def find_ablations() -> Iterator[tuple[str, str]]:
     """``NEW``, then the ablations of this folder, the newest first."""
-    from engine.ablations.plan import list_plans
+    from engine.measure.ablations.plan import list_plans
 
     yield NEW, "variants of a config, each with several seeds"
     for plan in list_plans():
@@ -435,8 +435,8 @@ def find_ablations() -> Iterator[tuple[str, str]]:
 
 def find_bases(root: Path) -> Iterator[tuple[str, str]]:
     """Configs, then the newest runs of a folder that have one."""
-    from engine.runs.kinds import find_kind
-    from engine.runs.registry import list_runs
+    from engine.run.kinds import find_kind
+    from engine.run.registry import list_runs
 
     yield from find_configs()
     varied = (info for info in list_runs(root) if find_kind(info.kind) is not None)
@@ -446,7 +446,7 @@ def find_bases(root: Path) -> Iterator[tuple[str, str]]:
 
 def find_presets() -> Iterator[tuple[str, str]]:
     """The known ablations of the GRubrics reward, with their overrides."""
-    from engine.ablations.plan import PRESETS, SHORT
+    from engine.measure.ablations.plan import PRESETS, SHORT
 
     for name in SHORT.values():
         yield name, " ".join(PRESETS[name])

@@ -11,8 +11,8 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 
 from engine.base.errors import UsageError
-from engine.runs.columns import RunInfo
-from engine.runs.rundir import RunDir
+from engine.run.columns import RunInfo
+from engine.run.rundir import RunDir
 from grubrics_tui.drawing.arms import ORDERS, draw_arms, has_failed, sort_rows
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row
@@ -31,10 +31,10 @@ from grubrics_tui.widgets.row_list import RowList
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from engine.ablations.plan import AblationPlan
-    from engine.ablations.report import AblationReport
-    from engine.ablations.table import ArmRow, SeedRun
     from engine.doctor.health import HealthBook
+    from engine.measure.ablations.plan import AblationPlan
+    from engine.measure.ablations.report import AblationReport
+    from engine.measure.ablations.table import ArmRow, SeedRun
 
 
 class ArmTable(RowList):
@@ -120,8 +120,8 @@ class AblationScreen(CockpitScreen):
 
     @work(thread=True, exclusive=True, group="watch", exit_on_error=False)
     def _poll(self) -> None:
-        from engine.ablations.report import ReportReader
         from engine.doctor.health import HealthBook
+        from engine.measure.ablations.report import ReportReader
 
         reader, book = ReportReader(self.plan, self._root), HealthBook(self._root)
         for baseline in self._poller.rounds(Pace(_POLL_S, _SHARE)):
@@ -188,7 +188,7 @@ class AblationScreen(CockpitScreen):
         self._show_arm()
 
     def action_open_run(self) -> None:
-        from engine.ablations.plan import find_kept
+        from engine.measure.ablations.plan import find_kept
 
         row = self.query_one(ArmTable).selected
         seed = row.runs[self._seed] if row is not None else None
@@ -229,7 +229,7 @@ class AblationScreen(CockpitScreen):
 
     @work(thread=True, exclusive=True, group="changes", exit_on_error=False)
     def _continue(self) -> None:
-        from engine.ablations.runner import start_runner, stops_failing
+        from engine.measure.ablations.runner import start_runner, stops_failing
 
         start_runner(self.plan.folder, self._root, stop=stops_failing(self.plan))
         self.post_message(ShowNotice(f"{self.plan.id} continues in the background."))
@@ -252,8 +252,8 @@ class AblationScreen(CockpitScreen):
 
     @work(thread=True, exclusive=True, group="changes", exit_on_error=False)
     def _append(self, report: AblationReport) -> None:
-        from engine.ablations.report import read_report
-        from engine.reports.verdict import append_verdict, require_ended
+        from engine.measure.ablations.report import read_report
+        from engine.report.verdict import append_verdict, require_ended
 
         try:
             # The entry compares with the base, whatever the screen shows.

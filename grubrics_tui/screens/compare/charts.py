@@ -13,9 +13,9 @@ from textual.containers import Container, Vertical
 from textual.message import Message
 from textual.widgets import Input
 
-from engine.history import metrics
-from engine.history.columns import Column, Floats
-from engine.reports.groups import mean_curve
+from engine.report.groups import mean_curve
+from engine.run.history import metrics
+from engine.run.history.columns import Column, Floats
 from grubrics_tui.drawing.axis import format_place
 from grubrics_tui.drawing.chart_data import Band, Line, Plot, Values, View
 from grubrics_tui.drawing.plot import glyph_of, x_range

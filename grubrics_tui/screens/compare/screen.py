@@ -11,11 +11,11 @@ from textual.content import Content
 from textual.reactive import reactive
 
 from engine.base.errors import UsageError
-from engine.formats.external_run import ExternalRun
-from engine.reports.compare import Comparer, Comparison, check_groups, metric_names
-from engine.reports.groups import Group, Grouping, common_beginning, find_groups, group_each
-from engine.reports.run_record import RunRecord, distinct_ids, open_reader
-from engine.runs.rundir import RunDir
+from engine.logs.formats.external_run import ExternalRun
+from engine.report.compare import Comparer, Comparison, check_groups, metric_names
+from engine.report.groups import Group, Grouping, common_beginning, find_groups, group_each
+from engine.report.run_record import RunRecord, distinct_ids, open_reader
+from engine.run.rundir import RunDir
 from grubrics_tui.drawing.chart_data import Line, Plot
 from grubrics_tui.drawing.plot import glyph_of
 from grubrics_tui.model.poller import Poller

@@ -10,9 +10,9 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 
 from engine.base.text import format_config_value
-from engine.reports.compare import Comparison
-from engine.reports.differences import Cell, Difference
-from engine.reports.measures import Entry, Measure, format_value
+from engine.report.compare import Comparison
+from engine.report.differences import Cell, Difference
+from engine.report.measures import Entry, Measure, format_value
 from grubrics_tui.drawing.comparison import Grid, TableLine, head, line, table_lines
 from grubrics_tui.drawing.plot import glyph_of
 from grubrics_tui.drawing.spans import Row, Span, width_of

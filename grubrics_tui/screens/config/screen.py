@@ -8,8 +8,8 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.content import Content
 
-from engine.reports.run_config import ConfigValue, RunConfig, read_run_config
-from engine.runs.kinds import Kind
+from engine.report.run_config import ConfigValue, RunConfig, read_run_config
+from engine.run.kinds import Kind
 from grubrics_tui.drawing.config_values import ConfigLine, config_lines, config_rows
 from grubrics_tui.drawing.spans import Row
 from grubrics_tui.model.run_source import Watched

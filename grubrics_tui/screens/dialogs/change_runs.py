@@ -13,11 +13,11 @@ from textual.screen import Screen
 
 from engine.base.errors import UsageError
 from engine.base.text import count_of, format_command
-from engine.findings.finding import Finding, Fix
-from engine.runs.columns import format_step
-from engine.runs.events import ask_stop
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state
+from engine.run.columns import format_step
+from engine.run.events import ask_stop
+from engine.run.finding import Finding, Fix
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state
 from engine.supervise.adopted import find_running, require_process
 from engine.supervise.housekeeping import Deletion, plan_deletion
 from engine.supervise.queue import line_up
@@ -28,9 +28,9 @@ from grubrics_tui.text.plans import format_change, format_pruning, format_rerun
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
-    from engine.checkpoints.pruning import Pruning
     from engine.launch.command import CommandPlan
     from engine.launch.rerun import Rerun
+    from engine.run.checkpoints.pruning import Pruning
 
 
 def confirm_stop(screen: Screen[None], runs: Sequence[tuple[RunDir, RunState]]) -> None:
@@ -204,14 +204,14 @@ def confirm_prune(
 
 def find_ended(root: Path) -> list[RunDir]:
     """Every run that has ended."""
-    from engine.runs.registry import list_runs
+    from engine.run.registry import list_runs
 
     return [RunDir(root / info.id) for info in list_runs(root) if info.state.has_ended]
 
 
 def _question(runs: Sequence[RunDir], root: Path) -> Question[Sequence[Pruning]]:
-    from engine.ablations.plan import base_files
-    from engine.checkpoints.pruning import Keep
+    from engine.measure.ablations.plan import base_files
+    from engine.run.checkpoints.pruning import Keep
     from engine.supervise.housekeeping import plan_prunings
 
     both = plan_prunings(runs, root, Keep(), base_files())
@@ -241,7 +241,7 @@ def _freed(prunings: Sequence[Pruning]) -> tuple[Sequence[Pruning], int]:
 
 
 def _free(prunings: Sequence[Pruning], root: Path) -> ShowNotice:
-    from engine.ablations.plan import base_files
+    from engine.measure.ablations.plan import base_files
     from engine.supervise.housekeeping import prune_runs
 
     try:

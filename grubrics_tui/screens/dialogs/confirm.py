@@ -15,8 +15,8 @@ from textual.screen import Screen, ScreenResultType
 from textual.widgets import Static
 
 from engine.base.errors import UsageError
-from engine.runs.rundir import RunDir
-from engine.runs.trust import Case, agree, objection
+from engine.run.rundir import RunDir
+from engine.run.trust import Case, agree, objection
 from grubrics_tui.screens.base import Dialog
 from grubrics_tui.widgets.facts import inert
 

@@ -13,8 +13,8 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.widgets import Static
 
-from engine.findings.finding import Evidence, Finding, Fix, launchable
-from engine.runs.rundir import RunDir
+from engine.run.finding import Evidence, Finding, Fix, launchable
+from engine.run.rundir import RunDir
 from grubrics_tui.drawing.findings import detail, list_row
 from grubrics_tui.drawing.spans import Row, Span, wrapped
 from grubrics_tui.model.poller import Poller

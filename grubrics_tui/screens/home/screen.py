@@ -15,8 +15,8 @@ from textual.geometry import Region
 from textual.message import Message
 
 from engine.doctor.health import Health
-from engine.runs.columns import RunInfo, format_step
-from engine.runs.rundir import RunDir
+from engine.run.columns import RunInfo, format_step
+from engine.run.rundir import RunDir
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row, Span, clipped, width_of
 from grubrics_tui.model.ended_run_doctor import EndedRunDoctor
@@ -334,7 +334,7 @@ class HomeScreen(CockpitScreen):
     def _measurements(self) -> Iterator[Machine]:
         self._machine.rest(_MACHINE_FIRST_S)
         # Imported here: start-up time.
-        from engine.host.system import open_gpus
+        from engine.run.host.system import open_gpus
         from grubrics_tui.model.machine import read_machine
 
         gpus = open_gpus()

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from textual.content import Content
 from textual.widgets import Static
 
-from engine.findings.categories import find_category
-from engine.findings.finding import Finding, Severity, launchable
 from engine.logs.log_lines import last_errors
-from engine.runs.state import RunState
+from engine.run.categories import find_category
+from engine.run.finding import Finding, Severity, launchable
+from engine.run.state import RunState
 from grubrics_tui.drawing.findings import LOOKS
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.run_head import draw_run_head

@@ -14,8 +14,8 @@ from textual.app import ComposeResult
 
 from engine.base.jsonl import integer, line, moment, number
 from engine.base.ticks import Range
-from engine.history.columns import Column
-from engine.runs.state import RunState
+from engine.run.history.columns import Column
+from engine.run.state import RunState
 from grubrics_tui.drawing.axis import format_place, places, steps_at
 from grubrics_tui.drawing.chart_data import Line, Plot
 from grubrics_tui.drawing.legend import entry, wrap
@@ -44,7 +44,7 @@ from grubrics_tui.widgets.panel import Panel, waiting_hint
 from grubrics_tui.widgets.span_widget import SpanWidget
 
 if TYPE_CHECKING:
-    from engine.formats.external_run import ExternalRun
+    from engine.logs.formats.external_run import ExternalRun
 
 
 _BUSY, _FULL = "series-1", "series-2"
@@ -420,7 +420,7 @@ PANELS: Mapping[str, type[Panel]] = {
         ThroughputPanel,
     )
 }
-"""Every panel by its name. ``engine.runs.kinds`` lists the panels of each kind of run."""
+"""Every panel by its name. ``engine.run.kinds`` lists the panels of each kind of run."""
 
 
 def external_layout(run: ExternalRun) -> Layout:

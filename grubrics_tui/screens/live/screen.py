@@ -13,10 +13,10 @@ from textual.reactive import reactive
 from textual.timer import Timer
 
 from engine.base.errors import UsageError
-from engine.findings.finding import Finding, launchable
-from engine.history.live import Update
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
+from engine.run.finding import Finding, launchable
+from engine.run.history.live import Update
+from engine.run.rundir import RunDir
+from engine.run.state import RunState
 from grubrics_tui.model.history import History
 from grubrics_tui.model.poller import Poller
 from grubrics_tui.model.run_doctor import RunDoctor, find_evidence_line

@@ -22,7 +22,7 @@ from engine.launch.plan_launch import (
     parse_seeds,
     plan_launches,
 )
-from engine.runs.rundir import RunDir, check_id
+from engine.run.rundir import RunDir, check_id
 from grubrics_tui.screens.base import ScrolledScreen
 from grubrics_tui.screens.dialogs.choices import AskValue, PickName
 from grubrics_tui.screens.navigation import OpenRun
@@ -35,14 +35,14 @@ from grubrics_tui.widgets.key_footer import KeyFooter
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from engine.checks.check import Check
+    from engine.checks.estimate.judge import JudgeUse
+    from engine.checks.estimate.report import Estimate
     from engine.config.load import Config
     from engine.config.steps import StepPlan
-    from engine.estimate.judge import JudgeUse
-    from engine.estimate.report import Estimate
     from engine.launch.launcher import LaunchPlan
     from engine.launch.plan_launch import Order
-    from engine.preflight.check import Check
-    from engine.runs.rundir import RunDir
+    from engine.run.rundir import RunDir
 
 
 _NOW, _TURN = "now", "in the queue"
@@ -178,7 +178,7 @@ class LaunchScreen(ScrolledScreen):
 
     def _find_starts(self) -> Iterator[tuple[str, str]]:
         """The ways to start, each with what it waits for."""
-        from engine.runs.registry import ActiveRuns
+        from engine.run.registry import ActiveRuns
 
         yield _NOW, "beside whatever else runs"
         yield _TURN, "when its turn comes and GPUs are free (CPU: no other active run)"
@@ -235,11 +235,11 @@ class LaunchScreen(ScrolledScreen):
 
 
 def _find_needs(plan: LaunchPlan, runs: Path) -> Needs:
-    from engine.checkpoints.model_folder import free_bytes
+    from engine.checks.check import Subject
+    from engine.checks.estimate.report import estimate
+    from engine.checks.machine import check_machine
     from engine.config.places import checkpoint_dir
-    from engine.estimate.report import estimate
-    from engine.preflight.check import Subject
-    from engine.preflight.machine import check_machine
+    from engine.run.checkpoints.model_folder import free_bytes
 
     ticket = plan.ticket
     after = frozenset([ticket.after] if ticket and ticket.after else [])
@@ -251,8 +251,8 @@ def _find_needs(plan: LaunchPlan, runs: Path) -> Needs:
 
 def _require_launchable(plan: LaunchPlan, runs: Path) -> list[Check]:
     """Run the preflight checks, and return the warnings. UsageError if one fails."""
+    from engine.checks.checks import require_launchable
     from engine.launch.queueing import ahead
-    from engine.preflight.checks import require_launchable
 
     before = ahead(plan.ticket, runs) if plan.ticket else ()
     turn = plan.ticket is not None and plan.ticket.turn

@@ -31,10 +31,10 @@ from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.key_footer import KeyFooter
 
 if TYPE_CHECKING:
+    from engine.checks.check import Check
+    from engine.checks.complete_change import CheckFix
     from engine.config.load import Config
-    from engine.preflight.check import Check
-    from engine.preflight.complete_change import CheckFix
-    from engine.runs.rundir import RunDir
+    from engine.run.rundir import RunDir
 
 
 _STATUS, _NAME = 8, 14
@@ -180,8 +180,8 @@ class PreflightScreen(WithChoices, CockpitScreen):
     @work(thread=True, exclusive=True, group="checks", exit_on_error=False)
     def _check(self, tests: bool) -> None:
         # Imported here: pydantic, OmegaConf and Arrow would delay the first paint.
+        from engine.checks.checks import ITEMS, run_checks
         from engine.launch.plan_launch import config_for_launch, plan_launch
-        from engine.preflight.checks import ITEMS, run_checks
 
         worker = get_current_worker()
         try:
@@ -287,7 +287,7 @@ class PreflightScreen(WithChoices, CockpitScreen):
         """What of the shown fix one key can apply."""
         if self.config is None or (check := self._shown_check) is None or not check.fix:
             return None
-        from engine.preflight.complete_change import parse_fix
+        from engine.checks.complete_change import parse_fix
 
         return parse_fix(check.fix, self.config)
 
@@ -385,8 +385,8 @@ class PreflightScreen(WithChoices, CockpitScreen):
 
 def config_facts(config: Config, again: RunDir | None = None) -> list[Fact]:
     """What will be trained, with which judge and overrides. ``again``: the run that it is of."""
+    from engine.base.judge_providers import asks_server
     from engine.config.scoring import asks_judge, scorer
-    from engine.judge.providers import asks_server
 
     model = config.get("model.path") or config.get("actor_rollout_ref.model.path")
     source = "" if again is None else f"   as run {again.id} was launched"

@@ -11,10 +11,10 @@ from typing import Protocol
 from textual.screen import Screen
 from textual.worker import get_current_worker
 
-from engine.history.reward_records import Split
-from engine.history.rollouts import Group, RolloutStore, StepRollouts, StepSearch, Visit
-from engine.reward.conversation import Conversation
-from engine.runs.rundir import RunDir
+from engine.run.conversation import Conversation
+from engine.run.history.reward_records import Split
+from engine.run.history.rollouts import Group, RolloutStore, StepRollouts, StepSearch, Visit
+from engine.run.rundir import RunDir
 from grubrics_tui.drawing.rollouts import common_tail
 from grubrics_tui.model.poller import Pace, Poller
 from grubrics_tui.model.rollout_view import (

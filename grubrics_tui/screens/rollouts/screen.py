@@ -9,10 +9,10 @@ from textual.app import ComposeResult
 from textual.widgets import Input
 
 from engine.base.errors import UsageError
-from engine.history.reward_records import Split
-from engine.history.rollout_query import Filter, numbers_of
-from engine.history.rollouts import StepRollouts, Visit
-from engine.runs.rundir import RunDir
+from engine.run.history.reward_records import Split
+from engine.run.history.rollout_query import Filter, numbers_of
+from engine.run.history.rollouts import StepRollouts, Visit
+from engine.run.rundir import RunDir
 from grubrics_tui.model.rollout_view import GroupKey, GroupTexts, Hit, Pair, RolloutView
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.rollouts.body import RolloutBody, RolloutBox, Scene

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets.option_list import Option
 
-from engine.runs.columns import COLUMNS, Column
+from engine.run.columns import COLUMNS, Column
 from grubrics_tui.screens.base import Dialog
 from grubrics_tui.screens.dialogs.choices import Choices, PickOne, WithChoices
 from grubrics_tui.screens.runs.table import ALWAYS_SHOWN

@@ -12,8 +12,8 @@ from textual.content import Content
 from textual.widgets import Input, Static, TextArea
 
 from engine.base.errors import UsageError
-from engine.runs.notes import Notes, NotesChangedError, edit_notes
-from engine.runs.rundir import RunDir
+from engine.run.notes import Notes, NotesChangedError, edit_notes
+from engine.run.rundir import RunDir
 from grubrics_tui.screens.base import FIELD_BINDINGS, Dialog
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import inert

@@ -10,11 +10,11 @@ from textual import on, work
 from textual.app import ComposeResult
 
 from engine.base.errors import UsageError
-from engine.runs.columns import COLUMNS, Column, RunInfo, sort_runs
-from engine.runs.kinds import ADOPTED, COMMAND, PIPELINE, find_kind
-from engine.runs.notes import Notes
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
+from engine.run.columns import COLUMNS, Column, RunInfo, sort_runs
+from engine.run.kinds import ADOPTED, COMMAND, PIPELINE, find_kind
+from engine.run.notes import Notes
+from engine.run.rundir import RunDir
+from engine.run.state import RunState
 from engine.supervise.cluster_jobs import has_open_jobs
 from engine.supervise.housekeeping import archive, delete, finish_deletions, plan_deletion
 from grubrics_tui.model.ended_run_doctor import EndedRunDoctor

@@ -16,8 +16,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from engine.doctor.health import Health
-from engine.runs import columns
-from engine.runs.columns import Column, RunInfo
+from engine.run import columns
+from engine.run.columns import Column, RunInfo
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.settings.comparison_marks import ComparisonMarks

@@ -11,12 +11,12 @@ import pytest
 
 from engine.base import files, jsonl
 from engine.base.follow import Tail
-from engine.checkpoints.disposal import bytes_of
 from engine.doctor.text.findings import ConsoleDiagnosis
-from engine.formats.external_run import read_steps
-from engine.history.reward_records import RewardRecords
-from engine.history.rollout_dump import read_rows
-from engine.history.train_log import newest_names, newest_value
+from engine.logs.formats.external_run import read_steps
+from engine.run.checkpoints.disposal import bytes_of
+from engine.run.history.reward_records import RewardRecords
+from engine.run.history.rollout_dump import read_rows
+from engine.run.history.train_log import newest_names, newest_value
 from grubrics_tui.commands.diagnose import read_of_path
 
 SIZE = 2 << 40

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl, locks
-from engine.runs.rundir import RunDir
+from engine.run.rundir import RunDir
 from engine.supervise.queue import QueuePlace, Start, Ticket, Wait
 
 HOLD = """

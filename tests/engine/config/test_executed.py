@@ -13,20 +13,20 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.base import files, jsonl
+from engine.checks.gate import require_startable
 from engine.config.executed import code_objection, executed_files
 from engine.config.frozen import pinned_config
 from engine.config.load import Config, load_config
 from engine.launch.launcher import launch, manifest, plan
+from engine.launch.pipelines.stages import read_pipeline
+from engine.launch.pipelines.start import plan_start, start
 from engine.launch.rescore import recorded
 from engine.launch.resume import resume, resume_plan
-from engine.pipelines.stages import read_pipeline
-from engine.pipelines.start import plan_start, start
-from engine.preflight.gate import require_startable
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
-from engine.runs.trust import UntrustedError, agree, vouch
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
+from engine.run.trust import UntrustedError, agree, vouch
 from grubrics_tui.cli import app
-from tests.engine.preflight.project import make_project
+from tests.engine.checks.project import make_project
 
 pytestmark = pytest.mark.long
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.checks.check import Check
 from engine.config.hub import ask, find_token
-from engine.preflight.check import Check
-from tests.engine.preflight.project import Project, write_model
+from tests.engine.checks.project import Project, write_model
 from tests.loopback import LoopbackServer, serving
 
 pytestmark = pytest.mark.long

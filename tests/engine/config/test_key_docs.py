@@ -8,7 +8,7 @@ import pytest
 
 from engine.config.key_docs import KeyDoc, describe_key
 from engine.config.keys import flatten, verl_comments, verl_defaults
-from engine.runs.kinds import GRPO, SFT
+from engine.run.kinds import GRPO, SFT
 from engine.train import snapshot_keys
 from engine.train.snapshot_keys import key_comments
 

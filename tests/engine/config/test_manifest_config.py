@@ -13,7 +13,7 @@ from engine.config.frozen import pinned_config
 from engine.config.keys import flatten
 from engine.config.load import load_config
 from engine.launch.launcher import manifest, plan
-from engine.reports.differences import config_differences, derived_keys
+from engine.report.differences import config_differences, derived_keys
 from tests.paths import CONFIGS
 
 pytestmark = pytest.mark.long

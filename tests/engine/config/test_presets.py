@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from engine.base.errors import UsageError
+from engine.checks import trainer
+from engine.checks.check import Subject
 from engine.config.compose import effective, verl_config
 from engine.config.keys import flatten, verl_defaults
 from engine.config.load import Config, load_config
 from engine.config.presets import presets
 from engine.config.unread import unread
-from engine.preflight import trainer
-from engine.preflight.check import Subject
 from tests.paths import ROOT
 
 ACTOR = "actor_rollout_ref.actor"

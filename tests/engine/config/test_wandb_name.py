@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.config.places import wandb_name
-from tests.engine.preflight.project import Project, make_project
+from tests.engine.checks.project import Project, make_project
 
 AT = time.mktime((2026, 1, 2, 3, 4, 5, 0, 0, -1))
 

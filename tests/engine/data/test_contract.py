@@ -14,7 +14,7 @@ from engine.base.errors import UsageError
 from engine.data.adapters import Example
 from engine.data.contract import FileFacts, read_facts, read_rows, row_problem, write_rows
 from engine.data.prepare import to_row
-from engine.rubrics import HIGH_LABEL
+from engine.tasks.rubrics import HIGH_LABEL
 
 FACTS = FileFacts("p", "train", True, "holdout.json", 42, {"healthbench": 1}, {"a": "hash"})
 EXAMPLE = Example("q1", "Why so?", "A chat.", "Points: 1, Item: x", ("yes", "no"), (1.0, 0.0))

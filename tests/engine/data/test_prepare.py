@@ -15,7 +15,7 @@ from engine.data.contract import read_facts, read_rows
 from engine.data.holdout import write_holdout
 from engine.data.prepare import main
 from engine.data.presets import load_presets
-from engine.rubrics import HIGH_LABEL
+from engine.tasks.rubrics import HIGH_LABEL
 from tests.paths import ROOT
 
 

@@ -13,7 +13,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.data.holdout import read_holdout
 from engine.data.prepare_sft import Points, SftOptions, main, prepare_sft
-from engine.rubrics import parse_rubric
+from engine.tasks.rubrics import parse_rubric
 
 
 @pytest.fixture

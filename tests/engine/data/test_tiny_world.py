@@ -17,8 +17,8 @@ from engine.data.tiny_world import (
     TinyPaths,
     build_tiny_world,
 )
-from engine.judge.offline import content_words, satisfaction
-from engine.rubrics import format_rubric, parse_rubric
+from engine.reward.judge.offline import content_words, satisfaction
+from engine.tasks.rubrics import format_rubric, parse_rubric
 
 pytestmark = pytest.mark.long
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.findings import finding_kind
+from engine.run import finding_kind
 
 
 @pytest.fixture(autouse=True)

@@ -27,13 +27,13 @@ from engine.doctor.metrics.apply_rules import own_rules
 from engine.doctor.rewards import flat
 from engine.doctor.rewards.failures import FAILURES
 from engine.doctor.text.rules import Role, Rule, load_rules
-from engine.findings.categories import IDS, categories
-from engine.findings.finding import Finding
-from engine.findings.finding_kind import HOLE, Case, FindingKind
-from engine.judge.api import RETRYABLE
+from engine.reward.judge.api import RETRYABLE
+from engine.run.categories import IDS, categories
+from engine.run.finding import Finding
+from engine.run.finding_kind import HOLE, Case, FindingKind
 from tests.engine.doctor.metrics.curves import columns, everything, healthy
 from tests.engine.doctor.metrics.test_onset import FAULTS, STEPS
-from tests.engine.reports.runs import make_run
+from tests.engine.report.runs import make_run
 from tests.paths import ROOT
 
 ROWS = tuple(entries())

@@ -17,8 +17,8 @@ from engine.config.unread import is_never_read
 from engine.doctor import trainer_dialects
 from engine.doctor.catalogue import declared_finding_kinds
 from engine.doctor.metrics import MetricContext
-from engine.findings.finding_kind import Case, FindingKind
-from engine.runs.kinds import KINDS, Kind
+from engine.run.finding_kind import Case, FindingKind
+from engine.run.kinds import KINDS, Kind
 from tests.paths import CONFIGS, ROOT
 
 pytestmark = pytest.mark.long
@@ -62,7 +62,7 @@ def keys_of_fixes(node: object) -> Iterator[str]:
 
 
 def sources() -> list[Path]:
-    folders = (ROOT / "engine/doctor", ROOT / "engine/findings")
+    folders = (ROOT / "engine/doctor", ROOT / "engine/run")
     return sorted(path for folder in folders for path in folder.rglob("*.[py]*[yl]"))
 
 

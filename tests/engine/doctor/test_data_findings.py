@@ -13,8 +13,8 @@ from engine.config.frozen import pinned_config
 from engine.config.load import load_config
 from engine.config.places import data_files
 from engine.doctor.data_findings import data_findings
-from engine.runs.rundir import RunDir
-from tests.engine.preflight.project import make_project
+from engine.run.rundir import RunDir
+from tests.engine.checks.project import make_project
 
 
 @pytest.fixture

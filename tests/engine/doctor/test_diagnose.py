@@ -10,7 +10,7 @@ import pytest
 from engine.base.errors import UsageError
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.merge import grade_by_records, merge_findings
-from engine.findings.finding import Evidence, Finding, Severity
+from engine.run.finding import Evidence, Finding, Severity
 
 
 def finding(name: str, severity: Severity = Severity.ERROR, confidence: float = 0.9) -> Finding:

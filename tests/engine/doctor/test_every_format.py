@@ -15,16 +15,16 @@ from engine.base.errors import UsageError
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.log_doctor import LogDoctor, source_of_external
 from engine.doctor.text.progress import Steps, step_counters
-from engine.formats import detect
-from engine.formats.detect import FORMATS, load_formats
-from engine.formats.external_run import open_external
-from engine.formats.format import LineFormat, Parser, Sample
-from engine.formats.names import Numbering, number
-from engine.formats.series import read_columns
-from engine.history.columns import Columns
-from engine.history.train_log import Step
+from engine.logs.formats import detect
+from engine.logs.formats.detect import FORMATS, load_formats
+from engine.logs.formats.external_run import open_external
+from engine.logs.formats.format import LineFormat, Parser, Sample
+from engine.logs.formats.names import Numbering, number
+from engine.logs.formats.series import read_columns
+from engine.run.history.columns import Columns
+from engine.run.history.train_log import Step
 from tests.engine.doctor.metrics.curves import alerts, healthy
-from tests.engine.formats.samples import (
+from tests.engine.logs.formats.samples import (
     FACTORY,
     SLO,
     events,

@@ -18,8 +18,8 @@ from engine.doctor.excerpts import (
     unwrapped,
     with_meanings,
 )
-from engine.history.columns import Columns
-from engine.history.train_log import Step
+from engine.run.history.columns import Columns
+from engine.run.history.train_log import Step
 
 LOSS, NORM, KL = "train/loss", "actor/grad_norm", "actor/kl_loss"
 

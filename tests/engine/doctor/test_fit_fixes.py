@@ -11,11 +11,11 @@ from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
 from engine.doctor.live import LiveDoctor
 from engine.doctor.run_end import fit_fixes, offer_fixes
-from engine.findings.finding import Change, Finding, Fix, Severity
-from engine.history.columns import Columns
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
-from tests.engine.preflight.project import Project, row
+from engine.run.finding import Change, Finding, Fix, Severity
+from engine.run.history.columns import Columns
+from engine.run.rundir import RunDir
+from engine.run.state import RunState
+from tests.engine.checks.project import Project, row
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from engine.doctor.health import HealthBook
-from engine.runs.columns import RunInfo
-from engine.runs.registry import list_runs
-from tests.engine.reports.runs import log_steps, make_run
+from engine.run.columns import RunInfo
+from engine.run.registry import list_runs
+from tests.engine.report.runs import log_steps, make_run
 
 COLLAPSE = 20
 

@@ -9,8 +9,8 @@ import pytest
 from engine.base.errors import UsageError
 from engine.config.load import load_config
 from engine.doctor.judge_test import JudgeTest, run_test
-from engine.judge.trial import Probe
-from tests.engine.judge.server import (
+from engine.reward.judge.trial import Probe
+from tests.engine.reward.judge.server import (
     BY_LENGTH,
     JudgeServer,
     Reply,

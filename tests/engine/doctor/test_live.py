@@ -13,9 +13,9 @@ from engine.doctor.diagnose import diagnose_run
 from engine.doctor.live import LiveDoctor, RunFollower
 from engine.doctor.text.findings import ConsoleDiagnosis, findings
 from engine.doctor.text.reader import LogReader
-from engine.history.columns import Columns
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
+from engine.run.history.columns import Columns
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
 from tests.engine.doctor.metrics.curves import alerts, healthy
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from engine.base.errors import UsageError
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.log_doctor import LogDoctor, source_of, source_of_external
-from engine.formats.external_run import open_external
+from engine.logs.formats.external_run import open_external
 from tests.engine.doctor.metrics.curves import alerts, healthy
-from tests.engine.formats.samples import history, trainer_state, verl_line, wandb_log
+from tests.engine.logs.formats.samples import history, trainer_state, verl_line, wandb_log
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 STEPS = 40

@@ -8,8 +8,8 @@ from typing import Any
 from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
 from engine.doctor.live import NumberDiagnosis
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
+from engine.run.rundir import RunDir
+from engine.run.state import RunState
 from tests.engine.doctor.metrics.curves import alerts, columns, healthy
 from tests.engine.doctor.rewards.records import failing, scored, write
 

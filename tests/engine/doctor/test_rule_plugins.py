@@ -9,13 +9,13 @@ import pytest
 from engine.doctor.metrics import metric_findings
 from engine.doctor.rewards import reward_findings
 from engine.doctor.text.rules import all_rules, load_rules
-from engine.findings.categories import alternatives_to
+from engine.run.categories import alternatives_to
 from tests.engine.doctor.metrics.curves import columns
 from tests.engine.doctor.rewards.records import scored, write
 from tests.plugins import InstallPlugin
 
 CODE = """
-from engine.findings.finding_kind import Case, FindingKind, Rule
+from engine.run.finding_kind import Case, FindingKind, Rule
 
 ODD = FindingKind(
     id="overfitting.odd", title="{name} is odd", cause="{name}", shape="x", source="y"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from engine.doctor.run_end import adjust_to_end, adjust_to_run, explain_failure, offer_fixes
-from engine.findings.finding import Evidence, Finding, Severity
-from engine.runs.events import ask_stop, log_event
-from engine.runs.state import RunState, write_state
-from tests.engine.checkpoints.checkpoint_files import save
-from tests.engine.reports.runs import make_run
+from engine.run.events import ask_stop, log_event
+from engine.run.finding import Evidence, Finding, Severity
+from engine.run.state import RunState, write_state
+from tests.engine.report.runs import make_run
+from tests.engine.run.checkpoints.checkpoint_files import save
 
 INTERRUPTED = Finding("job_cancelled_or_interrupted.keyboard", Severity.ERROR, "stopped", "Ctrl-C")
 

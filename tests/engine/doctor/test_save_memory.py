@@ -10,8 +10,8 @@ from engine.base import jsonl
 from engine.config.frozen import pinned_config
 from engine.config.load import load_config
 from engine.doctor.run_files import RunFiles
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
+from engine.run.rundir import RunDir
+from engine.run.state import RunState
 from tests.paths import CONFIGS
 
 GIB = 2**30

@@ -10,11 +10,11 @@ import pytest
 from engine.doctor.diagnose import diagnose_run
 from engine.doctor.live import RunFollower
 from engine.doctor.run_files import RunFiles
-from engine.findings.finding import Finding
-from engine.runs.events import log_event
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
-from tests.engine.reports.runs import make_run
+from engine.run.events import log_event
+from engine.run.finding import Finding
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
+from tests.engine.report.runs import make_run
 
 REASON = "no step for 60 s; WorkerDict 7 is stopped (state T): kill -CONT 7"
 STOPPED = {"kind": "stopped", "process": "WorkerDict", "pid": 7, "process_state": "T"}

@@ -9,9 +9,9 @@ import pytest
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.text.rules import load_rules
 from engine.doctor.trainer_dialects import Framework, framework_of, in_terms_of
-from engine.findings import fixes
-from engine.findings.finding import Change, Finding, Fix, Severity
-from engine.findings.finding_kind import Case
+from engine.run import fixes
+from engine.run.finding import Change, Finding, Fix, Severity
+from engine.run.finding_kind import Case
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 ROLLOUT = "actor_rollout_ref.rollout"

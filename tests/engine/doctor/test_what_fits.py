@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from engine.doctor.diagnose import diagnose_file
-from engine.findings import fixes
-from engine.findings.finding import Finding
-from engine.findings.finding_kind import Case
-from engine.findings.run_context import MetricContext
+from engine.run import fixes
+from engine.run.finding import Finding
+from engine.run.finding_kind import Case
+from engine.run.run_context import MetricContext
 
 FRAME = '  File "/opt/lib/python3.11/site-packages/{}", line 9, in {}\n    x = y\n'
 TRACEBACK = "Traceback (most recent call last):\n"

@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 from engine.base import jsonl
-from engine.runs.rundir import RunDir
+from engine.run.rundir import RunDir
 
 PLAN = """
 import json, sys
 from pathlib import Path
 from engine.launch.command import plan_command, plan_command_again
-from engine.runs.rundir import RunDir
+from engine.run.rundir import RunDir
 runs = Path(sys.argv[1])
 again = plan_command_again(RunDir(runs / "first"), runs) if len(sys.argv) > 2 else None
 print(json.dumps(dict((again or plan_command([sys.executable, "a.py"], runs)).variables)))

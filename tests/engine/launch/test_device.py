@@ -9,7 +9,7 @@ import pytest
 from engine.base.errors import UsageError
 from engine.launch.launcher import manifest
 from engine.launch.plan_launch import Device, Order, parse_device, plan_launches
-from tests.engine.preflight.project import Project, make_project
+from tests.engine.checks.project import Project, make_project
 from tests.grubrics_tui.conftest import Call, call
 
 __all__ = ["call"]

@@ -14,9 +14,9 @@ from engine.launch.drift import describe_drift, select_drift
 from engine.launch.launcher import launch, manifest, plan
 from engine.launch.plan_launch import config_for_launch, plan_launch
 from engine.launch.resume import resume
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
-from engine.runs.trust import vouch
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
+from engine.run.trust import vouch
 from engine.supervise.stopping import stop_run
 from tests.paths import ROOT
 from tests.waiting import ended

@@ -21,17 +21,17 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.config.load import load_config
 from engine.doctor.live import KnownFindings
-from engine.findings.finding import Finding, Severity
-from engine.findings.guard_settings import GuardSettings, fires
 from engine.launch.guard import LOCK
 from engine.launch.guard_actions import Guard, message, notify
 from engine.launch.launcher import start_supervisor
-from engine.runs.events import clear_requests, pending_stop
-from engine.runs.processes import end_members, send
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state
-from tests.engine.checkpoints.checkpoint_files import save
+from engine.run.events import clear_requests, pending_stop
+from engine.run.finding import Finding, Severity
+from engine.run.guard_settings import GuardSettings, fires
+from engine.run.processes import end_members, send
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state
 from tests.engine.doctor.test_live import log_steps, make_run
+from tests.engine.run.checkpoints.checkpoint_files import save
 from tests.engine.supervise.faults.stage import Stage, events, logged, supervisor_of
 from tests.waiting import ended, wait_for
 

@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 
 from engine.base import files, jsonl
+from engine.checks.check import Subject
+from engine.checks.values import check, value_findings
 from engine.config.frozen import in_file, pinned_config
 from engine.config.load import load_config
 from engine.doctor.metrics import read_context
-from engine.findings.finding import Change
-from engine.history.columns import Columns
 from engine.launch.launcher import LaunchPlan, manifest, plan
 from engine.launch.repro import plan_repro
 from engine.launch.rerun import plan_rerun
-from engine.preflight.check import Subject
-from engine.preflight.values import check, value_findings
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
-from engine.runs.trust import vouch
-from tests.engine.preflight.project import QWEN2, Project, make_project
+from engine.run.finding import Change
+from engine.run.history.columns import Columns
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
+from engine.run.trust import vouch
+from tests.engine.checks.project import QWEN2, Project, make_project
 
 pytestmark = pytest.mark.long
 

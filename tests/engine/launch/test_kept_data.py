@@ -9,7 +9,7 @@ import pytest
 
 from engine.base.files import content_hash
 from engine.launch.kept_data import LIMIT, find_copy, keep_data, kept_overrides
-from engine.runs.rundir import RunDir
+from engine.run.rundir import RunDir
 
 MIB = 1 << 20
 

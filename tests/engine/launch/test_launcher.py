@@ -12,11 +12,11 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.checks.check import warn
 from engine.config.load import Config, load_config
-from engine.host.programs import own_module, typed_words
 from engine.launch.launcher import Parent, launch, manifest, plan, start_run
-from engine.preflight.check import warn
-from engine.runs.manifest import checked
+from engine.run.host.programs import own_module, typed_words
+from engine.run.manifest import checked
 
 pytestmark = pytest.mark.long
 

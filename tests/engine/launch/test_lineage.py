@@ -10,9 +10,9 @@ import pytest
 from engine.base import jsonl
 from engine.doctor.live import RunFollower
 from engine.launch.lineage import Lineage
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, StateName, write_state
-from engine.runs.trust import vouch
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, StateName, write_state
+from engine.run.trust import vouch
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 KEY = "openai.AuthenticationError: Error code: 401 - Incorrect API key provided\n"

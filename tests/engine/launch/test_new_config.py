@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.base.errors import UsageError
+from engine.checks.demands import silent_defaults
 from engine.config.load import Config, load_config
 from engine.config.scoring import reward_function
 from engine.data.contract import FileFacts, write_rows
 from engine.launch.new_config import Words, describe_data, describe_model, write_config
-from engine.own_reward.function import RewardFunction
-from engine.preflight.demands import silent_defaults
-from engine.runs.kinds import GRPO, SFT
+from engine.reward.own.function import RewardFunction
+from engine.run.kinds import GRPO, SFT
 
 MESSAGES = [{"role": "user", "content": "2 + 3?"}, {"role": "assistant", "content": "5"}]
 

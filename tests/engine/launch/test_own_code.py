@@ -9,26 +9,26 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
-from engine.checkpoints.ownership import STAMP, claim
+from engine.checks import checkpoint
+from engine.checks.check import Subject
 from engine.config.frozen import pinned_config, training_fingerprint
 from engine.config.load import Config, load_config
 from engine.config.scoring import tools_code
-from engine.host import environment
-from engine.host.surroundings import edited_complaint, edited_files
 from engine.launch import launcher
 from engine.launch.launcher import launch, manifest, plan
 from engine.launch.resume import resume_plan
-from engine.preflight import checkpoint
-from engine.preflight.check import Subject
-from engine.reports.compare import Comparer
-from engine.reports.run_record import RunRecord
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
-from engine.runs.trust import vouch
+from engine.report.compare import Comparer
+from engine.report.run_record import RunRecord
+from engine.run.checkpoints.ownership import STAMP, claim
+from engine.run.host import environment
+from engine.run.host.surroundings import edited_complaint, edited_files
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
+from engine.run.trust import vouch
 from engine.supervise.milestones import CodeWatch
 from engine.supervise.queue import Ticket
 from engine.supervise.run_summary import read_summary
-from tests.engine.preflight.project import write_model
+from tests.engine.checks.project import write_model
 
 pytestmark = pytest.mark.long
 

@@ -8,7 +8,6 @@ import pytest
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
-from engine.checkpoints.ownership import claim
 from engine.config.frozen import pinned_config
 from engine.config.load import Config
 from engine.launch.launcher import manifest, plan
@@ -19,11 +18,12 @@ from engine.launch.plan_launch import (
     plan_launch,
     plan_launches,
 )
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
-from engine.runs.trust import vouch
-from tests.engine.checkpoints.checkpoint_files import save
-from tests.engine.preflight.project import Project, make_project
+from engine.run.checkpoints.ownership import claim
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
+from engine.run.trust import vouch
+from tests.engine.checks.project import Project, make_project
+from tests.engine.run.checkpoints.checkpoint_files import save
 
 pytestmark = pytest.mark.long
 

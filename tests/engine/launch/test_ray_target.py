@@ -9,7 +9,6 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.config.load import Config, load_config
-from engine.host.programs import own_module
 from engine.launch.launcher import manifest, plan
 from engine.launch.ray_target import (
     Needs,
@@ -18,6 +17,7 @@ from engine.launch.ray_target import (
     exposure,
     shortage,
 )
+from engine.run.host.programs import own_module
 from engine.supervise.ray_jobs import Cluster, Node
 
 CONFIG = """

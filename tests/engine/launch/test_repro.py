@@ -14,17 +14,17 @@ import pytest
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
+from engine.checks.checks import require_launchable
 from engine.config.frozen import pinned_config
 from engine.data.contract import read_rows
-from engine.findings.finding import Change, Evidence, Finding, Fix, Severity
 from engine.launch.launcher import manifest, plan
 from engine.launch.repro import launch_repro, plan_repro, prepare
 from engine.launch.rescore import pick_step
-from engine.preflight.checks import require_launchable
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
-from engine.runs.trust import vouch
-from tests.engine.preflight.project import QWEN2, Project, make_project
+from engine.run.finding import Change, Evidence, Finding, Fix, Severity
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
+from engine.run.trust import vouch
+from tests.engine.checks.project import QWEN2, Project, make_project
 
 pytestmark = pytest.mark.long
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.findings.finding import Change, Evidence, Finding, Fix, Severity
 from engine.launch.lineage import Comparison, verdict
-from engine.runs.rundir import Attempt
-from engine.runs.state import RunState
+from engine.run.finding import Change, Evidence, Finding, Fix, Severity
+from engine.run.rundir import Attempt
+from engine.run.state import RunState
 
 GIB = 2**30
 DONE = RunState("finished")

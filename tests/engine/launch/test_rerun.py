@@ -11,15 +11,15 @@ import pytest
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.config.frozen import pinned_config
-from engine.findings.finding import Change
 from engine.launch import rerun as fixes
 from engine.launch.launcher import LaunchPlan, launch, manifest, plan, start_supervisor
 from engine.launch.rerun import check_rerun, launch_rerun, plan_rerun
 from engine.launch.resume import resume
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state, write_state
-from engine.runs.trust import vouch
-from tests.engine.preflight.project import Project, make_project
+from engine.run.finding import Change
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state, write_state
+from engine.run.trust import vouch
+from tests.engine.checks.project import Project, make_project
 from tests.engine.supervise.faults.stage import Stage
 from tests.paths import ROOT
 from tests.waiting import ended, wait_for

@@ -12,14 +12,14 @@ from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.config.frozen import pinned_config
 from engine.data.contract import read_rows
-from engine.judge.offline import OfflineKeywordJudge
 from engine.launch.launcher import manifest, plan
 from engine.launch.rescore import Replay, recorded, replay
 from engine.reward.formula import RewardSettings
+from engine.reward.judge.offline import OfflineKeywordJudge
 from engine.reward.scoring import RewardItem, score_rollout
-from engine.runs.rundir import RunDir
-from engine.runs.trust import vouch
-from tests.engine.preflight.project import Project, make_project
+from engine.run.rundir import RunDir
+from engine.run.trust import vouch
+from tests.engine.checks.project import Project, make_project
 
 pytestmark = pytest.mark.long
 

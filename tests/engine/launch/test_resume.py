@@ -13,17 +13,17 @@ import pytest
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
-from engine.checkpoints.ownership import STAMP, claim
 from engine.config.frozen import pinned_config
 from engine.config.load import load_config
 from engine.launch.kept_data import keep_data
 from engine.launch.launcher import manifest, plan, start_supervisor
 from engine.launch.resume import find_resumable, resume, resume_plan
-from engine.runs.processes import identify
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state, write_state
-from engine.runs.trust import PROOF, is_launched_here, vouch
-from tests.engine.checkpoints.checkpoint_files import archive, save, save_step, sft_files, track
+from engine.run.checkpoints.ownership import STAMP, claim
+from engine.run.processes import identify
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state, write_state
+from engine.run.trust import PROOF, is_launched_here, vouch
+from tests.engine.run.checkpoints.checkpoint_files import archive, save, save_step, sft_files, track
 from tests.paths import ROOT
 from tests.waiting import ended, wait_for
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
+from engine.checks.checks import run_checks
 from engine.config.compose import verl_config
 from engine.config.load import Config, load_config
 from engine.launch.shrink import Size, shrink_config
-from engine.preflight.checks import run_checks
-from tests.engine.preflight.project import Project, make_project, write_model
+from tests.engine.checks.project import Project, make_project, write_model
 from tests.paths import CONFIGS
 
 pytestmark = pytest.mark.long

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.history.train_log import Step
 from engine.launch.smoke_test import check_steps
+from engine.run.history.train_log import Step
 
 FINE: Mapping[str, float | None] = {
     "reward/mean": 0.2,

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.judge.offline import OfflineKeywordJudge
 from engine.reward.formula import RewardSettings
+from engine.reward.judge.offline import OfflineKeywordJudge
 from engine.reward.scoring import RewardItem, RolloutScore, score_rollout
-from engine.rubrics import format_rubric, has_wanted_sum, parse_rubric, scaled_to_sum
+from engine.tasks.rubrics import format_rubric, has_wanted_sum, parse_rubric, scaled_to_sum
 from tests.hostile_text import HOSTILE, LONE_SURROGATE
 
 TEXTS = 10_000

@@ -13,8 +13,8 @@ import pytest
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.config.scoring import make_scorer
-from engine.judge.offline import OfflineKeywordJudge
 from engine.reward.formula import RewardSettings
+from engine.reward.judge.offline import OfflineKeywordJudge
 from engine.reward.scorer import (
     BlockingScorer,
     Blocklist,
@@ -27,7 +27,7 @@ from engine.reward.scorer import (
     append_record,
     split_of,
 )
-from tests.engine.preflight.project import Project
+from tests.engine.checks.project import Project
 
 pytestmark = pytest.mark.long
 

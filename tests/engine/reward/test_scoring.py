@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.judge.interface import JudgeResult, ScoringError
-from engine.judge.offline import OfflineKeywordJudge
 from engine.reward.formula import RewardSettings
+from engine.reward.judge.interface import JudgeResult, ScoringError
+from engine.reward.judge.offline import OfflineKeywordJudge
 from engine.reward.scoring import RewardItem, RolloutScore, score_rollout
-from engine.rubrics import without_thoughts
+from engine.tasks.rubrics import without_thoughts
 
 ITEM = RewardItem(
     "q1",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.rubrics import (
+from engine.tasks.rubrics import (
     HIGH_LABEL,
     LOW_LABEL,
     Excerpts,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.judge.offline import answer_score
-from engine.rubrics import (
+from engine.reward.judge.offline import answer_score
+from engine.tasks.rubrics import (
     RubricItem,
     format_rubric,
     has_wanted_sum,

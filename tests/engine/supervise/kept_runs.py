@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.checkpoints.ownership import STAMP, Stamp
-from engine.checkpoints.step_folders import TRACKER
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
-from tests.engine.checkpoints.checkpoint_files import save
+from engine.run.checkpoints.ownership import STAMP, Stamp
+from engine.run.checkpoints.step_folders import TRACKER
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
+from tests.engine.run.checkpoints.checkpoint_files import save
 
 CONSOLE = b"x" * 1000
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from engine.base import jsonl
-from engine.history.train_log import last_validation
-from engine.runs.rundir import Attempt, RunDir
-from engine.runs.state import RunState
+from engine.run.history.train_log import last_validation
+from engine.run.rundir import Attempt, RunDir
+from engine.run.state import RunState
 from engine.supervise.final_state import Evidence, Exit, final_state, full_disk
 from engine.supervise.trainer import said_total
 

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from engine.base import jsonl
-from engine.runs.marks import place_of
-from engine.runs.processes import identify
-from engine.runs.rundir import RunDir
+from engine.run.marks import place_of
+from engine.run.processes import identify
+from engine.run.rundir import RunDir
 from engine.supervise.adopted import left_process
 from engine.supervise.cluster_jobs import has_open_jobs, left_on_cluster
 from engine.supervise.follower import Follower, Report, read_report

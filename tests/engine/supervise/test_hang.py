@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.host.programs import own_module
-from engine.runs.processes import identify
+from engine.run.host.programs import own_module
+from engine.run.processes import identify
 from engine.supervise.hang import Member, find_hang, sample_members, working_frame
 from tests.waiting import wait_for
 
@@ -44,10 +44,10 @@ HANGING_REWARD = (
 """
 )
 IDLE_REWARD = """Thread 15 (idle): "MainThread"
-    _exactly (engine/own_reward/wire.py:78)
-    receive (engine/own_reward/wire.py:72)
-    Scorer.serve_in_turn (engine/own_reward/child.py:102)
-    main (engine/own_reward/child.py:78)
+    _exactly (engine/reward/own/wire.py:78)
+    receive (engine/reward/own/wire.py:72)
+    Scorer.serve_in_turn (engine/reward/own/child.py:102)
+    main (engine/reward/own/child.py:78)
 """
 ASKING_JUDGE = (
     IDLE_ACTOR
@@ -107,7 +107,7 @@ def test_the_location_of_a_hang_is_the_users_code_and_not_its_callers() -> None:
 
 def test_a_worker_that_waits_for_the_judge_says_so() -> None:
     members = member(14, "RewardLoopWorker"), member(10, "driver")
-    own = ASKING_JUDGE.replace("httpcore/_backends/anyio.py", "engine/judge/api.py")
+    own = ASKING_JUDGE.replace("httpcore/_backends/anyio.py", "engine/reward/judge/api.py")
     for stack in (ASKING_JUDGE, own):
         assert "reply from the judge" in told(*members, p14=stack, p10=DRIVER)
 
@@ -136,18 +136,18 @@ def test_neither_the_fork_stub_nor_ray_get_is_the_location_of_a_hang() -> None:
 
 
 def test_a_reward_function_that_is_not_being_called_is_not_the_location_of_a_hang() -> None:
-    own = member(15, "engine.own_reward.child")
+    own = member(15, "engine.reward.own.child")
     text = told(member(14, "RewardLoopWorker"), own, p14=IDLE_ACTOR, p15=IDLE_REWARD)
     assert text.startswith("driver and workers wait for each other")
-    called = IDLE_REWARD.replace("_exactly (engine/own_reward/wire.py:78)", "score (reward.py:7)")
+    called = IDLE_REWARD.replace("_exactly (engine/reward/own/wire.py:78)", "score (reward.py:7)")
     text = told(member(14, "RewardLoopWorker"), own, p14=IDLE_ACTOR, p15=called)
-    assert text == "engine.own_reward.child 15 is in score (reward.py:7)"
+    assert text == "engine.reward.own.child 15 is in score (reward.py:7)"
 
 
 def test_a_module_of_this_project_is_named_however_it_was_started(tmp_path: Path) -> None:
     script = tmp_path / "sleeper.py"
     script.write_text("import time; time.sleep(60)")
-    _, *flags, root, name = own_module("engine.own_reward.child")
+    _, *flags, root, name = own_module("engine.reward.own.child")
     started = [
         "import time; time.sleep(60)" if flag.startswith("import") else flag for flag in flags
     ]

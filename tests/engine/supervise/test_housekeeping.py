@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
-from engine.runs.processes import Identity, identify
-from engine.runs.registry import list_runs
-from engine.runs.rundir import RunDir, archive_root
-from engine.runs.state import RunState, write_state
-from engine.runs.trust import vouch
+from engine.run.processes import Identity, identify
+from engine.run.registry import list_runs
+from engine.run.rundir import RunDir, archive_root
+from engine.run.state import RunState, write_state
+from engine.run.trust import vouch
 from engine.supervise.finalize import hold_run
 from engine.supervise.housekeeping import (
     archive,

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
-from engine.runs.index import Index
-from engine.runs.registry import list_runs
-from engine.runs.rundir import RunDir, find_run
-from engine.runs.state import RunState, recorded_state, write_state
+from engine.run.index import Index
+from engine.run.registry import list_runs
+from engine.run.rundir import RunDir, find_run
+from engine.run.state import RunState, recorded_state, write_state
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.history.train_log import Step
-from engine.runs.rundir import RunDir
+from engine.run.history.train_log import Step
+from engine.run.rundir import RunDir
 from engine.supervise.milestones import CheckpointWatch, skipped_updates_of, validation_of
 from tests.engine.supervise.faults.stage import Stage
 from tests.engine.supervise.standin import save

@@ -14,9 +14,9 @@ import pytest
 
 from engine.base import jsonl
 from engine.launch.launcher import start_supervisor
-from engine.runs.processes import members, send
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state, recorded_state, write_state
+from engine.run.processes import members, send
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state, recorded_state, write_state
 from engine.supervise import private_ray
 from engine.supervise.stopping import stop_run
 from tests.paths import ROOT

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.history.train_log import Step
-from engine.runs.kinds import COMMAND
-from engine.runs.rundir import Attempt, RunDir
+from engine.run.history.train_log import Step
+from engine.run.kinds import COMMAND
+from engine.run.rundir import Attempt, RunDir
 from engine.supervise.program_steps import ProgramSteps, open_steps
-from tests.engine.formats.samples import FACTORY
+from tests.engine.logs.formats.samples import FACTORY
 
 pytestmark = pytest.mark.long
 

@@ -16,12 +16,12 @@ import psutil
 import pytest
 
 from engine.base import jsonl
-from engine.host.gpus import Device
 from engine.launch.launcher import start_supervisor
-from engine.runs.events import ask_stop
-from engine.runs.processes import Identity, identify, members, send
-from engine.runs.rundir import RunDir, run_ids
-from engine.runs.state import RunState, describe, observed_state, recorded_state, write_state
+from engine.run.events import ask_stop
+from engine.run.host.gpus import Device
+from engine.run.processes import Identity, identify, members, send
+from engine.run.rundir import RunDir, run_ids
+from engine.run.state import RunState, describe, observed_state, recorded_state, write_state
 from engine.supervise import supervisor
 from engine.supervise.queue import (
     Line,

@@ -21,10 +21,10 @@ from engine.base.errors import UsageError
 from engine.launch.launcher import start_supervisor
 from engine.launch.ray_target import follower_argv
 from engine.launch.resume import resume
-from engine.runs.processes import end, members
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state, write_state
-from engine.runs.trust import vouch
+from engine.run.processes import end, members
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state, write_state
+from engine.run.trust import vouch
 from engine.supervise.cluster_jobs import left_on_cluster
 from engine.supervise.follower import LogCopy, job_log
 from engine.supervise.ray_jobs import Job, carried, exit_code, new_submission_id, read_job

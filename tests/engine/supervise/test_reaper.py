@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.runs.processes import identify
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
+from engine.run.processes import identify
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
 from engine.supervise.reaper import find_orphans, reap
 from tests.waiting import PATIENCE_S
 

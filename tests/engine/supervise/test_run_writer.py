@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from engine.base import files, jsonl
-from engine.history.train_log import Step, read_steps
-from engine.runs.rundir import RunDir, RunDirGuard
-from engine.runs.state import RunState, recorded_state
+from engine.run.history.train_log import Step, read_steps
+from engine.run.rundir import RunDir, RunDirGuard
+from engine.run.state import RunState, recorded_state
 from engine.supervise.run_writer import RunWriter
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
-from engine.runs.staging import GROUP_VARIABLE, new_staging, remove_abandoned
+from engine.run.staging import GROUP_VARIABLE, new_staging, remove_abandoned
 from engine.supervise.housekeeping import archive
 from tests.engine.supervise.kept_runs import make_run
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.history.train_log import read_steps
-from engine.runs.events import ask_stop
-from engine.runs.processes import members, send
-from engine.runs.rundir import RunDir
-from engine.runs.state import observed_state, recorded_state
+from engine.run.events import ask_stop
+from engine.run.history.train_log import read_steps
+from engine.run.processes import members, send
+from engine.run.rundir import RunDir
+from engine.run.state import observed_state, recorded_state
 from engine.supervise.stopping import stop_run
 from tests.engine.supervise.faults.stage import Stage
 from tests.waiting import ended, wait_for

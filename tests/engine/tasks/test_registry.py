@@ -12,8 +12,8 @@ import pytest
 from engine.base.errors import UsageError
 from engine.data.contract import read_rows
 from engine.data.prepare_task import PrepareOptions, prepare_task
-from engine.own_reward.function import RewardFunction
-from engine.own_reward.processes import RewardProcesses, source_of
+from engine.reward.own.function import RewardFunction
+from engine.reward.own.processes import RewardProcesses, source_of
 from engine.tasks.registry import find_task, fitting_tasks, tasks
 from tests.plugins import InstallPlugin
 from tests.reward_arguments import as_arguments

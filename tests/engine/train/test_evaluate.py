@@ -13,8 +13,8 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.evaluation.evaluate import _request
-from engine.evaluation.items import Item
+from engine.measure.evaluate import _request
+from engine.measure.items import Item
 from engine.train import evaluate
 from engine.train.backends import load_target
 from tests.engine.train.conftest import SmallWorld

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.checkpoints import model_folder
+from engine.run.checkpoints import model_folder
 from engine.train.final_checkpoint import whole_folder
 from engine.train.grpo import resumed_at_end
 from engine.train.ray_tasks import write_final_model

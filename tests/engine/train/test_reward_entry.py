@@ -15,7 +15,7 @@ from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.dapo import DAPORewardManager
 
 from engine.base import jsonl
-from engine.reward.conversation import FIELD, Call, Conversation, Turn
+from engine.run.conversation import FIELD, Call, Conversation, Turn
 from engine.train.agent_loop import SPLIT
 from engine.train.reward_entry import NoRewardError, RecordingRewardManager
 from tests.engine.train.conftest import SmallWorld

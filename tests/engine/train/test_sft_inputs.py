@@ -15,7 +15,7 @@ from engine.config.load import Config, load_config
 from engine.config.sft_compose import plan, verl_config
 from engine.data.conversations import Conversation, read_conversations
 from engine.train.sft_inputs import shuffled, starting_checkpoint, write_parquet
-from tests.engine.checkpoints.checkpoint_files import save_step, sft_files
+from tests.engine.run.checkpoints.checkpoint_files import save_step, sft_files
 from tests.paths import ROOT
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.preflight.chat_template import ChatTemplate, RefusedError, SftRenderer, read_encoder
+from engine.checks.chat_template import ChatTemplate, RefusedError, SftRenderer, read_encoder
 from engine.train.sft_inputs import write_parquet
 from tests.engine.train.conftest import CHAT_TEMPLATE, make_tokenizer
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from engine.history.metrics import MAX_SKIPPED_IN_A_ROW
+from engine.run.history.metrics import MAX_SKIPPED_IN_A_ROW
 from engine.train.skipped_updates import (
     VARIABLE,
     SkipCounter,

@@ -11,8 +11,8 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.base.parquet import pa, pq
+from engine.checks.token_view import NoModelError, TokenView, read_token_view
 from engine.config.load import Config, load_config
-from engine.preflight.token_view import NoModelError, TokenView, read_token_view
 from engine.train.tiny_model import CHAT_TEMPLATE
 from engine.train.token_view import render
 from tests.engine.train.conftest import SmallWorld

@@ -22,7 +22,7 @@ from verl.workers.rollout.replica import TokenOutput
 
 from engine.config.compose import verl_config
 from engine.config.load import load_config
-from engine.reward.conversation import FIELD, Conversation
+from engine.run.conversation import FIELD, Conversation
 from engine.train.tool_loop import ToolLoop
 from tests.engine.train.conftest import SmallWorld
 from tests.paths import CONFIGS

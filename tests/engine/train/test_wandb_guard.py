@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
-from engine.history import metrics
-from engine.runs.rundir import Attempt
+from engine.run.history import metrics
+from engine.run.rundir import Attempt
 from engine.train.wandb_guard import GuardedWandb, split_backends, start_wandb
 from tests.loopback import serving
 from tests.paths import ROOT

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.runs.state import recorded_state
+from engine.run.state import recorded_state
 from tests.grubrics_tui.sample_run import SampleRun
 from tests.paths import ROOT
 from tests.waiting import PATIENCE_S

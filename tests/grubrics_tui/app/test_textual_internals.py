@@ -11,7 +11,7 @@ from textual.app import App as TextualApp
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.drivers.linux_driver import LinuxDriver
 
-from engine.history import metrics
+from engine.run.history import metrics
 from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.app.textual_internals import SparingDriver, TerminalDiff, choose_driver
 from tests.grubrics_tui.every_screen import settled

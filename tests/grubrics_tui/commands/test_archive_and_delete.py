@@ -11,7 +11,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from engine.runs.processes import identify
+from engine.run.processes import identify
 from tests.grubrics_tui.sample_run import SampleRun
 from tests.waiting import PATIENCE_S
 

@@ -10,8 +10,8 @@ import pytest
 from engine.base import files
 from engine.config.frozen import pinned_config
 from engine.launch.launcher import manifest, plan
-from engine.runs.trust import vouch
-from tests.engine.preflight.project import Project, row
+from engine.run.trust import vouch
+from tests.engine.checks.project import Project, row
 from tests.grubrics_tui.conftest import Call
 from tests.grubrics_tui.sample_run import SampleRun
 

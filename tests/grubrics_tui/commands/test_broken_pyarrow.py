@@ -15,8 +15,8 @@ from engine.base import jsonl
 from engine.base.files import fingerprints
 from engine.config.frozen import pinned_config
 from engine.config.places import data_files
-from engine.runs.rundir import RunDir
-from tests.engine.preflight.project import QWEN2, Project, make_project
+from engine.run.rundir import RunDir
+from tests.engine.checks.project import QWEN2, Project, make_project
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.waits

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.host.programs import typed_module
-from engine.preflight.check import fail, ok
+from engine.checks.check import fail, ok
+from engine.run.host.programs import typed_module
 from grubrics_tui.commands.check import check_lines
 
 WORDS = "every file of the config was found and can be read, " * 4

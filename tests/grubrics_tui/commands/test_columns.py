@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.history.run_filter import RunFilter
-from engine.runs import columns
-from engine.runs.columns import Cell, Column, RunInfo
-from engine.runs.registry import list_runs
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
+from engine.run import columns
+from engine.run.columns import Cell, Column, RunInfo
+from engine.run.history.run_filter import RunFilter
+from engine.run.registry import list_runs
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
 from engine.supervise.run_summary import read_summary
 from grubrics_tui.cli import app
 from grubrics_tui.commands.runs import list_runs as print_runs

@@ -12,9 +12,9 @@ from engine.base import jsonl
 from engine.config.frozen import pinned_config
 from engine.config.load import load_config
 from engine.launch.launcher import manifest, plan
-from engine.runs.rundir import RunDir
+from engine.run.rundir import RunDir
 from grubrics_tui.cli import app
-from tests.engine.formats.samples import message, wandb_log
+from tests.engine.logs.formats.samples import message, wandb_log
 from tests.paths import CONFIGS
 
 pytestmark = pytest.mark.long

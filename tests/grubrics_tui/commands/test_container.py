@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from engine.preflight.environment import GPU_SET
-from tests.engine.preflight.project import Project
+from engine.checks.environment import GPU_SET
+from tests.engine.checks.project import Project
 from tests.grubrics_tui.conftest import Call
 from tests.paths import ROOT
 

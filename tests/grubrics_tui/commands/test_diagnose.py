@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.findings.finding import Change, Finding, Fix, Severity
+from engine.run.finding import Change, Finding, Fix, Severity
 from grubrics_tui.cli import app
 from grubrics_tui.commands.shared.finding_text import finding_lines
 from tests.grubrics_tui.sample_run import SampleRun

@@ -17,17 +17,17 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from engine.base import jsonl
+from engine.checks.check import ok
+from engine.checks.estimate.report import estimate as estimated
 from engine.config.frozen import pinned_config
 from engine.config.load import load_config
-from engine.estimate.report import estimate as estimated
 from engine.launch.launcher import manifest, plan
-from engine.preflight.check import ok
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
 from grubrics_tui.cli import app
 from grubrics_tui.commands.estimate import lowering
 from grubrics_tui.screens.preflight.launch import Needs, need_facts
-from tests.engine.reports.runs import log_steps
+from tests.engine.report.runs import log_steps
 from tests.paths import CONFIGS
 
 pytestmark = pytest.mark.long

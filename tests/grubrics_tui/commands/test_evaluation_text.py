@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.evaluation.evaluate import Progress, evaluate, summarize
-from engine.evaluation.measures import Metric
-from engine.evaluation.summary import compare_targets, find_results
+from engine.measure.evaluate import Progress, evaluate, summarize
+from engine.measure.measures import Metric
+from engine.measure.summary import compare_targets, find_results
 from grubrics_tui.commands.shared import evaluation_text
 from grubrics_tui.commands.shared.evaluation_text import evaluation_lines, overview_lines
 from grubrics_tui.commands.shared.progress import ProgressLine
-from tests.engine.evaluation.evaluation_rows import make_rows
-from tests.engine.evaluation.evaluations import make_data, make_evaluation
+from tests.engine.measure.evaluation_rows import make_rows
+from tests.engine.measure.evaluations import make_data, make_evaluation
 
 LONG = "checkpoints/grubrics-transfer/a-run-with-a-long-name-of-the-night/global_step_{}"
 

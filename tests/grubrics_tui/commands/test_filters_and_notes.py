@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.base.errors import UsageError
-from engine.runs.notes import Notes, edit_notes, read_notes
+from engine.run.notes import Notes, edit_notes, read_notes
 from grubrics_tui.cli import app
 from tests.grubrics_tui.pilots import cli_output, running
 from tests.grubrics_tui.sample_run import SampleRun

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.runs.rundir import RunDir
-from engine.runs.trust import vouch
+from engine.run.rundir import RunDir
+from engine.run.trust import vouch
 from tests.grubrics_tui.sample_run import OOM, SampleRun
 
 pytestmark = pytest.mark.waits

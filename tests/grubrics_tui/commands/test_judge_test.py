@@ -14,10 +14,10 @@ from engine.base.errors import UsageError
 from engine.config.frozen import pinned_config
 from engine.config.load import load_config
 from engine.launch.launcher import manifest, plan
-from engine.runs.rundir import RunDir
-from engine.runs.trust import vouch
+from engine.run.rundir import RunDir
+from engine.run.trust import vouch
 from grubrics_tui.cli import app
-from tests.engine.judge.server import Reply, judge_server
+from tests.engine.reward.judge.server import Reply, judge_server
 from tests.paths import CONFIGS
 
 pytestmark = pytest.mark.long

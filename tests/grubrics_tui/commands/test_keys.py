@@ -14,7 +14,7 @@ from engine.base.errors import UsageError
 from engine.config.env_file import load_env_file, set_variable, unset_variable
 from grubrics_tui.cli import app
 from grubrics_tui.commands import keys as command
-from tests.engine.preflight.project import Project
+from tests.engine.checks.project import Project
 from tests.grubrics_tui.conftest import Call
 
 KEY, OTHER = "sk-proj-abcdefghij0123456789", "hf_zyxwvutsrq9876543210"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from engine.runs.state import RunState, write_state
+from engine.run.state import RunState, write_state
 from grubrics_tui.cli import app
-from tests.engine.formats.samples import verl_line, write
+from tests.engine.logs.formats.samples import verl_line, write
 from tests.grubrics_tui.sample_run import SampleRun
 
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from engine.base.errors import UsageError
-from engine.checkpoints import hub_model
+from engine.data import hub_model
 from grubrics_tui.cli import app
 from tests.hub_server import HubServer, Repo, commit_of
 from tests.loopback import serving

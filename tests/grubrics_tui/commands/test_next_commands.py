@@ -13,18 +13,18 @@ from typer.testing import CliRunner
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
-from engine.checkpoints.ownership import claim
 from engine.config.frozen import pinned_config
-from engine.evaluation.targets import find_target
 from engine.launch.command import launch_command, plan_command
 from engine.launch.launcher import manifest, plan
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state, write_state
-from engine.runs.trust import vouch
+from engine.measure.targets import find_target
+from engine.run.checkpoints.ownership import claim
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state, write_state
+from engine.run.trust import vouch
 from grubrics_tui.cli import app
 from tests.command_lines import refusal
-from tests.engine.checkpoints.checkpoint_files import save, save_step, sft_files, track
-from tests.engine.preflight.project import Project, make_project, write_model
+from tests.engine.checks.project import Project, make_project, write_model
+from tests.engine.run.checkpoints.checkpoint_files import save, save_step, sft_files, track
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.waits

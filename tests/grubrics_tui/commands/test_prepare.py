@@ -13,8 +13,8 @@ from engine.data.benchmarks import BENCHMARKS
 from engine.data.contract import read_rows
 from engine.tasks import questions
 from grubrics_tui.cli import app
+from tests.engine.checks.project import Project
 from tests.engine.data.benchmark_records import write_records
-from tests.engine.preflight.project import Project
 from tests.grubrics_tui.conftest import Call
 from tests.paths import ROOT
 

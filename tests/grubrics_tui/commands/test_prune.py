@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from engine.checkpoints.step_folders import complete_steps
-from engine.runs.state import RunState
+from engine.run.checkpoints.step_folders import complete_steps
+from engine.run.state import RunState
 from grubrics_tui.cli import app
 from tests.engine.supervise.kept_runs import STEPS, make_run, make_trained
 

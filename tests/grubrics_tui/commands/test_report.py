@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from grubrics_tui.cli import main
-from tests.engine.reports.run_report.reported_runs import make_run
+from tests.engine.report.run_report.reported_runs import make_run
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import pytest
 from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
 from engine.launch.guard_actions import message
-from engine.runs.rundir import RunDir
+from engine.run.rundir import RunDir
 from grubrics_tui.cli import main
 from tests.engine.supervise.faults.stage import Stage, in_state
 

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.base import jsonl
-from engine.runs.rundir import RunDir
-from engine.runs.trust import vouch
+from engine.run.rundir import RunDir
+from engine.run.trust import vouch
 from grubrics_tui.cli import app
 from tests.grubrics_tui.sample_run import SampleRun
 

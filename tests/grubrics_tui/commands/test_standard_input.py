@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.formats.samples import write
+from tests.engine.logs.formats.samples import write
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.long

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from grubrics_tui.cli import app
-from tests.engine.formats.samples import verl_line, write
+from tests.engine.logs.formats.samples import verl_line, write
 from tests.grubrics_tui.sample_run import SampleRun
 
 

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.base import files, jsonl
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
 from grubrics_tui.cli import app
 
 CONFIG = {"judge.base_url": {"value": "http://evil.example/v1", "origin": "file"}}

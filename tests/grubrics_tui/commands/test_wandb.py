@@ -15,12 +15,12 @@ from typer.testing import CliRunner, Result
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.formats.wandb_folders import find_wandb_folders
-from engine.runs.processes import identify
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
+from engine.logs.formats.wandb_folders import find_wandb_folders
+from engine.run.processes import identify
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
 from grubrics_tui.cli import app
-from tests.engine.formats.samples import message, wandb_log
+from tests.engine.logs.formats.samples import message, wandb_log
 from tests.loopback import serving
 from tests.wandb_server import WandbServer
 

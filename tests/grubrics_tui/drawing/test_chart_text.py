@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from engine.base.ticks import Range
-from engine.history.columns import Column
+from engine.run.history.columns import Column
 from grubrics_tui.drawing.chart_data import (
     Band,
     Fact,

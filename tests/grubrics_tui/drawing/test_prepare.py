@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.history.columns import Column
+from engine.run.history.columns import Column
 from grubrics_tui.drawing.chart_data import SMOOTHING
 from grubrics_tui.drawing.prepare import Smoothed, ema
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.history.columns import Columns
-from engine.history.train_log import Step
+from engine.run.history.columns import Columns
+from engine.run.history.train_log import Step
 from grubrics_tui.model import history as f
 from grubrics_tui.model.history import flags_of
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from engine.base import files, jsonl
-from engine.history.columns import Batch
-from engine.history.live import RunWatch, Update
-from engine.history.train_log import Step
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
+from engine.run.history.columns import Batch
+from engine.run.history.live import RunWatch, Update
+from engine.run.history.train_log import Step
+from engine.run.rundir import RunDir
+from engine.run.state import RunState
 from grubrics_tui.drawing.axis import moments, places, steps_at
 from grubrics_tui.model.history import History
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.base import jsonl
-from engine.history.live import RunWatch
-from engine.runs.rundir import RunDir
+from engine.run.history.live import RunWatch
+from engine.run.rundir import RunDir
 from grubrics_tui.drawing.run_head import RunValues, draw_run_head
 from grubrics_tui.model.history import History
 from grubrics_tui.model.run_source import OpeningValues

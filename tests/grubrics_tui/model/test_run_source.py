@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.history.train_log import Step
-from engine.runs.kinds import COMMAND, GRPO, SFT, Kind
-from engine.runs.rundir import RunDir
+from engine.run.history.train_log import Step
+from engine.run.kinds import COMMAND, GRPO, SFT, Kind
+from engine.run.rundir import RunDir
 from grubrics_tui.model.run_source import kind_of
 
 

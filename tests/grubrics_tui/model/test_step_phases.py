@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.history.train_log import Step
+from engine.run.history.train_log import Step
 from grubrics_tui.model.history import History
 from grubrics_tui.model.step_phases import WHOLE, StepPhases
 

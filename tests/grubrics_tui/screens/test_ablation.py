@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.ablations import runner
-from engine.ablations.plan import FOLDER, AblationPlan, read_plan
+from engine.measure.ablations import runner
+from engine.measure.ablations.plan import FOLDER, AblationPlan, read_plan
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.navigation import OpenAblation, OpenGuide
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.findings.finding import Finding, Severity
-from engine.formats.external_run import open_external
-from engine.history.columns import Columns
-from engine.runs.state import RunState
+from engine.logs.formats.external_run import open_external
+from engine.run.finding import Finding, Severity
+from engine.run.history.columns import Columns
+from engine.run.state import RunState
 from grubrics_tui.model import run_doctor
 from grubrics_tui.model.history import FINDING
 from grubrics_tui.model.run_doctor import RunDoctor

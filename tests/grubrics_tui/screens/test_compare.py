@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.base import jsonl
-from engine.reports.differences import Difference
-from engine.runs.trust import vouch
+from engine.report.differences import Difference
+from engine.run.trust import vouch
 from grubrics_tui.cli import app
 from grubrics_tui.drawing.chart_data import Line, Plot
 from grubrics_tui.drawing.comparison import Grid, TableLine, line

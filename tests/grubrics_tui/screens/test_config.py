@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.formats.external_run import open_external
-from engine.runs.rundir import RunDir
-from engine.runs.trust import vouch
+from engine.logs.formats.external_run import open_external
+from engine.run.rundir import RunDir
+from engine.run.trust import vouch
 from grubrics_tui.screens.config.screen import ConfigScreen, ValueList
 from grubrics_tui.screens.navigation import OpenConfig
-from tests.engine.formats.samples import message, wandb_log
+from tests.engine.logs.formats.samples import message, wandb_log
 from tests.grubrics_tui.every_screen import arrive
 from tests.grubrics_tui.pilots import SMALL, Driver, running
 from tests.grubrics_tui.sample_run import SampleRun

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from engine.formats.external_run import open_external
+from engine.logs.formats.external_run import open_external
 from grubrics_tui.cli import app
 from grubrics_tui.screens.live.panels import external_layout
 from grubrics_tui.screens.live.screen import LiveScreen

@@ -11,11 +11,11 @@ import pytest
 
 from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
-from engine.findings.finding import Change, Evidence, Finding, Fix, Severity, launchable
-from engine.formats.external_run import open_external
 from engine.launch.rerun import check_rerun, config_of, launch_rerun
-from engine.runs.rundir import RunDir
-from engine.runs.trust import vouch
+from engine.logs.formats.external_run import open_external
+from engine.run.finding import Change, Evidence, Finding, Fix, Severity, launchable
+from engine.run.rundir import RunDir
+from engine.run.trust import vouch
 from grubrics_tui.screens.dialogs.change_runs import reproduce_dialog
 from grubrics_tui.screens.dialogs.confirm import Confirm
 from grubrics_tui.screens.findings.screen import FindingList, FindingsScreen
@@ -24,7 +24,7 @@ from grubrics_tui.screens.log.screen import LogScreen
 from grubrics_tui.screens.navigation import OpenFindings
 from grubrics_tui.screens.rollouts.screen import RolloutsScreen
 from grubrics_tui.settings.settings import Loaded, Settings
-from tests.engine.history.rollout_files import write_step
+from tests.engine.run.history.rollout_files import write_step
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.sample_run import KEY, OOM, SampleRun
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from textual.strip import Strip
 from textual.widget import Widget
 
-from engine.formats.external_run import open_external
+from engine.logs.formats.external_run import open_external
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.navigation import ShowNotice
 from grubrics_tui.settings.layout import default_panels

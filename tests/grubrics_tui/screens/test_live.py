@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.history.sweep import Sweep, SweepPoint, write_sweep
-from engine.history.train_log import Step
-from engine.runs.events import pending_stop
-from engine.runs.trust import vouch
+from engine.run.events import pending_stop
+from engine.run.history.sweep import Sweep, SweepPoint, write_sweep
+from engine.run.history.train_log import Step
+from engine.run.trust import vouch
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.navigation import OpenRun
 from tests.grubrics_tui.pilots import LARGE, SMALL, running

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.findings.finding import Change, Finding, Fix, Severity
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
+from engine.run.finding import Change, Finding, Fix, Severity
+from engine.run.rundir import RunDir
+from engine.run.state import RunState
 from grubrics_tui.model.history import History
 from grubrics_tui.screens.dialogs.confirm import Confirm
 from grubrics_tui.screens.live.banner import next_steps

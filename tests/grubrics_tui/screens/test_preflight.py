@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from textual.widgets import Input
 
+from engine.checks import checks
+from engine.checks.check import Check, ok, warn
+from engine.checks.checks import ITEMS
 from engine.launch import launcher
 from engine.launch.plan_launch import Order
-from engine.preflight import checks
-from engine.preflight.check import Check, ok, warn
-from engine.preflight.checks import ITEMS
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.preflight.edit_launch import OverridesScreen
 from grubrics_tui.screens.preflight.launch import LaunchScreen

@@ -15,15 +15,21 @@ from typer.testing import CliRunner
 
 from engine.base import jsonl
 from engine.base.follow import Cancelled
-from engine.history.reward_records import Split
-from engine.history.rollouts import RolloutStore, StepRollouts
-from engine.runs.trust import vouch
+from engine.run.history.reward_records import Split
+from engine.run.history.rollouts import RolloutStore, StepRollouts
+from engine.run.trust import vouch
 from grubrics_tui.cli import app
 from grubrics_tui.commands import rollouts as rollouts_command
 from grubrics_tui.screens.navigation import OpenRollouts
 from grubrics_tui.screens.rollouts import reader as rollout_reader
 from grubrics_tui.screens.rollouts.screen import RolloutsScreen
-from tests.engine.history.rollout_files import record, row, write_dump, write_records, write_step
+from tests.engine.run.history.rollout_files import (
+    record,
+    row,
+    write_dump,
+    write_records,
+    write_step,
+)
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.sample_run import SampleRun
 

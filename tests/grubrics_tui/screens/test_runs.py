@@ -10,19 +10,19 @@ from types import SimpleNamespace
 import pytest
 
 from engine.base import jsonl
-from engine.checkpoints.ownership import STAMP, Stamp
-from engine.checkpoints.step_folders import complete_steps
-from engine.runs.columns import find_columns
-from engine.runs.events import pending_stop
-from engine.runs.registry import list_runs
-from engine.runs.rundir import RunDir, archive_root
-from engine.runs.trust import vouch
+from engine.run.checkpoints.ownership import STAMP, Stamp
+from engine.run.checkpoints.step_folders import complete_steps
+from engine.run.columns import find_columns
+from engine.run.events import pending_stop
+from engine.run.registry import list_runs
+from engine.run.rundir import RunDir, archive_root
+from engine.run.trust import vouch
 from grubrics_tui.screens.preflight.edit_launch import OverridesScreen
 from grubrics_tui.screens.runs.screen import RunsScreen
 from grubrics_tui.screens.runs.table import RunList, Table, Widths
 from grubrics_tui.settings.state_files import ListViewFile
 from grubrics_tui.widgets import facts
-from tests.engine.checkpoints.checkpoint_files import save
+from tests.engine.run.checkpoints.checkpoint_files import save
 from tests.engine.supervise.kept_runs import make_trained
 from tests.grubrics_tui.pilots import SMALL, running
 from tests.grubrics_tui.plain_picture import plain

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
+from engine.run.rundir import RunDir
+from engine.run.state import RunState
 from grubrics_tui.drawing.run_head import elapsed
 from grubrics_tui.screens.dialogs.change_runs import stop_question
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.formats.detect import trainers
 from engine.launch import demo
+from engine.logs.formats.detect import trainers
 from grubrics_tui.screens.dialogs.new_config import NewConfigDialog
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.log.screen import LogScreen

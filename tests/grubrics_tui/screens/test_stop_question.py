@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
 from grubrics_tui.screens.dialogs.change_runs import stop_question, with_waiting_runs
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.history.columns import Column
-from engine.runs.state import RunState
+from engine.run.history.columns import Column
+from engine.run.state import RunState
 from grubrics_tui.drawing.chart_data import View
 from grubrics_tui.drawing.plot import render
 from grubrics_tui.drawing.prepare import on_axis

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.runs.events import pending_stop
-from engine.runs.trust import objection
+from engine.run.events import pending_stop
+from engine.run.trust import objection
 from grubrics_tui.settings.settings import Loaded, Settings
 from tests.grubrics_tui.pilots import running
 from tests.grubrics_tui.sample_run import SampleRun

@@ -12,7 +12,7 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from engine.base import jsonl
-from engine.runs.kinds import KINDS
+from engine.run.kinds import KINDS
 from grubrics_tui.screens.live.panel_grid import PanelGrid, window
 from grubrics_tui.screens.live.panels import PANELS
 from grubrics_tui.settings.layout import (

@@ -10,7 +10,7 @@ import pytest
 from rich.color import Color, ColorSystem
 from typer.testing import CliRunner
 
-from engine.runs.events import pending_stop
+from engine.run.events import pending_stop
 from grubrics_tui.cli import app
 from grubrics_tui.settings.settings import (
     Loaded,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.ablations.plan import BASE, AblationPlan, Arm
-from engine.ablations.report import AblationReport
-from engine.ablations.table import SeedRun, make_table
-from engine.runs.state import RunState
+from engine.measure.ablations.plan import BASE, AblationPlan, Arm
+from engine.measure.ablations.report import AblationReport
+from engine.measure.ablations.table import SeedRun, make_table
+from engine.run.state import RunState
 from grubrics_tui.text.plans import format_progress, format_table, format_verdict
 
 PLAN = AblationPlan("a", "c", "grpo", (Arm(BASE, (), {}), Arm("x", (), {})), (1, 2), 20)

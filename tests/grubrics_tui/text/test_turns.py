@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.reward.conversation import Call, Conversation, Turn
+from engine.run.conversation import Call, Conversation, Turn
 from grubrics_tui.text.turns import describe_turns, marked_lines
 
 CALL = Turn("<tool_call>", 22, trained=True)

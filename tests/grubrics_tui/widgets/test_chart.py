@@ -12,7 +12,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from engine.history.train_log import Step
+from engine.run.history.train_log import Step
 from grubrics_tui.drawing.chart_data import SMOOTHING, Plot
 from grubrics_tui.drawing.prepare import on_axis
 from grubrics_tui.drawing.spans import Row

@@ -12,9 +12,9 @@ import pytest
 from textual.app import App, ComposeResult
 
 from engine.base.ticks import around
-from engine.history.live import RunWatch
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
+from engine.run.history.live import RunWatch
+from engine.run.rundir import RunDir
+from engine.run.state import RunState
 from grubrics_tui.drawing.chart_data import Plot, Values
 from grubrics_tui.model.history import History
 from grubrics_tui.model.step_phases import PARTS, StepPhases

@@ -28,11 +28,11 @@ from engine.doctor.metrics.series_stats import (
     smooth,
     tail_start,
 )
-from engine.findings import fixes
-from engine.findings.finding import Evidence, Finding, Severity
-from engine.findings.finding_kind import Rule
-from engine.findings.finding_kind_file import FindingKinds
-from engine.history import metrics
+from engine.run import fixes
+from engine.run.finding import Evidence, Finding, Severity
+from engine.run.finding_kind import Rule
+from engine.run.finding_kind_file import FindingKinds
+from engine.run.history import metrics
 
 _STEPS = 2
 _SHORT_TOKENS = 2.5

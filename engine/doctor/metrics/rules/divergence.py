@@ -23,12 +23,12 @@ from engine.doctor.metrics.series_stats import (
     smooth,
     trend,
 )
-from engine.findings import fixes
-from engine.findings.finding import Evidence, Finding, Fix, Severity
-from engine.findings.finding_kind import FindingKind, Rule
-from engine.findings.finding_kind_file import FindingKinds
-from engine.findings.run_context import MetricContext
-from engine.history import metrics
+from engine.run import fixes
+from engine.run.finding import Evidence, Finding, Fix, Severity
+from engine.run.finding_kind import FindingKind, Rule
+from engine.run.finding_kind_file import FindingKinds
+from engine.run.history import metrics
+from engine.run.run_context import MetricContext
 
 KLS = {"actor/kl_loss": 1.0, "actor/ppo_kl": 0.5, "objective/kl": 100.0}
 """A high KL, in nats per token. ``ppo_kl`` is the distance of one update; ``objective/kl`` is TRL's

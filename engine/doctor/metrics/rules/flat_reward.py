@@ -14,11 +14,11 @@ import numpy as np
 from engine.base.text import count_of
 from engine.doctor.metrics.run import LENGTH, Run, Series, cut_evidence, figure, percent
 from engine.doctor.metrics.series_stats import Mask, late_level, tail_start
-from engine.findings import fixes
-from engine.findings.finding import Finding, Severity
-from engine.findings.finding_kind import Rule
-from engine.findings.finding_kind_file import FindingKinds
-from engine.history import metrics
+from engine.run import fixes
+from engine.run.finding import Finding, Severity
+from engine.run.finding_kind import Rule
+from engine.run.finding_kind_file import FindingKinds
+from engine.run.history import metrics
 
 _STEPS = 3
 _ZERO_STEPS = 10

@@ -17,10 +17,10 @@ from engine.doctor.metrics.series_stats import (
     noise,
     trend,
 )
-from engine.findings.finding import Evidence, Finding
-from engine.findings.finding_kind import Rule
-from engine.findings.finding_kind_file import FindingKinds
-from engine.history import metrics
+from engine.run.finding import Evidence, Finding
+from engine.run.finding_kind import Rule
+from engine.run.finding_kind_file import FindingKinds
+from engine.run.history import metrics
 
 _CONTRAST = 12.0
 _EXCESS = 3.0

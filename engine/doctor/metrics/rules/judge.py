@@ -9,10 +9,10 @@ import numpy as np
 from engine.base.text import seconds
 from engine.doctor.metrics.run import Run, percent
 from engine.doctor.metrics.series_stats import early_level, tail_start
-from engine.findings.finding import Finding, Severity
-from engine.findings.finding_kind import Rule
-from engine.findings.finding_kind_file import FindingKinds
-from engine.history import metrics
+from engine.run.finding import Finding, Severity
+from engine.run.finding_kind import Rule
+from engine.run.finding_kind_file import FindingKinds
+from engine.run.history import metrics
 
 _STEPS = 5
 _SLOWER = 3.0

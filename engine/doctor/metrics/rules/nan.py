@@ -9,10 +9,10 @@ import numpy as np
 from engine.base.text import count_of
 from engine.doctor.metrics.run import Run, Series
 from engine.doctor.metrics.series_stats import longest_stretch, tail_start
-from engine.findings.finding import Finding
-from engine.findings.finding_kind import Rule
-from engine.findings.finding_kind_file import FindingKinds
-from engine.history import metrics
+from engine.run.finding import Finding
+from engine.run.finding_kind import Rule
+from engine.run.finding_kind_file import FindingKinds
+from engine.run.history import metrics
 
 _LOSSES = ("actor/pg_loss", "actor/loss", metrics.TRAIN_LOSS, "critic/vf_loss")
 _NO_LABELS = (

@@ -9,12 +9,12 @@ import numpy as np
 
 from engine.doctor.metrics.run import Run, Series, figure, learning_rate, prints_small_numbers
 from engine.doctor.metrics.series_stats import tail_start
-from engine.findings import fixes
-from engine.findings.finding import Finding, Fix, Severity
-from engine.findings.finding_kind import Rule
-from engine.findings.finding_kind_file import FindingKinds
-from engine.findings.run_context import MetricContext
-from engine.history import metrics
+from engine.run import fixes
+from engine.run.finding import Finding, Fix, Severity
+from engine.run.finding_kind import Rule
+from engine.run.finding_kind_file import FindingKinds
+from engine.run.history import metrics
+from engine.run.run_context import MetricContext
 
 _STEPS = 5
 _ZEROS = 3

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.doctor.metrics.run import Run, figure, percent
-from engine.findings.finding import Finding, Severity
-from engine.findings.finding_kind import Rule
-from engine.findings.finding_kind_file import FindingKinds
-from engine.history import metrics
+from engine.run.finding import Finding, Severity
+from engine.run.finding_kind import Rule
+from engine.run.finding_kind_file import FindingKinds
+from engine.run.history import metrics
 
 _EMPTY_TOKENS = 8
 _LIMIT, _FILTER = "data.max_prompt_length", "data.filter_overlong_prompts"

@@ -11,10 +11,10 @@ from engine.base.text import seconds
 from engine.doctor.metrics.judge_load import NEWEST, measured_fixes, newest, waiting_for_rewards
 from engine.doctor.metrics.run import LENGTH, Run, Series, figure, percent
 from engine.doctor.metrics.series_stats import late_level, tail_start
-from engine.findings.finding import Evidence, Finding, Severity
-from engine.findings.finding_kind import Rule
-from engine.findings.finding_kind_file import FindingKinds
-from engine.history import metrics
+from engine.run.finding import Evidence, Finding, Severity
+from engine.run.finding_kind import Rule
+from engine.run.finding_kind_file import FindingKinds
+from engine.run.history import metrics
 
 _SLOW_S = 300.0
 _LARGEST_SHARE = 0.5

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 
 from engine.doctor.metrics.run import Run
-from engine.findings import fixes
-from engine.findings.finding import Finding
-from engine.findings.finding_kind import Rule
-from engine.findings.finding_kind_file import FindingKinds
+from engine.run import fixes
+from engine.run.finding import Finding
+from engine.run.finding_kind import Rule
+from engine.run.finding_kind_file import FindingKinds
 
 KINDS = FindingKinds(__file__)
 

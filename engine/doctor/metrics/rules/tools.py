@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.doctor.metrics.run import Run, find_onset, percent
-from engine.findings.finding import Finding
-from engine.findings.finding_kind import Rule
-from engine.findings.finding_kind_file import FindingKinds
+from engine.run.finding import Finding
+from engine.run.finding_kind import Rule
+from engine.run.finding_kind_file import FindingKinds
 
 _STEPS = 5
 _HALF, _FEW = 0.5, 0.25

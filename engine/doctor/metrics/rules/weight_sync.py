@@ -15,9 +15,9 @@ from collections.abc import Iterator
 
 from engine.doctor.metrics.run import Run, Series, figure
 from engine.doctor.metrics.series_stats import tail_start
-from engine.findings.finding import Finding
-from engine.findings.finding_kind import Rule
-from engine.findings.finding_kind_file import FindingKinds
+from engine.run.finding import Finding
+from engine.run.finding_kind import Rule
+from engine.run.finding_kind_file import FindingKinds
 
 DIFFERENCE = "training/rollout_probs_diff_mean"
 

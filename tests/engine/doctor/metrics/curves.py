@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.doctor.metrics import MetricContext, metric_findings
-from engine.findings.finding import Finding, Severity
-from engine.history.columns import Batch, Columns
+from engine.run.finding import Finding, Severity
+from engine.run.history.columns import Batch, Columns
 
 Floats = NDArray[np.float64]
 Curves = dict[str, Floats]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.doctor.metrics import MetricContext, metric_findings
-from engine.findings.finding import Severity
+from engine.run.finding import Severity
 from tests.engine.doctor.metrics.curves import alerts_of, columns, find
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.doctor.metrics import MetricContext, metric_findings
-from engine.runs.kinds import SFT
+from engine.run.kinds import SFT
 from tests.engine.doctor.metrics.curves import Floats, alerts_of, columns, find
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from engine.config.load import load_config
 from engine.doctor.metrics import MetricContext, metric_findings
-from engine.findings import fixes
-from engine.findings.finding import Change
-from engine.findings.finding_kind import Case
-from engine.runs.kinds import GRPO, SFT
+from engine.run import fixes
+from engine.run.finding import Change
+from engine.run.finding_kind import Case
+from engine.run.kinds import GRPO, SFT
 from tests.engine.doctor.metrics.curves import columns, everything, healthy
 from tests.engine.doctor.metrics.test_onset import FAULTS, STEPS
 from tests.paths import CONFIGS

@@ -9,9 +9,9 @@ import pytest
 
 from engine.base import jsonl
 from engine.doctor.metrics import Start, metric_findings, read_context
-from engine.runs.kinds import COMMAND, GRPO
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState
+from engine.run.kinds import COMMAND, GRPO
+from engine.run.rundir import RunDir
+from engine.run.state import RunState
 from tests.engine.doctor.metrics.curves import columns, find
 
 VALUES: dict[str, Any] = {

@@ -8,9 +8,9 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.doctor.metrics import metric_findings
-from engine.formats.external_run import read_steps
-from engine.history.columns import Columns
-from engine.history.train_log import history
+from engine.logs.formats.external_run import read_steps
+from engine.run.history.columns import Columns
+from engine.run.history.train_log import history
 from tests.engine.doctor.metrics.curves import alerts, find
 from tests.paths import SHARED
 

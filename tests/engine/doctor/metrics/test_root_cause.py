@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.doctor.metrics.root_cause import fold_consequences
-from engine.findings.finding import Finding, Severity
+from engine.run.finding import Finding, Severity
 from tests.engine.doctor.metrics.curves import everything
 
 IDS = [

@@ -9,8 +9,8 @@ import pytest
 
 from engine.doctor.metrics import MetricContext, Start, metric_findings
 from engine.doctor.metrics.run import figure
-from engine.findings.finding import Severity
-from engine.runs.kinds import GRPO
+from engine.run.finding import Severity
+from engine.run.kinds import GRPO
 from tests.engine.doctor.metrics.curves import alerts_of, columns, find
 
 

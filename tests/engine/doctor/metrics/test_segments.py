@@ -8,11 +8,11 @@ import numpy as np
 
 from engine.doctor.log_doctor import LogDoctor, source_of
 from engine.doctor.metrics import MetricContext, metric_findings
-from engine.findings.finding import Finding
-from engine.formats.external_run import read_steps
-from engine.history.train_log import history
+from engine.logs.formats.external_run import read_steps
+from engine.run.finding import Finding
+from engine.run.history.train_log import history
 from tests.engine.doctor.metrics.curves import Floats, alerts, alerts_of, columns
-from tests.engine.formats.samples import verl_line, write
+from tests.engine.logs.formats.samples import verl_line, write
 
 SUMMARY = "{'train_runtime': 61.5, 'train_loss': 0.9, 'epoch': 1.0}\n"
 

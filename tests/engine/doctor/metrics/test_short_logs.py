@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.log_doctor import LogDoctor, source_of
 from engine.doctor.metrics import MetricContext, metric_findings
-from engine.findings.finding import Finding, Severity
-from engine.history.columns import Columns
-from engine.history.train_log import Step
+from engine.run.finding import Finding, Severity
+from engine.run.history.columns import Columns
+from engine.run.history.train_log import Step
 
 NAN = {
     "pairs": "step 12: loss=nan, grad_norm=nan, lr=1e-05\n",

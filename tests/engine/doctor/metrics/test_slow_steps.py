@@ -9,7 +9,7 @@ import pytest
 
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.metrics import MetricContext, metric_findings
-from engine.findings.finding import Finding
+from engine.run.finding import Finding
 from tests.engine.doctor.metrics.curves import columns
 
 TIMING = (

@@ -9,7 +9,7 @@ import pytest
 
 from engine.doctor.metrics import MetricContext
 from engine.doctor.rewards import RewardDiagnosis, reward_findings
-from engine.findings.finding import Change
+from engine.run.finding import Change
 from tests.engine.doctor.rewards.records import Record, failing, scored, write
 
 ERRORS = [

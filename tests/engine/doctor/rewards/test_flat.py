@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from engine.checks.values import value_findings
 from engine.doctor.metrics import MetricContext, metric_findings
 from engine.doctor.rewards import merge_numbers, reward_findings
-from engine.preflight.values import value_findings
-from engine.runs.kinds import GRPO
+from engine.run.kinds import GRPO
 from tests.engine.doctor.metrics.curves import columns
 from tests.engine.doctor.rewards.records import GOLD, Make, Record, scored, write
-from tests.engine.history.rollout_files import write_dump
+from tests.engine.run.history.rollout_files import write_dump
 
 WEIGHTS = {
     "reward_config.lambda_len": 0.1,

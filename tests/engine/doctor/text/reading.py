@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.doctor.text.findings import findings
 from engine.doctor.text.reader import LogReader
-from engine.findings.finding import Finding
+from engine.run.finding import Finding
 
 HEADER = "Traceback (most recent call last):\n"
 STEPS = "".join(f"[step {n}0] loss 1.{n} | lr 2.0e-05\n" for n in range(1, 6))

@@ -8,7 +8,7 @@ import pytest
 
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.text.facts import Part, Phase, part_of, phase_of
-from engine.findings.finding import Finding, Severity
+from engine.run.finding import Finding, Severity
 from tests.engine.doctor.text.reading import HEADER, STEPS, frames, read
 
 SITE = "/e/lib/python3.12/site-packages"

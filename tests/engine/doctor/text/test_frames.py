@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.findings.finding import Severity
+from engine.run.finding import Severity
 from tests.engine.doctor.text.reading import HEADER, frames, read
 
 PACKAGES = "/v/lib/python3.11/site-packages"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.doctor.text.findings import findings
 from engine.doctor.text.reader import LogReader
-from engine.findings.finding import Finding, Severity
+from engine.run.finding import Finding, Severity
 
 HEADER = "Traceback (most recent call last):\n"
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\n"

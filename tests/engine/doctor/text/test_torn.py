@@ -6,7 +6,7 @@ import pytest
 
 from engine.doctor.text.findings import findings
 from engine.doctor.text.reader import LogReader
-from engine.findings.finding import Severity
+from engine.run.finding import Severity
 from tests.engine.doctor.text.reading import HEADER, frames, ids, read, reader_of
 
 PACKAGES = "/v/lib/python3.11/site-packages"

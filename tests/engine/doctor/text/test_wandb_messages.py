@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.findings.finding import Severity
+from engine.run.finding import Severity
 from tests.engine.doctor.text.reading import read
 
 _INIT = """Traceback (most recent call last):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.doctor.text.findings import findings
-from engine.findings.finding import Severity
+from engine.run.finding import Severity
 from tests.engine.doctor.text.reading import HEADER, STEPS, alerts, frames, ids, read, reader_of
 
 CPU_BUILD = (

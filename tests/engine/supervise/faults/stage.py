@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.history.train_log import read_steps
 from engine.launch.launcher import start_supervisor
-from engine.runs.marks import new_mark
-from engine.runs.processes import Identity, end_members, send
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state, recorded_state, write_state
-from engine.runs.trust import vouch
+from engine.run.history.train_log import read_steps
+from engine.run.marks import new_mark
+from engine.run.processes import Identity, end_members, send
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state, recorded_state, write_state
+from engine.run.trust import vouch
 from tests.waiting import wait_for
 
 STANDIN = Path(__file__).parents[1] / "standin.py"

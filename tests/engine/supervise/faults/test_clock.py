@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from engine.launch.launcher import start_supervisor
-from engine.runs.processes import identify, members
-from engine.runs.state import RunState, observe, observed_state, recorded_state, this_host
+from engine.run.processes import identify, members
+from engine.run.state import RunState, observe, observed_state, recorded_state, this_host
 from engine.supervise.stopping import stop_run
 from tests.engine.supervise.faults.stage import Stage, events, logged
 from tests.waiting import ended, wait_for

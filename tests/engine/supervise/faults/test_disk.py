@@ -13,13 +13,13 @@ import pytest
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.config.load import load_config
-from engine.history.live import RunWatch
 from engine.launch import launcher
 from engine.launch.launcher import start_supervisor
-from engine.runs.processes import alive, members, send
-from engine.runs.registry import list_runs
-from engine.runs.rundir import Attempt, RunDir
-from engine.runs.state import observed_state, recorded_state
+from engine.run.history.live import RunWatch
+from engine.run.processes import alive, members, send
+from engine.run.registry import list_runs
+from engine.run.rundir import Attempt, RunDir
+from engine.run.state import observed_state, recorded_state
 from engine.supervise.stopping import Stopped, stop_run
 from tests.engine.supervise.faults.stage import (
     Stage,

@@ -11,11 +11,11 @@ import pytest
 from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
 from engine.launch.launcher import start_supervisor
-from engine.runs.processes import members, send
-from engine.runs.state import RunState, observed_state, write_state
-from engine.runs.trust import vouch
+from engine.run.processes import members, send
+from engine.run.state import RunState, observed_state, write_state
+from engine.run.trust import vouch
 from engine.supervise.stopping import stop_run
-from tests.engine.checkpoints.checkpoint_files import save
+from tests.engine.run.checkpoints.checkpoint_files import save
 from tests.engine.supervise.faults.stage import (
     Stage,
     events,
@@ -163,7 +163,7 @@ def broken_instrument(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         textwrap.dedent("""
         import sys
         if "engine.supervise.supervisor" in sys.orig_argv:
-            from engine.host.system import SystemSampler
+            from engine.run.host.system import SystemSampler
             def sample(self, pids):
                 raise RuntimeError("NVML: Unknown Error")
             SystemSampler.sample = sample

@@ -14,11 +14,11 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.follow import Tail
-from engine.history.live import RunWatch
-from engine.history.train_log import StepJoiner
-from engine.runs.processes import alive, identify
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observe, observed_state, recorded_state, this_host
+from engine.run.history.live import RunWatch
+from engine.run.history.train_log import StepJoiner
+from engine.run.processes import alive, identify
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observe, observed_state, recorded_state, this_host
 from engine.supervise.reaper import find_orphans
 from engine.supervise.stopping import stop_run
 from tests.engine.supervise.faults.stage import (
@@ -189,7 +189,7 @@ BREAK = {
 def test_a_broken_state_file_is_replaced_before_any_command_acts_on_it(
     stage: Stage, spoil: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.runs.state._REWRITE_S", 60.0)  # its supervisor may be kept waiting
+    monkeypatch.setattr("engine.run.state._REWRITE_S", 60.0)  # its supervisor may be kept waiting
     run = stage.long()
     screen = RunWatch(run)
     screen.poll()

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.runs.processes import alive, members
-from engine.runs.state import observed_state
+from engine.run.processes import alive, members
+from engine.run.state import observed_state
 from tests.engine.supervise.faults.stage import Stage, events, logged, supervisor_of
 from tests.waiting import ended, wait_for
 

@@ -16,9 +16,9 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.launch.launcher import start_supervisor
 from engine.launch.resume import resume
-from engine.runs.processes import alive, identify, members, send
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, observed_state, recorded_state, write_state
+from engine.run.processes import alive, identify, members, send
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, observed_state, recorded_state, write_state
 from engine.supervise.reaper import find_orphans, reap
 from engine.supervise.stopping import stop_run
 from tests.engine.supervise.faults.stage import (

@@ -15,11 +15,11 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.config.load import load_config
-from engine.history.live import RunWatch
 from engine.launch import launcher
 from engine.launch.resume import resume
-from engine.runs.rundir import RunDir
-from engine.runs.state import RunState, write_state
+from engine.run.history.live import RunWatch
+from engine.run.rundir import RunDir
+from engine.run.state import RunState, write_state
 from engine.supervise.stopping import stop_run
 from tests.engine.supervise.faults.stage import STANDIN, Stage, events, logged
 from tests.waiting import ended

@@ -7,16 +7,16 @@ import json
 import pytest
 
 from engine.base.errors import UsageError
-from engine.checkpoints.step_folders import TRACKER
 from engine.doctor.diagnose import diagnose_run
-from engine.findings.finding import Severity
 from engine.launch.launcher import start_supervisor
 from engine.launch.resume import resume
-from engine.runs.events import ask_stop
-from engine.runs.processes import members
-from engine.runs.state import observed_state
+from engine.run.checkpoints.step_folders import TRACKER
+from engine.run.events import ask_stop
+from engine.run.finding import Severity
+from engine.run.processes import members
+from engine.run.state import observed_state
 from engine.supervise.stopping import stop_run
-from tests.engine.checkpoints.checkpoint_files import save
+from tests.engine.run.checkpoints.checkpoint_files import save
 from tests.engine.supervise.faults.stage import Stage, events, in_state, logged, stop_begins
 from tests.waiting import ended, wait_for
 

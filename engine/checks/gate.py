@@ -1,0 +1,49 @@
+"""Repeat the preflight checks of a queued run just before it starts.
+
+``python -m engine.checks.gate TRAINER_COMMAND...`` runs in the environment of the run. If the
+run may start, the process becomes the trainer; otherwise it prints one line and exits with 2.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.base.errors import UsageError
+from engine.checks.checks import require_launchable
+from engine.config.env_file import load_env_file
+from engine.config.load import load_config
+from engine.run.host.surroundings import changed_files, surroundings
+from engine.run.rundir import ATTEMPT_DIR_VARIABLE, RunDir
+
+
+def require_startable(run: RunDir) -> None:
+    """Check the config in the run directory. Raises UsageError if the run cannot start."""
+    env = dict(os.environ)
+    load_env_file(env)
+    config = load_config(str(run.config), (), {})
+    manifest = run.read_manifest()
+    if manifest.get("ray"):
+        env["RAY_ADDRESS"] = manifest["ray"]
+    data = [Path(path) for path in manifest.get("data") or {}]
+    changed = changed_files(manifest, surroundings(Path.cwd(), config.path, data), "data")
+    if changed:
+        raise UsageError(f"{', '.join(changed)} changed while the run was queued. Launch it again")
+    require_launchable(config, run.path.parent, ahead=[run.id], env=env)
+
+
+def main(command: Sequence[str]) -> None:
+    run = RunDir(Path(os.environ[ATTEMPT_DIR_VARIABLE]).parent)
+    try:
+        require_startable(run)
+    except UsageError as error:
+        # Formatted as the last line of an exception: the run's final state quotes that.
+        print(f"UsageError: not started: {error}", flush=True)
+        sys.exit(2)
+    os.execv(command[0], list(command))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,1 +1,0 @@
-"""Findings, kinds of findings, fixes and the context that rules get."""

@@ -1,0 +1,219 @@
+"""A pipeline in the manifest of its run: which run each stage is, and how far it has come.
+
+The run of a pipeline reads its stages from here, so an edit of the file changes only later runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.base import jsonl
+from engine.launch.pipelines.stages import KINDS, Stage
+from engine.run.rundir import RunDir, run_ids
+from engine.run.state import RunState, observed_state
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """A stage and its run. Of a skipped stage, ``run`` is the one of an earlier start of the
+    pipeline that finished, or None."""
+
+    stage: Stage
+    run: str | None
+    is_skipped: bool = False
+
+
+@dataclass(frozen=True)
+class Record:
+    """A start of a pipeline."""
+
+    name: str
+    file: str
+    stages: tuple[PlannedStage, ...]
+
+    @property
+    def count(self) -> int:
+        """How many stages run."""
+        return sum(not planned.is_skipped for planned in self.stages)
+
+    def run_of(self, name: str) -> str | None:
+        """The run of a stage; None if the stage is unknown or has none."""
+        return next((p.run for p in self.stages if p.stage.name == name), None)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "file": self.file,
+            "stages": [
+                {
+                    "name": planned.stage.name,
+                    "kind": planned.stage.kind.name,
+                    "words": list(planned.stage.words),
+                    "run": planned.run,
+                    "skipped": planned.is_skipped,
+                }
+                for planned in self.stages
+            ],
+        }
+
+    @classmethod
+    def from_manifest(cls, manifest: Mapping[str, Any]) -> Record | None:
+        """The pipeline of a manifest; None if it describes none that this version can run."""
+        raw = manifest.get("pipeline")
+        if not isinstance(raw, dict) or not isinstance(raw.get("stages"), list):
+            return None
+        stages = [_planned(item) for item in raw["stages"]]
+        name, file = jsonl.line(raw.get("name")), jsonl.line(raw.get("file"))
+        if not name or not file or not stages or None in stages:
+            return None
+        return cls(name, file, tuple(stage for stage in stages if stage is not None))
+
+
+def _planned(raw: object) -> PlannedStage | None:
+    if not isinstance(raw, dict):
+        return None
+    name, kind, run = (jsonl.line(raw.get(key)) for key in ("name", "kind", "run"))
+    words = raw.get("words")
+    if not name or kind not in KINDS or not isinstance(words, list):
+        return None
+    stage = Stage(name, KINDS[kind], tuple(str(word) for word in words))
+    return PlannedStage(stage, run, raw.get("skipped") is True)
+
+
+def starts_of(name: str, root: Path) -> list[tuple[RunDir, Record]]:
+    """Every start of the pipeline ``name`` in a runs directory, the newest first."""
+    runs = [RunDir(root / run_id) for run_id in run_ids(root) if _is_start(run_id, name)]
+    manifests = [(run, run.read_manifest("pipeline", "created")) for run in runs]
+    manifests.sort(key=lambda item: item[1].get("created") or 0.0, reverse=True)
+    records = ((run, Record.from_manifest(manifest)) for run, manifest in manifests)
+    return [(run, record) for run, record in records if record is not None and record.name == name]
+
+
+def _is_start(run_id: str, name: str) -> bool:
+    """Whether a run may be a start of the pipeline: ``NAME`` or ``NAME-2``."""
+    rest = run_id.removeprefix(name)
+    return run_id.startswith(name) and (not rest or rest.removeprefix("-").isdecimal())
+
+
+def final_model(run: RunDir) -> Path:
+    """The folder of the final model of a training run, which may not exist."""
+    manifest = run.read_manifest()
+    folder = Path(manifest.get("cwd") or ".") / (manifest.get("checkpoint_dir") or "")
+    return folder / "final"
+
+
+SKIPPED, PENDING, NOT_LAUNCHED = "skipped", "pending", "not launched"
+"""States of a stage without a run in this start; other states are those of its run."""
+
+
+@dataclass(frozen=True)
+class StageStatus:
+    """The state of one stage. ``run`` is the run whose outputs later stages use."""
+
+    name: str
+    kind: str
+    run: str | None
+    state: str
+    reason: str | None = None
+    duration_s: float | None = None
+    finding: str | None = None
+    """The title of the finding that explains why it failed."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more will happen to the stage."""
+        return self.state in (SKIPPED, NOT_LAUNCHED) or self.state in _ENDED
+
+
+_ENDED = ("finished", "stopped", "failed", "lost")
+
+
+@dataclass(frozen=True)
+class PipelineStatus:
+    """The newest start of a pipeline."""
+
+    name: str
+    file: str
+    run: str
+    state: str
+    reason: str | None
+    stages: tuple[StageStatus, ...]
+    has_ended: bool
+    went_well: bool
+
+    @property
+    def next_stage(self) -> str | None:
+        """The stage from which a start that did not finish can be continued."""
+        if self.went_well or not all((self.has_ended, *(s.has_ended for s in self.stages))):
+            return None
+        return next((s.name for s in self.stages if s.state not in ("finished", SKIPPED)), None)
+
+    def to_json(self) -> dict[str, Any]:
+        fields = asdict(self)
+        del fields["has_ended"], fields["went_well"]
+        return {**fields, "from": self.next_stage}
+
+
+def read_status(name: str, root: Path) -> PipelineStatus | None:
+    """The newest start of the pipeline ``name``; None if it was never started here."""
+    starts = starts_of(name, root)
+    return status_of(*starts[0]) if starts else None
+
+
+def status_of(run: RunDir, record: Record) -> PipelineStatus:
+    """The state of a start of a pipeline and of its stages."""
+    state = observed_state(run)
+    stages = tuple(_stage_status(planned, run.path.parent, state) for planned in record.stages)
+    if state.has_ended and not state.went_well:
+        stages = _with_refusal(stages, state)
+    reason = state.reason or state.waiting_for
+    return PipelineStatus(
+        record.name,
+        record.file,
+        run.id,
+        state.word,
+        reason,
+        stages,
+        state.has_ended,
+        state.went_well,
+    )
+
+
+def _stage_status(planned: PlannedStage, root: Path, pipeline: RunState) -> StageStatus:
+    name, kind = planned.stage.name, planned.stage.kind.name
+    if planned.is_skipped:
+        return StageStatus(name, kind, planned.run, SKIPPED)
+    run = RunDir(root / str(planned.run))
+    if not run.manifest.exists():
+        return StageStatus(name, kind, None, NOT_LAUNCHED if pipeline.has_ended else PENDING)
+    state = observed_state(run)
+    finding = None
+    if state.state in ("failed", "lost"):
+        from engine.doctor.diagnose import diagnose_run  # What executes stages needs no doctor.
+
+        findings = diagnose_run(run)
+        finding = findings[0].title if findings else None
+    reason = state.reason or state.waiting_for
+    return StageStatus(name, kind, run.id, state.word, reason, _duration(state), finding)
+
+
+def _duration(state: RunState) -> float | None:
+    if state.started is None:
+        return None
+    return max(0.0, (state.ended or time.time()) - state.started)
+
+
+def _with_refusal(stages: tuple[StageStatus, ...], state: RunState) -> tuple[StageStatus, ...]:
+    """The stages with the pipeline's reason at the one that could not be launched, if one was
+    refused: the first without a run, after stages that all finished."""
+    for index, stage in enumerate(stages):
+        if stage.state == NOT_LAUNCHED and state.state == "failed":
+            refused = StageStatus(stage.name, stage.kind, None, "failed", state.reason)
+            return (*stages[:index], refused, *stages[index + 1 :])
+        if stage.state not in ("finished", SKIPPED):
+            break
+    return stages

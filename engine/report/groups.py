@@ -1,0 +1,181 @@
+"""Runs that differ only in their seeds form a group, which a comparison shows as one column."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+
+from engine.base.text import count_of
+from engine.config.frozen import decides_training
+from engine.report.differences import Manifest, trained_values
+from engine.run.history.columns import Column, Floats
+from engine.run.kinds import find_kind
+
+_SHORTEST_NAME = 4
+_SEED = re.compile(r"(?:.*[._])?(?:seed|data_seed|random_seed)")
+_NAME = re.compile(r"(?:.*\.)?(?:run_name|run_id|exp_name|experiment_name|\w+_dir|report_to)")
+"""Keys of other trainers that only name a run or the folders that it writes to."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """One column of a comparison. ``members`` are indices of runs; a seed is None if unknown."""
+
+    name: str
+    members: tuple[int, ...]
+    seeds: tuple[int | None, ...]
+
+    @property
+    def units(self) -> tuple[object, ...]:
+        """What pairs the members with those of another group: their seeds if all are known and
+        differ; else nothing."""
+        distinct = set(self.seeds)
+        is_paired = None not in distinct and len(distinct) == len(self.seeds)
+        return self.seeds if is_paired else tuple(f"run {index}" for index in self.members)
+
+    @property
+    def label(self) -> str:
+        """The seeds, as far as they are known."""
+        if None in self.seeds:
+            return count_of(len(self.members), "run")
+        return ", ".join(map(str, self.seeds))
+
+    def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "runs": [ids[index] for index in self.members],
+            "seeds": list(self.seeds),
+        }
+
+
+Grouping = Callable[[Sequence[str], Sequence[Manifest]], tuple[Group, ...]]
+"""Makes groups of runs, from their IDs and manifests."""
+
+
+def find_groups(ids: Sequence[str], manifests: Sequence[Manifest]) -> tuple[Group, ...]:
+    """The runs in groups that train alike except for their seeds, in order of their first runs.
+
+    A repetition with the same seed begins another group: it was made because something else has
+    changed. A run whose configuration or seed is unknown is a group of its own.
+    """
+    members: dict[tuple[str, int], list[int]] = {}
+    repeated: Counter[tuple[str, int | None]] = Counter()
+    for index, values in enumerate(trained_values(manifests)):
+        seed = seed_of(manifests[index])
+        is_known = values and seed is not None
+        identity = _identity(manifests[index], values) if is_known else f"run {index}"
+        members.setdefault((identity, repeated[identity, seed]), []).append(index)
+        repeated[identity, seed] += 1
+    by_seed = [
+        sorted(runs, key=lambda index: seed_of(manifests[index]) or 0) for runs in members.values()
+    ]
+    return _named(ids, manifests, by_seed)
+
+
+def group_each(ids: Sequence[str], manifests: Sequence[Manifest]) -> tuple[Group, ...]:
+    """Every run as a group of its own."""
+    return _named(ids, manifests, [[index] for index in range(len(ids))])
+
+
+def group_by_name(names: Mapping[str, str]) -> Grouping:
+    """Groups that a person chose: ``names`` has the group of a run by the run's ID. Other runs are
+    on their own."""
+
+    def grouping(ids: Sequence[str], manifests: Sequence[Manifest]) -> tuple[Group, ...]:
+        members: dict[str, list[int]] = {}
+        for index, run in enumerate(ids):
+            members.setdefault(names.get(run, run), []).append(index)
+        return tuple(_group(name, manifests, chosen) for name, chosen in members.items())
+
+    return grouping
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A metric of a group along its steps: mean, standard deviation, lowest and highest run."""
+
+    steps: Floats
+    mean: Floats
+    std: Floats
+    low: Floats
+    high: Floats
+
+
+def mean_curve(columns: Sequence[Column]) -> Curve:
+    """The metric at the steps where all runs of a group have a value.
+
+    Runs that never logged the metric are left out. A mean over some of the runs would jump where
+    one of them ends. The standard deviation is that of a sample (n - 1).
+    """
+    logged = [column for column in columns if np.isfinite(column.values).any()]
+    if not logged:
+        return Curve(*[np.empty(0)] * 5)
+    steps = logged[0].steps
+    for column in logged[1:]:
+        steps = np.intersect1d(steps, column.steps, assume_unique=True)
+    values = np.stack([column.at(steps, np.nan) for column in logged])
+    complete = np.isfinite(values).all(axis=0)
+    steps, values = steps[complete], values[:, complete]
+    std = values.std(axis=0, ddof=1) if len(logged) > 1 else np.zeros(steps.size)
+    return Curve(steps, values.mean(axis=0), std, values.min(axis=0), values.max(axis=0))
+
+
+def _identity(manifest: Manifest, values: Mapping[str, Any]) -> str:
+    """What runs of a group have in common, as text."""
+    kind = find_kind(manifest.get("kind"))
+    seeds = frozenset(kind.seed_keys) if kind else frozenset[str]()
+    common = {
+        key: value
+        for key, value in values.items()
+        if key not in seeds
+        and (decides_training(key) or key.startswith("data.val_file"))
+        and not _SEED.fullmatch(key)
+        and not _NAME.fullmatch(key)
+    }
+    facts = [manifest.get("kind"), common, manifest.get("model")]
+    return json.dumps(facts, sort_keys=True, default=str)
+
+
+def _named(
+    ids: Sequence[str], manifests: Sequence[Manifest], members: Sequence[Sequence[int]]
+) -> tuple[Group, ...]:
+    names = [_common_name([ids[index] for index in group]) for group in members]
+    distinct = [
+        name if names.count(name) == 1 else f"{ids[group[0]]} +{len(group) - 1}"
+        for name, group in zip(names, members, strict=True)
+    ]
+    pairs = zip(distinct, members, strict=True)
+    return tuple(_group(name, manifests, group) for name, group in pairs)
+
+
+def _group(name: str, manifests: Sequence[Manifest], members: Sequence[int]) -> Group:
+    return Group(name, tuple(members), tuple(seed_of(manifests[index]) for index in members))
+
+
+def _common_name(ids: Sequence[str]) -> str:
+    """The ID of a single run; ``base-s*`` for ``base-s1`` and ``base-s2``."""
+    if len(ids) == 1:
+        return ids[0]
+    common = common_beginning(ids)
+    return f"{common}*" if len(common) >= _SHORTEST_NAME else f"{ids[0]} +{len(ids) - 1}"
+
+
+def common_beginning(names: Sequence[str]) -> str:
+    """What all names begin with."""
+    alike = takewhile(lambda characters: len(set(characters)) == 1, zip(*names, strict=False))
+    return "".join(characters[0] for characters in alike)
+
+
+def seed_of(manifest: Manifest) -> int | None:
+    """The seed by which a run is paired with others; None if it is unknown."""
+    config, kind = manifest.get("config") or {}, find_kind(manifest.get("kind"))
+    keys = (*(kind.seed_keys if kind else ()), *filter(_SEED.fullmatch, sorted(config, key=len)))
+    value = next((config[key].get("value") for key in keys if key in config), None)
+    return value if isinstance(value, int) else None

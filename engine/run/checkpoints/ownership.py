@@ -1,0 +1,274 @@
+"""Whose checkpoint folder it is: a stamp in the folder, so that two runs never mix their steps.
+
+Before an attempt's trainer starts, its supervisor claims the folder. From then on every step
+folder in it was saved by the run that the stamp names or is what that run started from; what the
+attempt does not build on lies in ``replaced-by-<run>-<attempt>/``, with the stamp of the run that
+saved it. Nothing is ever deleted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.base import files, jsonl, locks
+from engine.base.errors import UsageError
+from engine.run.checkpoints.step_folders import (
+    TRACKER,
+    WantedFiles,
+    complete_steps,
+    step_of,
+    written_steps,
+)
+from engine.run.manifest import values_of
+from engine.run.rundir import RunDir
+from engine.run.state import observed_state
+from engine.run.trust import is_own_folder, is_signed, sign
+
+STAMP = "grubrics_run.json"
+_REPLACED = "replaced-by-"
+
+Manifest = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """The run that saves into a folder.
+
+    ``run`` and ``created`` (its launch, Unix seconds) identify it and are only compared for
+    equality; ``directory`` says where it was. ``fingerprint`` is that of its configuration. The
+    steps up to ``inherited`` are those of an earlier run, on which this one built.
+    """
+
+    run: str
+    created: float
+    directory: str
+    fingerprint: str
+    inherited: int = 0
+
+    @classmethod
+    def of(cls, run: RunDir, manifest: Manifest) -> Stamp:
+        return cls(
+            manifest.get("id") or run.id,  # Its folder may have been renamed since.
+            jsonl.moment(manifest.get("created")) or 0.0,
+            str(run.path.absolute()),
+            str(manifest.get("fingerprint") or ""),
+        )
+
+    def same_run(self, other: Stamp) -> bool:
+        return (self.run, self.created) == (other.run, other.created)
+
+    def lies_elsewhere(self, run: RunDir) -> bool:
+        """Whether the run that stamped the folder is there and not in ``run``: that is a copy."""
+        original = RunDir(Path(self.directory))
+        manifest = original.read_manifest()
+        return (
+            bool(manifest)
+            and self.same_run(Stamp.of(original, manifest))
+            and os.path.realpath(original.path) != os.path.realpath(run.path)
+        )
+
+    def is_active(self) -> bool:
+        """Whether the run that stamped the folder has not ended."""
+        run = RunDir(Path(self.directory))
+        manifest = run.read_manifest()
+        return (
+            bool(manifest)
+            and self.same_run(Stamp.of(run, manifest))
+            and not observed_state(run).has_ended
+        )
+
+
+def checkpoint_folder(manifest: Manifest) -> Path | None:
+    """Where a run saves, absolute; None when its manifest names no folder."""
+    given = manifest.get("checkpoint_dir")
+    if not given:
+        return None
+    return Path(str(manifest.get("cwd") or ".")).absolute() / Path(str(given)).expanduser()
+
+
+def read_stamp(folder: Path) -> Stamp | None:
+    """The stamp in ``folder``, or None when there is none that can be read."""
+    raw = jsonl.read_json(folder / STAMP) or {}
+    run, created = jsonl.line(raw.get("run")), jsonl.moment(raw.get("created"))
+    directory, fingerprint = jsonl.line(raw.get("directory")), jsonl.line(raw.get("fingerprint"))
+    if run is None or created is None or directory is None:
+        return None
+    inherited = jsonl.integer(raw.get("inherited")) or 0
+    return Stamp(run, created, directory, fingerprint or "", inherited)
+
+
+def objection(folder: Path, myself: Stamp, asked: bool = False) -> str | None:
+    """Why the run ``myself`` must not save into ``folder``, or None.
+
+    ``asked``: whether its config names a step of this folder to resume from.
+    """
+    stamp = read_stamp(folder)
+    if stamp is None or stamp.same_run(myself):
+        return None
+    if stamp.is_active():
+        return f"{folder} is being written by run '{stamp.run}'"
+    if asked or stamp.fingerprint == myself.fingerprint or not holds_checkpoints(folder):
+        return None
+    return f"{folder} holds checkpoints of run '{stamp.run}', which has another configuration"
+
+
+def holds_checkpoints(folder: Path) -> bool:
+    """Whether a run has left anything that another one could overwrite."""
+    return bool(written_steps(folder)) or (folder / "final").is_dir()
+
+
+def claim(run: RunDir) -> str | None:
+    """Make the run's checkpoint folder its own and ready for its newest attempt.
+
+    Returns what was set aside, in one line. Raises UsageError when the folder is another run's.
+    """
+    manifest = run.read_manifest()
+    folder, stamp = checkpoint_folder(manifest), Stamp.of(run, manifest)
+    if folder is None:
+        return None
+    attempt = manifest["attempts"][-1]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locks.held_file(folder / ".lock"):
+            _refuse_copy(run, folder, stamp)
+            step = _base_step(folder, manifest, attempt, stamp)
+            moved = _set_aside(folder, step, f"{_REPLACED}{run.id}-{attempt['number']}")
+            inherited = _inherited(folder, step, stamp)
+            stamped = {"v": 1, **asdict(stamp), "inherited": inherited}
+            # The last step in the folder whose author is unknown, signed.
+            unknown = _unknown_steps(folder, step)
+            signed = {"unknown": unknown, "signature": sign(_claim(folder, unknown))}
+            jsonl.write_json(folder / STAMP, stamped | signed)
+    except OSError as error:
+        raise UsageError(f"{error.filename or folder}: {error.strerror}") from error
+    return moved
+
+
+def loaded_checkpoint(manifest: Manifest) -> Path | None:
+    """The step that the newest attempt begins with; None when it begins with a model alone."""
+    attempt, values = manifest["attempts"][-1], values_of(manifest)
+    cwd, folder = Path(str(manifest.get("cwd") or ".")), checkpoint_folder(manifest)
+    given = attempt.get("from") or values.get("training.resume_from")
+    if given is None and values.get("trainer.resume_mode") == "resume_path":
+        given = values.get("trainer.resume_from_path")
+    if given is None and values.get("trainer.resume_mode") == "auto" and folder is not None:
+        steps = complete_steps(folder, wanted=WantedFiles.by_config(values))
+        return steps[max(steps)] if steps else None
+    return cwd / str(given) if given else None
+
+
+def is_known(checkpoint: Path) -> bool:
+    """Whether a step was saved by a run of this user, and nobody else could have changed it.
+
+    Loading any other may execute what is in it.
+    """
+    step = step_of(checkpoint) or 0
+    return step > _unknown_steps(checkpoint.parent, step) and is_own_folder(checkpoint)
+
+
+def _unknown_steps(folder: Path, step: int) -> int:
+    """Of the steps up to ``step``; all of them in a folder without this user's signature."""
+    raw = jsonl.read_json(folder / STAMP) or {}
+    unknown = jsonl.integer(raw.get("unknown"))
+    if unknown is None or not is_signed(_claim(folder, unknown), raw.get("signature")):
+        return step
+    return min(unknown, step)
+
+
+def _claim(folder: Path, unknown: int) -> str:
+    return f"{folder.resolve()} {unknown}"
+
+
+def _refuse_copy(run: RunDir, folder: Path, stamp: Stamp) -> None:
+    """Refuse a folder in use by a copy: same run by its files, but with other processes."""
+    found = read_stamp(folder)
+    if found and found.same_run(stamp) and found.lies_elsewhere(run) and found.is_active():
+        raise UsageError(f"{folder} is being written by run '{found.run}' in {found.directory}")
+
+
+def asked_step(folder: Path, values: Mapping[str, Any], cwd: Path) -> int | None:
+    """The step of ``folder`` that a config names to resume from, or None."""
+    key = "trainer.resume_from_path"
+    if values.get("trainer.resume_mode") != "resume_path":
+        key = "training.resume_from"
+    given = values.get(key)
+    path = (cwd / str(given)).resolve() if given else None
+    return step_of(path) if path is not None and path.parent == folder.resolve() else None
+
+
+def _base_step(folder: Path, manifest: Manifest, attempt: Manifest, stamp: Stamp) -> int:
+    """The step of ``folder`` that the attempt resumes from; 0 when it starts from a model."""
+    if attempt.get("from"):
+        found = read_stamp(folder)
+        if found is not None and not found.same_run(stamp):
+            raise UsageError(taken(folder, stamp, found))
+        return int(attempt["from_step"])
+    values = values_of(manifest)
+    asked = asked_step(folder, values, Path(str(manifest.get("cwd") or ".")))
+    complaint = objection(folder, stamp, asked is not None)
+    if complaint is not None:
+        raise UsageError(complaint)
+    if values.get("trainer.resume_mode") == "auto":
+        return max(complete_steps(folder, wanted=WantedFiles.by_config(values)), default=0)
+    return asked or 0
+
+
+def _inherited(folder: Path, step: int, stamp: Stamp) -> int:
+    """The last of the remaining steps in ``folder`` that an earlier run saved."""
+    before = read_stamp(folder)
+    own = before is not None and before.same_run(stamp)
+    return min(step, before.inherited) if before is not None and own else step
+
+
+def taken(folder: Path, myself: Stamp, owner: Stamp) -> str:
+    """Why the run ``myself`` cannot use a folder that another run has taken over."""
+    moved = moved_aside(folder, myself)
+    moved_to = f"; the checkpoints of '{myself.run}' were moved to {moved}" if moved else ""
+    return f"{folder} now belongs to run '{owner.run}'{moved_to}"
+
+
+def moved_aside(folder: Path, myself: Stamp) -> Path | None:
+    """The folder to which a later run moved the checkpoints of the run ``myself``, or None.
+
+    Folders with steps that the run itself discarded, when it resumed from an earlier one, do not
+    count.
+    """
+    folders = [
+        path
+        for path in sorted(folder.glob(f"{_REPLACED}*"))
+        if not path.name.startswith(f"{_REPLACED}{myself.run}-")
+    ]
+    stamps = [read_stamp(path) for path in folders]
+    mine = [p for p, s in zip(folders, stamps, strict=True) if s is not None and s.same_run(myself)]
+    return mine[-1] if mine else None
+
+
+def _set_aside(folder: Path, step: int, name: str) -> str | None:
+    """Move the steps after ``step`` to the folder ``name``; verl's tracker is changed first."""
+    later = {number: path for number, path in written_steps(folder).items() if number > step}
+    tracker = folder / TRACKER
+    if step > 0:
+        files.write_atomic(tracker, str(step))
+    elif tracker.exists() and not later:
+        tracker.unlink()
+    if not later:
+        return None
+    target = _unused(folder / name)
+    target.mkdir()
+    if step == 0 and tracker.exists():
+        tracker.rename(target / TRACKER)
+    if (folder / STAMP).is_file():
+        files.write_atomic(target / STAMP, files.read_regular(folder / STAMP, 1 << 20).decode())
+    for path in later.values():
+        path.rename(target / path.name)
+    steps = ", ".join(str(number) for number in later)
+    return f"checkpoints of other steps than this attempt's ({steps}) were moved to {target}"
+
+
+def _unused(path: Path) -> Path:
+    names = (path.with_name(f"{path.name}-{number}") for number in range(2, 10_000))
+    return path if not path.exists() else next(name for name in names if not name.exists())

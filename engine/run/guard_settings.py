@@ -1,0 +1,58 @@
+"""Settings of the guard. A launch reads them without loading the doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.base import jsonl
+from engine.run.finding import Finding
+
+_SHORTEST_S = 0.5
+
+
+@dataclass(frozen=True)
+class GuardSettings:
+    """The ``guard`` section of a config, from the manifest."""
+
+    stop_on: tuple[str, ...] = ()
+    stop_at_once: bool = False
+    notify_on: tuple[str, ...] = ("critical", "error")
+    command: tuple[str, ...] = ()
+    webhook_variable: str | None = None
+    every_s: float = 10.0
+
+    @classmethod
+    def from_manifest(cls, manifest: Mapping[str, Any]) -> GuardSettings:
+        """Read the settings; values of a wrong type count as missing, as users edit manifests."""
+        config = manifest.get("config", {})
+
+        def value(key: str) -> Any:
+            return config.get(f"guard.{key}", {}).get("value")
+
+        notify_on, name = value("notify_on"), value("webhook_variable")
+        return cls(
+            stop_on=_words(value("stop_on")),
+            stop_at_once=value("stop_at_once") is True,
+            notify_on=cls.notify_on if notify_on is None else _words(notify_on),
+            command=_words(value("command")),
+            webhook_variable=name if isinstance(name, str) else None,
+            every_s=max(_SHORTEST_S, jsonl.number(value("every_s")) or cls.every_s),
+        )
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the config enables the guard."""
+        return bool(self.stop_on or self.command or self.webhook_variable)
+
+
+def fires(finding: Finding, chosen: Sequence[str]) -> bool:
+    """Return whether a finding has one of the chosen severities, categories or IDs."""
+    names = {str(finding.severity), finding.category, finding.id}
+    return finding.severity.is_alert and not names.isdisjoint(chosen)
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    words = value if isinstance(value, list) else []
+    return tuple(word for word in words if isinstance(word, str))

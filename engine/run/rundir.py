@@ -1,0 +1,346 @@
+"""A run's directory: the names of its files, and whether it is still there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.base import jsonl
+from engine.base.errors import UsageError, nearest, unknown_name
+from engine.run.kinds import COMMAND
+from engine.run.manifest import checked
+
+RUN_ID_VARIABLE = "GRUBRICS_RUN_ID"
+ATTEMPT_DIR_VARIABLE = "GRUBRICS_ATTEMPT_DIR"
+RUNS_VARIABLE = "GRUBRICS_RUNS"
+ON_CLUSTER_VARIABLE = "GRUBRICS_ON_CLUSTER"
+"""Set in the processes of a run on a Ray cluster: only the cluster ends them."""
+
+MARK_VARIABLE = "GRUBRICS_RUN_MARK"
+SUPERVISES_VARIABLE = "GRUBRICS_SUPERVISES"
+DETERMINISTIC_VARIABLE = "GRUBRICS_DETERMINISTIC"
+"""Has the processes of a run use deterministic algorithms of torch."""
+ARGV_VARIABLE = "GRUBRICS_ARGV"
+"""Of a supervisor: the command as a JSON list, where the manifest holds it without its secrets."""
+
+MARKS = frozenset(
+    {
+        RUN_ID_VARIABLE,
+        ATTEMPT_DIR_VARIABLE,
+        ON_CLUSTER_VARIABLE,
+        MARK_VARIABLE,
+        SUPERVISES_VARIABLE,
+        ARGV_VARIABLE,
+    }
+)
+"""Variables that identify a process of a run (see ``engine.run.marks``)."""
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True)
+class RunDir:
+    """A run's folder, ``runs/<id>``. It holds paths only; methods read on each call."""
+
+    path: Path
+
+    @property
+    def id(self) -> str:
+        """The folder's name, safe to display: control characters of an external folder's name are
+        removed."""
+        return jsonl.line(self.path.name) or "?"
+
+    @property
+    def manifest(self) -> Path:
+        return self.path / "manifest.json"
+
+    @property
+    def config(self) -> Path:
+        """The config of the launch."""
+        return self.path / "recipe.yaml"
+
+    @property
+    def state(self) -> Path:
+        return self.path / "state.json"
+
+    @property
+    def events(self) -> Path:
+        return self.path / "run_log.jsonl"
+
+    @property
+    def train_log(self) -> Path:
+        return self.path / "train_log.jsonl"
+
+    @property
+    def notes(self) -> Path:
+        """Tags and the note of the user."""
+        return self.path / "notes.json"
+
+    @property
+    def code(self) -> Path:
+        """The files of the config's reward function, as of the launch."""
+        return self.path / "code"
+
+    @property
+    def data(self) -> Path:
+        """Copies of the data of the launch (``engine/launch/kept_data.py``)."""
+        return self.path / "data"
+
+    @property
+    def requests(self) -> Path:
+        return self.path / "requests"
+
+    def is_one(self) -> bool:
+        """Whether the folder is a run: other trainers also write a ``manifest.json``."""
+        return self.manifest.exists() and (self.state.exists() or "v" in self.read_manifest())
+
+    def attempt(self, number: int) -> Attempt:
+        return Attempt(self.path / f"attempt_{number}")
+
+    def attempts(self) -> list[Attempt]:
+        """The attempts on disk, oldest first."""
+        paths = [path for path in self.path.glob("attempt_*") if path.name[8:].isdecimal()]
+        return [Attempt(path) for path in sorted(paths, key=lambda path: int(path.name[8:]))]
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it executes a command, and has no config."""
+        return self.read_manifest("kind").get("kind") == COMMAND
+
+    @property
+    def follows_files(self) -> bool:
+        """Whether it only follows files of a program: it takes nothing of the machine."""
+        adopted = self.read_manifest("adopted").get("adopted")
+        return adopted is not None and not adopted.get("process")
+
+    def require_config(self) -> None:
+        """Raise UsageError for a run without a config; it says how to run that again."""
+        if not self.is_command:
+            return
+        manifest = self.read_manifest("kind", "adopted", "pipeline")
+        if "adopted" in manifest:
+            raise UsageError(f"run '{self.id}' was launched elsewhere, and is launched again there")
+        pipeline = manifest.get("pipeline")
+        again = f"pipeline {pipeline.get('file')}" if pipeline else f"run --from {self.id}"
+        raise UsageError(
+            f"run '{self.id}' executes a command, which has no config. To run it again: "
+            f"grubrics-tui {again}"
+        )
+
+    def read_manifest(self, *fields: str) -> dict[str, Any]:
+        """The manifest with valid fields only (see ``checked``); empty if there is none.
+
+        With ``fields``, only these are checked, and ``config``, which has a thousand values and
+        comes last, is read only if it may be needed.
+        """
+        raw = jsonl.read_json_before(self.manifest, "config") if fields else None
+        if raw is None or not raw.keys() >= {*fields}:
+            raw = jsonl.read_json(self.manifest) or {}
+        return checked({key: raw[key] for key in fields if key in raw} if fields else raw)
+
+    def read_mark(self) -> str | None:
+        """The text that the run's processes carry; None without a valid manifest."""
+        return jsonl.line((jsonl.read_json(self.manifest) or {}).get("mark")) or None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One start of a run, ``attempt_<n>``: raw output and numbers of its processes."""
+
+    path: Path
+
+    @property
+    def number(self) -> int:
+        return int(self.path.name.removeprefix("attempt_"))
+
+    @property
+    def console(self) -> Path:
+        return self.path / "console.log"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def reward(self) -> Path:
+        return self.path / "reward.jsonl"
+
+    @property
+    def system(self) -> Path:
+        return self.path / "system.jsonl"
+
+    @property
+    def rollouts(self) -> Path:
+        return self.path / "rollouts"
+
+    @property
+    def validation(self) -> Path:
+        return self.path / "validation"
+
+
+def runs_root(path: str | None = None) -> Path:
+    """The runs directory: ``path``, else $GRUBRICS_RUNS, else ./runs. It may not exist yet.
+
+    UsageError for a file, and for the directory of a run. A quoted ``~`` is the home directory.
+    """
+    root = Path(os.path.expanduser(path or os.environ.get(RUNS_VARIABLE) or "runs"))  # noqa: PTH111
+    if root.exists() and not root.is_dir():
+        raise UsageError(f"{root} is a file, not a directory of runs")
+    if RunDir(root).is_one():
+        raise UsageError(f"{root} is a run; name the directory that holds it: {root.parent}")
+    return root
+
+
+def archive_root(root: Path) -> Path:
+    """The archive of a runs directory: a runs directory inside it."""
+    return root / ".archive"
+
+
+def check_id(run_id: str) -> str:
+    """Return a valid ``run_id``; UsageError otherwise."""
+    if not _ID.fullmatch(run_id):
+        raise UsageError(
+            f"run name {run_id!r} must be ASCII letters, digits, '.', '_' or '-', at most 100"
+        )
+    return run_id
+
+
+def find_run(root: Path, run_id: str) -> RunDir:
+    """Find a run by its ID or a unique prefix.
+
+    The path of a run in ``root`` is accepted too: a launch prints it, and shells complete it.
+    """
+    run_id = run_id_of(root, run_id)
+    exact = root / run_id
+    if _ID.fullmatch(run_id) and (exact / "manifest.json").exists():
+        return _bounded(RunDir(exact))
+    names = run_ids(root)
+    starting = [name for name in names if run_id and name.startswith(run_id)]
+    if len(starting) == 1:
+        return _bounded(RunDir(root / starting[0]))
+    if len(starting) > 1:
+        raise UsageError(f"run '{run_id}' is ambiguous: {', '.join(starting[:8])}")
+    raise unknown_name("run", run_id, names)
+
+
+def find_run_not_file(root: Path, name: str) -> RunDir:
+    """As ``find_run``, for a name that could be that of a file: the error says which is missing."""
+    try:
+        return find_run(root, name)
+    except UsageError:
+        is_file_name = bool(Path(name).suffix) or "/" in name
+        if is_file_name and not Path(name).exists() and nearest(name, run_ids(root)) is None:
+            raise UsageError(f"{name}: no such file") from None
+        raise
+
+
+def run_id_of(root: Path, id_or_path: str) -> str:
+    """The ID in ``runs/ID``. UsageError for a run of another folder."""
+    path = Path(id_or_path)
+    if "/" not in id_or_path or not exists(f"{path}/manifest.json"):
+        return id_or_path
+    if path.parent.resolve() == root.resolve():
+        return path.name
+    raise UsageError(
+        f"{path} is not in the runs directory {root}. Use its run ID: "
+        f"--runs {path.parent} ... {path.name}"
+    )
+
+
+def _bounded(run: RunDir) -> RunDir:
+    """Return the run; UsageError for a manifest of an impossible size."""
+    size, largest = run.manifest.stat().st_size, jsonl.LARGEST_FILE
+    if size > largest:
+        text = f"{size / 2**20:.0f} MiB, and a manifest has at most {largest >> 20}"
+        raise UsageError(f"{run.manifest}: {text}: it is damaged, or another program wrote it")
+    return run
+
+
+def run_ids(root: Path) -> list[str]:
+    """Every run below ``root``; a folder without a manifest is not a run."""
+    return [name for name in folder_names(root) if exists(f"{root}/{name}/manifest.json")]
+
+
+def exists(file: str) -> bool:
+    """Whether a file of a run exists. One that the system does not show (no permission, an
+    input/output error) counts, and so does one behind a link to a folder that is not there."""
+    try:
+        os.stat(file)  # noqa: PTH116 - faster than ten thousand path objects
+    except (FileNotFoundError, NotADirectoryError):
+        return _is_dangling(os.path.dirname(file))  # noqa: PTH120
+    except OSError:
+        pass
+    return True
+
+
+def _is_dangling(path: str) -> bool:
+    return os.path.islink(path) and not os.path.lexists(os.path.realpath(path))  # noqa: PTH114
+
+
+def folder_names(root: Path) -> list[str]:
+    """The folders in ``root`` with a valid run ID as their name, sorted.
+
+    A missing ``root`` has none.
+    """
+    try:
+        with os.scandir(root) as entries:
+            return sorted(e.name for e in entries if _ID.fullmatch(e.name) and _is_folder(e))
+    except FileNotFoundError:
+        return []
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """True too for a link whose end cannot be seen: it may be a run on a disk that is away."""
+    try:
+        return entry.is_dir() or (entry.is_symlink() and _is_dangling(entry.path))
+    except OSError:
+        return True
+
+
+_PATIENCE_S = 2.0
+
+
+class RunDirGuard:
+    """Holds the folder of a run open: where it is moved, or whatever takes its place, the files of
+    ``held`` are those of this run. Notices that the folder was deleted."""
+
+    def __init__(self, run: RunDir) -> None:
+        self._run = run
+        self._descriptor = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY)
+        self._deleted_since: float | None = None
+
+    @property
+    def held(self) -> RunDir:
+        """The run by its open folder: what is written there never gets into another run, even one
+        that takes its name between a look and the write."""
+        return RunDir(Path(f"/proc/self/fd/{self._descriptor}"))
+
+    def is_gone(self) -> bool:
+        """True once the folder is deleted. One that is only away (renamed, unmounted, on a server
+        that does not answer) is not: its run continues in the open folder."""
+        try:
+            if os.fstat(self._descriptor).st_nlink == 0:
+                return True
+            # A deletion during a write leaves the folder without a manifest. Two calls must agree.
+            manifest = self.held.manifest
+            is_deleted = not manifest.exists() and manifest not in self.held.path.iterdir()
+        except OSError:
+            return False
+        now = time.monotonic()
+        self._deleted_since = (self._deleted_since or now) if is_deleted else None
+        return self._deleted_since is not None and now - self._deleted_since > _PATIENCE_S
+
+    def require(self) -> None:
+        """OSError while the folder is not found by its path."""
+        path = self._run.path
+        try:
+            is_there = os.path.samestat(path.stat(), os.fstat(self._descriptor))
+        except OSError as error:
+            raise OSError(error.errno, f"{path}: {error.strerror}") from error
+        if not is_there:
+            raise OSError(errno.ENOENT, f"{path} is another folder")

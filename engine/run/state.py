@@ -1,0 +1,326 @@
+"""The state of a run: written by its supervisor, checked against processes by every reader."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+from engine.base import files, jsonl
+from engine.base.masking import mask_data
+from engine.run.marks import read_environment, supervises
+from engine.run.processes import Identity, alive, boot_id
+from engine.run.rundir import SUPERVISES_VARIABLE, RunDir
+
+StateName = Literal[
+    "queued", "starting", "running", "stalled", "stopping", "finished", "failed", "lost", "external"
+]
+
+_STARTUP_S = 60.0
+"""A supervisor takes over within seconds of the run's first state."""
+_SILENCE_S = 60.0
+"""A supervisor writes every two seconds; a dump of stacks may keep it from that for twenty."""
+_PIDS_OF_THE_MACHINE = 0xEFFFFFFC
+"""Linux's number for the process namespace outside of all containers."""
+_LONGEST_PHRASE = 2000
+"""Characters; the list keeps them for every run."""
+_REWRITE_S = 3.0
+"""A live supervisor has replaced a broken state file after this."""
+
+ENDED: frozenset[str] = frozenset({"finished", "failed", "lost"})
+_NAMES: frozenset[str] = frozenset(get_args(StateName)) - {"external"}
+"""States that a supervisor writes."""
+
+
+@dataclass(frozen=True)
+class RunState:
+    """One moment of a run. Times are Unix seconds; ``step`` is the last one logged."""
+
+    state: StateName
+    reason: str | None = None
+    waiting_for: str | None = None
+    attempt: int = 1
+    trainer: Identity | None = None
+    supervisor: Identity | None = None
+    heartbeat: float | None = None
+    beat: float | None = None
+    """The heartbeat in seconds since the machine started: no jump of its clock moves it."""
+    host: str | None = None
+    started: float | None = None
+    ended: float | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+    step: int | None = None
+    total_steps: int | None = None
+    gpus: str | None = None
+    """The GPUs it may use, as CUDA_VISIBLE_DEVICES has them, or ``all``; None: it uses none."""
+    ran_before: float | None = None
+    """Seconds that the attempts before this one took."""
+    began: float | None = None
+    """When the first attempt started, where this is a later one."""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def went_well(self) -> bool:
+        """Whether the run did every step; one that was stopped did not."""
+        return self.state == "finished" and not (self.reason or "").startswith("stopped by ")
+
+    @property
+    def word(self) -> str:
+        """The displayed state: ``stopped`` for a run that was ended early."""
+        if self.state == "lost" and (self.reason or "").startswith(UNREADABLE_WORD):
+            return UNREADABLE_WORD
+        return STOPPED if self.state == "finished" and not self.went_well else self.state
+
+    @property
+    def first_start(self) -> float | None:
+        """When the run started, whichever attempt it is in; ``started`` is the attempt's time."""
+        return self.began or self.started
+
+    def elapsed(self, now: float) -> float | None:
+        """Seconds that all attempts took, up to ``now`` for an active run.
+
+        The pauses between attempts do not count. None for a run that has not started.
+        """
+        if self.started is None:
+            return self.ran_before
+        last_sign = self.heartbeat if self.state == "lost" else None
+        return (self.ran_before or 0.0) + max(0.0, (self.ended or last_sign or now) - self.started)
+
+    def evolve(self, **changes: Any) -> RunState:
+        return dataclasses.replace(self, **changes)
+
+
+def _phrase(value: Any) -> str | None:
+    text = jsonl.line(value)
+    return None if text is None else text[:_LONGEST_PHRASE]
+
+
+def _process(value: Any) -> Identity | None:
+    return jsonl.convert(value, Identity)
+
+
+_FIELDS: Mapping[str, Callable[[Any], Any]] = {
+    "reason": _phrase,
+    "waiting_for": _phrase,
+    "trainer": _process,
+    "supervisor": _process,
+    "heartbeat": jsonl.moment,
+    "beat": jsonl.number,
+    "host": jsonl.line,
+    "started": jsonl.moment,
+    "ended": jsonl.moment,
+    "exit_code": jsonl.integer,
+    "signal": jsonl.line,
+    "step": jsonl.integer,
+    "total_steps": jsonl.integer,
+    "gpus": jsonl.line,
+    "ran_before": jsonl.number,
+    "began": jsonl.moment,
+}
+
+STOPPED = "stopped"
+"""What lists and filters call a run that is ``finished`` because it was stopped."""
+
+UNREADABLE_WORD = "unreadable"
+"""What they call a run whose state cannot be read: whether it ended is not known."""
+
+EXTERNAL: StateName = "external"
+"""The state of a run of another trainer, which no supervisor writes."""
+
+GROWING = "growing"
+"""The reason of an external run whose files have grown recently."""
+
+UNREADABLE = RunState("lost", reason=f"{UNREADABLE_WORD}: no valid state.json")
+
+
+def write_state(run: RunDir, state: RunState) -> None:
+    """Replace ``state.json``. On a full disk write over it: that needs no room."""
+    value = mask_data({"v": 1, **dataclasses.asdict(state)})
+    try:
+        jsonl.write_json(run.state, value)
+    except IsADirectoryError:
+        run.state.rename(run.state.with_name(f"state.json.moved-{time.time_ns()}"))
+        jsonl.write_json(run.state, value)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not run.state.exists():
+            raise
+        jsonl.overwrite_json(run.state, value)
+
+
+def write_end(run: RunDir, state: RunState) -> None:
+    """Write the state of an ended run once what it promises, steps, log and output, is on the disk:
+    a power cut leaves no run that has finished without its steps."""
+    attempt = run.attempt(state.attempt).path
+    if attempt.is_dir() and not attempt.is_symlink():
+        files.sync_folder(attempt)
+    files.sync_folder(run.path)
+    write_state(run, state)
+    # The end is written. Without this, a power cut may leave the run lost: no reason to stay.
+    with suppress(OSError):
+        files.sync_folder(run.path, with_files=False)
+
+
+def this_host() -> str:
+    """This machine or container: processes of another one are not visible from here."""
+    name = os.uname().nodename
+    try:
+        namespace = os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116
+    except OSError:
+        return name
+    return name if namespace == _PIDS_OF_THE_MACHINE else f"{name} (container {namespace})"
+
+
+def recorded_state(run: RunDir) -> RunState | None:
+    """``state.json`` as written, or None if it is missing or unreadable."""
+    return state_from_json(jsonl.read_json(run.state))
+
+
+def state_from_json(raw: Any) -> RunState | None:
+    """Parse a state that ``write_state`` wrote; None for anything else.
+
+    Unknown keys are skipped, and a field of the wrong type counts as missing. Texts are safe to
+    show.
+    """
+    name = raw.get("state") if isinstance(raw, dict) else None
+    if not isinstance(name, str) or name not in _NAMES:
+        return None
+    state = object.__new__(RunState)
+    # The constructor of a frozen class takes four times as long: too long for ten thousand runs.
+    state.__dict__.update(
+        {key: _FIELDS[key](value) for key, value in raw.items() if key in _FIELDS},
+        state=name,
+        attempt=jsonl.integer(raw.get("attempt")) or 1,
+    )
+    return state
+
+
+def unreadable(run: RunDir) -> RunState:
+    """The state of a run without a readable ``state.json``, and why it has none."""
+    try:
+        if run.path.is_symlink() and not run.path.exists():
+            reason = f"a link to {run.path.readlink()}, which is not there"
+        else:
+            files.read_regular(run.state, jsonl.LARGEST_FILE)
+            return UNREADABLE
+    except FileNotFoundError:
+        reason = "no state.json"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    return RunState("lost", reason=f"{UNREADABLE_WORD}: {jsonl.line(reason)}")
+
+
+def observed_state(run: RunDir) -> RunState:
+    """The state to display: a run without a heartbeat is never "running"."""
+    recorded = recorded_state(run)
+    if recorded is None:
+        return unreadable(run)
+    state = observe(recorded, run)
+    if state.state == "lost" and not recorded.has_ended:
+        # Its supervisor may have written the final state and exited meanwhile.
+        state = observe(recorded_state(run) or recorded, run)
+    return state
+
+
+def readable_state(run: RunDir) -> RunState:
+    """Return the observed state, for commands that act on it: wait for a readable state file.
+
+    A live supervisor replaces a damaged state file within a heartbeat; before that, nothing may be
+    ended or started.
+    """
+    deadline = time.monotonic() + _REWRITE_S
+    while recorded_state(run) is None and run.path.exists() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return observed_state(run)
+
+
+def observe(state: RunState, run: RunDir | None = None) -> RunState:
+    """A recorded state of ``run``, checked against the processes of this machine.
+
+    A run whose supervisor never started, or died without recording an end, is ``lost``. A run whose
+    supervisor is alive but writes nothing is ``stalled``. On another machine, only the heartbeat
+    counts.
+    """
+    if state.has_ended:
+        return state
+    if state.supervisor is None:
+        young = _is_near(state.heartbeat, _STARTUP_S)
+        return state if young else state.evolve(state="lost", reason="supervisor did not start")
+    try:
+        is_supervised = alive(state.supervisor) and (
+            run is None or _may_supervise(state.supervisor, run)
+        )
+    except OSError:  # The system does not say: then the heartbeat decides.
+        is_supervised = True
+    if is_supervised:
+        return _unless_silent(state)
+    if state.host not in (None, this_host()) and _is_near(state.heartbeat, _SILENCE_S):
+        return state
+    if state.state == "queued":
+        reason = "supervisor died while the run was queued"
+        return state.evolve(state="lost", reason=reason, waiting_for=None)
+    quiet = f"last heartbeat {_since(state.heartbeat)}"
+    return state.evolve(state="lost", reason=f"{_loss_reason(state)}; {quiet}")
+
+
+def _may_supervise(process: Identity, run: RunDir) -> bool:
+    """Whether a process is marked as the supervisor of this very run; one without a mark counts if
+    it belongs to the owner of the run.
+
+    Anybody can write the pid of any process into the state of a run, and a copy names the
+    supervisor of the original.
+    """
+    try:
+        if read_environment(process.pid, SUPERVISES_VARIABLE):
+            return supervises(process.pid, run)
+        owner, user = run.path.stat().st_uid, os.stat(f"/proc/{process.pid}").st_uid  # noqa: PTH116
+    except OSError:
+        return True  # It has ended meanwhile: the next read decides.
+    return owner == user or supervises(process.pid, run)
+
+
+def _unless_silent(state: RunState) -> RunState:
+    silence = 0.0 if state.beat is None else time.monotonic() - state.beat
+    if silence <= _SILENCE_S:
+        return state
+    reason = f"no heartbeat of the supervisor for {silence:.0f} s"
+    if state.state == "queued":
+        return state.evolve(reason=reason)
+    return state.evolve(state="stalled", reason=reason)
+
+
+def _loss_reason(state: RunState) -> str:
+    assert state.supervisor is not None
+    if state.host not in (None, this_host()):
+        return f"no heartbeat from its supervisor on {state.host}"
+    if state.supervisor.boot != boot_id():
+        return "the machine was restarted"
+    return "supervisor died"
+
+
+def _is_near(moment: float | None, seconds: float) -> bool:
+    """Whether a time is about now, or slightly in the future after a change of the clock."""
+    return moment is not None and abs(time.time() - moment) < seconds
+
+
+def _since(moment: float | None) -> str:
+    if moment is None:
+        return "never"
+    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+    return f"at {clock}"
+
+
+def describe(state: RunState) -> str:
+    """State and reason in one phrase, e.g. ``failed: exit code 1 at step 3 of 20``."""
+    detail = state.reason or state.waiting_for
+    if state.word in (STOPPED, UNREADABLE_WORD):
+        return cast(str, detail)
+    return f"{state.word}: {detail}" if detail else state.word
