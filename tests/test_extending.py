@@ -17,7 +17,7 @@ from textual.app import App
 from typer.testing import CliRunner
 
 from engine.base.masking import mask_text
-from engine.checks.checks import run_checks
+from engine.checks.preflight import run_checks
 from engine.config.load import load_config
 from engine.data.adapters import get_adapter
 from engine.doctor.diagnose import diagnose_file

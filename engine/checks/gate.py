@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.base.errors import UsageError
-from engine.checks.checks import require_launchable
+from engine.checks.preflight import require_launchable
 from engine.config.env_file import load_env_file
 from engine.config.load import load_config
 from engine.run.host.surroundings import changed_files, surroundings

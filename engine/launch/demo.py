@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from engine.base.errors import UsageError
-from engine.checks.checks import require_launchable
+from engine.checks.preflight import require_launchable
 from engine.config.load import load_config
 from engine.launch.launcher import launch, plan
 from engine.launch.queueing import ahead, ticket

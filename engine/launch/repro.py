@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.parquet import pa
-from engine.checks.checks import require_launchable
+from engine.checks.preflight import require_launchable
 from engine.config.load import Config
 from engine.config.steps import step_plan
 from engine.config.unread import read_keys

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from engine.base.errors import UsageError, unknown_name
 from engine.checks.check import Check, warn
-from engine.checks.checks import require_launchable
 from engine.checks.complete_change import Refusal, as_overrides, complete, with_overrides
+from engine.checks.preflight import require_launchable
 from engine.config.config_files import config_names, find_config
 from engine.config.frozen import ManifestConfig, is_chosen, manifest_config
 from engine.config.load import ENVIRONMENT_KEYS, Config, load_config

@@ -33,7 +33,7 @@ def check(
 
     Exits with 1 if a check fails.
     """
-    from engine.checks.checks import run_checks
+    from engine.checks.preflight import run_checks
     from engine.config.load import load_config
 
     require_config_trust(config, trust)

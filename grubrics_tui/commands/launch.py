@@ -213,7 +213,7 @@ def _planned(
 
 def _checked(plan: LaunchPlan, root: Path, cluster: Cluster | None) -> list[Check]:
     """Return the warnings of the preflight checks. UsageError if a check fails."""
-    from engine.checks.checks import require_launchable
+    from engine.checks.preflight import require_launchable
     from engine.launch.queueing import ahead
 
     queued, env = plan.ticket, _environment(cluster, plan.variables)

@@ -202,7 +202,7 @@ def _parse(context: typer.Context, stage: Stage, words: Sequence[str]) -> dict[s
 
 def _check_launch(stage: Stage, parsed: dict[str, Any], root: Path, *, is_complete: bool) -> Config:
     """Read the config of a stage and run the preflight checks: all of them if ``is_complete``."""
-    from engine.checks.checks import require_launchable, run_checks
+    from engine.checks.preflight import require_launchable, run_checks
     from engine.config.load import load_config
     from engine.launch.plan_launch import parse_device
 

@@ -29,7 +29,7 @@ def smoke_test(
 
     Exits with 1 if a check fails.
     """
-    from engine.checks.checks import require_launchable
+    from engine.checks.preflight import require_launchable
     from engine.config.scoring import asks_judge
     from engine.launch.launcher import launch
     from engine.launch.smoke_test import check_steps, default_config, small_run

@@ -21,7 +21,7 @@ from pathlib import Path
 from engine.base import files, jsonl, locks
 from engine.base.errors import UsageError, guarded
 from engine.base.follow import last_lines
-from engine.checks.checks import require_launchable
+from engine.checks.preflight import require_launchable
 from engine.config.load import Config
 from engine.doctor.diagnose import diagnose_run
 from engine.launch.launcher import launch, plan

@@ -251,7 +251,7 @@ def _find_needs(plan: LaunchPlan, runs: Path) -> Needs:
 
 def _require_launchable(plan: LaunchPlan, runs: Path) -> list[Check]:
     """Run the preflight checks, and return the warnings. UsageError if one fails."""
-    from engine.checks.checks import require_launchable
+    from engine.checks.preflight import require_launchable
     from engine.launch.queueing import ahead
 
     before = ahead(plan.ticket, runs) if plan.ticket else ()

@@ -180,7 +180,7 @@ class PreflightScreen(WithChoices, CockpitScreen):
     @work(thread=True, exclusive=True, group="checks", exit_on_error=False)
     def _check(self, tests: bool) -> None:
         # Imported here: pydantic, OmegaConf and Arrow would delay the first paint.
-        from engine.checks.checks import ITEMS, run_checks
+        from engine.checks.preflight import ITEMS, run_checks
         from engine.launch.plan_launch import config_for_launch, plan_launch
 
         worker = get_current_worker()

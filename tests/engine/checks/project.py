@@ -12,7 +12,7 @@ from typing import Any
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from engine.checks.check import Check
-from engine.checks.checks import run_checks
+from engine.checks.preflight import run_checks
 from engine.config.load import Config, load_config
 from engine.data.contract import FileFacts, Row, write_rows
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.checks.checks import run_checks
 from engine.checks.machine import obstacle
+from engine.checks.preflight import run_checks
 from engine.config.frozen import pinned_config, training_fingerprint
 from engine.launch.launcher import manifest, plan
 from engine.run.checkpoints.ownership import STAMP, Stamp, claim

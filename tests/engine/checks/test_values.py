@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.checks.check import Check, Subject
-from engine.checks.checks import require_launchable
+from engine.checks.preflight import require_launchable
 from engine.checks.values import check, value_findings
 from engine.doctor.metrics import MetricContext
 from tests.engine.checks.project import Project

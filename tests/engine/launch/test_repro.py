@@ -14,7 +14,7 @@ import pytest
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
-from engine.checks.checks import require_launchable
+from engine.checks.preflight import require_launchable
 from engine.config.frozen import pinned_config
 from engine.data.contract import read_rows
 from engine.launch.launcher import manifest, plan

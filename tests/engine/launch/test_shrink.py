@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
-from engine.checks.checks import run_checks
+from engine.checks.preflight import run_checks
 from engine.config.compose import verl_config
 from engine.config.load import Config, load_config
 from engine.launch.shrink import Size, shrink_config

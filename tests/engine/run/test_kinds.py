@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from engine.base.errors import UsageError
-from engine.checks.checks import run_checks
 from engine.checks.estimate.training import _TRAINING
+from engine.checks.preflight import run_checks
 from engine.checks.values import value_findings
 from engine.config.frozen import pinned_argv
 from engine.config.load import Config, load_config

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from textual.widgets import Input
 
-from engine.checks import checks
+from engine.checks import preflight
 from engine.checks.check import Check, ok, warn
-from engine.checks.checks import ITEMS
+from engine.checks.preflight import ITEMS
 from engine.launch import launcher
 from engine.launch.plan_launch import Order
 from grubrics_tui.screens.live.screen import LiveScreen
@@ -121,7 +121,7 @@ async def test_a_launch_with_changes_is_reviewed_once_no_check_has_to_be_read(
         ids = [*(item.id for item in ITEMS), "tests"]
         return (warn(id, "look") if id == warned else ok(id, "fine") for id in ids)
 
-    monkeypatch.setattr(checks, "run_checks", run_checks)
+    monkeypatch.setattr(preflight, "run_checks", run_checks)
     async with running(runs, config="small") as driver:
         await driver.app.push_screen(PreflightScreen(runs, "small", (), edits=True))
         await driver.called(OverridesScreen.list_keys)

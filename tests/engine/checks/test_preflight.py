@@ -15,7 +15,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.checks.check import Check, ok
-from engine.checks.checks import ITEMS, blocking, require_launchable, run_checks
+from engine.checks.preflight import ITEMS, blocking, require_launchable, run_checks
 from tests.engine.checks.project import Project, row
 
 pytestmark = pytest.mark.long
@@ -251,11 +251,11 @@ def test_a_refused_launch_says_in_one_line_what_to_mend_first(project: Project) 
 def test_no_check_imports_the_training_stack(project: Project) -> None:
     program = (
         "import sys; from engine.config.load import load_config\n"
-        "from engine.checks.checks import run_checks\n"
+        "from engine.checks.preflight import run_checks\n"
         "list(run_checks(load_config('grpo', env={}), env={}))\n"
         "print([m for m in ('torch', 'ray', 'verl', 'transformers') if m in sys.modules])"
     )
-    source = Path(sys.modules["engine.checks.checks"].__file__ or "").parents[2]
+    source = Path(sys.modules["engine.checks.preflight"].__file__ or "").parents[2]
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={"PYTHONPATH": str(source)},
