@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.doctor.health import HealthBook, format_health
@@ -22,7 +22,7 @@ _PROGRESS_S = 0.3
 class Listing:
     """The runs that pass ``filter``, of ``total``; ``searched`` of them were compared with it.
 
-    ``remark`` says why no run may have passed.
+    ``remark`` says why no run may have passed; ``error`` why the folder cannot be read.
     """
 
     runs: Sequence[RunInfo]
@@ -30,6 +30,7 @@ class Listing:
     searched: int
     filter: str = ""
     remark: str | None = None
+    error: str | None = None
 
 
 class RunFeed:
@@ -58,19 +59,19 @@ class RunFeed:
     def listings(self) -> Iterator[Listing]:
         """Yield the list now and whenever it looks different, until the feed is closed."""
         runs: Sequence[RunInfo] = ()
-        complaint: str | None = None
+        error: str | None = None
         shown, due, pace = None, 0.0, Pace(_POLL_S, _POLL_SHARE)
         for text, run_filter in self._poller.rounds():
             started = time.monotonic()
             if self._is_outdated or started >= due:
                 self._is_outdated = False
                 try:
-                    runs, complaint = list_runs(self._root), None
-                except OSError as error:
-                    runs, complaint = (), f"{error.filename or self._root}: {error.strerror}"
+                    runs, error = list_runs(self._root), None
+                except OSError as raised:
+                    runs, error = (), f"{raised.filename or self._root}: {raised.strerror}"
                 read = time.monotonic()
                 due = read + pace.pause(read - started)
-            unread = [Listing((), 0, 0, text, complaint)] if complaint else None
+            unread = [Listing((), 0, 0, text, error=error)] if error else None
             for listing in unread or self._filtered(runs, text, run_filter):
                 if (visible := _visible(listing)) != shown:
                     yield listing
@@ -103,4 +104,4 @@ class RunFeed:
 def _visible(listing: Listing) -> object:
     """What the screen shows of a listing: a heartbeat is not shown."""
     runs = [(i.id, i.state.evolve(heartbeat=None, beat=None), i.notes) for i in listing.runs]
-    return runs, listing.total, listing.searched, listing.filter, listing.remark
+    return runs, replace(listing, runs=())

@@ -317,6 +317,8 @@ class RunsScreen(CockpitScreen):
             self.refresh_bindings()
         if info is not None:
             facts = self._facts(info)
+        elif self._shown is not None and self._shown.error:
+            facts = [("", f"Cannot read {self._shown.error}")]
         elif self.query_one(FilterBar).text.strip():
             facts = [("", "No runs match the filter. esc clears it.")]
         else:

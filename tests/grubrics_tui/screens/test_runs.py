@@ -178,7 +178,6 @@ async def test_an_empty_list_offers_no_key_that_needs_a_run(runs: Path) -> None:
         assert "Orphaned processes of ended runs" in offered_now
 
 
-@pytest.mark.thorough
 async def test_an_unreadable_folder_is_named_and_the_screen_stays(tmp_path: Path) -> None:
     not_a_folder = tmp_path / "runs"
     not_a_folder.write_text("")
