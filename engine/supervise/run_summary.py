@@ -26,7 +26,7 @@ from engine.supervise.wandb_sync import run_url
 def read_summary(run: RunDir) -> dict[str, Any]:
     """Return state, processes and files of a run.
 
-    The keys below are not those of columns, except ``recipe`` and ``kind``, here None if unknown.
+    The keys below are not those of columns, except ``config`` and ``kind``, here None if unknown.
     """
     manifest = run.read_manifest()
     state = observed_state(run)
@@ -64,7 +64,7 @@ def read_summary(run: RunDir) -> dict[str, Any]:
         "parent": manifest.get("parent"),
         "ray": manifest.get("ray"),
         "ray_job": job.submission_id if job else None,
-        "recipe": manifest.get("recipe"),
+        "config": manifest.get("recipe"),
         "kind": listed_kind(manifest),
         "argv": manifest.get("argv"),
         "changes": changed_values(manifest),

@@ -66,7 +66,7 @@ def estimate(
         raise UsageError(f"{config.path}: {check.message} [fix: {check.fix}]")
     warn_of_unread_parquet()
     measured = measured_of(run, result) if run and not changed and gpus is None else []
-    value = {"recipe": config.name, "run": run.id if run else None, **result.to_json()}
+    value = {"config": config.name, "run": run.id if run else None, **result.to_json()}
     if run:
         value["measured"] = [each.to_json() for each in measured]
     lines = [*_lines(result, config, run), *_measured(measured)]

@@ -81,7 +81,7 @@ def judge_test(
         result = run_test(config, os.environ, calls, probe)
     note = None if run is None else _endpoint_note(run)
     lines = [*_format_test(result, is_builtin=probe is None), *([f"note: {note}"] if note else [])]
-    head = {"recipe": config.name, "run": run.id if run else None, "note": note}
+    head = {"config": config.name, "run": run.id if run else None, "note": note}
     answer({**head, **result.to_json()}, "\n".join(lines), as_json)
     raise typer.Exit(1 if result.findings else 0)
 
@@ -185,7 +185,7 @@ def _print_agreement(config: Config, labels: Path, as_json: bool) -> int:
         agreement = judge_labels(
             rows, folder, settings, os.environ, lambda done: report(done, len(rows))
         )
-    value = {"recipe": config.name, "labels": str(labels), "n": len(rows), "dir": str(folder)}
+    value = {"config": config.name, "labels": str(labels), "n": len(rows), "dir": str(folder)}
     lines = _agreement_lines(
         agreement, settings, f"{labels}: {count_of(len(rows), 'answer')}", folder
     )

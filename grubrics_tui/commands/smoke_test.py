@@ -43,7 +43,7 @@ def smoke_test(
         say(f"config: {plan.config.name} ({plan.config.path})")
         say_changes("changed for the smoke test:", changes)
     value = {
-        "recipe": plan.config.name,
+        "config": plan.config.name,
         "run": plan.run_id,
         "dir": str(plan.directory),
         "shrunk": [change.to_json() for change in changes],

@@ -63,7 +63,7 @@ def ablation_findings(
     same, steps = _find_identical(first, second)
     if first_config and second_config and not changed:
         return [
-            KINDS["ablation_no_effect.same_recipe"].finding(
+            KINDS["ablation_no_effect.same_config"].finding(
                 Case(), Evidence("no effective value differs")
             )
         ]

@@ -119,7 +119,7 @@ def test_a_comparison_names_the_edited_file_and_sees_no_repetition() -> None:
 
 def test_repetitions_with_one_function_are_repetitions() -> None:
     result = compared(made("a"), made("b"))
-    assert [case.finding.id for case in result.no_effect] == ["ablation_no_effect.same_recipe"]
+    assert [case.finding.id for case in result.no_effect] == ["ablation_no_effect.same_config"]
     assert result.reward_keys == ()
 
 

@@ -224,7 +224,7 @@ def test_repetitions_under_other_names_are_repetitions(tmp_path: Path) -> None:
         config = {key: {"value": v, "origin": o} for key, (o, v) in names.items()}
         jsonl.write_json(run.manifest, {**run.read_manifest(), "config": config})
     result = compared(*runs)
-    assert [case.finding.id for case in result.no_effect] == ["ablation_no_effect.same_recipe"]
+    assert [case.finding.id for case in result.no_effect] == ["ablation_no_effect.same_config"]
     assert [one.key for one in result.config] == ["experiment_name"]
 
 

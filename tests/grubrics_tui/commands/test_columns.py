@@ -97,7 +97,7 @@ def test_no_column_has_a_key_that_show_uses_for_something_else(
     monkeypatch.setattr(columns, "COLUMNS", needed)
     of_show = read_summary(RunDir(root / "one")).keys() - {"duration_s"}
     assert "attempts" in of_show
-    taken = keys & of_show - {"recipe", "kind", GPUS.key}
+    taken = keys & of_show - {"config", "kind", GPUS.key}
     assert not taken, f"show --json has {taken} already, with another meaning"
 
 

@@ -18,7 +18,7 @@ def test_an_ablation_whose_override_had_no_effect() -> None:
     first, second = (columns({"reward/mean": healthy(n, 20)["reward/mean"]}) for n in (1, 2))
     same = {"reward_config.lambda_info": 0.3, "trainer.experiment_name": "a"}
     (one,) = ablation_findings(first, second, same, {**same, "trainer.experiment_name": "b"})
-    assert one.id == "ablation_no_effect.same_recipe"
+    assert one.id == "ablation_no_effect.same_config"
 
 
 def test_two_runs_that_differ() -> None:
@@ -30,7 +30,7 @@ def test_two_runs_that_differ() -> None:
 def test_a_repetition_is_no_ablation_whose_change_got_lost() -> None:
     run = columns({"reward/mean": healthy(1, 20)["reward/mean"]})
     (one,) = ablation_findings(run, run, {"a": 1}, {"a": 1})
-    assert (one.id, one.severity) == ("ablation_no_effect.same_recipe", "warning")
+    assert (one.id, one.severity) == ("ablation_no_effect.same_config", "warning")
 
 
 def test_recomputed_activations_change_no_number() -> None:

@@ -217,7 +217,7 @@ def test_any_text_is_a_filter_or_a_mistake_with_its_character(text: str) -> None
         ("step>many", 6, "number"),
         ("started>soon", 9, "2d"),
         ("duration>long", 10, "30m"),
-        ("recipe>3", 1, "'='"),
+        ("config>3", 1, "'='"),
     ],
 )
 def test_a_syntax_error_names_its_position_and_a_correction(
