@@ -47,13 +47,13 @@ _LIBRARY = re.compile(
     r"(?:^|/)(?:ray|asyncio|concurrent|threading\.py|multiprocessing|selectors\.py|queue\.py"
     r"|socket\.py|ssl\.py|subprocess\.py|uvloop|grpc|zmq|runpy\.py|<frozen|zygote_client\.py"
     r"|zygote\.py|default_worker\.py|contextlib\.py|signal\.py|transfer_queue"
-    r"|own_reward/wire\.py)(?:[/:]|$)"
+    r"|reward/own/wire\.py)(?:[/:]|$)"
 )
 _JUDGE = re.compile(
     r"[/(](?:openai|httpx|httpcore|litellm|aiohttp|anthropic|engine/reward/judge|rubrics/judge)/"
 )
 _REMOTE = re.compile(
-    r"(?:^|/)(?:ray|asyncio|uvloop|transfer_queue|zmq|grpc|zygote_client\.py|own_reward/wire\.py)"
+    r"(?:^|/)(?:ray|asyncio|uvloop|transfer_queue|zmq|grpc|zygote_client\.py|reward/own/wire\.py)"
     r"(?:[/:]|$)"
 )
 """Whoever waits here is held up by another process, or has nothing to do."""

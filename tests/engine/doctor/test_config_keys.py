@@ -62,8 +62,9 @@ def keys_of_fixes(node: object) -> Iterator[str]:
 
 
 def sources() -> list[Path]:
-    folders = (ROOT / "engine/doctor", ROOT / "engine/run")
-    return sorted(path for folder in folders for path in folder.rglob("*.[py]*[yl]"))
+    """The doctor, and the kinds of findings and fixes beside the facts of a run."""
+    patterns = ("doctor/**/*.[py]*[yl]", "run/*.[py]*[yl]")
+    return sorted(path for pattern in patterns for path in (ROOT / "engine").glob(pattern))
 
 
 def test_rules_name_config_keys() -> None:
