@@ -43,7 +43,7 @@ async def type_at_once(driver: Driver, text: str) -> None:
         ("r", "/sy/dy"),
         ("r", "ntwo words"),
         ("r", "?\x1b/a"),
-        ("l", "/step 3\rn"),
+        ("l", "/step 3\r"),
         ("l", "&reset\rjj"),
         ("l", ":50%\r"),
         ("", "/rew\r6"),
