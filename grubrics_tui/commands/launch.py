@@ -19,7 +19,11 @@ from grubrics_tui.commands.shared.completions import complete_launched, complete
 from grubrics_tui.commands.shared.follow import answer_launched, state_json
 from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.commands.shared.run_text import outcome
-from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
+from grubrics_tui.commands.shared.trust import (
+    require_code_trust,
+    require_config_trust,
+    require_trust,
+)
 
 if TYPE_CHECKING:
     from engine.checks.check import Check
@@ -169,7 +173,9 @@ def _read(
 
     if source is not None:
         words = [*([config] if config else []), *overrides]
-        return config_for_launch(find_run(root, source), words, root)
+        run = find_run(root, source)
+        require_trust(run, trust, executes=True)
+        return config_for_launch(run, words, root)
     if config is None:
         raise UsageError("name a CONFIG, or a run whose config to launch again: --from RUN")
     if config in run_ids(root) and config not in config_names():

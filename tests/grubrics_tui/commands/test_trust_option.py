@@ -41,6 +41,7 @@ EXECUTING = {
     "judge-test": ["judge-test", "package"],
     "check": ["check", "{path}/recipe.yaml"],
     "launch": ["launch", "{path}/recipe.yaml"],
+    "launch --from": ["launch", "--from", "package"],
     "judge-test of the file": ["judge-test", "{path}/recipe.yaml"],
 }
 WRITING = {
@@ -91,6 +92,12 @@ def test_with_trust_it_is_done_and_remembered(run: RunDir) -> None:
     attempt = {"number": 1, "argv": ["/bin/sh", "-c", "id; id"]}
     jsonl.write_json(run.manifest, {**run.read_manifest(), "attempts": [attempt]})
     assert invoke(run, ["tag", "package", "y"])[0] != 0
+
+
+def test_with_trust_a_run_is_launched_again(run: RunDir) -> None:
+    _, shown, error = invoke(run, ["launch", "--from", "package", "--trust", "--dry-run"])
+    assert "writable by everybody" in shown
+    assert "--trust" not in error
 
 
 def test_reading_needs_no_trust(run: RunDir) -> None:
