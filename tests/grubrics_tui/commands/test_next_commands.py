@@ -158,11 +158,15 @@ def objection(words: list[str]) -> str | None:
 
 @pytest.mark.parametrize("state", STATES)
 def test_no_answer_recommends_what_another_command_refuses(state: str, project: Project) -> None:
-    STATES[state](project)
-    wrong = {
-        (asked, " ".join(words)): why
-        for asked in ASKED
-        for words in recommended(say(asked))
-        if (why := objection(words)) is not None
-    }
+    run = STATES[state](project)
+    try:
+        wrong = {
+            (asked, " ".join(words)): why
+            for asked in ASKED
+            for words in recommended(say(asked))
+            if (why := objection(words)) is not None
+        }
+    finally:
+        if not observed_state(run).has_ended:
+            ended(run)
     assert wrong == {}
