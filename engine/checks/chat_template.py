@@ -83,10 +83,12 @@ class ChatTemplate:
             answers: list[tuple[str, str]] = pickle.load(self._process.stdout)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:
             code = self._process.wait()
-            reason = (
-                f"more than {_COMPUTES_S:g} s" if code == -signal.SIGPROF else f"exit code {code}"
-            )
-            raise TemplateLimitError(f"it computes without an end ({reason})") from error
+            took_long = code == -signal.SIGPROF
+            raise TemplateLimitError(
+                f"it computes without an end (more than {_COMPUTES_S:g} s)"
+                if took_long
+                else f"the process that renders it ended with exit code {code}"
+            ) from error
         return [text if kind == _TEXT else _ERRORS[kind](text) for kind, text in answers]
 
 
