@@ -165,6 +165,8 @@ class RunsScreen(CockpitScreen):
             self._list(self._shown)
 
     def _summary(self, listing: Listing) -> str:
+        if listing.error:
+            return "unreadable"
         selected = (
             f"   {len(self.marks)} selected: x compare, d remove, F free, s stop, u resume"
             if self.marks

@@ -183,7 +183,7 @@ async def test_an_unreadable_folder_is_named_and_the_screen_stays(tmp_path: Path
     not_a_folder.write_text("")
     async with running(not_a_folder) as driver:
         await driver.press("r")
-        await driver.shows("Cannot read", "Not a directory")
+        await driver.shows("Cannot read", "Not a directory", "unreadable")
         await driver.press("c")
         await driver.shows("Run to launch")
 
