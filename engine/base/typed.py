@@ -1,0 +1,118 @@
+"""Records of JSON files as frozen structs: a damaged field counts as missing, the others stay.
+
+A file may have been edited, copied from another machine, cut off, or written by an earlier version.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from engine.base import files, jsonl
+
+S = TypeVar("S", bound=Struct)
+
+Line = Annotated[str, Meta(pattern=r"^[ -~]*$")]
+"""A line of text that is safe to show: control and invisible characters are replaced by spaces."""
+Location = Annotated[str, Meta(pattern=r"^(?!~)[ -~]{1,240}$")]
+"""A path that a file system takes. Not safe to show where it is longer, or not ASCII."""
+Moment = Annotated[float, Meta(ge=0, le=2**37)]
+"""Unix seconds that a calendar can show."""
+Integer = Annotated[int, Meta(ge=-(2**53), le=2**53)]
+"""One that JSON numbers hold exactly, and that a call of the system takes."""
+Number = Annotated[float, Meta(ge=-1e100, le=1e100)]
+"""A finite number, whose sums and squares are finite too."""
+
+# The patterns and bounds above are what the quick pass accepts without a call of Python. These
+# decide about the rest: a line in Greek, a long path.
+_READERS: dict[Any, Callable[[Any], Any]] = {
+    Line: jsonl.line,
+    Location: jsonl.location,
+    Moment: jsonl.moment,
+    Integer: jsonl.integer,
+    Number: jsonl.number,
+}
+
+
+def read_record(path: Path, kind: type[S], limit: int = jsonl.LARGEST_FILE) -> S | None:
+    """The record of a JSON file (see ``decode_record``); None when it is missing or too large."""
+    try:
+        return decode_record(files.read_regular(path, limit), kind)
+    except OSError:
+        return None
+
+
+def decode_record(text: bytes, kind: type[S]) -> S | None:
+    """The record of one JSON object. None when the text is torn or no object, and when a field
+    without a default is missing or damaged.
+
+    A damaged field has its default. Damaged items of a list and entries of a dict are left out, or
+    None where their type allows it. Unknown fields are skipped.
+    """
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, RecursionError):
+        return convert_record(jsonl.parse_line(text), kind)
+
+
+def convert_record(value: Any, kind: type[S]) -> S | None:
+    """The record of a JSON value; as ``decode_record``."""
+    record = _valid_part(value, kind)
+    return None if record is UNSET else cast("S", record)
+
+
+def _valid_part(value: Any, kind: Any) -> Any:
+    """What is valid of a value of a type; UNSET for nothing."""
+    if (reader := _READERS.get(kind)) is not None:
+        valid = reader(value)
+        return UNSET if valid is None else valid
+    origin, parts = get_origin(kind) or kind, get_args(kind)
+    if origin in (types.UnionType, Union):
+        valid = (_valid_part(value, part) for part in parts if part is not types.NoneType)
+        return next((part for part in valid if part is not UNSET), _none_of(parts))
+    if origin in (list, tuple):
+        return origin(_valid_items(value, parts[0])) if isinstance(value, list | tuple) else UNSET
+    if origin is dict:
+        return _valid_entries(value, *parts) if isinstance(value, dict) else UNSET
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return _valid_struct(value, kind) if isinstance(value, dict) else UNSET
+    try:
+        return jsonl.finite(msgspec.convert(value, kind))
+    except (msgspec.ValidationError, RecursionError):
+        return UNSET
+
+
+def _none_of(parts: tuple[Any, ...]) -> UnsetType | None:
+    """What a damaged value becomes where None is allowed: a gap stays in its place."""
+    return None if types.NoneType in parts else UNSET
+
+
+def _valid_items(items: Any, kind: Any) -> list[Any]:
+    return [valid for item in items if (valid := _valid_part(item, kind)) is not UNSET]
+
+
+def _valid_entries(entries: dict[Any, Any], key_kind: Any, kind: Any) -> dict[Any, Any]:
+    valid = ((_valid_part(k, key_kind), _valid_part(v, kind)) for k, v in entries.items())
+    return {key: value for key, value in valid if key is not UNSET and value is not UNSET}
+
+
+def _valid_struct(value: dict[str, Any], kind: type[Struct]) -> Struct | UnsetType:
+    fields = {
+        field.name: valid
+        for field in _fields(kind)
+        if field.encode_name in value
+        and (valid := _valid_part(value[field.encode_name], field.type)) is not UNSET
+    }
+    try:
+        return kind(**fields)
+    except TypeError:  # A field without a default is missing.
+        return UNSET
+
+
+_fields = functools.cache(msgspec.structs.fields)
