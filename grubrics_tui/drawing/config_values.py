@@ -46,13 +46,13 @@ def config_lines(
 
 
 def config_rows(
-    lines: Sequence[ConfigLine], first: int, height: int, cursor: int, width: int
+    lines: Sequence[ConfigLine], shown: range, cursor: int, width: int
 ) -> Iterator[Row]:
-    """Draw the lines from ``first`` on; the columns are as wide as for all lines."""
+    """Draw the lines ``shown``; the columns are as wide as for all lines."""
     longest = max((cell_len(line.label) for line in lines if line.value), default=0)
     label = min(longest + _GAP, width // 2)
-    for index, line in enumerate(lines[first : first + height], start=first):
-        yield _row(line, label, width, chosen=index == cursor)
+    for index in shown:
+        yield _row(lines[index], label, width, chosen=index == cursor)
 
 
 def _row(line: ConfigLine, label: int, width: int, *, chosen: bool) -> Row:

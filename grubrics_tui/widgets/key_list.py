@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.base.text import format_config_value
@@ -37,7 +36,7 @@ def key_facts(key: str, kind: Kind) -> list[Fact]:
     ]
 
 
-class KeyList(RowList):
+class KeyList(RowList[str]):
     """Keys of a config with value and origin."""
 
     IS_CENTERED = True
@@ -45,23 +44,15 @@ class KeyList(RowList):
     def __init__(self) -> None:
         super().__init__()
         self._config: Config | None = None
-        self._keys: Sequence[str] = ()
 
-    def count(self) -> int:
-        return len(self._keys)
+    def fill(self, config: Config, query: str) -> None:
+        """With the cursor on the best match."""
+        self._config = config
+        self.show(find_keys(config, query), "no key has this name", cursor=0)
 
-    @property
-    def selected(self) -> str | None:
-        return self._keys[self.cursor] if self._keys else None
-
-    def show(self, config: Config, keys: Sequence[str]) -> None:
-        """With the cursor on the first key."""
-        self._config, self._keys, self.cursor = config, keys, 0
-        self.changed("no key has this name")
-
-    def draw_lines(self, shown: range, width: int) -> list[Row]:
+    def draw_items(self, shown: range, width: int) -> list[Row]:
         assert self._config is not None
-        return [_row(self._config, self._keys[n], n == self.cursor, width) for n in shown]
+        return [_row(self._config, self.items[n], n == self.cursor, width) for n in shown]
 
 
 def _row(config: Config, key: str, is_selected: bool, width: int) -> Row:

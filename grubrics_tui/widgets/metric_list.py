@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
@@ -31,29 +30,21 @@ class Choice:
     marked: bool = False
 
 
-class MetricList(RowList):
+class MetricList(RowList[Choice]):
     """One row per choice."""
 
     IS_CENTERED = True
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._choices: Sequence[Choice] = ()
-
-    def count(self) -> int:
-        return len(self._choices)
+    def key_of(self, item: Choice) -> str:
+        return item.name
 
     @property
-    def selected(self) -> str:
+    def selected_name(self) -> str:
         """The name of the choice under the cursor; empty if there is none."""
-        return self._choices[self.cursor].name if self._choices else ""
+        return self.selected.name if self.selected else ""
 
-    def show(self, choices: Sequence[Choice], cursor: int, hint: str) -> None:
-        self._choices, self.cursor = choices, cursor
-        self.redraw(hint)
-
-    def draw_lines(self, shown: range, width: int) -> list[Row]:
-        return [self._row(self._choices[n], n == self.cursor, width) for n in shown]
+    def draw_items(self, shown: range, width: int) -> list[Row]:
+        return [self._row(self.items[n], n == self.cursor, width) for n in shown]
 
     def _row(self, choice: Choice, selected: bool, width: int) -> Row:
         spark = _SPARK if width >= 60 else 0

@@ -2,99 +2,170 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
 from textual import events
+from textual.geometry import Size
 from textual.message import Message
+from textual.scroll_view import ScrollView
 
 from grubrics_tui.drawing.spans import Row
 from grubrics_tui.widgets.span_widget import SpanWidget
 
+Item = TypeVar("Item")
+
 _WHEEL = 3
 
 
-class RowList(SpanWidget):
+class RowList(SpanWidget, ScrollView, Generic[Item]):
     """The cursor skips headings; the heading above it stays visible with it.
 
-    Subclasses know the lines, and draw those in sight below the heads that stay.
+    Subclasses draw the items in sight below the heads that stay. In a list with a scrollbar the
+    wheel scrolls, in others it moves the cursor.
     """
 
+    DEFAULT_CSS = "RowList { overflow: hidden; }"
+
     HEADS = 0
-    """Rows above the lines."""
+    """Rows above the items."""
     IS_CENTERED = False
     """Whether the cursor stays in the middle; else the list scrolls no more than it must."""
 
     class Moved(Message):
         """The cursor or the visible part has moved, or the cursor is on something else."""
 
+    class Opened(Message):
+        """The item under the cursor was clicked."""
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.cursor = self._top = 0
+        self.items: Sequence[Item] = ()
+        self.cursor = 0
 
-    def count(self) -> int:
-        raise NotImplementedError
-
-    def is_heading(self, index: int) -> bool:
+    def is_heading(self, item: Item) -> bool:
         return False
 
-    def draw_lines(self, shown: range, width: int) -> list[Row]:
-        """The heads, and the lines with these numbers."""
+    def key_of(self, item: Item) -> object:
+        """What stays the same of an item when the list is shown again."""
+        return item
+
+    def starts(self, width: int) -> Sequence[int]:
+        """The row at which each item begins, then the number of rows."""
+        return range(len(self.items) + 1)
+
+    def draw_items(self, shown: range, width: int) -> list[Row]:
+        """The heads, and the items with these numbers."""
         raise NotImplementedError
+
+    @property
+    def selected(self) -> Item | None:
+        if self.cursor >= len(self.items) or self.is_heading(self.items[self.cursor]):
+            return None
+        return self.items[self.cursor]
 
     @property
     def position(self) -> str:
         """``row 3 of 40``."""
-        rows = [index for index in range(self.count()) if not self.is_heading(index)]
+        rows = [index for index, item in enumerate(self.items) if not self.is_heading(item)]
         return f"row {sum(index <= self.cursor for index in rows)} of {len(rows)}"
 
-    def move(self, rows: int) -> None:
-        """Move the cursor down by rows, from a heading on to the next row in that direction."""
-        last, way = self.count() - 1, 1 if rows >= 0 else -1
-        target = max(0, min(last, self.cursor + rows))
+    def show(self, items: Sequence[Item], hint: str = "", *, cursor: int | None = None) -> None:
+        """The cursor stays on its item, or goes to the first one if that is gone, or to ``cursor``.
+
+        ``hint`` is shown if there is no item.
+        """
+        cursor = self.find_selected(items) if cursor is None else cursor
+        self.items, self.cursor, self._hint = items, cursor, hint
+        self.move(0)
+
+    def find_selected(self, items: Sequence[Item], default: int = 0) -> int:
+        """Where the item under the cursor is among others; ``default`` if it is not."""
+        if (selected := self.selected) is None:
+            return default
+        keys = [self.key_of(item) for item in items]
+        key = self.key_of(selected)
+        return keys.index(key) if key in keys else default
+
+    def move(self, count: int) -> None:
+        """Move the cursor down by items, from a heading on to the next item in that direction."""
+        last, way = len(self.items) - 1, 1 if count >= 0 else -1
+        target = max(0, min(last, self.cursor + count))
         for step in (way, -way):
             index = target
-            while 0 <= index <= last and self.is_heading(index):
+            while 0 <= index <= last and self.is_heading(self.items[index]):
                 index += step
             if 0 <= index <= last:
                 self.cursor = index
                 break
-        self.changed(self._hint)
+        self._follow_cursor()
+        self.changed()
 
     def select(self, index: int) -> None:
-        """Go to a line, or with -1 to the last one."""
-        self.move(index % max(1, self.count()) - self.cursor)
+        """Go to an item, or with -1 to the last one."""
+        self.move(index % max(1, len(self.items)) - self.cursor)
 
-    def changed(self, hint: str = "") -> None:
+    def changed(self) -> None:
         """Draw again, and tell the screen."""
-        self.redraw(hint)
+        self.redraw(self._hint)
         self.post_message(self.Moved())
 
     def draw(self, width: int, height: int) -> list[Row]:
         room = height - self.HEADS
-        if not self.count() or room < 1:
+        if not self.items or room < 1:
             return []
-        self._scroll(room)
-        return self.draw_lines(range(self._top, min(self._top + room, self.count())), width)
+        starts, top = self.starts(width), self.scroll_offset.y
+        first = bisect_right(starts, top) - 1
+        rows = self.draw_items(
+            range(first, bisect_left(starts, min(top + room, starts[-1]))), width
+        )
+        return [*rows[: self.HEADS], *rows[self.HEADS + top - starts[first] :]]
 
-    def _scroll(self, rows: int) -> None:
+    def _follow_cursor(self) -> None:
         """Keep the cursor visible, with the heading above it and those that end the list."""
-        last = self.count() - 1
+        width, height = self.scrollable_size
+        starts, rows = self.starts(width), height - self.HEADS
+        self.virtual_size = Size(1, self.HEADS + starts[-1])
+        if not self.items:
+            return
         if self.IS_CENTERED:
-            self._top = self.cursor - rows // 2
+            top = starts[self.cursor] - rows // 2
         else:
-            has_heading = self.cursor > 0 and self.is_heading(self.cursor - 1)
-            end = (
-                last if all(map(self.is_heading, range(self.cursor + 1, last + 1))) else self.cursor
-            )
-            self._top = min(self._top, self.cursor - has_heading)
-            self._top = max(self._top, min(end - rows + 1, self.cursor))
-        self._top = max(0, min(self._top, last + 1 - rows))
+            has_heading = self.cursor > 0 and self.is_heading(self.items[self.cursor - 1])
+            is_last = all(map(self.is_heading, self.items[self.cursor + 1 :]))
+            end = starts[-1 if is_last else self.cursor + 1]
+            top = min(self.scroll_offset.y, starts[self.cursor - has_heading])
+            top = max(top, min(end - rows, starts[self.cursor]))
+        self.scroll_to(y=top, animate=False, immediate=True, force=True)
+
+    def watch_scroll_y(self, old: float, new: float) -> None:
+        super().watch_scroll_y(old, new)
+        self._strips = None
+        self.post_message(self.Moved())
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._follow_cursor()
+        self.changed()
 
     def on_click(self, event: events.Click) -> None:
         inside = event.get_content_offset(self)
-        if inside is not None and 0 <= (index := inside.y - self.HEADS) < self.count() - self._top:
-            self.move(self._top + index - self.cursor)
+        if inside is None or inside.y < self.HEADS:
+            return
+        starts = self.starts(self.scrollable_size.width)
+        index = bisect_right(starts, self.scroll_offset.y + inside.y - self.HEADS) - 1
+        if index < len(self.items):
+            is_second_click = index == self.cursor
+            self.move(index - self.cursor)
+            if is_second_click:
+                self.post_message(self.Opened())
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        self.move(_WHEEL)
+        self._turn_wheel(_WHEEL)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        self.move(-_WHEEL)
+        self._turn_wheel(-_WHEEL)
+
+    def _turn_wheel(self, count: int) -> None:
+        if self.styles.overflow_y == "hidden":
+            self.move(count)

@@ -109,7 +109,7 @@ class SpanWidget(CachedLines, Widget):
 
     def on_resize(self, event: events.Resize) -> None:
         """Comes too when a widget is shown again in its old size."""
-        if self.size != self._drawn_for:
+        if self.scrollable_size != self._drawn_for:
             self._restyle()
 
     def render_line(self, y: int) -> Strip:
@@ -117,7 +117,7 @@ class SpanWidget(CachedLines, Widget):
             self._strips = self._draw()
         if y < len(self._strips):
             return self._strips[y]
-        return Strip.blank(self.size.width, self.rich_style)
+        return Strip.blank(self._drawn_for.width, self.rich_style)
 
     @property
     def ascii_only(self) -> bool:
@@ -131,7 +131,7 @@ class SpanWidget(CachedLines, Widget):
 
     def _draw(self, old_strips: Sequence[Strip] = ()) -> list[Strip]:
         """``old_strips`` are those of the previous picture; unchanged lines reuse them."""
-        width, height = self._drawn_for = self.size
+        width, height = self._drawn_for = self.scrollable_size
         rows = self.draw(width, height)
         if not any(rows):
             rows = self._hinted(width, height)
@@ -159,7 +159,7 @@ class SpanWidget(CachedLines, Widget):
         assert self._styles is not None
         styles = self._styles
         segments = [Segment(span.text, styles[span.ink, span.paper, span.bold]) for span in row]
-        return Strip(segments, width_of(row)).adjust_cell_length(self.size.width, styles.base)
+        return Strip(segments, width_of(row)).adjust_cell_length(self._drawn_for.width, styles.base)
 
 
 class _Styles(dict[tuple[str, str, bool], Style]):

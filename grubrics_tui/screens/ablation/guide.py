@@ -38,7 +38,7 @@ from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.plans import format_changes, format_cost, format_seeds, format_size
 from grubrics_tui.widgets.facts import Fact, Facts, inert
 from grubrics_tui.widgets.key_footer import KeyFooter
-from grubrics_tui.widgets.key_list import LONGEST_VALUE, KeyList, find_keys
+from grubrics_tui.widgets.key_list import LONGEST_VALUE, KeyList
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,7 +133,7 @@ class ChooseKnob(Dialog[Knob]):
         self.query_one(KeyList).move(rows)
 
     def _find(self, query: str) -> None:
-        self.query_one(KeyList).show(self._base, find_keys(self._base, query))
+        self.query_one(KeyList).fill(self._base, query)
 
     def _say(self, text: Content) -> None:
         self.query_one("#problem", Static).update(inert(text))

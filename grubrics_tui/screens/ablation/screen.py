@@ -37,33 +37,25 @@ if TYPE_CHECKING:
     from engine.measure.ablations.table import ArmRow, SeedRun
 
 
-class ArmTable(RowList):
+class ArmTable(RowList["ArmRow"]):
     """The arms of an ablation; the selected one stays selected in another order."""
 
     HEADS = 1
 
     def __init__(self) -> None:
         super().__init__()
-        self._rows: Sequence[ArmRow] = ()
         self._problems: Mapping[str, str] = {}
 
-    def count(self) -> int:
-        return len(self._rows)
+    def key_of(self, item: ArmRow) -> str:
+        return item.name
 
-    @property
-    def selected(self) -> ArmRow | None:
-        return self._rows[self.cursor] if self.cursor < len(self._rows) else None
-
-    def show(self, rows: Sequence[ArmRow], problems: Mapping[str, str], hint: str = "") -> None:
+    def fill(self, rows: Sequence[ArmRow], problems: Mapping[str, str]) -> None:
         """``problems``: by run, what the doctor found."""
-        before = self.selected.name if self.selected else None
-        names = [row.name for row in rows]
-        self._rows, self._problems = rows, problems
-        self.cursor = names.index(before) if before in names else 0
-        self.redraw(hint)
+        self._problems = problems
+        self.show(rows, "every arm has failed")
 
-    def draw_lines(self, shown: range, width: int) -> list[Row]:
-        head, *lines = draw_arms(self._rows, self.cursor, width, self._problems)
+    def draw_items(self, shown: range, width: int) -> list[Row]:
+        head, *lines = draw_arms(self.items, self.cursor, width, self._problems)
         return [head, *lines[shown.start : shown.stop]]
 
 
@@ -141,7 +133,7 @@ class AblationScreen(CockpitScreen):
             return
         rows = sort_rows(report, self._order)
         shown = [row for row in rows if not (self._hides_failed and has_failed(row))]
-        self.query_one(ArmTable).show(shown, self._problems, "every arm has failed")
+        self.query_one(ArmTable).fill(shown, self._problems)
         box = self.query_one("#arms")
         box.border_title = Content(f"Difference from {report.baseline}: {report.measure}")
         hidden = len(rows) - len(shown)
@@ -149,7 +141,6 @@ class AblationScreen(CockpitScreen):
             [f"sorted by {self._order}", *([f"{hidden} failed hidden"] if hidden else [])]
         )
         self.query_one("#plan", Facts).show(list(_plan_facts(report)))
-        self._show_arm()
 
     @on(ArmTable.Moved)
     def _show_arm(self) -> None:

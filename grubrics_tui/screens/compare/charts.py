@@ -224,7 +224,7 @@ class ChooseMetric(Dialog[str]):
 
     @on(Input.Submitted)
     def _submit(self) -> None:
-        if name := self.query_one(MetricList).selected:
+        if name := self.query_one(MetricList).selected_name:
             self.dismiss(name)
 
     def action_pick(self, rows: int) -> None:
@@ -234,4 +234,4 @@ class ChooseMetric(Dialog[str]):
         found = ranked(query, self._metrics)
         index = found.index(self._shown) if not query and self._shown in found else 0
         choices = [Choice(name, self._metrics[name], shown=name == self._shown) for name in found]
-        self.query_one(MetricList).show(choices, index, "no match")
+        self.query_one(MetricList).show(choices, "no match", cursor=index)

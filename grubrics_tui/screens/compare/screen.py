@@ -159,7 +159,7 @@ class CompareScreen(ChartScreen):
             first_metrics(names), self.metric, self._plot, versions, "no run has logged a step"
         )
         heads = list(zip(labels(comparison.names), inks, strict=True))
-        self.query_one(CompareTable).show(comparison, heads, deltas=self.deltas, shell=self.shell)
+        self.query_one(CompareTable).fill(comparison, heads, deltas=self.deltas, shell=self.shell)
         self._show_titles()
 
     def _refuse(self, error: UsageError) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from textual import events
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
@@ -22,7 +21,7 @@ from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.row_list import RowList
 
 
-class CompareTable(RowList):
+class CompareTable(RowList[TableLine]):
     """The names of the groups stay above the rows."""
 
     HEADS = 1
@@ -31,11 +30,16 @@ class CompareTable(RowList):
         super().__init__(id=id)
         self._heads: Sequence[tuple[str, str]] = ()
         self._comparison: Comparison | None = None
-        self._lines: list[TableLine] = []
-        self.cursor, self._first_run, self._shift = 1, 0, 0
+        self._first_run, self._shift = 0, 0
         self._options = (False, False)
 
-    def show(
+    def is_heading(self, item: TableLine) -> bool:
+        return item.is_heading
+
+    def key_of(self, item: TableLine) -> object:
+        return item.is_heading, item.label
+
+    def fill(
         self,
         comparison: Comparison,
         heads: Sequence[tuple[str, str]],
@@ -47,19 +51,10 @@ class CompareTable(RowList):
         ``table_lines``."""
         if (comparison, (deltas, shell)) == (self._comparison, self._options):
             return
-        selected, self._heads = self.selected, heads
-        self._comparison, self._options = comparison, (deltas, shell)
+        self._heads, self._comparison, self._options = heads, comparison, (deltas, shell)
         star = "*" if self.ascii_only else "★"
-        self._lines = table_lines(comparison, deltas=deltas, shell=shell, star=star)
-        labels = [None if row.is_heading else row.label for row in self._lines]
-        if selected is not None and selected.label in labels:
-            self.cursor = labels.index(selected.label)
-        self.move(0)
-
-    @property
-    def selected(self) -> TableLine | None:
-        row = self._lines[self.cursor] if self.cursor < len(self._lines) else None
-        return None if row is None or row.is_heading else row
+        lines = table_lines(comparison, deltas=deltas, shell=shell, star=star)
+        self.show(lines, cursor=self.find_selected(lines, default=self.cursor))
 
     @property
     def position(self) -> str:
@@ -70,12 +65,6 @@ class CompareTable(RowList):
         runs = "" if grid.shown >= len(names) else columns
         along = f"cell {grid.shift + 1}, " if grid.shift else ""
         return f"{runs}{along}{super().position}"
-
-    def count(self) -> int:
-        return len(self._lines)
-
-    def is_heading(self, index: int) -> bool:
-        return self._lines[index].is_heading
 
     def sideways(self, runs: int) -> None:
         count = len(self._comparison.groups) if self._comparison else 0
@@ -89,20 +78,16 @@ class CompareTable(RowList):
         self._shift = self._grid(self.size.width).shift
         self.changed()
 
-    def draw_lines(self, shown: range, width: int) -> list[Row]:
+    def draw_items(self, shown: range, width: int) -> list[Row]:
         grid = self._grid(width)
         keys = [self._glyph(number) for number in range(len(self._heads))]
         rows = [head(self._heads, keys, grid)]
         for number in shown:
-            spans = line(self._lines[number], grid, width, chosen=number == self.cursor)
+            spans = line(self.items[number], grid, width, chosen=number == self.cursor)
             # The background of the cursor extends to the end of the line.
             end = Span(" " * max(0, width - width_of(spans)), "", spans[-1].paper)
             rows.append([*spans, end])
         return rows
-
-    def on_resize(self, event: events.Resize) -> None:
-        super().on_resize(event)
-        self.changed()
 
     def _glyph(self, number: int) -> str:
         """The character that marks a run besides its color; the baseline has a diamond."""
@@ -113,7 +98,7 @@ class CompareTable(RowList):
 
     def _grid(self, width: int) -> Grid:
         count = len(self._comparison.groups) if self._comparison else 0
-        return Grid.of(self._lines, count, width, self._first_run, self._shift)
+        return Grid.of(self.items, count, width, self._first_run, self._shift)
 
 
 class WholeValues(Dialog[None]):

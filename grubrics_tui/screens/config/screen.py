@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from textual import on, work
 from textual.app import ComposeResult
 from textual.content import Content
@@ -23,7 +21,7 @@ from grubrics_tui.widgets.key_list import key_facts
 from grubrics_tui.widgets.row_list import RowList
 
 
-class ValueList(RowList):
+class ValueList(RowList[ConfigLine]):
     """The values of a configuration under headings."""
 
     DEFAULT_CSS = """
@@ -33,29 +31,11 @@ class ValueList(RowList):
     }
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._lines: Sequence[ConfigLine] = ()
+    def is_heading(self, item: ConfigLine) -> bool:
+        return item.value is None
 
-    def count(self) -> int:
-        return len(self._lines)
-
-    def is_heading(self, index: int) -> bool:
-        return self._lines[index].value is None
-
-    @property
-    def selected(self) -> ConfigValue | None:
-        return self._lines[self.cursor].value if self.cursor < len(self._lines) else None
-
-    def show(self, lines: Sequence[ConfigLine], hint: str) -> None:
-        """The cursor stays on its value; ``hint`` is shown if there is no line."""
-        value, self._lines, self._hint = self.selected, lines, hint
-        found = (n for n, line in enumerate(lines) if value and line.value == value)
-        self.cursor = next(found, 0)
-        self.move(0)
-
-    def draw_lines(self, shown: range, width: int) -> list[Row]:
-        return list(config_rows(self._lines, shown.start, len(shown), self.cursor, width))
+    def draw_items(self, shown: range, width: int) -> list[Row]:
+        return list(config_rows(self.items, shown, self.cursor, width))
 
 
 _EXAMPLES = "any part of a key or value: lr  kl_loss  vllm"
@@ -119,7 +99,7 @@ class ConfigScreen(CockpitScreen):
 
     @on(ValueList.Moved)
     def _describe(self) -> None:
-        value = self._list.selected
+        value = self._selected
         kind = self._config.kind if self._config else None
         self.query_one("#value", Facts).show(_facts(value, kind) if value else [])
         hidden = "" if self._lists_defaults() else "without defaults, "
@@ -132,6 +112,11 @@ class ConfigScreen(CockpitScreen):
     @property
     def _list(self) -> ValueList:
         return self.query_one(ValueList)
+
+    @property
+    def _selected(self) -> ConfigValue | None:
+        line = self._list.selected
+        return None if line is None else line.value
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """An external log tells nothing about defaults; only a config takes ``key=value``."""
@@ -150,11 +135,11 @@ class ConfigScreen(CockpitScreen):
         self._show()
 
     def action_copy_override(self) -> None:
-        if (value := self._list.selected) is not None:
+        if (value := self._selected) is not None:
             self._copy(value.override)
 
     def action_copy(self) -> None:
-        if (value := self._list.selected) is not None:
+        if (value := self._selected) is not None:
             self._copy(value.text)
 
     def _copy(self, text: str) -> None:

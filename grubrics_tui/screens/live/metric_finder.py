@@ -46,7 +46,6 @@ class MetricFinder(Dialog[Slot | None]):
         super().__init__()
         self._history, self._layout = history, layout
         self._titles = {panel.TITLE: name for name, panel in PANELS.items()}
-        self._matches: list[str] = []
         self._marked: list[str] = []
 
     def compose(self) -> ComposeResult:
@@ -60,18 +59,18 @@ class MetricFinder(Dialog[Slot | None]):
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
-        self._filter("")
-        self.set_interval(_REFRESH_S, self._update_metrics)
+        self._show_matches()
+        self.set_interval(_REFRESH_S, self._show_matches)
 
     @on(Input.Changed)
-    def _type(self, message: Input.Changed) -> None:
-        self._filter(message.value)
+    def _type(self) -> None:
+        self._show_matches(cursor=0)
 
     @on(Input.Submitted)
     def _submit(self) -> None:
         if self._marked:
             self.dismiss(Slot(metrics=tuple(self._marked)))
-        elif name := self.query_one(MetricList).selected:
+        elif name := self.query_one(MetricList).selected_name:
             panel = self._panels.get(name)
             self.dismiss(Slot(panel) if panel else Slot(metrics=(name,)))
 
@@ -80,12 +79,12 @@ class MetricFinder(Dialog[Slot | None]):
 
     def action_mark(self) -> None:
         """Add the selected metric to the pinned panel, or remove it."""
-        name = self.query_one(MetricList).selected
+        name = self.query_one(MetricList).selected_name
         if name in self._marked:
             self._marked.remove(name)
         elif name and name not in self._panels and len(self._marked) < len(INKS):
             self._marked.append(name)
-        self._show_matches(name)
+        self._show_matches()
 
     @property
     def _panels(self) -> dict[str, str]:
@@ -94,28 +93,18 @@ class MetricFinder(Dialog[Slot | None]):
         metrics = set(self._history.columns.names)
         return {t: n for t, n in self._titles.items() if n in built_in and t not in metrics}
 
-    def _filter(self, query: str) -> None:
-        self._matches = ranked(query, [*self._panels, *self._history.columns.names])
-        self._show_matches()
-
-    def _update_metrics(self) -> None:
-        """Add metrics that the run has logged since this was opened."""
-        query, selected = self.query_one(Input).value, self.query_one(MetricList).selected
-        self._matches = ranked(query, [*self._panels, *self._history.columns.names])
-        self._show_matches(selected)
-
-    def _show_matches(self, selected: str = "") -> None:
-        """``selected`` is the match with the cursor; without it, the first one."""
-        choices = [self._choice(name) for name in self._matches]
-        index = self._matches.index(selected) if selected in self._matches else 0
-        self.query_one(MetricList).show(choices, index, "no match")
-        self._preview()
+    def _show_matches(self, *, cursor: int | None = None) -> None:
+        """What matches now: the run may have logged other metrics meanwhile."""
+        names = [*self._panels, *self._history.columns.names]
+        choices = [self._choice(name) for name in ranked(self.query_one(Input).value, names)]
+        self.query_one(MetricList).show(choices, "no match", cursor=cursor)
 
     @on(MetricList.Moved)
     def _preview(self) -> None:
         total = len(self._panels) + len(self._history.columns.names)
-        self.query_one("#box").border_subtitle = f"{len(self._matches)} of {total}"
-        selected = self.query_one(MetricList).selected
+        listed = self.query_one(MetricList)
+        self.query_one("#box").border_subtitle = f"{len(listed.items)} of {total}"
+        selected = listed.selected_name
         names = tuple(self._marked) or ((selected,) if selected else ())
         shown = tuple(name for name in names if name not in self._panels)
         self.query_one(Chart).show(

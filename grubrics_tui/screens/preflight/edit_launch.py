@@ -16,7 +16,7 @@ from engine.base.errors import UsageError
 from grubrics_tui.screens.base import Dialog
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import Facts, inert
-from grubrics_tui.widgets.key_list import KeyList, find_keys, key_facts
+from grubrics_tui.widgets.key_list import KeyList, key_facts
 
 if TYPE_CHECKING:
     from engine.config.load import Config
@@ -80,7 +80,7 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
         """List the keys that the word before the cursor may mean."""
         if (config := self._config) is not None:
             typed = self.query_one(Input).value.rpartition(" ")[2].partition("=")[0]
-            self.query_one(KeyList).show(config, find_keys(config, typed))
+            self.query_one(KeyList).fill(config, typed)
 
     @on(KeyList.Moved)
     def _describe(self) -> None:

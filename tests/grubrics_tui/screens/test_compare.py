@@ -564,6 +564,6 @@ async def test_shift_g_goes_to_the_last_row_of_the_table(
 ) -> None:
     async with running(runs) as driver:
         screen = await compare(driver)
-        rows = len([row for row in screen.query_one(CompareTable)._lines if not row.is_heading])
+        rows = len([row for row in screen.query_one(CompareTable).items if not row.is_heading])
         await driver.press("tab", "G")
         await driver.shows(f"row {rows} of {rows}")

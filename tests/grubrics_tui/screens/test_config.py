@@ -99,7 +99,8 @@ async def test_a_click_selects_a_value(hot: RunDir, runs: Path) -> None:
         values = await open_config(driver, hot)
         await driver.click(values, (4, 4))
         await driver.shows("row 2 of 3")
-        assert values.selected is not None and values.selected.key == "actor.optim.lr"
+        assert values.selected is not None and values.selected.value is not None
+        assert values.selected.value.key == "actor.optim.lr"
 
 
 async def test_the_config_of_a_log_is_shown_where_it_holds_one(tmp_path: Path, runs: Path) -> None:
