@@ -26,7 +26,15 @@ class RowList(SpanWidget, ScrollView, Generic[Item]):
     wheel scrolls, in others it moves the cursor.
     """
 
-    DEFAULT_CSS = "RowList { overflow: hidden; }"
+    DEFAULT_CSS = """
+    RowList {
+        overflow: hidden; scrollbar-size: 1 1;
+        &.-framed {
+            padding: 0 1;
+            border: round $line-focus; border-title-color: $primary; border-subtitle-color: $quiet;
+        }
+    }
+    """
 
     HEADS = 0
     """Rows above the items."""
@@ -39,8 +47,8 @@ class RowList(SpanWidget, ScrollView, Generic[Item]):
     class Opened(Message):
         """The item under the cursor was clicked."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
         self.items: Sequence[Item] = ()
         self.cursor = 0
 
@@ -71,14 +79,24 @@ class RowList(SpanWidget, ScrollView, Generic[Item]):
         rows = [index for index, item in enumerate(self.items) if not self.is_heading(item)]
         return f"row {sum(index <= self.cursor for index in rows)} of {len(rows)}"
 
-    def show(self, items: Sequence[Item], hint: str = "", *, cursor: int | None = None) -> None:
+    def show(
+        self,
+        items: Sequence[Item],
+        hint: str = "",
+        *,
+        cursor: int | None = None,
+        keep_scroll: bool = False,
+    ) -> None:
         """The cursor stays on its item, or goes to the first one if that is gone, or to ``cursor``.
 
-        ``hint`` is shown if there is no item.
+        ``hint`` is shown if there is no item; with ``keep_scroll`` the cursor may be out of sight.
         """
         cursor = self.find_selected(items) if cursor is None else cursor
-        self.items, self.cursor, self._hint = items, cursor, hint
-        self.move(0)
+        self.items, self._hint = items, hint
+        self._place_cursor(cursor)
+        if not keep_scroll:
+            self._follow_cursor()
+        self.changed()
 
     def find_selected(self, items: Sequence[Item], default: int = 0) -> int:
         """Where the item under the cursor is among others; ``default`` if it is not."""
@@ -89,16 +107,8 @@ class RowList(SpanWidget, ScrollView, Generic[Item]):
         return keys.index(key) if key in keys else default
 
     def move(self, count: int) -> None:
-        """Move the cursor down by items, from a heading on to the next item in that direction."""
-        last, way = len(self.items) - 1, 1 if count >= 0 else -1
-        target = max(0, min(last, self.cursor + count))
-        for step in (way, -way):
-            index = target
-            while 0 <= index <= last and self.is_heading(self.items[index]):
-                index += step
-            if 0 <= index <= last:
-                self.cursor = index
-                break
+        """Move the cursor down by items."""
+        self._place_cursor(self.cursor + count, way=1 if count >= 0 else -1)
         self._follow_cursor()
         self.changed()
 
@@ -108,6 +118,7 @@ class RowList(SpanWidget, ScrollView, Generic[Item]):
 
     def changed(self) -> None:
         """Draw again, and tell the screen."""
+        self._measure()
         self.redraw(self._hint)
         self.post_message(self.Moved())
 
@@ -122,12 +133,28 @@ class RowList(SpanWidget, ScrollView, Generic[Item]):
         )
         return [*rows[: self.HEADS], *rows[self.HEADS + top - starts[first] :]]
 
+    def _place_cursor(self, index: int, *, way: int = 1) -> None:
+        """Put the cursor on an item, from a heading on to the next item in that direction."""
+        last = len(self.items) - 1
+        target = self.cursor = max(0, min(last, index))
+        for step in (way, -way):
+            index = target
+            while 0 <= index <= last and self.is_heading(self.items[index]):
+                index += step
+            if 0 <= index <= last:
+                self.cursor = index
+                break
+
+    def _measure(self) -> Sequence[int]:
+        """Where the items begin; tells the scrollbar how many rows there are."""
+        starts = self.starts(self.scrollable_size.width)
+        self.virtual_size = Size(1, self.HEADS + starts[-1])
+        return starts
+
     def _follow_cursor(self) -> None:
         """Keep the cursor visible, with the heading above it and those that end the list."""
-        width, height = self.scrollable_size
-        starts, rows = self.starts(width), height - self.HEADS
-        self.virtual_size = Size(1, self.HEADS + starts[-1])
-        if not self.items:
+        starts, rows = self._measure(), self.scrollable_size.height - self.HEADS
+        if not self.items or rows < 1:
             return
         if self.IS_CENTERED:
             top = starts[self.cursor] - rows // 2

@@ -24,13 +24,6 @@ from grubrics_tui.widgets.row_list import RowList
 class ValueList(RowList[ConfigLine]):
     """The values of a configuration under headings."""
 
-    DEFAULT_CSS = """
-    ValueList {
-        height: 1fr; margin: 0 1; padding: 0 1;
-        border: round $line-focus; border-title-color: $primary; border-subtitle-color: $quiet;
-    }
-    """
-
     def is_heading(self, item: ConfigLine) -> bool:
         return item.value is None
 
@@ -50,6 +43,7 @@ class ConfigScreen(CockpitScreen):
 
     DEFAULT_CSS = """
     ConfigScreen {
+        ValueList { margin: 0 1; }
         /* Fixed height: a list that changes its size while one moves in it is hard to read. */
         #value { margin: 0 1; height: 9; }
         &.-short #value { height: 7; }
@@ -63,7 +57,7 @@ class ConfigScreen(CockpitScreen):
         self._shows_defaults = False
 
     def compose(self) -> ComposeResult:
-        yield ValueList()
+        yield ValueList(classes="-framed")
         yield FilterBar(_EXAMPLES)
         yield Facts("Value", id="value")
         yield KeyFooter()

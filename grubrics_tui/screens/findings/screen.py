@@ -9,8 +9,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.geometry import Region
-from textual.message import Message
 from textual.widgets import Static
 
 from engine.run.finding import Evidence, Finding, Fix, launchable
@@ -26,52 +24,20 @@ from grubrics_tui.screens.navigation import OpenLog, OpenRollouts
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.key_footer import KeyFooter
+from grubrics_tui.widgets.row_list import RowList
 from grubrics_tui.widgets.scroll_text import ScrollText
 
 
-class FindingList(ScrollText):
-    """The selected finding stays selected while others come and go."""
+class FindingList(RowList[Finding]):
+    """The titles of the findings."""
 
-    class Highlighted(Message):
-        """Another finding is selected, or the selected one says something else."""
+    DEFAULT_CSS = "FindingList { overflow-y: auto; scrollbar-gutter: stable; }"
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.border_title = "Findings"
-        self.add_class("-current")
-        self._findings: Sequence[Finding] = ()
-        self._index = 0
+    def key_of(self, item: Finding) -> str:
+        return item.id
 
-    @property
-    def findings(self) -> Sequence[Finding]:
-        return self._findings
-
-    @property
-    def selected(self) -> Finding | None:
-        return self._findings[self._index] if self._index < len(self._findings) else None
-
-    def fill(self, findings: Sequence[Finding]) -> None:
-        selected = self.selected
-        self._findings = findings
-        ids = [finding.id for finding in findings]
-        self._index = ids.index(selected.id) if selected is not None and selected.id in ids else 0
-        self._draw()
-
-    def select(self, count: int) -> None:
-        last = len(self._findings) - 1
-        self._index = max(0, min(last, self._index + count))
-        self._draw()
-
-    def _draw(self) -> None:
-        self.show(self._rows_of, keep_scroll=True)
-        self.scroll_to_region(Region(0, self._index, 1, 1), animate=False, immediate=True)
-        self.post_message(self.Highlighted())
-
-    def _rows_of(self, width: int) -> list[Row]:
-        return [
-            list_row(finding, width, chosen=number == self._index)
-            for number, finding in enumerate(self._findings)
-        ]
+    def draw_items(self, shown: range, width: int) -> list[Row]:
+        return [list_row(self.items[n], width, chosen=n == self.cursor) for n in shown]
 
 
 class FindingsScreen(CockpitScreen):
@@ -102,12 +68,13 @@ class FindingsScreen(CockpitScreen):
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="body"):
-            yield FindingList()
+            yield FindingList(classes="-framed")
             yield ScrollText(id="detail")
         yield Static("", id="lineage", markup=False)
         yield KeyFooter()
 
     def on_mount(self) -> None:
+        self.query_one(FindingList).border_title = "Findings"
         self._say("Diagnosing ...")
         if self._first_findings:
             self._fill(self._first_findings)
@@ -131,9 +98,9 @@ class FindingsScreen(CockpitScreen):
         self._choices = launchable(findings) if has_config else ()
         listed = self.query_one(FindingList)
         listed.border_subtitle = Content(clean_text(self.run.id))
-        listed.fill(findings)
+        listed.show(findings)
 
-    @on(FindingList.Highlighted)
+    @on(FindingList.Moved)
     def _describe(self) -> None:
         finding, choices = self.query_one(FindingList).selected, self._choices
         before, self._described = self._described, (finding, choices)
@@ -168,7 +135,7 @@ class FindingsScreen(CockpitScreen):
         return super().check_action(action, parameters)
 
     def action_finding(self, count: int) -> None:
-        self.query_one(FindingList).select(count)
+        self.query_one(FindingList).move(count)
 
     def action_scroll_text(self, pages: int) -> None:
         text = self.query_one("#detail", ScrollText)
@@ -206,7 +173,7 @@ class FindingsScreen(CockpitScreen):
 
     def action_reproduce(self) -> None:
         if isinstance(self.run, RunDir):
-            confirm_reproduction(self, self.run, self.query_one(FindingList).findings)
+            confirm_reproduction(self, self.run, self.query_one(FindingList).items)
 
     def _applicable(self, finding: Finding | None) -> dict[int, Fix]:
         """The applicable fixes of the finding by number."""

@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
-from textual.geometry import Region
-from textual.message import Message
 
 from engine.doctor.health import Health
 from engine.run.columns import RunInfo, format_step
@@ -47,116 +46,73 @@ from grubrics_tui.text.formats import (
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.key_footer import KeyFooter
-from grubrics_tui.widgets.scroll_text import ScrollText
+from grubrics_tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
     from grubrics_tui.model.machine import GpuNow, Machine
 
 
-class NewsList(ScrollText):
-    """The selected run stays selected while others come and go."""
+HealthOf = Callable[[RunInfo], Health | None]
 
-    class Highlighted(Message):
-        """Another run is selected."""
 
-    class Opened(Message):
-        """The selected run was clicked."""
+class NewsList(RowList[str | RunInfo]):
+    """Runs below the titles of their sections."""
 
-    def __init__(self, health_of: Callable[[RunInfo], Health | None]) -> None:
-        super().__init__()
+    DEFAULT_CSS = "NewsList { overflow-y: auto; scrollbar-gutter: stable; }"
+
+    def __init__(self, health_of: HealthOf) -> None:
+        super().__init__(classes="-framed")
         self.border_title, self.border_subtitle = "Home", "reading the runs ..."
-        self.add_class("-current")
         self._health_of = health_of
-        self._news: News | None = None
-        self._lines: Sequence[Line] = ()
-        self._index = 0
+        self._news = News()
 
     @property
-    def selected(self) -> RunInfo | None:
-        return self._shown[self._index] if self._index < len(self._shown) else None
-
-    @property
-    def _shown(self) -> Sequence[RunInfo]:
-        return () if self._news is None else self._news.shown
+    def run(self) -> RunInfo | None:
+        """The selected run."""
+        return None if isinstance(self.selected, str) else self.selected
 
     def fill(self, news: News) -> None:
-        selected = self.selected
         self._news = news
-        ids = [run.id for run in news.shown]
-        self._index = ids.index(selected.id) if selected is not None and selected.id in ids else 0
         self.border_subtitle = f"{news.total} run{'' if news.total == 1 else 's'}"
-        self.draw_again()
-        self.post_message(self.Highlighted())
+        self.show(list_news(news), keep_scroll=True)
 
-    def draw_again(self) -> None:
-        """Draw the same runs: the time or their health has changed."""
-        self.show(self._rows_of, keep_scroll=True)
+    def is_heading(self, item: str | RunInfo) -> bool:
+        return isinstance(item, str)
 
-    def select(self, index: int) -> None:
-        """Select a run by its index; the nearest one if there is no run at it."""
-        self._index = max(0, min(index, len(self._shown) - 1))
-        self.draw_again()
-        own = [y for y, line in enumerate(self._lines) if line.index == self._index]
-        if own:
-            # The heading above the first run too.
-            top = 0 if self._index == 0 else own[0]
-            region = Region(0, top, 1, own[-1] - top + 1)
-            self.scroll_to_region(region, animate=False, immediate=True)
-        self.post_message(self.Highlighted())
+    def key_of(self, item: str | RunInfo) -> str:
+        return item if isinstance(item, str) else item.id
 
-    def go(self, index: int) -> None:
-        """Select by the index from the start, or a negative one from the end."""
-        self.select(index if index >= 0 else len(self._shown) + index)
+    def starts(self, width: int) -> Sequence[int]:
+        blocks = self._draw_blocks(range(len(self.items)), width)
+        return list(accumulate(map(len, blocks), initial=0))
 
-    def move(self, rows: int) -> None:
-        self.select(self._index + rows)
+    def draw_items(self, shown: range, width: int) -> list[Row]:
+        return [row for rows in self._draw_blocks(shown, width) for row in rows]
 
-    def on_click(self, event: events.Click) -> None:
-        inside = event.get_content_offset(self)
-        y = None if inside is None else round(self.scroll_offset.y) + inside.y
-        if y is None or y >= len(self._lines) or (index := self._lines[y].index) is None:
-            return
-        is_second_click = index == self._index
-        self.select(index)
-        if is_second_click:
-            self.post_message(self.Opened())
+    def _draw_blocks(self, shown: range, width: int) -> Iterator[list[Row]]:
+        """The rows of each item: a title has a blank row above it, a run may have a second row."""
+        columns = _Columns.fit(self._news, width)
+        for index in shown:
+            item = self.items[index]
+            if isinstance(item, str):
+                title = [Span(item, "quiet", bold=bool(self._news.shown))]
+                yield [[], title] if index else [title]
+            else:
+                health, chosen = self._health_of(item), index == self.cursor
+                yield list(_draw_run(item, self._news, health, columns, width, chosen))
 
-    def _rows_of(self, width: int) -> list[Row]:
-        if self._news is not None:
-            self._lines = draw_news(self._news, self._health_of, width, self._index)
-        return [line.row for line in self._lines]
-
-
-HealthOf = Callable[[RunInfo], Health | None]
 
 _LEAD, _STATE = 2, 11
 _GAP, _INDENT = "  ", "    "
 _SHORTEST_ID, _LONGEST_ID = 10, 42
 
 
-@dataclass(frozen=True)
-class Line:
-    """A row, and the index of its run among ``News.shown``; None for a heading."""
-
-    row: Row
-    index: int | None = None
-
-
-def draw_news(news: News, health_of: HealthOf, width: int, selected: int) -> list[Line]:
-    """The sections that have runs, or one line that says that nothing happened and the last run."""
-    runs, columns = news.shown, _Columns.fit(news, width)
-    if not runs:
-        return [Line([Span("No runs in this folder yet. Press n to launch one.", "quiet")])]
-    lines: list[Line] = []
-    index = 0
-    for title, section in _sections(news):
-        lines += [Line([])] if lines else []
-        lines.append(Line([Span(title, "quiet", bold=True)]))
-        for run in section:
-            drawn = _draw_run(run, news, health_of(run), columns, width, index == selected)
-            lines += [Line(row, index) for row in drawn]
-            index += 1
-    return lines
+def list_news(news: News) -> list[str | RunInfo]:
+    """The runs of each section below its title, or a line that says that there are none."""
+    items: list[str | RunInfo] = []
+    for title, runs in _sections(news):
+        items += [title, *runs]
+    return items or ["No runs in this folder yet. Press n to launch one."]
 
 
 def _sections(news: News) -> Iterator[tuple[str, Sequence[RunInfo]]]:
@@ -304,7 +260,7 @@ class HomeScreen(CockpitScreen):
         self._health.begin()
         show_from_thread(self, self._readings, self._show)
         show_from_thread(self, self._measurements, self._show_machine)
-        self.set_interval(_TICK_S, self.query_one(NewsList).draw_again)
+        self.set_interval(_TICK_S, self.query_one(NewsList).changed)
         self.run_worker(self._record_visit, thread=True, exit_on_error=False)
 
     def on_unmount(self) -> None:
@@ -348,18 +304,18 @@ class HomeScreen(CockpitScreen):
         self._health.examine(news.shown)
 
     def _show_health(self) -> None:
-        self.query_one(NewsList).draw_again()
+        self.query_one(NewsList).changed()
 
     def _show_machine(self, machine: Machine) -> None:
         self.query_one(Facts).show(machine_facts(machine))
 
-    @on(NewsList.Highlighted)
+    @on(NewsList.Moved)
     def _refresh_keys(self) -> None:
         self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer what applies to the selected run."""
-        info = self.query_one(NewsList).selected if self.is_mounted else None
+        info = self.query_one(NewsList).run if self.is_mounted else None
         needs = needs_of("home", action)
         return not needs or (info is not None and (needs == "run" or info.state.has_ended))
 
@@ -377,11 +333,11 @@ class HomeScreen(CockpitScreen):
         self._open(OpenConfig)
 
     def _open(self, message: type[OpenRun | OpenSummary | OpenFindings | OpenConfig]) -> None:
-        if (info := self.query_one(NewsList).selected) is not None:
+        if (info := self.query_one(NewsList).run) is not None:
             self.post_message(message(RunDir(self._root / info.id)))
 
     def action_relaunch(self) -> None:
-        if (info := self.query_one(NewsList).selected) is not None:
+        if (info := self.query_one(NewsList).run) is not None:
             self.post_message(LaunchAgain(info.id))
 
     def action_new_launch(self) -> None:
@@ -401,7 +357,7 @@ class HomeScreen(CockpitScreen):
 
     def action_select(self, index: int) -> None:
         """The first run, or with -1 the last one."""
-        self.query_one(NewsList).go(index)
+        self.query_one(NewsList).select(index)
 
     def action_back(self) -> None:
         self.notify("Press q to quit")

@@ -325,7 +325,7 @@ async def test_the_screen_says_of_a_log_what_diagnose_says(
         seen = driver.app.screen.history.findings  # type: ignore[attr-defined]
         await driver.press("f")
         await driver.shows("cuda_oom_training.oom", "Gradients grew")
-        listed = driver.app.screen.query_one(FindingList).findings
+        listed = driver.app.screen.query_one(FindingList).items
     code, output = call("diagnose", "--json", str(exploding))
     printed = json.loads(output)["findings"]
     assert code == 1
