@@ -1,74 +1,14 @@
-"""Numbers, sizes, times, values, curves and commands as text, the same way on screens, in commands,
-findings and log entries; and text of others, so that it shows all it contains."""
+"""Values, curves and commands as text, the same way on screens, in commands, findings and log
+entries; and text of others, so that it shows all it contains."""
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
-import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from engine.base import jsonl
-
-
-def count_of(number: int, noun: str, *, plural: str = "") -> str:
-    """Return, for example, ``1 step`` or ``2 steps``."""
-    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
-
-
-def size_text(size: float) -> str:
-    """Bytes as ``16.06 GB`` or ``4.9 MB``, as the hub counts them."""
-    return f"{size / 1e9:,.2f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"
-
-
-MISSING = "–"
-_UNITS = ((3600.0, "h", 10_000.0), (1.0, "s", 0.1), (1e-3, "ms", 1e-4), (1e-6, "µs", 1e-7))
-"""Seconds of a unit, its name, and the seconds from which it is used."""
-
-_HOURS_AS_DAYS = 48
-
-
-def seconds(value: float) -> str:
-    """Three digits in the unit that fits: ``27.2 µs``, ``12.3 ms``, ``6.4 s``, ``310 s``, ``3 h``.
-
-    Three, because readers multiply these: ``4 rounds x 27.2 µs = 0.109 ms``. Below a tenth of a
-    microsecond it is ``0 s``; a value that is not finite is ``– s``.
-    """
-    if not math.isfinite(value):
-        return f"{MISSING} s"
-    size = abs(value)
-    for unit, name, least in _UNITS:
-        if size >= least:
-            number = value / unit
-            # ``g`` would give 999.5 and more an exponent.
-            return f"{number:.3g} {name}" if abs(number) < 999.5 else f"{number:,.0f} {name}"
-    return "0 s"
-
-
-def duration(value: float | None) -> str:
-    """``4:07``, ``1:04:07`` or, from two days on, ``2d 7h``."""
-    if value is None:
-        return MISSING
-    minutes, second = divmod(max(0, round(value)), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours >= _HOURS_AS_DAYS:
-        return f"{hours // 24}d {hours % 24}h"
-    return f"{hours}:{minutes:02}:{second:02}" if hours else f"{minutes}:{second:02}"
-
-
-def age(value: float) -> str:
-    """Whole units of some seconds, as filters take them: ``45s``, ``12m``, ``7h``, ``3d``."""
-    for unit, name in ((86400, "d"), (3600, "h"), (60, "m")):
-        if value >= unit:
-            return f"{value // unit:.0f}{name}"
-    return f"{max(0.0, value):.0f}s"
-
-
-def clock(moment: float | None) -> str:
-    """``2026-01-31 14:05`` in local time."""
-    return MISSING if moment is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
 
 
 def format_config_value(value: Any) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base.errors import UsageError, nearest
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.checks.check import Check, Subject, fail, ok, skip, summary, warn
 from engine.checks.estimate.judge import calls_of
 from engine.checks.token_view import NoModelError, ask_trainer
@@ -107,13 +107,13 @@ def check_batch(subject: Subject) -> Check:
         problems = [warn(BATCH, message)]
     if not problems:
         score = "judge call" if asks_judge(config) else "reward"
-        updates = count_of(math.ceil(sizes.batch / sizes.mini), "update")
+        updates = format_count(math.ceil(sizes.batch / sizes.mini), "update")
         is_cpu = config.get("grubrics.device") == "cpu"
-        device = "the CPU" if is_cpu else count_of(sizes.gpus, "GPU")
+        device = "the CPU" if is_cpu else format_count(sizes.gpus, "GPU")
         return ok(
             BATCH,
-            f"{count_of(sizes.batch, 'prompt')} x {count_of(sizes.n, 'rollout')} = "
-            f"{count_of(rollouts, score)} per step; "
+            f"{format_count(sizes.batch, 'prompt')} x {format_count(sizes.n, 'rollout')} = "
+            f"{format_count(rollouts, score)} per step; "
             f"{updates} per step on {device}",
         )
     fix = " ".join([*removals(config), *overrides(sizes, repaired(sizes))])
@@ -161,7 +161,7 @@ def violations(sizes: BatchSizes) -> Iterator[str]:
         )
     for name in ("sequence_parallel", "rollout_parallel"):
         if sizes.gpus % values[name]:
-            yield f"{_setting(sizes, name)} does not divide {count_of(sizes.gpus, 'GPU')}"
+            yield f"{_setting(sizes, name)} does not divide {format_count(sizes.gpus, 'GPU')}"
     if sizes.micro is not None and sizes.batch < sizes.mini:
         yield f"{_setting(sizes, 'batch')} is below {_setting(sizes, 'mini')}"
     if sizes.micro is not None and sizes.batch * sizes.n % sizes.gpus:
@@ -265,9 +265,9 @@ def check_steps(subject: Subject) -> Check:
             return ok(STEPS, plan.arithmetic())
         return ok(
             STEPS,
-            f"{count_of(plan.total, 'step')} (training.max_steps) = "
+            f"{format_count(plan.total, 'step')} (training.max_steps) = "
             f"{plan.total / per_epoch:.3g} epochs; "
-            f"{plan.rows} rows // batch {plan.batch} = {count_of(per_epoch, 'step')}/epoch",
+            f"{plan.rows} rows // batch {plan.batch} = {format_count(per_epoch, 'step')}/epoch",
         )
     if plan.asked is not None and plan.asked > plan.reachable:
         return fail(
@@ -281,10 +281,10 @@ def check_steps(subject: Subject) -> Check:
     limit = "" if plan.asked is None else "trainer.total_training_steps; the data allows "
     return ok(
         STEPS,
-        f"{count_of(plan.total, 'step')} ({limit}{plan.arithmetic()}); "
-        f"{count_of(calls.step, score)} per step, "
-        f"{calls.step * calls.steps} in all, and {calls.validation} in "
-        f"{count_of(calls.validations, 'validation')}",
+        f"{format_count(plan.total, 'step')} ({limit}{plan.arithmetic()}); "
+        f"{format_count(calls.step, score)} per step, "
+        f"{calls.step * calls.steps:,} in all, and {calls.validation} in "
+        f"{format_count(calls.validations, 'validation')}",
     )
 
 
@@ -298,7 +298,7 @@ def _no_batch(config: Config, plan: StepPlan) -> Check:
     if config.kind == GRPO and plan.asked is not None and plan.asked > plan.epochs:
         changes.append(f"trainer.total_epochs={plan.asked}")
     message = (
-        f"only {count_of(plan.used, 'training row')} for a batch of {plan.batch}; verl drops "
+        f"only {format_count(plan.used, 'training row')} for a batch of {plan.batch}; verl drops "
         "incomplete batches, so no step would run"
     )
     return fail(STEPS, message, " ".join(changes))

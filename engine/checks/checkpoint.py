@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.base import jsonl
 from engine.base.errors import UsageError, nearest
 from engine.base.masking import mask_url
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.checks.check import Check, Subject, fail, summary, warn
 from engine.checks.complete_change import with_overrides
 from engine.config import hub
@@ -315,7 +315,7 @@ def _existing_checkpoints(config: Config) -> Iterator[Check]:
         total = None if plan is None else plan.total
         message = f"{folder}: trainer.resume_mode=auto resumes from step {step}"
         if total is not None and step >= total:
-            past = f"{message}, the last of {count_of(total, 'step')}: nothing is left to train"
+            past = f"{message}, the last of {format_count(total, 'step')}: nothing is left to train"
             yield fail(ID, past, _another_folder(config))
         else:
             yield warn(ID, f"{message} and does not start from step 0", _another_folder(config))

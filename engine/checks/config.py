@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine.base.errors import nearest
 from engine.base.judge_providers import asks_server
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.checks.check import Check, Subject, fail, ok, summary, tables, warn
 from engine.checks.demands import check_defaults
 from engine.config.compose import OWN_LOOPS
@@ -40,7 +40,7 @@ def check(subject: Subject) -> Check:
     """Check the values of a config whose keys and types are valid."""
     config = subject.config
     rank = lora_rank(config)
-    notes = [count_of(len(config.changes), "override")]
+    notes = [format_count(len(config.changes), "override")]
     problems = [*_overrides(config), *_paths(config), *check_defaults(config, ID)]
     if config.kind == GRPO:
         problems += [*_rollout(config), *_trainer(config), *_actor(config)]

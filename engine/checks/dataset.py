@@ -12,8 +12,8 @@ from pathlib import Path
 from engine.base import jsonl
 from engine.base.errors import UsageError, nearest
 from engine.base.parquet import pa, pq
+from engine.base.quantities import format_count
 from engine.base.records import SUFFIXES, require_file
-from engine.base.text import count_of
 from engine.checks.check import Check, Subject, fail, ok, summary, warn
 from engine.checks.demands import check_hashes
 from engine.checks.samples import SPLITS, split_files
@@ -147,7 +147,7 @@ def _check_parquet(config: Config, path: Path) -> Check:
     if messages := list(doubts.messages(row_count)):
         return warn(ID, f"{path}: {'; '.join(messages)}", _prepare(config, path))
     without = ", without a ground truth" if doubts.untrue else ""
-    return ok(ID, f"{path}: {count_of(row_count, 'row')}{without}")
+    return ok(ID, f"{path}: {format_count(row_count, 'row')}{without}")
 
 
 def _rows_without_truth(file: pq.ParquetFile) -> list[int]:
@@ -225,7 +225,7 @@ def _check_conversations(config: Config, path: Path) -> Check:
         warn(ID, f"{path}: {message}", fix or prepare) for message, fix in conversations.warnings
     ]
     repeats = f", {conversations.repeats} of them repeats" if conversations.repeats else ""
-    return summary(ID, warnings, f"{path}: {count_of(conversations.rows, 'row')}{repeats}")
+    return summary(ID, warnings, f"{path}: {format_count(conversations.rows, 'row')}{repeats}")
 
 
 def _key(config: Config, path: Path) -> str:

@@ -17,7 +17,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from engine.base.judge_providers import find_provider
-from engine.base.text import count_of, format_config_value
+from engine.base.quantities import format_count
+from engine.base.text import format_config_value
 from engine.checks.check import Check, Subject, fail, summary, tables, warn
 from engine.config.compose import effective, on_cpu
 from engine.config.keys import verl_version
@@ -121,7 +122,7 @@ def _devices(subject: Subject) -> Iterator[Check]:
         # Each rank is a process with a copy of the model; two ranks are a test on any CPU.
         most = max(2, cores or 1)
         if wanted > most:
-            message = f"{config.path}: {key}={wanted} ranks on {count_of(cores or 1, 'core')}"
+            message = f"{config.path}: {key}={wanted} ranks on {format_count(cores or 1, 'core')}"
             yield fail(ID, f"{message}; each trains a copy of the model", f"{key}={most}")
         return
     visible = _count_gpus(subject.env)

@@ -11,7 +11,7 @@ from engine.base.addresses import is_loopback
 from engine.base.errors import UsageError
 from engine.base.judge_providers import JudgeProvider, get_provider, plugin_problems
 from engine.base.masking import mask, mask_url
-from engine.base.text import count_of, seconds
+from engine.base.quantities import format_count, format_dollars, format_seconds
 from engine.base.writers import untrusted_writer
 from engine.checks.check import Check, Subject, fail, ok, skip, summary, warn
 from engine.checks.estimate.earlier_runs import judge_times
@@ -44,11 +44,11 @@ def check_judge(subject: Subject) -> Check:
     use = judge_use(config, plan, judge_times(config, subject.runs))
     workers = int(config.get("reward.num_workers"))
     callers = "one reward worker" if workers == 1 else f"all {workers} reward workers together"
-    rounds = count_of(use.rounds, "round")
+    rounds = format_count(use.rounds, "round")
     pace = f"{use.calls.step} calls/step at concurrency {use.limit} ({callers}) = {rounds}"
     if use.latency is None or use.least_step is None:
         return ok(_JUDGE, f"{pace}; latency unknown: {NO_EARLIER_RUN}; {price(use)}")
-    latency, least = seconds(use.latency), seconds(use.least_step)
+    latency, least = format_seconds(use.latency), format_seconds(use.least_step)
     message = f"{pace} x {latency} = {least} at least (run '{use.basis}'); {price(use)}"
     enough = use.concurrency_for(SLOW_S)
     if use.least_step <= SLOW_S or enough is None:
@@ -64,10 +64,10 @@ def price(use: JudgeUse) -> str:
     """Describe the number of calls of the run, and their cost or why it is unknown."""
     calls = f"{use.calls.total:,} calls in all"
     if use.calls.validation:
-        times = count_of(use.calls.validations, "validation")
+        times = format_count(use.calls.validations, "validation")
         calls += f", {use.calls.validation:,} of them in {times},"
     if use.cost is not None:
-        return f"{calls} cost ${use.cost:,.2f}"
+        return f"{calls} cost {format_dollars(use.cost)}"
     missing = [reason for reason in use.unknown if reason != NO_EARLIER_RUN]
     return f"{calls.removesuffix(',')}, cost unknown ({'; '.join(missing)})"
 

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import psutil
 
-from engine.base.text import count_of
+from engine.base.quantities import format_count, format_size
 from engine.checks.check import Check, Subject, fail, skip, summary, warn
 from engine.checks.estimate.memory import Breakdown, certain
-from engine.checks.estimate.memory import size as readable
 from engine.checks.estimate.report import MARGIN, Sizes, kept, sizes_of, smallest_gpu
 from engine.config.load import Config
 from engine.config.places import checkpoint_dir, local_folder, lora_rank, model_name
@@ -48,33 +47,35 @@ def check_memory(subject: Subject) -> Check:
     for phase in sizes.memory.phases:
         if phase.total > card:
             status = fail if certain(phase) > card else warn
-            message = f"{_arithmetic(phase)}, but the GPU has {readable(card)}"
+            message = f"{_arithmetic(phase)}, but the GPU has {format_size(card)}"
             problems.append(status(_MEMORY, message, _smaller(config, sizes, phase, card)))
     if (1 - MARGIN) * card < peak.total <= card:
-        left = f"only {readable(card - peak.total)} of {readable(card)} are left for fragments"
+        left = (
+            f"only {format_size(card - peak.total)} of {format_size(card)} are left for fragments"
+        )
         problems.append(warn(_MEMORY, f"at the limit: {_arithmetic(peak)}; {left}"))
     problems += _cache(sizes)
     problems += _host(sizes.memory.host)
-    return summary(_MEMORY, problems, f"{_arithmetic(peak)}, of {readable(card)}")
+    return summary(_MEMORY, problems, f"{_arithmetic(peak)}, of {format_size(card)}")
 
 
 def _host(needed: Breakdown) -> Iterator[Check]:
     """The peak of the host is at a save, after hours: memory that others use then is missing."""
     total, free = host_memory()
     if needed.total > total:
-        yield warn(_MEMORY, f"{_arithmetic(needed)}, but this host has {readable(total)}")
+        yield warn(_MEMORY, f"{_arithmetic(needed)}, but this host has {format_size(total)}")
     elif needed.total > free:
-        now = f"{readable(free)} of the host's {readable(total)} are free now"
+        now = f"{format_size(free)} of the host's {format_size(total)} are free now"
         yield warn(_MEMORY, f"{_arithmetic(needed)}, but {now}")
 
 
 def _arithmetic(phase: Breakdown) -> str:
     """Describe a phase and its parts, largest first."""
     parts = sorted(phase.parts, key=lambda part: part.bytes, reverse=True)
-    shown = " + ".join(f"{part.name} {readable(part.bytes)}" for part in parts[:4])
+    shown = " + ".join(f"{part.name} {format_size(part.bytes)}" for part in parts[:4])
     rest = sum(part.bytes for part in parts[4:])
-    more = f" + others {readable(rest)}" if rest else ""
-    return f"{phase.name}: {readable(phase.total)} = {shown}{more}"
+    more = f" + others {format_size(rest)}" if rest else ""
+    return f"{phase.name}: {format_size(phase.total)} = {shown}{more}"
 
 
 def _smaller(config: Config, sizes: Sizes, phase: Breakdown, card: int) -> str | None:
@@ -129,8 +130,8 @@ def check_disk(subject: Subject) -> Check:
     size, count = _checkpoint_bytes(subject), kept(config)
     folder = Path(checkpoint_dir(config)).expanduser()
     free, runs_free = free_bytes(folder), free_bytes(subject.runs)
-    about = f"about {readable(size)}" if size else "unknown size"
-    estimate = f"{folder}: {count_of(count, 'checkpoint')} of {about}, {readable(free)} free"
+    about = f"about {format_size(size)}" if size else "unknown size"
+    estimate = f"{folder}: {format_count(count, 'checkpoint')} of {about}, {format_size(free)} free"
     problems = []
     if count and size > free:
         fix = f"{_PRUNE}, or {config.kind.checkpoint_key}=FOLDER (on a larger disk)"
@@ -139,7 +140,7 @@ def check_disk(subject: Subject) -> Check:
         fix = f"{_PRUNE}, or {_FEWER[config.kind]}"
         problems.append(warn(_DISK, f"{estimate}: no space for all of them", fix))
     if runs_free < _RUN_BYTES:
-        message = f"{subject.runs}: {readable(runs_free)} free, too little for a run"
+        message = f"{subject.runs}: {format_size(runs_free)} free, too little for a run"
         problems.append(fail(_DISK, message))
     if (complaint := folder_complaint(subject.runs)) is not None:
         message = f"{complaint}: others could replace your runs with theirs"

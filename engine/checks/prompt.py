@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jinja2 import TemplateError
 
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.checks.chat_template import (
     ChatTemplate,
     Encode,
@@ -255,7 +255,7 @@ def _blocked(rows: Sequence[Row]) -> Iterator[Check]:
         names = _format_rows(blocked, [f" ({row.blocked!r})" for row in blocked])
         yield warn(
             ID,
-            f"{count_of(len(blocked), 'prompt')} {verb} a text of grubrics.blocklist: {names}",
+            f"{format_count(len(blocked), 'prompt')} {verb} a text of grubrics.blocklist: {names}",
             "remove the text from the list, or the rows from the data",
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.base.errors import UsageError
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.checks.check import Check, Subject, fail, skip, summary, warn
 from engine.checks.token_view import NoModelError, ToolUse
 from engine.config.load import Config
@@ -41,7 +41,7 @@ def check(subject: Subject) -> Check:
         return fail(ID, f"{names}: declares no tools", "mark functions with @function_tool")
     problems = list(_problems(config, use))
     trained, total = view.count(trained=True), sum(len(part.tokens) for part in view.parts)
-    tools = f"{count_of(len(use.names), 'tool')} ({', '.join(use.names)})"
+    tools = f"{format_count(len(use.names), 'tool')} ({', '.join(use.names)})"
     return summary(
         ID, problems, f"{tools}; of row 0 with a call, {trained} of {total} tokens train"
     )

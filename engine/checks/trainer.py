@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.base.errors import nearest
-from engine.base.text import count_of, format_config_value
+from engine.base.quantities import format_count
+from engine.base.text import format_config_value
 from engine.checks.check import Check, Subject, fail, skip, summary, warn
 from engine.config.compose import (
     FILTER,
@@ -78,8 +79,8 @@ def _shares(config: Config) -> Iterator[Check]:
     if len(shares) != len(files):
         yield fail(
             ID,
-            f"{_SHARES} has {count_of(len(shares), 'share')}, data.train_files has "
-            f"{count_of(len(files), 'file')}: {', '.join(map(str, files))}",
+            f"{_SHARES} has {format_count(len(shares), 'share')}, data.train_files has "
+            f"{format_count(len(files), 'file')}: {', '.join(map(str, files))}",
         )
     elif not sum(shares):
         yield fail(ID, f"{_SHARES}={shares}: no file has a share above 0")

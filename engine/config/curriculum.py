@@ -15,7 +15,7 @@ from itertools import accumulate
 from math import ceil
 from typing import Any
 
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 
 KEY = "grubrics.curriculum"
 STEPS = "trainer.total_training_steps"
@@ -135,6 +135,6 @@ def find_empty_phase(curriculum: Curriculum) -> str | None:
     for number, length in enumerate(curriculum.lengths, start=1):
         if not length:
             share = curriculum.phases[number - 1].steps
-            steps = count_of(curriculum.total, "step")
+            steps = format_count(curriculum.total, "step")
             return f"phase {number} has no step: it is {share:g} of {steps}"
     return None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from engine.base.quantities import format_stamp
 from engine.config import hub
 from engine.config.load import Config
 from engine.run.host.programs import typed_module
@@ -77,7 +77,7 @@ def wandb_name(config: Config, created: float) -> str:
     kind = config.kind
     sizes = {"b": config.get(kind.batch_key), "l": kind.length_key and config.get(kind.length_key)}
     model = model_name(config).rstrip("/").removesuffix("/final").rpartition("/")[2]
-    moment = time.strftime("%Y%m%d-%H%M%S", time.localtime(created))
+    moment = format_stamp(created)
     parts = [f"{letter}{size}" for letter, size in sizes.items() if size is not None]
     return _safe("-".join([model, moment, *parts]))
 

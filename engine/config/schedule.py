@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.config import curriculum
 from engine.config.compose import (
     ACTOR,
@@ -70,7 +70,7 @@ class Schedule:
         return f"{self.at(step):.0f}" if self.of.whole else f"{self.at(step):.4g}"
 
     def __str__(self) -> str:
-        return f"{self.text(0)} -> {self.text(self.steps)} over {count_of(self.steps, 'step')}"
+        return f"{self.text(0)} -> {self.text(self.steps)} over {format_count(self.steps, 'step')}"
 
     def describe(self, last: int | None) -> str:
         """The schedule in one line; where a run of ``last`` steps ends before it, also how far."""
@@ -140,7 +140,8 @@ def _curriculum_conflicts(config: Config) -> Iterator[Conflict]:
     files = config.listed("data.train_files")
     if len(files) != 2:
         wanted = "takes a file of verifiable rows and then one of open-ended rows"
-        given = f"data.train_files has {count_of(len(files), 'file')}: {', '.join(map(str, files))}"
+        count = format_count(len(files), "file")
+        given = f"data.train_files has {count}: {', '.join(map(str, files))}"
         fix = "data.train_files=[VERIFIABLE.parquet,OPEN.parquet]"
         yield Conflict(f"{key} {wanted}; {given}", fix)
     for name, free, reason in _KEEPING_OFF_PHASES:

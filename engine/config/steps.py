@@ -9,8 +9,8 @@ from pathlib import Path
 
 from engine.base.errors import PackageError, UsageError
 from engine.base.parquet import pq
+from engine.base.quantities import format_count
 from engine.base.records import SUFFIXES, read_records
-from engine.base.text import count_of
 from engine.config.load import Config
 from engine.run.kinds import GRPO, ByKind
 
@@ -57,8 +57,8 @@ class StepPlan:
             f"{self.rows} rows - {self.dropped} too long" if self.dropped else f"{self.rows} rows"
         )
         return (
-            f"{without} // batch {self.batch} = {count_of(per_epoch, 'step')}/epoch"
-            f" x {count_of(self.epochs, 'epoch')} = {count_of(self.reachable, 'step')}"
+            f"{without} // batch {self.batch} = {format_count(per_epoch, 'step')}/epoch"
+            f" x {format_count(self.epochs, 'epoch')} = {format_count(self.reachable, 'step')}"
         )
 
 

@@ -13,7 +13,7 @@ from ahocorasick_rs import AhoCorasick
 from engine.base import files
 from engine.base.errors import UsageError, shorten
 from engine.base.masking import mask_text
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 
 _MOST_NAMED = 5
 _LONGEST_NAME = 40
@@ -96,7 +96,7 @@ class RecordFilter:
             yield f"no record contains a text of {self.path}"
             return
         hits = [f"{_quote(text)} in {count}" for text, count in counts.hits.items()]
-        left_out = f"left out {count_of(counts.records, 'record')} with a text of {self.path}"
+        left_out = f"left out {format_count(counts.records, 'record')} with a text of {self.path}"
         yield f"{left_out}: {_enumerate(hits)}"
         if unmatched := [_quote(text) for text in self.unmatched]:
             yield f"no record contains {_enumerate(unmatched)}"

@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 
 from engine.base.errors import UsageError, shorten, with_advice
 from engine.base.masking import mask_url
-from engine.base.text import count_of, size_text
+from engine.base.quantities import format_count, format_hub_size
 from engine.config import hub
 from engine.data.hub_source import (
     PREFIX,
@@ -114,7 +114,8 @@ class _Client:
         except (LocalEntryNotFoundError, CachedRepoTreeNotFoundError):
             raise _NotCachedError from None
         if missing := _missing(folder, found):
-            raise _NotCachedError(f"{len(missing)} of {count_of(len(found.files), 'file')} missing")
+            count = format_count(len(found.files), "file")
+            raise _NotCachedError(f"{len(missing)} of {count} missing")
         return self._data(folder, found)
 
     def download(self, tell: Tell) -> HubData:
@@ -126,8 +127,8 @@ class _Client:
         found = self._find(folder)
         if missing := _missing(folder, found):
             sizes = self._sizes(folder)
-            size = size_text(sum(sizes[name] for name in missing))
-            files = count_of(len(missing), "file")
+            size = format_hub_size(sum(sizes[name] for name in missing))
+            files = format_count(len(missing), "file")
             tell(f"downloading {files} of {self.source.repo} ({size})")
         for name in missing:
             self._download_file(name, folder.name)

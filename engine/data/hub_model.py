@@ -20,7 +20,7 @@ from huggingface_hub.errors import HFValidationError
 
 from engine.base.errors import UsageError, shorten, with_advice
 from engine.base.masking import mask_url
-from engine.base.text import count_of, size_text
+from engine.base.quantities import format_count, format_hub_size
 from engine.config import hub
 from engine.config.places import MAKE_TINY_WORLD, TINY_WORLD, local_folder
 from engine.data.hub_client import AnswerError, NoBar, line, read_failure, remote
@@ -166,10 +166,10 @@ class _Download:
         if missing:
             self._require_access()
             self._require_space(needed)
-            there = f"{len(files) - len(missing)} of {count_of(len(files), 'file')} there; "
+            there = f"{len(files) - len(missing)} of {format_count(len(files), 'file')} there; "
             tell(
-                f"downloading {count_of(len(missing), 'file')} of {self.name} at {commit[:12]} "
-                f"({there}{size_text(needed)} of {size_text(total)})"
+                f"downloading {format_count(len(missing), 'file')} of {self.name} at {commit[:12]} "
+                f"({there}{format_hub_size(needed)} of {format_hub_size(total)})"
             )
         done = total - needed
         for file in missing:
@@ -237,7 +237,8 @@ class _Download:
         disk = next(path for path in (place, *place.parents) if path.exists())
         free = shutil.disk_usage(disk).free
         if free < needed:
-            problem = f"{self.name} needs {size_text(needed)}, and {disk} has {size_text(free)}"
+            need, left = format_hub_size(needed), format_hub_size(free)
+            problem = f"{self.name} needs {need}, and {disk} has {left}"
             advice = "Free space, or choose another disk with --to or HF_HOME"
             raise UsageError(with_advice(problem, advice))
 

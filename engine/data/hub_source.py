@@ -15,8 +15,8 @@ import yaml
 
 from engine.base.errors import UsageError, shorten
 from engine.base.files import content_hash
+from engine.base.quantities import format_count
 from engine.base.records import SUFFIXES
-from engine.base.text import count_of
 from engine.config.places import is_hub_name
 
 PREFIX = "hf://datasets/"
@@ -85,7 +85,7 @@ class HubData:
     def __str__(self) -> str:
         parts = {"config": self.found.config, "split": self.found.split}
         chosen = "".join(f", {kind} {name}" for kind, name in parts.items() if name)
-        files = count_of(len(self.files), "file")
+        files = format_count(len(self.files), "file")
         return f"{self.repo} at {self.commit[:12]}{chosen} ({files})"
 
     def fingerprints(self) -> dict[str, str]:

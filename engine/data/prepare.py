@@ -17,7 +17,7 @@ from pathlib import Path
 
 from engine.base.errors import UsageError, guarded
 from engine.base.files import fingerprints
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.data.adapters import DomainType, Example, get_adapter
 from engine.data.blocklist import RecordFilter
 from engine.data.cache import read_cache
@@ -148,7 +148,7 @@ def load_pool(
         split, rows = ("val", val) if example.question_id in held_out else ("train", train)
         rows.append(to_row(example, dataset, adapter.domain_type, split, options.use_contrastive))
     if left_out:
-        row_count = count_of(left_out, "row")
+        row_count = format_count(left_out, "row")
         print(f"  {dataset}: left out {row_count} repeating a held-out question under another ID")
     held_out_count = sum(example.question_id in held_out for example in loaded)
     return Pool(train, val, held_out_count, sources)
@@ -209,7 +209,7 @@ def _usable(
         print(f"note: {dataset}: {problem}; {advice}", file=sys.stderr)
     constant = {id(example) for example in with_gold if len(set(example.gold_scores)) == 1}
     if constant:
-        row_count = count_of(len(constant), "row")
+        row_count = format_count(len(constant), "row")
         print(f"  {dataset}: left out {row_count} with constant gold scores")
     return [example for example in usable if id(example) not in constant]
 
@@ -297,7 +297,7 @@ def _write(
     write_rows(file.path, file.rows, facts)
     total = len(file.rows)
     shares = ", ".join(f"{source} {count / total:.0%}" for source, count in composition.items())
-    print(f"[{file.split}] Wrote {count_of(total, 'row')} -> {file.path} ({shares})")
+    print(f"[{file.split}] Wrote {format_count(total, 'row')} -> {file.path} ({shares})")
     return file.path
 
 
@@ -333,7 +333,7 @@ def _cached(spec: DatasetSpec) -> str:
     if spec.cache is None:
         return "no cache"
     count = len(read_cache(spec.cache).records)
-    return f"{count_of(count, 'question')} with gold scores in {spec.cache}"
+    return f"{format_count(count, 'question')} with gold scores in {spec.cache}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

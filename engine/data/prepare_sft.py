@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 
 from engine.base import files
 from engine.base.errors import UsageError, guarded
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.data.adapters import Example, get_adapter
 from engine.data.adapters.rubric_graded import read_completions
 from engine.data.blocklist import RecordFilter
@@ -93,8 +93,8 @@ def prepare_sft(options: SftOptions, output_dir: Path) -> None:
     if split.sources:
         more["sources"] = split.sources
     write_holdout(holdout, split.holdout_ids, options.seed, options.subset, more)
-    print(f"[sft] Wrote {count_of(len(split.train), 'row')} -> {train}")
-    print(f"[sft] Wrote {count_of(len(split.holdout_ids), 'held-out ID')} -> {holdout}")
+    print(f"[sft] Wrote {format_count(len(split.train), 'row')} -> {train}")
+    print(f"[sft] Wrote {format_count(len(split.holdout_ids), 'held-out ID')} -> {holdout}")
 
 
 def _teachable(split: SftSplit) -> SftSplit:
@@ -105,10 +105,10 @@ def _teachable(split: SftSplit) -> SftSplit:
     new = [example for example in split.train if example.question_id not in split.repeated_ids]
     train = tuple(example for example in new if example.golden_rubric.strip())
     if repeats := len(split.train) - len(new):
-        questions = count_of(repeats, "question")
+        questions = format_count(repeats, "question")
         print(f"[sft] Left out {questions} repeating a held-out one under another ID")
     if bare := len(new) - len(train):
-        print(f"[sft] Left out {count_of(bare, 'question')} without a rubric")
+        print(f"[sft] Left out {format_count(bare, 'question')} without a rubric")
     return replace(split, train=train)
 
 
@@ -124,11 +124,11 @@ def _scaled(split: SftSplit) -> SftSplit:
     )
     fitting = sum(has_wanted_sum(example.golden_rubric) for example in split.train)
     if changed := len(train) - fitting:
-        rubrics = count_of(changed, "rubric")
+        rubrics = format_count(changed, "rubric")
         print(f"[sft] Scaled the points of {rubrics} to a sum of 10, as prompts ask")
     if left_out := len(split.train) - len(train):
         hint = "--points as_given keeps them"
-        rubrics = count_of(left_out, "rubric")
+        rubrics = format_count(left_out, "rubric")
         print(f"[sft] Left out {rubrics} whose points sum to 0 or less ({hint})")
     return replace(split, train=train)
 

@@ -18,8 +18,8 @@ from engine.base import files
 from engine.base.errors import UsageError, with_advice
 from engine.base.files import content_hash, fingerprints
 from engine.base.parquet import pa, pq
+from engine.base.quantities import format_count
 from engine.base.records import Record, read_records, require_file
-from engine.base.text import count_of
 from engine.data.benchmarks import Benchmark
 from engine.data.blocklist import RecordFilter
 from engine.data.contract import FileFacts, Row, make_schema, rewrite_facts
@@ -88,9 +88,9 @@ class Prepared:
     def format_remarks(self) -> Iterator[str]:
         """What was left out and why, and the columns that were not used."""
         if self.repeats:
-            yield f"left out {count_of(self.repeats, 'repeated prompt')}"
+            yield f"left out {format_count(self.repeats, 'repeated prompt')}"
         if self.unusable:
-            yield f"left out {count_of(self.unusable, 'record')}: {self.problems[0]}"
+            yield f"left out {format_count(self.unusable, 'record')}: {self.problems[0]}"
         if self.blocked is not None:
             yield from self.blocked.format_lines()
         if self.unused:
@@ -149,7 +149,7 @@ def prepare_task(
         prepared.train, prepared.validation = train.rows, held_out.rows
         if not prepared.train:
             names = ", ".join(map(options.name_of, data))
-            is_taken = count_of(prepared.validation, "prompt") + " for validation"
+            is_taken = format_count(prepared.validation, "prompt") + " for validation"
             reasons = "; ".join([is_taken, *prepared.format_remarks()])
             raise UsageError(f"{names}: no record is left to train on: {reasons}")
         if not prepared.validation:

@@ -23,7 +23,7 @@ import yaml
 from engine.base import files, jsonl
 from engine.base.errors import guarded
 from engine.base.files import content_hash
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.data.adapters import get_adapter
 from engine.data.precompute import PrecomputePlan, precompute
 from engine.data.prepare import PrepareOptions, prepare_preset
@@ -260,7 +260,7 @@ def _stamp(paths: TinyPaths, seed: int) -> dict[str, Any]:
 
 def _write_lines(path: Path, records: Sequence[dict[str, Any]]) -> None:
     files.write_atomic(path, "".join(json.dumps(record) + "\n" for record in records))
-    print(f"[tiny] Wrote {count_of(len(records), 'line')} -> {path}")
+    print(f"[tiny] Wrote {format_count(len(records), 'line')} -> {path}")
 
 
 def _model_up_to_date(paths: TinyPaths) -> bool:

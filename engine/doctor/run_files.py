@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.follow import last_lines
-from engine.checks.estimate.memory import size
+from engine.base.quantities import format_size
 from engine.doctor.finding_kinds import KINDS
 from engine.logs.formats.pattern import is_pattern
 from engine.run.finding import Change, Evidence, Finding, Fix
@@ -51,13 +51,15 @@ class RunFiles:
             return []
         free, total = memory
         values = {"needed": self._needed, "free": free, "total": total}
-        text = f"{size(free)} of {size(total)} free, {size(self._needed)} needed"
+        text = (
+            f"{format_size(free)} of {format_size(total)} free, {format_size(self._needed)} needed"
+        )
         finding = KINDS["host_oom.next_save"].finding(
             Case(onset=state.step),
             Evidence(text, str(path), step=state.step, values=values),
-            needed=size(self._needed),
-            free=size(free),
-            total=size(total),
+            needed=format_size(self._needed),
+            free=format_size(free),
+            total=format_size(total),
         )
         return [finding]
 

@@ -16,6 +16,7 @@ from typing import IO, Any, Literal
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
+from engine.base.quantities import format_stamp
 from engine.checks.check import Check
 from engine.config.compose import deterministic_variables
 from engine.config.executed import require_own_code
@@ -180,7 +181,7 @@ def choose_directory(runs: Path, name: str | None, stem: str) -> Path:
 
     UsageError for an invalid or taken name.
     """
-    timed = f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    timed = f"{stem}-{format_stamp()}"
     directory = runs / (check_id(name) if name else free_name(runs, timed))
     if directory.exists():
         raise _name_taken(directory)

@@ -10,7 +10,8 @@ from typing import Any, Literal
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.follow import last_lines
-from engine.base.text import count_of, format_config_value
+from engine.base.quantities import format_count
+from engine.base.text import format_config_value
 from engine.doctor.live import RunFollower
 from engine.doctor.text.findings import Stopped, never
 from engine.launch.rescore import pick_step, row_key
@@ -164,7 +165,7 @@ def _missed_rows(run: RunDir, small: RunDir) -> str:
     missed = {row_key(record) for record in picked.failing} - trained
     if not missed:
         return ""
-    return f"{count_of(len(missed), 'row')} of step {picked.step}, {picked.why}"
+    return f"{format_count(len(missed), 'row')} of step {picked.step}, {picked.why}"
 
 
 def _rewards(run: RunDir) -> Iterator[Mapping[Key, RewardRecord]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.base.addresses import is_loopback
 from engine.base.errors import UsageError
 from engine.base.judge_providers import find_provider
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.config.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config
 from engine.config.exposure import require_none
 from engine.config.load import Config
@@ -78,9 +78,10 @@ def shortage(nodes: Sequence[Node], needs: Needs) -> str | None:
     ]
     if len(wide) < needs.nodes:
         offered = ", ".join(f"{n.address} {n.gpus:g} GPUs {n.cpus:g} CPUs" for n in nodes[:8])
+        count, gpus = format_count(needs.nodes, "node"), format_count(needs.gpus_per_node, "GPU")
         return (
             f"trainer.nnodes={needs.nodes} x trainer.n_gpus_per_node={needs.gpus_per_node} needs "
-            f"{count_of(needs.nodes, 'node')} with {count_of(needs.gpus_per_node, 'GPU')} and "
+            f"{count} with {gpus} and "
             f"{needs.gpus_per_node * CPUS_PER_WORKER} CPUs each; it has {offered or 'no node'}"
         )
     total = sum(node.cpus for node in nodes)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from engine.base.errors import UsageError
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.doctor.health import Health
 from engine.doctor.metrics.ablation import ablation_findings
 from engine.logs.formats.series import unknown_metric
@@ -132,7 +132,7 @@ def check_choice(names: Sequence[str]) -> None:
     if twice is not None:
         raise UsageError(f"run '{twice}' is named twice; a comparison needs different runs")
     if not 2 <= len(names) <= MOST_RUNS:
-        chosen = count_of(len(names), "run")
+        chosen = format_count(len(names), "run")
         raise UsageError(f"{chosen} chosen; a comparison takes 2 to {MOST_RUNS}")
 
 

@@ -16,7 +16,14 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.base.text import clock, format_command, format_config_value, seconds, sparkline
+from engine.base.quantities import (
+    format_date,
+    format_dollars,
+    format_number,
+    format_seconds,
+    format_time,
+)
+from engine.base.text import format_command, format_config_value, sparkline
 from engine.config.config_files import packaged_configs
 from engine.doctor.health import Health, health_of
 from engine.report.groups import seed_of
@@ -58,10 +65,10 @@ def drafted(run: RunDir, health: Health | None) -> LogEntry:
     return LogEntry(
         title=manifest.get("description") or f"{manifest.get('recipe') or 'run'} ({run.id})",
         run=run.id,
-        date=time.strftime("%Y-%m-%d", time.localtime(start)) if start else "",
+        date=format_date(start) if start else "",
         config=_in_project(_config(manifest), project),
         duration=_duration(state),
-        until="" if state.has_ended else f"{describe(state)}, at {clock(time.time())}",
+        until="" if state.has_ended else f"{describe(state)}, at {format_time(time.time())}",
         result=_listed(
             [
                 *_result(state, history(read_steps(run.train_log)), health, values_of(manifest)),
@@ -149,7 +156,7 @@ def _result(
         _before_and_after("validation reward", steps, metrics.VALIDATION_REWARD),
         _before_and_after("validation loss", steps, "val/loss"),
         _recent("in-group reward std (population)", trained, metrics.REWARD_STD),
-        _recent("judge latency", trained, metrics.JUDGE_LATENCY, seconds),
+        _recent("judge latency", trained, metrics.JUDGE_LATENCY, format_seconds),
         _judge(steps, config),
     ]
 
@@ -165,11 +172,11 @@ def _ends(label: str, steps: Sequence[Step], name: str) -> str:
     """Means over the first and the last steps, without overlap."""
     values = [value for _, value in _points(steps, name)]
     if len(values) < 2:
-        return f"{label}: {values[0]:.4g} (one step)" if values else ""
+        return f"{label}: {format_number(values[0])} (one step)" if values else ""
     width = min(WINDOW, len(values) // 2)
-    first, last = _mean(values[:width]), _mean(values[-width:])
     steps_text = "step" if width == 1 else f"{width} steps"
-    return f"{label}: {first:.4g} (first {steps_text}), {last:.4g} (last {steps_text})"
+    first, last = format_number(_mean(values[:width])), format_number(_mean(values[-width:]))
+    return f"{label}: {first} (first {steps_text}), {last} (last {steps_text})"
 
 
 def _curve(label: str, steps: Sequence[Step], name: str) -> str:
@@ -180,8 +187,8 @@ def _curve(label: str, steps: Sequence[Step], name: str) -> str:
     edges = [len(points) * n // _BLOCKS for n in range(_BLOCKS + 1)]
     parts = [points[start:end] for start, end in pairwise(edges) if end > start]
     means = [_mean([value for _, value in part]) for part in parts]
-    low, high = min(means), max(means)
-    span = f"steps {points[0][0]} to {points[-1][0]}, {low:.4g} to {high:.4g}"
+    low, high = format_number(min(means)), format_number(max(means))
+    span = f"steps {points[0][0]} to {points[-1][0]}, {low} to {high}"
     return f"{label} curve: {sparkline(means)} ({span})"
 
 
@@ -201,7 +208,7 @@ def _judge(steps: Sequence[Step], config: Mapping[str, Any]) -> str:
     known = [price for price in prices if price is not None]
     if any(tokens) and len(known) == 2:
         cost = sum(price * count for price, count in zip(known, tokens, strict=True)) / 1e6
-        text += f", ${cost:,.2f}"
+        text += f", {format_dollars(cost)}"
     return text
 
 
@@ -212,7 +219,7 @@ def _total(steps: Sequence[Step], name: str) -> float:
 def _before_and_after(label: str, steps: Sequence[Step], name: str) -> str:
     points = _points(steps, name)
     ends = points if len(points) < 2 else [points[0], points[-1]]
-    shown = ", ".join(f"{value:.4g} (step {step})" for step, value in ends)
+    shown = ", ".join(f"{format_number(value)} (step {step})" for step, value in ends)
     return f"{label}: {shown}" if shown else ""
 
 
@@ -220,7 +227,7 @@ def _recent(
     label: str,
     steps: Sequence[Step],
     name: str,
-    format_value: Callable[[float], str] = "{:.4g}".format,
+    format_value: Callable[[float], str] = format_number,
 ) -> str:
     values = [value for _, value in _points(steps, name)][-WINDOW:]
     steps_text = "step" if len(values) == 1 else f"{len(values)} steps"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.config.frozen import decides_training
 from engine.report.differences import Manifest, trained_values
 from engine.run.history.columns import Column, Floats
@@ -44,7 +44,7 @@ class Group:
     def label(self) -> str:
         """The seeds, as far as they are known."""
         if None in self.seeds:
-            return count_of(len(self.members), "run")
+            return format_count(len(self.members), "run")
         return ", ".join(map(str, self.seeds))
 
     def to_json(self, ids: Sequence[str]) -> dict[str, Any]:

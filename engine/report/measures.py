@@ -18,7 +18,13 @@ from engine.base.paired_comparison import (
     compare_paired,
     compare_unpaired,
 )
-from engine.base.text import MISSING, duration, seconds
+from engine.base.quantities import (
+    MISSING,
+    format_duration,
+    format_number,
+    format_seconds,
+    format_whole,
+)
 from engine.report.entry import WINDOW
 from engine.report.groups import Group
 from engine.report.run_record import RunRecord
@@ -325,14 +331,14 @@ def format_value(value: Value, unit: str) -> str:
     if value is None or isinstance(value, str):
         return value or MISSING
     if unit == "seconds":
-        return seconds(value)
+        return format_seconds(value)
     if unit == "duration":
-        return duration(value)
+        return format_duration(value)
     if unit == "bytes":
         return f"{value / 2**30:.2f} GiB"
     if unit == "percent":
         return f"{value:.0f}%"
-    return f"{value:,.0f}" if unit == "count" else f"{value:.4g}"
+    return format_whole(value) if unit == "count" else format_number(value)
 
 
 def result_parts(row: Measure, baseline: int) -> Iterator[list[str]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.base.text import count_of, duration
+from engine.base.quantities import format_count, format_date, format_duration, format_number
 from engine.measure.ablations.plan import BASE, AblationPlan, Arm, find_kept
 from engine.measure.ablations.report import AblationReport
 from engine.measure.ablations.table import ArmRow
@@ -49,12 +49,10 @@ def require_ended(report: AblationReport) -> None:
 def render_verdict(report: AblationReport, root: Path, number: str) -> str:
     """The entry as Markdown, 15 lines for four arms."""
     plan = report.plan
-    today = time.strftime("%Y-%m-%d")
+    today = format_date()
     seeds = ", ".join(map(str, plan.seeds))
-    size = (
-        f"{count_of(len(plan.arms), 'arm')} x {count_of(len(plan.seeds), 'seed')} ({seeds}) x "
-        f"{count_of(plan.steps, 'step')}"
-    )
+    arms, count = format_count(len(plan.arms), "arm"), format_count(len(plan.seeds), "seed")
+    size = f"{arms} x {count} ({seeds}) x {format_count(plan.steps, 'step')}"
     fields = (
         ("Ablation", f"`{plan.id}` ({plan.folder}), {today}"),
         ("Base", _base(report, root)),
@@ -94,7 +92,7 @@ def _cost(report: AblationReport, root: Path) -> Iterator[str]:
     runs = [run for row in report.rows for run in _kept(row, root)]
     elapsed = [observed_state(run).elapsed(time.time()) or 0.0 for run in runs]
     if elapsed:
-        yield f"{duration(sum(elapsed))} of training"
+        yield f"{format_duration(sum(elapsed))} of training"
     calls = sum(
         step.metrics.get(metrics.JUDGE_CALLS) or 0.0
         for run in runs
@@ -124,7 +122,7 @@ def _table(arms: Sequence[Arm], rows: Sequence[ArmRow]) -> Iterator[str]:
         cells = [
             arm.name,
             ", ".join(arm.wanted),
-            f"{row.mean.mean:.4g}" if row.mean else "",
+            format_number(row.mean.mean) if row.mean else "",
             f"{estimate.mean:+.4g}" if estimate else "",
             f"{estimate.low:+.4g} to {estimate.high:+.4g}"
             if estimate and estimate.low is not None and estimate.high is not None

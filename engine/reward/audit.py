@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 from engine.base.intervals import percentile
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.reward.answers import (
     AS_ASKED,
     AS_STORED,
@@ -107,7 +107,7 @@ class Scores:
     @property
     def rows(self) -> str:
         """``40 rows``: how many have a score."""
-        return count_of(len(self.scores), "row")
+        return format_count(len(self.scores), "row")
 
     def to_json(self) -> dict[str, Any]:
         return {

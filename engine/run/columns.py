@@ -13,8 +13,8 @@ from difflib import get_close_matches
 from typing import Any, get_args
 
 from engine.base.errors import unknown_name
+from engine.base.quantities import MISSING, format_age, format_duration, format_time
 from engine.base.query import Field
-from engine.base.text import MISSING, age, clock, duration
 from engine.run.notes import Notes
 from engine.run.state import EXTERNAL, STOPPED, RunState, StateName
 
@@ -108,11 +108,11 @@ class Column(Field[RunInfo]):
             return self.format(run)
         value = self.value(run)
         if self.kind == "duration":
-            return duration(value)
+            return format_duration(value)
         if self.kind == "time":
-            return clock(value)
+            return format_time(value)
         if self.kind == "age":
-            return MISSING if value is None else age(time.time() - value)
+            return format_age(None if value is None else time.time() - value)
         if self.kind == "text":
             return " ".join(value)
         return MISSING if value is None else f"{value:g}"

@@ -13,6 +13,7 @@ from typing import Any, Literal, cast, get_args
 
 from engine.base import files, jsonl
 from engine.base.masking import mask_data
+from engine.base.quantities import format_time
 from engine.run.marks import read_environment, supervises
 from engine.run.processes import Identity, alive, boot_id
 from engine.run.rundir import SUPERVISES_VARIABLE, RunDir
@@ -314,8 +315,7 @@ def _is_near(moment: float | None, seconds: float) -> bool:
 def _since(moment: float | None) -> str:
     if moment is None:
         return "never"
-    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
-    return f"at {clock}"
+    return f"at {format_time(moment, with_seconds=True)}"
 
 
 def describe(state: RunState) -> str:

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.base.follow import Tail
-from engine.base.text import clock
+from engine.base.quantities import format_time
 from engine.logs.formats.pulse import QUIET_S, Pulse
 from engine.logs.formats.wandb_folders import EndWatch
 from engine.run.events import pending_stop
@@ -115,12 +115,12 @@ class AdoptedFollower(Follower):
             return
         patience = ABANDONED_S if quiet_s < DONE_S or not self._is_done() else DONE_S
         if quiet_s > patience and not self._console.is_behind():
-            reason = f"quiet since {clock(since)}; how it ended is unknown"
+            reason = f"quiet since {format_time(since)}; how it ended is unknown"
             self._end(0, "unknown", reason, ended=since)
             return
         is_quiet = quiet_s > QUIET_S
         if is_quiet != (self.report.quiet is not None):
-            self.tell(quiet=f"quiet since {clock(since)}" if is_quiet else None)
+            self.tell(quiet=f"quiet since {format_time(since)}" if is_quiet else None)
 
     def _is_done(self) -> bool:
         """Whether the log has its last step, as the supervisor reads it."""

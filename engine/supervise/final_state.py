@@ -40,7 +40,7 @@ from engine.base.follow import last_lines
 from engine.base.masking import mask_text
 from engine.run.rundir import Attempt, RunDir
 from engine.run.state import StateName
-from engine.supervise.follower import HERE, Report
+from engine.supervise.follower import Report
 
 _SIGNALS_FROM_OUTSIDE = frozenset({"SIGKILL", "SIGINT", "SIGTERM", "SIGHUP"})
 _INTERRUPTION_CODES = {128 + number: number.name for number in (signal.SIGINT, signal.SIGTERM)}
@@ -92,8 +92,8 @@ class Evidence:
     """The folder that the run saves to."""
     validation: float | None = None
     """The reward of its last validation."""
-    report: Report = HERE
-    """The last one about the run, from its host."""
+    follower: Report | None = None
+    """The last report about a run elsewhere; None for a trainer on this machine."""
     trouble: str | None = None
     """What the supervisor cannot write or read, and why; a full disk of the run."""
 
@@ -120,7 +120,7 @@ class Evidence:
 def final_state(evidence: Evidence) -> tuple[StateName, str | None]:
     """Return the final state and its reason: the table at the top of this file."""
     phrase, progress = evidence.exit.phrase(), evidence.progress
-    if end := _end_elsewhere(evidence, evidence.report):
+    if evidence.follower is not None and (end := _end_elsewhere(evidence, evidence.follower)):
         return end
     if evidence.exit.code == 0:
         if evidence.validates_only:

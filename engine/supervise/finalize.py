@@ -11,14 +11,14 @@ from dataclasses import replace
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
+from engine.base.quantities import format_time
 from engine.run.events import log_event
 from engine.run.history.train_log import Step, read_steps
-from engine.run.kinds import COMMAND
 from engine.run.processes import members
 from engine.run.rundir import Attempt, RunDir
 from engine.run.state import observed_state, recorded_state, write_end
 from engine.run.trust import require
-from engine.supervise.program_steps import open_steps
+from engine.supervise.program_steps import ProgramSteps, open_steps
 
 
 @contextlib.contextmanager
@@ -67,7 +67,7 @@ def finalize(run: RunDir, noticed_by: str) -> None:
         last_step, last_sign = step.step, max(step.time, last_sign or 0.0)
     log_event(run, "lost", reason=lost.reason, noticed_by=noticed_by, step=last_step)
     now = time.time()
-    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
+    clock = format_time(now, with_seconds=True)
     reason = f"{lost.reason}; noticed by {noticed_by} at {clock}"
     # As far as is known, the run ended with its last heartbeat or step.
     ended = last_sign or now
@@ -77,8 +77,7 @@ def finalize(run: RunDir, noticed_by: str) -> None:
 def _unwritten(run: RunDir, attempt: Attempt) -> Iterator[Step]:
     """Yield the steps that are not yet in the history, dated by the trainer's last line."""
     manifest = run.read_manifest("kind", "metrics", "format", "cwd", "adopted")
-    steps = open_steps(run, attempt, manifest)
-    if manifest.get("kind") == COMMAND:
+    if isinstance(steps := open_steps(run, attempt, manifest), ProgramSteps):
         if steps.is_of_attempt:
             yield from steps.new_steps()
         return

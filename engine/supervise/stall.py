@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from engine.base.jsonl import number
-from engine.base.text import seconds
+from engine.base.quantities import format_seconds
 from engine.run.kinds import COMMAND
 
 _REWARDS_AT_ONCE = 2.0
@@ -44,6 +44,8 @@ class Supervision:
         }
         if manifest.get("kind") == COMMAND:
             values["start_patience_s"] = math.inf  # It may have no steps.
+        if (manifest.get("adopted") or {}).get("path"):
+            values["stall_factor"] = math.inf  # Whether its files grow tells whether it runs.
         supervision = cls(**values)
         patience_s = _REWARDS_AT_ONCE * _reward_limit_s(config)
         return replace(supervision, stall_floor_s=max(supervision.stall_floor_s, patience_s))
@@ -121,7 +123,7 @@ class StallWatch:
         if not self._durations:
             return f"no second step for {silence:.0f} s"
         typical = median(self._durations)
-        return f"no step for {silence:.0f} s; the median step takes {seconds(typical)}"
+        return f"no step for {silence:.0f} s; the median step takes {format_seconds(typical)}"
 
     def _is_held(self) -> bool:
         """Whether a process has been stopped, without progress, for the floor's time."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.base.text import clock
+from engine.base.quantities import format_time
 
 _TOLD_AFTER_S = 1.0
 """What passes before is no news for the log."""
@@ -71,7 +71,7 @@ class Troubles:
     def complaint(self) -> str | None:
         """All of them, for the state; None if there are none."""
         phrases = [
-            f"{trouble.phrase(part)}, retrying since {clock(trouble.since)}"
+            f"{trouble.phrase(part)}, retrying since {format_time(trouble.since)}"
             for part, trouble in self._present.items()
         ]
         return "; ".join(phrases) or None

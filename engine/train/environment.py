@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from types import FrameType
 from typing import NoReturn
 
 from engine.base import files
+from engine.base.quantities import format_stamp
 from engine.run.host.programs import keep_folder_last, search_folder_last
 from engine.run.index import cache_folder
 
@@ -59,7 +59,7 @@ def keep_compiled_code_private(env: MutableMapping[str, str], fallback: Path) ->
 
 def attempt_dir(env: MutableMapping[str, str], kind: str) -> Path:
     """Return the attempt's directory: the supervisor's, or a new one for a run by hand."""
-    manual = f"runs/manual-{kind}-{time.strftime('%Y%m%d-%H%M%S')}/attempt_1"
+    manual = f"runs/manual-{kind}-{format_stamp()}/attempt_1"
     path = Path(env.get("GRUBRICS_ATTEMPT_DIR") or manual).resolve()
     path.mkdir(parents=True, exist_ok=True)
     env["GRUBRICS_ATTEMPT_DIR"] = str(path)

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from engine.base.errors import UsageError
+from engine.base.quantities import format_stamp
 from grubrics_tui.app.textual_internals import LayeredApp, TypeAhead, choose_driver
 from grubrics_tui.settings.actions import (
     Action,
@@ -332,7 +332,7 @@ def picture_text(svg: str) -> str:
 
 
 def _names(folder: Path, screen: str) -> Iterator[Path]:
-    moment = time.strftime("%Y%m%d-%H%M%S")
+    moment = format_stamp()
     for number in count(1):
         suffix = f"-{number}" if number > 1 else ""
         yield folder / f"grubrics-{screen}-{moment}{suffix}.svg"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError
-from engine.base.text import count_of, seconds
+from engine.base.quantities import format_count, format_seconds
 from engine.run.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import (
@@ -117,9 +117,9 @@ def _format_audit(audit: Audit, file: str, model: float | None) -> Iterator[str]
     if model is not None:
         yield f"  {model:7.3f}  the model of the run"
     yield from _format_hostile(audit.hostile)
-    median, longest = audit.seconds_each
+    median, longest = map(format_seconds, audit.seconds_each)
     yield ""
-    yield f"time: {seconds(median)} for an answer (median), {seconds(longest)} for the slowest"
+    yield f"time: {median} for an answer (median), {longest} for the slowest"
     if not audit.is_complete:
         yield "not all answers were tried: too many of them hang"
     if audit.style is None and not audit.is_task and not audit.right.mean:
@@ -141,7 +141,7 @@ def _format_hostile(groups: Sequence[Scores]) -> Iterator[str]:
     if quiet:
         names = ", ".join(group.answer for group in quiet)
         indent = " " * 11
-        text = f"{count_of(len(quiet), 'hostile answer')}: {names}"
+        text = f"{format_count(len(quiet), 'hostile answer')}: {names}"
         yield "    0.000  " + textwrap.fill(text, 88, subsequent_indent=indent)
 
 

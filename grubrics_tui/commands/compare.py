@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.base.errors import UsageError
+from engine.base.quantities import format_count, format_number
 from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, on_terminal, options, print_json, say
 from grubrics_tui.commands.shared.completions import complete_run
@@ -183,7 +184,7 @@ def _differences(comparison: Comparison) -> Iterable[str]:
         rows = [[difference.name, *_cells(difference)] for difference in group]
         yield from _aligned([["", *comparison.names], *rows])
     if hidden := len(comparison.environment) - len(relevant):
-        count = f"{hidden} difference{'' if hidden == 1 else 's'}"
+        count = format_count(hidden, "difference")
         yield f"\nshell: {count} without effect on training (see --json)"
 
 
@@ -207,7 +208,7 @@ def _curves(comparison: Comparison, curves: dict[str, Any]) -> Iterable[str]:
         columns = [curve["values"][run] for run in comparison.ids]
         for number, step in enumerate(curve["steps"]):
             values = [column[number] for column in columns]
-            rows.append([str(step), *("–" if v is None else f"{v:.4g}" for v in values)])
+            rows.append([str(step), *map(format_number, values)])
         yield from _aligned(rows)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+from engine.base.quantities import format_date
 from grubrics_tui.commands.shared import Command, Task, answer, argument, option, options
 
 
@@ -25,7 +25,7 @@ def decide(
     """Append a decision with its reason to the log of decisions."""
     from engine.report.decisions import Decision, append_decision, render_decision
 
-    today = time.strftime("%Y-%m-%d")
+    today = format_date()
     entry = Decision(title, today, decision, reason, context, alternatives, revisit)
     number = append_decision(file, entry)
     value = {

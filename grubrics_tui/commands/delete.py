@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError
+from engine.base.quantities import format_size
 from engine.run.rundir import archive_root, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, confirmed, on_terminal, options, say
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import argument, flag
 from grubrics_tui.commands.shared.trust import require_trust
-from grubrics_tui.text.formats import memory
 
 if TYPE_CHECKING:
     from engine.supervise.housekeeping import Deletion
@@ -36,14 +36,14 @@ def delete(
     Asks for confirmation; without a terminal or with --json, deletes only with --yes.
     """
     from engine.supervise import housekeeping
-    from engine.supervise.hosts import find_host
+    from engine.supervise.cluster_jobs import has_open_jobs
 
     root = runs_root(runs)
     source = archive_root(root) if archived else root
     housekeeping.finish_deletions(root)
     exact = [housekeeping.exact_run(source, name) for name in dict.fromkeys(run)]
     for run_dir in exact:
-        require_trust(run_dir, trust, executes=find_host(run_dir).may_have_left())
+        require_trust(run_dir, trust, executes=has_open_jobs(run_dir))
     plans = [housekeeping.plan_deletion(run_dir, root) for run_dir in exact]
     if checkpoints:
         for plan in plans:
@@ -51,7 +51,7 @@ def delete(
                 folder = plan.checkpoints.folder
                 raise UsageError(f"{folder} cannot be deleted with run '{plan.run.id}': {reason}")
     total = sum(plan.files_bytes + (plan.checkpoints.freed if checkpoints else 0) for plan in plans)
-    lines = [*(_format_plan(plan, checkpoints) for plan in plans), f"total {memory(total)}"]
+    lines = [*(_format_plan(plan, checkpoints) for plan in plans), f"total {format_size(total)}"]
     if not as_json:
         say("\n".join(lines))
     runs_text = "this run" if len(plans) == 1 else f"these {len(plans)} runs"
@@ -67,21 +67,21 @@ def delete(
     }
     text = "nothing was deleted. To skip the confirmation, add --yes"
     if is_confirmed:
-        text = f"deleted, {memory(freed)} freed"
+        text = f"deleted, {format_size(freed)} freed"
     answer(shown, text, as_json)
     raise typer.Exit(0 if is_confirmed else 1)
 
 
 def _format_plan(plan: Deletion, checkpoints: bool) -> str:
     saved = plan.checkpoints
-    text = f"{plan.run.id:<36} files {memory(plan.files_bytes)}"
+    text = f"{plan.run.id:<36} files {format_size(plan.files_bytes)}"
     if saved.moved:
         return f"{text}   checkpoints are kept: a later run moved them to {saved.moved}"
     if not saved.bytes:
         return f"{text}   no checkpoints"
     reason = saved.kept_because or "delete them with --checkpoints"
     note = "" if checkpoints else f" (kept: {reason})"
-    return f"{text}   checkpoints {memory(saved.bytes)} in {saved.folder}{note}"
+    return f"{text}   checkpoints {format_size(saved.bytes)} in {saved.folder}{note}"
 
 
 COMMAND = Command(delete, Task.KEEP)

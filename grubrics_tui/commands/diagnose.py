@@ -15,6 +15,7 @@ import typer
 from engine.base import files
 from engine.base.errors import UsageError
 from engine.base.holes import chunks
+from engine.base.quantities import format_count
 from engine.run.rundir import RunDir, find_run_not_file, runs_root
 from grubrics_tui.commands.shared import Command, Task, argument, options, print_json, say
 from grubrics_tui.commands.shared.finding_text import finding_lines
@@ -152,7 +153,7 @@ def read_of_path(path: Path) -> str:
     kind = _kind(path)
     if not kind:
         lines = _count_lines(path)
-        return f"{lines:,} line{'' if lines == 1 else 's'} of text in no known log format"
+        return f"{format_count(lines, 'line')} of text in no known log format"
     last = detect(path).open().last_step() or next(iter(deque(read_steps(path), maxlen=1)), None)
     return f"{kind}, " + ("no step yet" if last is None else f"up to step {last.step}")
 

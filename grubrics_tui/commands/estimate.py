@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.errors import UsageError
-from engine.base.text import count_of, format_command, seconds
+from engine.base.quantities import format_count, format_seconds
+from engine.base.text import format_command
 from engine.run.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, option, options
 from grubrics_tui.commands.shared.output import warn_of_unread_parquet
@@ -90,7 +91,7 @@ def _parse_gib(gib: str | None) -> int | None:
 
 
 def _lines(estimate: Estimate, config: Config, run: RunDir | None) -> Iterator[str]:
-    from engine.checks.estimate.memory import size
+    from engine.base.quantities import format_size
 
     if estimate.sizes is None:
         yield f"memory: unknown; {estimate.no_sizes}"
@@ -99,13 +100,14 @@ def _lines(estimate: Estimate, config: Config, run: RunDir | None) -> Iterator[s
         yield from _memory(estimate, sizes, config)
         yield ""
         yield from _parts("checkpoint", sizes.checkpoint)
-        yield f"kept at the end: {sizes.kept}, {size(sizes.kept * sizes.checkpoint.total)} on disk"
+        kept = format_size(sizes.kept * sizes.checkpoint.total)
+        yield f"kept at the end: {sizes.kept}, {kept} on disk"
     yield from _judge(estimate, config)
     yield from _duration(estimate, config, run)
 
 
 def _memory(estimate: Estimate, sizes: Sizes, config: Config) -> Iterator[str]:
-    from engine.checks.estimate.memory import size
+    from engine.base.quantities import format_size
 
     training = sizes.training
     yield from _incomplete(estimate, sizes)
@@ -118,7 +120,7 @@ def _memory(estimate: Estimate, sizes: Sizes, config: Config) -> Iterator[str]:
     yield ""
     yield from _parts("host memory per node, without that of Python and Ray", sizes.memory.host)
     if estimate.device != "cpu" and sizes.memory.host.total > estimate.host_bytes:
-        yield f"more than the {size(estimate.host_bytes)} of this host"
+        yield f"more than the {format_size(estimate.host_bytes)} of this host"
     yield f"\n{_verdict(estimate, sizes)}"
     peak = sizes.memory.peak
     if estimate.gpu_bytes is not None and peak.total > estimate.gpu_bytes:
@@ -145,8 +147,8 @@ def _weights(sizes: Sizes) -> Iterator[str]:
         f"({share:.4%} of {parameters + training.trained:,})"
     )
     for part in training.adapters:
-        layers, shape = count_of(part.layers, "layer"), f"{part.rows:,} in + {part.columns:,} out"
-        formula = f"{layers} x rank {part.rank} x ({shape})"
+        shape = f"{part.rows:,} in + {part.columns:,} out"
+        formula = f"{format_count(part.layers, 'layer')} x rank {part.rank} x ({shape})"
         yield f"  {part.name:<24} {part.weights:>13,}   {formula}"
 
 
@@ -164,32 +166,34 @@ def _incomplete(estimate: Estimate, sizes: Sizes) -> Iterator[str]:
 
 
 def _verdict(estimate: Estimate, sizes: Sizes) -> str:
-    from engine.checks.estimate.memory import certain, size
+    from engine.base.quantities import format_size
+    from engine.checks.estimate.memory import certain
 
     peak = sizes.memory.peak
-    text = f"peak: {size(peak.total)} in '{peak.name}'"
+    text = f"peak: {format_size(peak.total)} in '{peak.name}'"
     if estimate.device == "cpu":
-        return f"{text} + Python and Ray, of {size(estimate.host_bytes)} host memory (CPU run)"
+        host = format_size(estimate.host_bytes)
+        return f"{text} + Python and Ray, of {host} host memory (CPU run)"
     if estimate.gpu_bytes is None:
         return f"{text} without vLLM's memory; set --gpu-memory, because no GPU was found"
-    text = f"{text} of {size(estimate.gpu_bytes)}"
+    text = f"{text} of {format_size(estimate.gpu_bytes)}"
     if estimate.room == "at the limit":
         share = f"{peak.total / estimate.gpu_bytes:.0%} of the GPU"
         return f"{text}: at the limit, {share}; fragmentation and NCCL buffers are not included"
     if estimate.room == "may not fit":
         return (
             f"{text}: may not fit; this is an upper bound with all samples at the maximum length, "
-            f"and at least {size(certain(peak))} are needed"
+            f"and at least {format_size(certain(peak))} are needed"
         )
     return f"{text}: {'fits' if estimate.fits else 'does NOT fit'}"
 
 
 def _parts(title: str, parts: Breakdown) -> Iterator[str]:
-    from engine.checks.estimate.memory import size
+    from engine.base.quantities import format_size
 
-    yield f"{title}: {size(parts.total)}"
+    yield f"{title}: {format_size(parts.total)}"
     for part in parts.parts:
-        yield f"  {part.name:<24} {size(part.bytes):>10}   {part.how}"
+        yield f"  {part.name:<24} {format_size(part.bytes):>10}   {part.how}"
 
 
 def _judge(estimate: Estimate, config: Config) -> Iterator[str]:
@@ -216,13 +220,13 @@ def _judge(estimate: Estimate, config: Config) -> Iterator[str]:
     from engine.checks.estimate.judge import SLOW_S
     from engine.checks.judge import price
 
-    rounds = count_of(use.rounds, "round")
+    rounds = format_count(use.rounds, "round")
     yield f"\njudge: {use.calls.step} calls/step at concurrency {use.limit} = {rounds}"
     if use.latency is None or use.least_step is None:
         yield "  latency unknown: no earlier run used this judge"
     else:
         enough = use.concurrency_for(SLOW_S)
-        least = f"{rounds} x {seconds(use.latency)} = {seconds(use.least_step)}"
+        least = f"{rounds} x {format_seconds(use.latency)} = {format_seconds(use.least_step)}"
         yield f"  {least} per step at least (run '{use.basis}')"
         needed = f"concurrency {enough} (calls x latency / seconds)"
         yield f"  judging within {SLOW_S:.0f} s per step (longer counts as slow) needs {needed}"
@@ -230,7 +234,7 @@ def _judge(estimate: Estimate, config: Config) -> Iterator[str]:
 
 
 def _duration(estimate: Estimate, config: Config, run: RunDir | None) -> Iterator[str]:
-    from grubrics_tui.text.formats import duration
+    from engine.base.quantities import format_duration
 
     expected = estimate.duration
     if expected.steps is None:
@@ -242,8 +246,8 @@ def _duration(estimate: Estimate, config: Config, run: RunDir | None) -> Iterato
         yield "\nduration: unknown, because no earlier run of this config or size was found"
         yield f"  measure it with {_MEASURED_STEPS} steps: {format_command(launch)}"
     else:
-        elapsed = duration(expected.seconds)
-        yield f"\nduration: {count_of(expected.steps, 'step')} in {elapsed}, from {expected.basis}"
+        steps, elapsed = format_count(expected.steps, "step"), format_duration(expected.seconds)
+        yield f"\nduration: {steps} in {elapsed}, from {expected.basis}"
 
 
 def _measured(measured: Sequence[Measured]) -> Iterator[str]:
@@ -268,11 +272,11 @@ def _measured(measured: Sequence[Measured]) -> Iterator[str]:
 
 
 def _amount(value: float | None, unit: str) -> str:
-    from engine.checks.estimate.memory import size
+    from engine.base.quantities import format_size
 
     if value is None:
         return "unknown"
-    return size(round(value)) if unit == "bytes" else f"{value:,.1f}".removesuffix(".0")
+    return format_size(round(value)) if unit == "bytes" else f"{value:,.1f}".removesuffix(".0")
 
 
 _MEASURED_STEPS = 5

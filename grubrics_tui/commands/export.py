@@ -7,10 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from engine.base.text import count_of
+from engine.base.quantities import format_count, format_whole
 from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, option, options
-from grubrics_tui.text.formats import thousands
 
 
 def export(
@@ -39,8 +38,8 @@ def export(
     target = find_target(source, runs_root(runs))
     made = export_target(target, folder, dtype, os.environ)
     said = (
-        f"{made.folder}: {thousands(made.parameters)} parameters in {made.dtype}; logits on "
-        f"{count_of(made.prompts, 'prompt')} differ from those of {target.name} by at most "
+        f"{made.folder}: {format_whole(made.parameters)} parameters in {made.dtype}; logits on "
+        f"{format_count(made.prompts, 'prompt')} differ from those of {target.name} by at most "
         f"{made.largest_difference:.1g}"
     )
     answer({**asdict(made), "folder": str(made.folder), "source": target.source}, said, as_json)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from engine.base.text import count_of, format_command, format_config_value
+from engine.base.quantities import format_count
+from engine.base.text import format_command, format_config_value
 from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, option, options
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _lines(config: ImportedConfig, dry_run: bool) -> Iterator[str]:
     else:
         yield f"wrote {config.path} ({config.translation.kind.title})"
     counts = f"{_added(rows)} added, {len(missing)} left out"
-    yield f"{count_of(len(translated), 'key')} translated, {counts}"
+    yield f"{format_count(len(translated), 'key')} translated, {counts}"
     if not dry_run:
         yield f"next: {format_command(['grubrics-tui', 'check', config.name])}"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.errors import UsageError
-from engine.base.text import count_of, seconds
+from engine.base.quantities import format_count, format_seconds
 from engine.run.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, option, options
 from grubrics_tui.commands.shared.evaluation_text import (
@@ -137,15 +137,15 @@ def _format_trial(trial: Trial, is_builtin: bool) -> Iterator[str]:
         return
     scores = " and ".join(f"{score:.2f}" for score in first.scores)
     label = "right and wrong answer score" if is_builtin else "scores"
-    yield f"one call: {seconds(first.latency_s)}; {label} {scores}"
+    yield f"one call: {format_seconds(first.latency_s)}; {label} {scores}"
     if not trial.more:
         return
-    calls = count_of(len(trial.more), "call")
-    line = f"{calls} at concurrency {trial.at_once}: {seconds(trial.seconds)}"
+    calls = format_count(len(trial.more), "call")
+    line = f"{calls} at concurrency {trial.at_once}: {format_seconds(trial.seconds)}"
     if trial.p50 is None or trial.p95 is None:
         line += "; no replies"
     else:
-        line += f"; latency p50 {seconds(trial.p50)}, p95 {seconds(trial.p95)}"
+        line += f"; latency p50 {format_seconds(trial.p50)}, p95 {format_seconds(trial.p95)}"
     if trial.kinds:
         counts = ", ".join(f"{count} {kind}" for kind, count in trial.kinds.most_common())
         line += f"; failed: {counts}"
@@ -154,8 +154,8 @@ def _format_trial(trial: Trial, is_builtin: bool) -> Iterator[str]:
 
 def _format_advice(advice: Advice) -> str:
     step = (
-        f"a step makes {advice.calls} calls of {seconds(advice.latency)}: at concurrency "
-        f"{advice.recommended}, at least {seconds(advice.seconds)}"
+        f"a step makes {advice.calls} calls of {format_seconds(advice.latency)}: at concurrency "
+        f"{advice.recommended}, at least {format_seconds(advice.seconds)}"
     )
     override = f"judge.max_concurrent={advice.recommended}"
     if advice.allowed is not None:
@@ -187,7 +187,7 @@ def _print_agreement(config: Config, labels: Path, as_json: bool) -> int:
         )
     value = {"config": config.name, "labels": str(labels), "n": len(rows), "dir": str(folder)}
     lines = _agreement_lines(
-        agreement, settings, f"{labels}: {count_of(len(rows), 'answer')}", folder
+        agreement, settings, f"{labels}: {format_count(len(rows), 'answer')}", folder
     )
     answer({**value, **_agreement_json(agreement)}, "\n".join(lines), as_json)
     return 0 if agreement.accuracy is not None else 1
@@ -216,7 +216,7 @@ def _agreement_lines(
         yield from wrapped(f"unscored, left out: {agreement.unscored}{why}")
     yield from wrapped(
         f"pass: a score of at least {PASS:g}; 95% intervals; "
-        f"{count_of(agreement.calls, 'call')} of the judge; scores: {folder}"
+        f"{format_count(agreement.calls, 'call')} of the judge; scores: {folder}"
     )
 
 

@@ -12,7 +12,6 @@ from engine.base.errors import UsageError
 from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, argument, options, print_json, say
 from grubrics_tui.commands.shared.standard_input import STANDARD_INPUT, standard_input_read
-from grubrics_tui.text.formats import significant
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
@@ -98,8 +97,15 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
     for name, points in answer.get("series", {}).items():
         shown = clean_text(name)
         for step, number in points:
-            value = "nan" if number is None else significant(float(number))
+            value = "nan" if number is None else _format_value(float(number))
             yield f"{shown}\t{step}\t{value}"
+
+
+def _format_value(value: float) -> str:
+    """``0.412346``: six significant digits, one decimal from 100,000 on; ``5.0`` for an integer."""
+    if value.is_integer():
+        return str(value)
+    return f"{value:.1f}" if abs(value) >= 100_000 else f"{value:.6g}"
 
 
 COMMAND = Command(metrics, Task.INSPECT)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from engine.base.errors import UsageError, unknown_name
-from engine.base.text import count_of, size_text
+from engine.base.quantities import format_count, format_hub_size
 from grubrics_tui.commands.shared import Command, Task, answer, argument, option, options, say
 from grubrics_tui.commands.shared.progress import ProgressLine
 
@@ -49,7 +49,7 @@ def _fetch(name: str, to: Path | None, revision: str | None, *, is_quiet: bool) 
 
     def report(done: int, total: int, file: str) -> None:
         nonlocal last
-        last = f"{size_text(done)} of {size_text(total)}, {file}"
+        last = f"{format_hub_size(done)} of {format_hub_size(total)}, {file}"
         bar.show(last)
 
     def tell(line: str) -> None:
@@ -70,7 +70,7 @@ def _fetch(name: str, to: Path | None, revision: str | None, *, is_quiet: bool) 
 
 
 def _format(fetched: HubModel) -> str:
-    files = f"{count_of(fetched.files, 'file')}, {size_text(fetched.total_bytes)}"
+    files = f"{format_count(fetched.files, 'file')}, {format_hub_size(fetched.total_bytes)}"
     if fetched.commit is None:
         text = f"{fetched.name} is there: {fetched.folder}"
     elif fetched.downloaded:

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from engine.base.quantities import format_size
 from engine.run.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options, say
-from grubrics_tui.text.formats import memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ def package(
 
 
 def _lines(written: Package) -> Iterator[str]:
-    yield f"{written.path}: {written.files} files, {memory(written.bytes)}"
+    yield f"{written.path}: {written.files} files, {format_size(written.bytes)}"
     yield f"sha256 {written.sha256}"
     for name in written.masked:
         yield f"masked   {name}: secrets in it"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.errors import UsageError
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import JsonOption
 from grubrics_tui.commands.shared.output import answer
@@ -180,7 +180,7 @@ def _prepare_benchmark(
         **_remarks(prepared, inputs),
     }
     lines = [
-        f"wrote {file} ({count_of(prepared.validation, 'prompt')})",
+        f"wrote {file} ({format_count(prepared.validation, 'prompt')})",
         *prepared.format_remarks(),
         *(f"warning: {limit}" for limit in prepared.limits),
         *(f"read {data}" for data in inputs.data),
@@ -237,14 +237,14 @@ def format_prepared(prepared: Prepared, folder: Path) -> Iterator[str]:
     from engine.base.intervals import estimate_rate
 
     yield (
-        f"wrote {folder}/train.parquet ({count_of(prepared.train, 'prompt')}) and val.parquet "
-        f"({count_of(prepared.validation, 'prompt')})"
+        f"wrote {folder}/train.parquet ({format_count(prepared.train, 'prompt')}) and val.parquet "
+        f"({format_count(prepared.validation, 'prompt')})"
     )
     yield from prepared.format_remarks()
     yield from (f"warning: {limit}" for limit in prepared.limits)
     width = estimate_rate(prepared.validation // 2, prepared.validation).half_width or 0.0
     if width > _WIDE:
-        few = f"{count_of(prepared.validation, 'validation prompt')}: a rate of right answers"
+        few = f"{format_count(prepared.validation, 'validation prompt')}: a rate of right answers"
         interval = f"has a 95% interval of up to ±{100 * width:.0f} percentage points"
         yield f"note: {few} {interval}; --val-share or --val FILE gives more prompts"
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError
+from engine.base.quantities import format_size
 from engine.run.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, confirmed, on_terminal, options, say
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.commands.shared.trust import require_trust
-from grubrics_tui.text.formats import memory
 from grubrics_tui.text.plans import format_pruning
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def prune(
     if not as_json:
         for pruning in prunings if run else freed:
             say(format_pruning(pruning))
-        say(f"total {memory(total)}")
+        say(f"total {format_size(total)}")
     is_asked = bool(freed) and not dry_run
     can_ask = is_asked and not as_json and on_terminal()
     question = f"Permanently delete these checkpoints of {len(freed)} runs?"
@@ -114,7 +114,7 @@ def _outcome(freed: Sequence[Pruning], dry_run: bool, is_confirmed: bool, delete
         return "dry run: nothing was deleted"
     if not is_confirmed:
         return "nothing was deleted. To skip the confirmation, add --yes"
-    return f"deleted, {memory(deleted)} freed"
+    return f"deleted, {format_size(deleted)} freed"
 
 
 COMMAND = Command(prune, Task.KEEP)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.run.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, flag, options
 from grubrics_tui.commands.shared.trust import require_trust
@@ -42,9 +42,9 @@ def reap(
         f"  gpu {orphan.gpu_bytes / 2**20:.0f} MiB  ports {list(orphan.ports)}  {orphan.reason}"
         for orphan in orphans
     ] + [f"          Ray directory {directory}" for directory in directories]
-    summary = f"{count_of(len(lines), 'orphan')}. Kill and delete: grubrics-tui reap --yes"
+    summary = f"{format_count(len(lines), 'orphan')}. Kill and delete: grubrics-tui reap --yes"
     if yes:
-        summary = f"killed {count_of(len(ended), 'process', plural='processes')}"
+        summary = f"killed {format_count(len(ended), 'process', plural='processes')}"
     text = "\n".join([*lines, summary]) if lines else "no orphaned processes"
     value = {"orphans": [orphan.to_json() for orphan in orphans], "ended": ended}
     answer({**value, "directories": directories}, text, as_json)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.base.text import count_of
+from engine.base.quantities import format_count, format_fixed
 from engine.run.rundir import RunDir, find_run, runs_root
 from engine.run.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options, say
@@ -17,7 +17,6 @@ from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
 from grubrics_tui.commands.shared.output import judge_log_hidden
 from grubrics_tui.commands.shared.trust import require_run_code_trust
-from grubrics_tui.text.formats import fixed
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ def _rescoring_lines(plan: Recorded) -> Iterator[str]:
         files = ", ".join(plan.edited[:4]) + (", ..." if len(plan.edited) > 4 else "")
         yield f"edited since the launch: {files}; scored with the current version"
     if plan.gone:
-        rollouts = count_of(plan.gone, "rollout")
+        rollouts = format_count(plan.gone, "rollout")
         yield f"skipped: {rollouts} whose question is no longer in the training file"
 
 
@@ -146,8 +145,8 @@ def _result_lines(replay: Replay) -> Iterator[str]:
     """Yield the rewards that differ, and the verdict."""
     changed = [rollout for rollout in replay.rollouts if rollout.outcome != "same"]
     for again in changed[:_MOST_LINES]:
-        then = f"failed ({again.failed_then})" if again.failed_then else fixed(again.then)
-        now = f"failed ({again.failed})" if again.failed else fixed(again.now)
+        then = f"failed ({again.failed_then})" if again.failed_then else format_fixed(again.then)
+        now = f"failed ({again.failed})" if again.failed else format_fixed(again.now)
         cause = f"  by {again.moved}" if again.moved else ""
         yield clean_text(f"  {again.question_id} rollout {again.rollout}: {then} -> {now}{cause}")
     if len(changed) > _MOST_LINES:

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.base.errors import UsageError
-from engine.base.text import count_of
+from engine.base.quantities import format_count, format_fixed
 from engine.run.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options, print_json, say
 from grubrics_tui.commands.shared.options import argument, flag, option
-from grubrics_tui.text.formats import fixed
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ def _step_lines(
     loaded: StepRollouts, groups: Sequence[NumberedGroup], selection: _Selection
 ) -> Iterator[str]:
     kind = "validation at step" if loaded.split == "val" else "step"
-    group_count = count_of(len(loaded.groups), "group")
+    group_count = format_count(len(loaded.groups), "group")
     head = f"{kind} {loaded.step}, attempt {loaded.attempt}, {group_count}"
     if not loaded.dumped:
         yield f"{head}; verl has not dumped this step: from the reward records"
@@ -175,8 +174,8 @@ def _group_lines(
     number: int, group: Group, rollouts: Sequence[Rollout], with_texts: bool
 ) -> Iterator[str]:
     yield (
-        f"\ngroup {number}  {clean_text(group.question_id or group.id)}  mean {fixed(group.mean)}"
-        f"  sample std {fixed(group.std)}"
+        f"\ngroup {number}  {clean_text(group.question_id or group.id)}"
+        f"  mean {format_fixed(group.mean)}  sample std {format_fixed(group.std)}"
         f"{'  zero-std: all scores are equal, no advantage' if group.is_flat else ''}"
     )
     if with_texts and (prompt := group.prompt()):
@@ -208,7 +207,7 @@ def _format_rollout(rollout: Rollout, *, best: bool) -> str:
         return clean_text(f"{head}  failed ({rollout.error.kind}): {rollout.error.message}")
     parts = "".join(f"  {name} {value:.2f}" for name, value in (rollout.parts or {}).items())
     return (
-        f"{head}  score {fixed(rollout.score)}  advantage {fixed(rollout.advantage)}"
+        f"{head}  score {format_fixed(rollout.score)}  advantage {format_fixed(rollout.advantage)}"
         f"  {rollout.length} chars{parts}{'' if rollout.trained else '  not trained on'}"
     )
 
@@ -226,8 +225,8 @@ def _print_hits(
     progress_due = time.monotonic() + _PROGRESS_S
     for searched, step in enumerate(steps):
         if time.monotonic() >= progress_due:
-            text = f"searched {searched} of {count_of(len(steps), 'step')}, "
-            text += f"{count_of(len(hits), 'rollout')} found"
+            text = f"searched {searched} of {format_count(len(steps), 'step')}, "
+            text += f"{format_count(len(hits), 'rollout')} found"
             say(text, to=sys.stderr, flush=True)
             progress_due = time.monotonic() + _PROGRESS_S
         if not step_search.may_match(step):
@@ -237,13 +236,13 @@ def _print_hits(
                 hit = {"step": step, "group": number, "id": group.id, "rollout": rollout.number}
                 hits.append({**hit, "score": rollout.score})
                 if not as_json:
-                    text = f"rollout {rollout.number}  score {fixed(rollout.score)}"
+                    text = f"rollout {rollout.number}  score {format_fixed(rollout.score)}"
                     say(f"step {step:>6}  group {number}  {text}", flush=True)
     if as_json:
         head = {"split": split, "search": selection.search, "steps": list(steps)}
         print_json({**head, "found": hits})
     elif not hits:
-        say(f"no rollout of {count_of(len(steps), 'step')} contains '{selection.search}'")
+        say(f"no rollout of {format_count(len(steps), 'step')} contains '{selection.search}'")
 
 
 def _print_visits(
@@ -253,8 +252,8 @@ def _print_visits(
         raise UsageError("--across-steps follows one prompt: select its group with --group")
     visits = [visit for _, of_step in store.visits(prompt, split) for visit in of_step]
     lines = [
-        f"step {visit.step:>6}  mean {fixed(visit.mean)}  best {fixed(visit.best)}"
-        f"  {count_of(len(visit.scores), 'rollout')}"
+        f"step {visit.step:>6}  mean {format_fixed(visit.mean)}  best {format_fixed(visit.best)}"
+        f"  {format_count(len(visit.scores), 'rollout')}"
         for visit in visits
     ]
     value = {"split": split, "prompt": prompt, "visits": [visit.to_json() for visit in visits]}

@@ -16,8 +16,7 @@ from grubrics_tui.commands.shared import Command, Task, flag, option, options, p
 from grubrics_tui.commands.shared.output import cut_lines, terminal_width
 from grubrics_tui.commands.shared.run_text import health_json
 from grubrics_tui.settings.state_files import ListViewFile
-from grubrics_tui.text.formats import cut_cell, cut_name, head_of_cut
-from grubrics_tui.text.terminal_text import clean_texts
+from grubrics_tui.text.terminal_text import clean_texts, cut_cell, cut_name, head_of_cut
 
 if TYPE_CHECKING:
     from engine.doctor.health import Health

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from engine.base import jsonl
+from engine.base.quantities import format_duration, format_size, format_time
 from engine.base.text import format_command, format_config_value
 from engine.run.columns import format_step
 from engine.run.rundir import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, options, print_json, say
 from grubrics_tui.commands.shared.run_text import health_json, with_health
-from grubrics_tui.text.formats import clock, duration, memory
 from grubrics_tui.text.plans import format_saved
 
 
@@ -53,7 +53,7 @@ def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _present(summary, ("waiting_for", "exit_code", "signal", "gpus", "ray", "ray_job"))
     if summary["attempts"] > 1:
         latest = summary["attempt_started"]
-        since = f", latest since {clock(latest)}" if latest else ""
+        since = f", latest since {format_time(latest)}" if latest else ""
         yield "attempts", f"{summary['attempts']}{since}"
     if pids := summary["pids"]:
         yield "processes", f"{len(pids)}: {' '.join(map(str, pids))}"
@@ -66,7 +66,7 @@ def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "tags", " ".join(f"#{tag}" for tag in summary["tags"])
     yield from _present(summary, ("note",))
     yield "command", format_command(summary["argv"] or ())
-    yield "dir", f"{summary['dir']}  {memory(summary['bytes'])}"
+    yield "dir", f"{summary['dir']}  {format_size(summary['bytes'])}"
     yield from _present(summary, ("manifest", "console", "checkpoints"))
     if summary["saved"]:
         yield "saved", format_saved(summary["saved"])
@@ -86,9 +86,10 @@ def _time(summary: Mapping[str, Any]) -> str:
     """Format start and end of the run, and the duration of its attempts."""
     if summary["started"] is None:
         return "not started"
-    until = f" to {clock(summary['ended'])}" if summary["ended"] is not None else ""
+    until = f" to {format_time(summary['ended'])}" if summary["ended"] is not None else ""
     pauses = " (attempts only)" if summary["attempts"] > 1 else ""
-    return f"{clock(summary['started'])}{until}, elapsed {duration(summary['duration_s'])}{pauses}"
+    elapsed = format_duration(summary["duration_s"])
+    return f"{format_time(summary['started'])}{until}, elapsed {elapsed}{pauses}"
 
 
 COMMAND = Command(show, Task.INSPECT)

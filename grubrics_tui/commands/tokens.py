@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 from engine.base.errors import UsageError
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options
 from grubrics_tui.commands.shared.trust import trusted_source
@@ -46,14 +46,14 @@ def tokens(
 
 def _format_view(view: TokenView, *, each: bool) -> Iterator[str]:
     trained, masked = view.count(trained=True), view.count(trained=False)
-    tokens = f"{count_of(trained + masked, 'token')}, {trained} trained"
+    tokens = f"{format_count(trained + masked, 'token')}, {trained} trained"
     yield f"row {view.row} of {view.file}: {tokens}"
     if view.tools is not None:
         yield f"tools: {', '.join(view.tools.names) or 'none'}"
     for part in view.parts:
         yield ""
         state = "trained" if part.trained else "masked"
-        yield f"{part.role}, {count_of(len(part.tokens), 'token')}, {state}"
+        yield f"{part.role}, {format_count(len(part.tokens), 'token')}, {state}"
         if not each:
             yield from marked_lines(part.text.removesuffix("\n"), trained=part.trained)
             continue

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError, unknown_name
+from engine.base.quantities import format_size
 from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, argument, flag, option, options
 from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, print_json, say
-from grubrics_tui.text.formats import memory
 
 if TYPE_CHECKING:
     from engine.logs.formats.wandb_folders import WandbFolder
@@ -146,8 +146,8 @@ def _clean(folders: Sequence[WandbFolder], dry_run: bool, yes: bool, as_json: bo
     sizes = {folder.path: bytes_of(folder.path) for folder in chosen}
     if not as_json:
         for path, size in sizes.items():
-            say(f"{path}  {memory(size)}")
-    total = memory(sum(sizes.values()))
+            say(f"{path}  {format_size(size)}")
+    total = format_size(sum(sizes.values()))
     kept = len(folders) - len(chosen)
     is_asked = bool(chosen) and not dry_run
     can_ask = is_asked and not as_json and on_terminal()

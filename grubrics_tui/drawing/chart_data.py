@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from engine.base.quantities import format_number
 from engine.base.ticks import Range
 from engine.run.history.columns import Column, Floats
 from grubrics_tui.drawing.axis import XAxis
@@ -102,11 +103,6 @@ class View:
 Writer = Callable[[float | None], str]
 
 
-def short(value: float | None) -> str:
-    """Four digits, a dash for a missing value."""
-    return "–" if value is None else f"{value:.4g}"
-
-
 @dataclass(frozen=True, eq=False)
 class Values:
     """A named quantity along ascending ``x``; a NaN is a gap. ``write`` puts a value in words.
@@ -118,7 +114,7 @@ class Values:
     x: Floats
     y: Floats
     label: str = ""
-    write: Writer = short
+    write: Writer = format_number
     clock: Column | None = field(default=None, kw_only=True)
 
     def at(self, place: float) -> tuple[float | None, float | None]:
@@ -172,11 +168,10 @@ class Marks(Values):
 
 @dataclass(frozen=True, eq=False)
 class Fact(Values):
-    """A quantity that is read out beside the lines but not drawn. ``quiet_at_zero`` ones are left
-    out while they are 0: errors and failures."""
+    """A quantity that is read out beside the lines but not drawn. One with a ``tone``, errors and
+    failures, is left out while it is 0."""
 
-    tone: str = field(default="foreground", kw_only=True)
-    quiet_at_zero: bool = field(default=False, kw_only=True)
+    tone: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from rich.cells import cell_len, set_cell_size
 
+from engine.base.quantities import MISSING, format_count
 from engine.report.compare import Comparison
 from engine.report.differences import (
     SHELL,
@@ -20,7 +21,7 @@ from engine.report.measures import Measure, Value, format_delta, format_half, fo
 from engine.run.finding import Severity
 from grubrics_tui.drawing.looks import STATE_LOOKS, look_of
 from grubrics_tui.drawing.spans import Row, Span, clipped, width_of
-from grubrics_tui.text.formats import MISSING, cut_name
+from grubrics_tui.text.terminal_text import cut_name
 
 _NARROWEST, _WIDEST, _LABEL, _GAP = 13, 34, 30, 2
 _CURSOR = "› "
@@ -111,7 +112,7 @@ def table_lines(
     if variables and shell:
         rows += _differences("", variables, comparison.baseline)
     elif variables:
-        count = f"{len(variables)} variable{'' if len(variables) == 1 else 's'}"
+        count = format_count(len(variables), "variable")
         rows.append(TableLine(f"shell: {count} that cannot change training; v shows them"))
     return rows
 

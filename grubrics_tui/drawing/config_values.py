@@ -8,7 +8,7 @@ from itertools import groupby
 
 from rich.cells import cell_len, set_cell_size
 
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.report.run_config import ConfigValue, RunConfig
 from grubrics_tui.drawing.spans import Row, Span, clipped
 from grubrics_tui.text.terminal_text import clean_text
@@ -32,7 +32,7 @@ def config_lines(
     changed = [value for value in values if value.is_changed]
     lines = []
     if changed:
-        count = count_of(len(changed), "value")
+        count = format_count(len(changed), "value")
         lines.append(ConfigLine(f"{count} changed from {_line(config.source)}"))
         lines += [ConfigLine(_line(value.key), value) for value in changed]
     shown = [value for value in values if defaults or value.origin != "default"]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from engine.base.quantities import format_number
 from engine.run.finding import Change, Evidence, Finding, Fix, Severity
 from grubrics_tui.drawing.spans import Row, Span, clipped, width_of, wrapped
 from grubrics_tui.text.terminal_text import clean_text
@@ -148,6 +149,6 @@ def _indented(spans: Sequence[Span], width: int) -> list[Row]:
 
 def _value(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return format_number(value)
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return clipped(clean_text(text), _LONGEST_VALUE)

@@ -84,8 +84,8 @@ def _values(plot: Plot, view: View, look: Look) -> Iterator[Row]:
         yield entry(key, marks.ink, marks.label, _reading(marks, view, x, True))
     for fact in plot.facts:
         value = _found(fact, x)[1]
-        if value or not fact.quiet_at_zero:
-            yield entry("", "", fact.label, fact.write(value), fact.tone)
+        if value or not fact.tone:
+            yield entry("", "", fact.label, fact.write(value), fact.tone or "foreground")
 
 
 def _newest(drawn: Sequence[Values]) -> float | None:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from engine.base.quantities import MISSING, format_fixed
 from engine.run.conversation import Conversation
 from engine.run.history.group_scores import Agreement, agreement, out_of_order
 from engine.run.history.reward_records import OVERLONG
 from engine.run.history.rollouts import Group, Rollout
 from grubrics_tui.drawing.spans import Row, Span, width_of, wrapped
-from grubrics_tui.text.formats import MISSING, fixed
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.text.turns import describe_turns
 from grubrics_tui.text.word_diff import Piece
@@ -69,7 +69,7 @@ def list_row(
         reason = rollout.error.kind.replace("_", " ") if rollout.error else "no reward"
         row = [*head, Span(f" {reason}"[: max(0, width - 8)], "error", paper)]
         return [*row, Span(" " * max(0, width - width_of(row)), "", paper)]
-    score = Span(f"{fixed(rollout.score, 2):>6}", "foreground", paper, group.wins(rollout))
+    score = Span(f"{format_fixed(rollout.score, 2):>6}", "foreground", paper, group.wins(rollout))
     tail = [
         Span(f"{signed(rollout.advantage):>7}", _sign_ink(rollout.advantage), paper),
         Span(f"{rollout.length:>7,}", "quiet", paper),
@@ -93,7 +93,7 @@ def strip_row(
 
 def _strip_cell(rollout: Rollout, group: Group, chosen: bool, ascii_only: bool) -> Row:
     mark, ink = mark_of(rollout, group, ascii_only)
-    score = "" if rollout.failed else f" {fixed(rollout.score, 2)}"
+    score = "" if rollout.failed else f" {format_fixed(rollout.score, 2)}"
     paper = "panel" if chosen else ""
     return [
         Span(">" if chosen and ascii_only else "▌" if chosen else " ", "primary", paper, chosen),
@@ -146,7 +146,7 @@ def score_row(rollout: Rollout, group: Group, width: int) -> Row:
     """Draw the reward and the advantage."""
     if rollout.failed:
         return [Span("no reward", "error", bold=True)]
-    row = [Span("reward ", "quiet"), Span(fixed(rollout.score), "foreground", bold=True)]
+    row = [Span("reward ", "quiet"), Span(format_fixed(rollout.score), "foreground", bold=True)]
     if rollout.advantage is not None:
         ink = _sign_ink(rollout.advantage)
         row += [Span("   advantage ", "quiet"), Span(signed(rollout.advantage), ink, bold=True)]
@@ -188,7 +188,7 @@ def truth_row(truth: str, width: int) -> Row:
 def _components(parts: Mapping[str, float]) -> Row:
     row = [Span("components  ", "quiet")]
     for name, value in parts.items():
-        row += [Span(f"{clean_text(name)} ", "quiet"), Span(f"{fixed(value, 2)}  ")]
+        row += [Span(f"{clean_text(name)} ", "quiet"), Span(f"{format_fixed(value, 2)}  ")]
     return row
 
 
@@ -198,7 +198,7 @@ def _sum(terms: Sequence[tuple[float, bool, str]]) -> Row:
         ink = "quiet" if not round(value, 3) else "success" if value > 0 else "error"
         minus = value < 0 or (subtracted and value == 0)
         sign = " - " if minus else " + " if number else " "
-        row += [Span(f"{sign}{fixed(abs(value), 2)}", ink), Span(f" {name}", "quiet")]
+        row += [Span(f"{sign}{format_fixed(abs(value), 2)}", ink), Span(f" {name}", "quiet")]
     return row
 
 
@@ -235,7 +235,7 @@ def judge_rows(rollout: Rollout, width: int, ascii_only: bool = False) -> list[R
 def _cell(value: float | None, top: float, ink: str, tone: str, ascii_only: bool) -> Row:
     level = 0 if value is None or top <= 0 else max(1, round(max(0.0, value) / top * 8))
     block = " " if ascii_only or value is None else BLOCKS[level]
-    return [Span(block, ink), Span(f" {fixed(value, 2):<5}", tone)]
+    return [Span(block, ink), Span(f" {format_fixed(value, 2):<5}", tone)]
 
 
 def _agreement_row(pairs: Agreement | None, hidden: int) -> Row:
@@ -296,7 +296,7 @@ def group_row(group: Group, shown: Sequence[Rollout]) -> Row:
         best = group.best.score if group.best else None
         facts = [("   mean ", group.mean), ("   sample std ", group.std), ("   best ", best)]
         for name, value in facts[: None if len(group.scores) > 1 else 1]:
-            row += [Span(name, "quiet"), Span(fixed(value, 3))]
+            row += [Span(name, "quiet"), Span(format_fixed(value, 3))]
     if group.is_flat:
         row.append(Span("   all scores are equal: no advantage", "warning"))
     failed = sum(rollout.failed for rollout in group.rollouts)

@@ -8,13 +8,19 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from engine.base.quantities import (
+    MISSING,
+    format_duration,
+    format_fixed,
+    format_percent,
+    format_seconds,
+)
 from engine.run.columns import format_step
 from engine.run.history import metrics
 from engine.run.kinds import SFT
 from engine.run.state import GROWING, RunState, describe
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row, Span, bar, clipped, justify
-from grubrics_tui.text.formats import MISSING, duration, fixed, percent, seconds
 
 if TYPE_CHECKING:
     from engine.doctor.health import Health
@@ -50,12 +56,12 @@ def draw_run_head(
     if state is None:
         return [[Span(run_id, bold=True)], [], []]
     last = _losses(values) if kind == SFT.name else _rewards(values, kind)
-    share = f"reading the history: {percent(values.read_share)}"
+    share = f"reading the history: {format_percent(values.read_share)}"
     reading = [Span(share, "warning")] if values.read_share < 1 else []
     return [
         justify(_title(values, state, run_id, width), _times(values, source), width),
         _progress(values, state, width, ascii_only),
-        [*last, *_value("step", seconds(values.last_step_time())), *reading],
+        [*last, *_value("step", format_seconds(values.last_step_time())), *reading],
     ]
 
 
@@ -65,8 +71,8 @@ def _times(values: RunValues, source: str) -> Row:
     if state is None or state.state != "external":
         return [] if state is None else elapsed(state, remaining)
     if values.read_share < 1:
-        return [Span(f"{source}, reading: {percent(values.read_share)}", "quiet")]
-    ahead = [Span("   ETA ", "quiet"), Span(duration(remaining))] if remaining else []
+        return [Span(f"{source}, reading: {format_percent(values.read_share)}", "quiet")]
+    ahead = [Span("   ETA ", "quiet"), Span(format_duration(remaining))] if remaining else []
     return [Span(source, "quiet"), *(ahead if state.reason == GROWING else [])]
 
 
@@ -81,12 +87,12 @@ def _title(values: RunValues, state: RunState, run_id: str, width: int) -> Row:
 
 def elapsed(state: RunState, remaining: float | None) -> Row:
     """Time since the start, and the ETA of a run that makes progress."""
-    took = duration(state.elapsed(time.time()))
+    took = format_duration(state.elapsed(time.time()))
     row = [Span("took " if state.has_ended else "elapsed ", "quiet"), Span(took)]
     if not state.has_ended and state.state not in ("stalled", "stopping"):
         row += [
             Span("   ETA ", "quiet"),
-            Span(MISSING if remaining is None else duration(remaining)),
+            Span(MISSING if remaining is None else format_duration(remaining)),
         ]
     return row
 
@@ -110,11 +116,11 @@ def _rewards(values: RunValues, kind: str) -> Row:
     judge = _last(values, metrics.JUDGE_LATENCY)
     is_external = values.state is not None and values.state.state == "external"
     unjudged = kind == "own" or is_external
-    spread = f" ± {fixed(std)}" if values.has_reward_std else ""
+    spread = f" ± {format_fixed(std)}" if values.has_reward_std else ""
     return [
-        *_value("reward", fixed(mean) + spread, "series-1"),
-        *_value("val", fixed(validation) + ("" if step is None else f" at {step}"), "mark"),
-        *(_value("judge", seconds(judge)) if judge is not None or not unjudged else []),
+        *_value("reward", format_fixed(mean) + spread, "series-1"),
+        *_value("val", format_fixed(validation) + ("" if step is None else f" at {step}"), "mark"),
+        *(_value("judge", format_seconds(judge)) if judge is not None or not unjudged else []),
         *_phase(values),
     ]
 
@@ -132,9 +138,10 @@ def _phase(values: RunValues) -> Row:
 
 def _losses(values: RunValues) -> Row:
     step, validation = values.last_point(metrics.VALIDATION_LOSS)
+    at_step = "" if step is None else f" at {step}"
     return [
-        *_value("loss", fixed(_last(values, metrics.TRAIN_LOSS), 4), "series-1"),
-        *_value("val", fixed(validation, 4) + ("" if step is None else f" at {step}"), "mark"),
+        *_value("loss", format_fixed(_last(values, metrics.TRAIN_LOSS), 4), "series-1"),
+        *_value("val", format_fixed(validation, 4) + at_step, "mark"),
     ]
 
 

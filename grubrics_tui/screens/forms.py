@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -16,6 +15,7 @@ from textual.widgets import Input, Static, TextArea
 from textual.worker import get_current_worker
 
 from engine.base.errors import UsageError
+from engine.base.quantities import format_date
 from engine.run.rundir import RunDir
 from grubrics_tui.screens.base import FIELD_BINDINGS, CockpitScreen
 from grubrics_tui.screens.dialogs.confirm import when_trusted
@@ -170,7 +170,7 @@ class DecisionScreen(FormScreen):
     def append(self, texts: Mapping[str, str]) -> str:
         from engine.report.decisions import Decision, append_decision
 
-        return append_decision(self._path, Decision(date=time.strftime("%Y-%m-%d"), **texts))
+        return append_decision(self._path, Decision(date=format_date(), **texts))
 
 
 class LogEntryScreen(FormScreen):

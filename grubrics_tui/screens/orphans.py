@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from engine.base import jsonl
-from engine.base.text import count_of
+from engine.base.quantities import format_count, format_size
 from engine.run.processes import alive
 from engine.supervise import private_ray
 from engine.supervise.reaper import Orphan, find_orphans, reap
@@ -21,7 +21,6 @@ from grubrics_tui.model.poller import Pace, Poller
 from grubrics_tui.screens.base import ScrolledScreen
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.text.formats import memory
 from grubrics_tui.widgets.key_footer import KeyFooter
 
 _POLL_S = 3.0
@@ -45,11 +44,11 @@ class Orphans:
     def __str__(self) -> str:
         rss = sum(orphan.rss for orphan in self.processes)
         gpu = sum(orphan.gpu_bytes for orphan in self.processes)
-        usage = f"{memory(rss)} memory, {memory(gpu) if gpu else 'no'} GPU memory"
-        parts = [f"{count_of(len(self.processes), 'process', plural='processes')}, {usage}"]
+        usage = f"{format_size(rss)} memory, {format_size(gpu) if gpu else 'no'} GPU memory"
+        parts = [f"{format_count(len(self.processes), 'process', plural='processes')}, {usage}"]
         if self.attempts:
-            directories = "Ray session directories"
-            parts.append(count_of(len(self.attempts), "Ray session directory", plural=directories))
+            one, several = "Ray session directory", "Ray session directories"
+            parts.append(format_count(len(self.attempts), one, plural=several))
         return "; ".join(parts)
 
 
@@ -153,11 +152,11 @@ class OrphansScreen(ScrolledScreen):
 
 def _format_orphan(orphan: Orphan, room: int) -> list[Content]:
     """PID, run and reason; the memory and ports of the process; its command."""
-    gpu = memory(orphan.gpu_bytes) if orphan.gpu_bytes else "none"
+    gpu = format_size(orphan.gpu_bytes) if orphan.gpu_bytes else "none"
     ports = ", ".join(map(str, orphan.ports)) or "none"
     about = [
         Content.styled(orphan.run, "bold") + Content.styled(f"   {orphan.reason}", "$quiet"),
-        Content(f"memory {memory(orphan.rss)}   GPU memory {gpu}   ports {ports}"),
+        Content(f"memory {format_size(orphan.rss)}   GPU memory {gpu}   ports {ports}"),
         Content.styled(jsonl.line(orphan.command) or "?", "$quiet"),
     ]
     lines = [line for part in about for line in part.wrap(max(20, room - _PID))]

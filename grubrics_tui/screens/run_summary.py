@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.worker import get_current_worker
 
 from engine.base.jsonl import line
+from engine.base.quantities import format_size
 from engine.run.history.live import RunWatch
 from engine.run.kinds import SFT
 from engine.run.rundir import RunDir
@@ -27,7 +28,6 @@ from grubrics_tui.screens.navigation import (
     OpenRun,
 )
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.text.formats import memory
 from grubrics_tui.text.plans import format_saved
 from grubrics_tui.widgets.chart_panels import LossPanel, RewardPanel
 from grubrics_tui.widgets.facts import Fact, Facts, format_state
@@ -147,5 +147,5 @@ def checkpoint_facts(report: CheckpointReport) -> list[Fact]:
     facts: list[Fact] = [("state", Content.styled(status[0], f"bold {status[1]}"))]
     facts.append(("details", line(report.message) or ""))
     if report.complete:
-        facts.append(("size", memory(report.size_bytes)))
+        facts.append(("size", format_size(report.size_bytes)))
     return facts

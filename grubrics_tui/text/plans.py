@@ -7,9 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from engine.base.text import count_of, format_config_value
+from engine.base.quantities import (
+    format_count,
+    format_dollars,
+    format_duration,
+    format_fixed,
+    format_size,
+    format_whole,
+)
+from engine.base.text import format_config_value
 from engine.run.state import describe, observed_state
-from grubrics_tui.text.formats import dollars, duration, fixed, memory, thousands
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
@@ -47,14 +54,14 @@ def format_rerun(derived: Rerun) -> Iterator[str]:
     yield clean_text(f"new run: {derived.plan.run_id}")
     yield clean_text(f"checkpoints: {derived.weights}")
     count = len(derived.warnings)
-    warned = f" with {count} warning{'' if count == 1 else 's'}" if count else ""
+    warned = f" with {format_count(count, 'warning')}" if count else ""
     yield f"preflight checks passed{warned}"
     yield from (clean_text(f"  {check.id}: {check.message}") for check in derived.warnings)
 
 
 def format_plan(plan: AblationPlan, cost: Cost) -> Iterator[str]:
     """The arms with what changes, and what all runs need together."""
-    yield f"{plan.id}: {format_size(plan)}"
+    yield f"{plan.id}: {format_plan_size(plan)}"
     width = max(len(arm.name) for arm in plan.arms)
     for arm in plan.arms:
         yield f"  {arm.name:{width}}  {format_changes(arm)}"
@@ -76,11 +83,13 @@ def format_similar(similar: tuple[str, dict[str, tuple[Any, Any]]] | None) -> It
     yield f"to continue {other} instead: grubrics-tui ablate {other}"
 
 
-def format_size(plan: AblationPlan) -> str:
+def format_plan_size(plan: AblationPlan) -> str:
     """``4 arms x 3 seeds x 20 steps = 12 runs``."""
     arms, seeds = len(plan.arms), len(plan.seeds)
     sizes = ((arms, "arm"), (seeds, "seed"), (plan.steps, "step"))
-    return f"{' x '.join(count_of(*size) for size in sizes)} = {count_of(arms * seeds, 'run')}"
+    return (
+        f"{' x '.join(format_count(*size) for size in sizes)} = {format_count(arms * seeds, 'run')}"
+    )
 
 
 def format_changes(arm: Arm) -> str:
@@ -102,10 +111,10 @@ def format_cost(cost: Cost) -> Iterator[str]:
         took = f"{cost.hours:.1f} h" if cost.hours >= 1 else f"{minutes} min"
         yield f"time: {took}, one run after the other, from {cost.basis}"
     if cost.disk_bytes is not None:
-        yield f"disk: {memory(cost.disk_bytes)} of checkpoints"
+        yield f"disk: {format_size(cost.disk_bytes)} of checkpoints"
     if cost.judge_calls:
-        price = "price unknown" if cost.judge_usd is None else dollars(cost.judge_usd)
-        yield f"judge: {thousands(cost.judge_calls)} calls, {price}"
+        price = "price unknown" if cost.judge_usd is None else format_dollars(cost.judge_usd)
+        yield f"judge: {format_whole(cost.judge_calls)} calls, {price}"
     if cost.fits is False:
         yield "memory: at least one arm does not fit; see grubrics-tui estimate"
 
@@ -162,7 +171,7 @@ def arm_cells(row: ArmRow) -> tuple[str, ...]:
     estimate = row.comparison.difference if row.comparison else None
     return (
         row.name,
-        fixed(row.mean.mean if row.mean else None),
+        format_fixed(row.mean.mean if row.mean else None),
         "" if estimate is None else f"{estimate.mean:+.3f}",
         "" if estimate is None else format_interval(estimate),
         format_runs(row.runs),
@@ -230,8 +239,8 @@ def format_saved(checkpoints: Sequence[Mapping[str, Any]]) -> str:
         + ("" if checkpoint["complete"] else missing[checkpoint["rotated"]])
         for checkpoint in checkpoints
     )
-    size = memory(sum(checkpoint["bytes"] for checkpoint in checkpoints))
-    return f"{count_of(len(checkpoints), 'checkpoint')}, {size}: {', '.join(names)}"
+    size = format_size(sum(checkpoint["bytes"] for checkpoint in checkpoints))
+    return f"{format_count(len(checkpoints), 'checkpoint')}, {size}: {', '.join(names)}"
 
 
 def format_pruning(pruning: Pruning) -> str:
@@ -252,7 +261,7 @@ def format_pruning(pruning: Pruning) -> str:
     count = len(pruning.steps)
     steps = ", ".join(map(str, pruning.steps))
     freed = f"{_steps_word(count)} {steps}" if count else "remains of a deletion"
-    return f"{run} frees {freed} ({memory(pruning.bytes)}), {keeps}"
+    return f"{run} frees {freed} ({format_size(pruning.bytes)}), {keeps}"
 
 
 def _steps_word(count: int) -> str:
@@ -275,7 +284,7 @@ def format_stage(stage: StageStatus, width: int = 0) -> str:
     """``sft  finished  1m 03s  run tiny-sft``; of a failure, its reason and finding, too."""
     parts = [stage.name.ljust(width), stage.state.ljust(8)]
     if stage.duration_s is not None:
-        parts.append(duration(stage.duration_s))
+        parts.append(format_duration(stage.duration_s))
     if stage.run is not None:
         parts.append(f"run {stage.run}")
     if stage.reason is not None and stage.state != "finished":

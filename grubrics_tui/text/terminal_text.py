@@ -1,10 +1,10 @@
-"""Turn console bytes into text that cannot move the cursor, change colors or hide anything."""
+"""Text that cannot move the cursor, change colors or hide anything; text cut to a width."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from engine.base.masking import mask_lines, mask_text
 from engine.base.text import ESCAPES, visible_text
@@ -64,6 +64,33 @@ def blanked(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
+def head_of_cut(names: Collection[str], width: int) -> int:
+    """How many characters of names longer than ``width`` stay before the cut.
+
+    Names start alike, and their ends differ: both are kept. Where this leaves some equal, another
+    place of the cut may keep them apart.
+    """
+    middle = (width - 1) // 2
+    for head in (middle, 4, width - 4):
+        if len({cut_name(name, width, head) for name in names}) == len(names):
+            return head
+    return middle
+
+
+def cut_name(name: str, width: int, head: int) -> str:
+    """A name in ``width`` characters, of which ``head`` stay before the cut."""
+    if len(name) <= width:
+        return name
+    return f"{name[:head]}…{name[len(name) - (width - 1 - head) :]}"
+
+
+def cut_cell(text: str, width: int, right: bool) -> str:
+    """A text at the right keeps its end: of a curve and a number, the number."""
+    if len(text) <= width:
+        return text
+    return text[-width:].lstrip() if right else f"{text[: width - 1]}…"
 
 
 def _overwrite(text: str) -> str:

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from engine.base import jsonl
 from engine.base.errors import shorten
-from engine.base.text import count_of
+from engine.base.quantities import format_count, format_seconds
 from engine.run.conversation import Call, Conversation, Turn
-from grubrics_tui.text.formats import seconds
 from grubrics_tui.text.terminal_text import clean_text
 
 MARKS = {True: "+", False: " "}
@@ -28,7 +27,7 @@ def describe_turns(conversation: Conversation) -> list[tuple[str, Turn]]:
     """A heading for each turn; that of the model has its calls, that of the last one the end."""
     described, number = list[tuple[str, Turn]](), 0
     for turn in conversation.turns:
-        tokens = count_of(turn.tokens, "token")
+        tokens = format_count(turn.tokens, "token")
         if not turn.trained:
             described.append((f"tools, {tokens}, masked", turn))
             continue
@@ -60,5 +59,5 @@ def _format_call(call: Call) -> str:
     # The model writes the name.
     tool = shorten(jsonl.line(call.tool) or "a call", _LONGEST_NAME)
     outcome = call.outcome.replace("_", " ")
-    time = f" {seconds(call.seconds)}" if call.seconds else ""
+    time = f" {format_seconds(call.seconds)}" if call.seconds else ""
     return f"{tool} {outcome}{time}"

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from engine.base.quantities import format_number
 from engine.base.ticks import Range
 from engine.run.history.columns import Column, Floats
 from grubrics_tui.drawing.axis import steps_at
-from grubrics_tui.drawing.chart_data import Band, Line, Plot, View, Writer, short
+from grubrics_tui.drawing.chart_data import Band, Line, Plot, View, Writer
 from grubrics_tui.drawing.legend import legend
 from grubrics_tui.drawing.plot import Frame, framed, y_range
 from grubrics_tui.drawing.prepare import Smoother, on_axis, view_of
@@ -24,7 +25,7 @@ def line_of(
     history: History,
     name: str,
     label: str,
-    write: Writer = short,
+    write: Writer = format_number,
     *,
     ink: str = "series-1",
     bands: tuple[Band, ...] = (),

@@ -12,21 +12,21 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Grid
 
+from engine.base.quantities import (
+    MISSING,
+    format_dollars,
+    format_fixed,
+    format_number,
+    format_percent,
+    format_seconds,
+    format_whole,
+)
 from engine.run.history import metrics
 from engine.run.history.columns import Floats
 from engine.run.history.sweep import Sweep
-from grubrics_tui.drawing.chart_data import Band, Fact, Line, Marks, Plot, Values, Writer, short
+from grubrics_tui.drawing.chart_data import Band, Fact, Line, Marks, Plot, Values, Writer
 from grubrics_tui.model.history import History
 from grubrics_tui.settings.settings import JudgePrice
-from grubrics_tui.text.formats import (
-    MISSING,
-    dollars,
-    fixed,
-    percent,
-    scientific,
-    seconds,
-    thousands,
-)
 from grubrics_tui.widgets.chart import Chart, line_of
 from grubrics_tui.widgets.panel import Panel, waiting_hint
 from grubrics_tui.widgets.span_widget import CachedLines
@@ -103,13 +103,11 @@ def fact_of(
     name: str,
     label: str,
     write: Writer,
-    *,
-    tone: str = "foreground",
-    quiet_at_zero: bool = False,
+    tone: str = "",
 ) -> Fact:
     """A metric that is shown as a value in the legend only."""
     column = history.series(name)
-    return Fact(column.steps, column.values, label, write, tone=tone, quiet_at_zero=quiet_at_zero)
+    return Fact(column.steps, column.values, label, write, tone=tone)
 
 
 def values_of(history: History, name: str, label: str, write: Writer) -> Values:
@@ -131,18 +129,18 @@ class RewardPanel(ChartPanel):
 
 def reward_plot(history: History) -> Plot:
     bands = (_spread(history), _extremes(history))
-    mean = line_of(history, metrics.REWARD_MEAN, "mean", fixed, bands=bands)
+    mean = line_of(history, metrics.REWARD_MEAN, "mean", format_fixed, bands=bands)
     held_out = history.series(metrics.VALIDATION_REWARD)
     flat, failed = metrics.ZERO_STD_SHARE, metrics.FAILED_SHARE
     return Plot(
         (mean,),
-        (Marks(held_out.steps, held_out.values, "val", fixed),),
+        (Marks(held_out.steps, held_out.values, "val", format_fixed),),
         history.flags(),
         (
-            fact_of(history, metrics.REWARD_MIN, "min", fixed),
-            fact_of(history, metrics.REWARD_MAX, "max", fixed),
-            fact_of(history, flat, "zero-std groups", percent, tone="warning", quiet_at_zero=True),
-            fact_of(history, failed, "failed", percent, tone="error", quiet_at_zero=True),
+            fact_of(history, metrics.REWARD_MIN, "min", format_fixed),
+            fact_of(history, metrics.REWARD_MAX, "max", format_fixed),
+            fact_of(history, flat, "zero-std groups", format_percent, "warning"),
+            fact_of(history, failed, "failed", format_percent, "error"),
         ),
         clock=history.columns.times,
     )
@@ -152,7 +150,7 @@ def _spread(history: History) -> Band:
     """One in-group standard deviation on either side of the mean."""
     mean, std = history.series(metrics.REWARD_MEAN), history.series(metrics.REWARD_STD)
     half = std.at(mean.steps, missing=math.nan)
-    fact = values_of(history, metrics.REWARD_STD, "std", fixed)
+    fact = values_of(history, metrics.REWARD_STD, "std", format_fixed)
     return Band("spread", mean.values - half, mean.values + half, (fact,))
 
 
@@ -167,7 +165,7 @@ def _extremes(history: History) -> Band:
     )
 
 
-_count = partial(fixed, decimals=0)
+_count = partial(format_fixed, decimals=0)
 
 
 class JudgePanel(ChartPanel):
@@ -196,16 +194,13 @@ def judge_plot(history: History, price: JudgePrice | None = None) -> Plot:
     )
     return Plot(
         (
-            line_of(history, *middle, seconds),
-            line_of(history, metrics.JUDGE_LATENCY_P95, "p95", seconds, ink="series-2"),
-            line_of(history, metrics.SEMAPHORE_WAIT, "queue wait", seconds, ink="series-3"),
+            line_of(history, *middle, format_seconds),
+            line_of(history, metrics.JUDGE_LATENCY_P95, "p95", format_seconds, ink="series-2"),
+            line_of(history, metrics.SEMAPHORE_WAIT, "queue wait", format_seconds, ink="series-3"),
         ),
         facts=(
             fact_of(history, metrics.JUDGE_CALLS, "calls", _count),
-            *(
-                fact_of(history, name, label, _count, tone=tone, quiet_at_zero=True)
-                for name, label, tone in faults
-            ),
+            *(fact_of(history, name, label, _count, tone) for name, label, tone in faults),
             *_cost(history, price),
         ),
         clock=history.columns.times,
@@ -222,7 +217,7 @@ def _cost(history: History, price: JudgePrice | None) -> tuple[Fact, ...]:
         return ()
     answers = received.at(sent.steps, missing=np.nan)
     cost = (sent.values * price.input + answers * price.output) / 1e6
-    return (Fact(sent.steps, cost, "cost", dollars),)
+    return (Fact(sent.steps, cost, "cost", format_dollars),)
 
 
 @dataclass(frozen=True)
@@ -231,7 +226,7 @@ class Quantity:
 
     label: str
     names: Sequence[str]
-    write: Writer = short
+    write: Writer = format_number
     ink: str = "series-1"
 
 
@@ -240,10 +235,10 @@ KL_TERMS, PPO_KL = ("actor/kl_loss", "actor/reward_kl_penalty"), "actor/ppo_kl"
 QUANTITIES = (
     Quantity("loss", ("actor/pg_loss", "actor/loss")),
     Quantity("KL", (*KL_TERMS, PPO_KL), ink="series-2"),
-    Quantity("entropy", ("actor/entropy", "actor/entropy_loss"), fixed, "series-3"),
-    Quantity("grad norm", ("actor/grad_norm",), fixed, "series-4"),
-    Quantity("clipped", ("actor/pg_clipfrac",), percent, "series-5"),
-    Quantity("length", ("response_length/mean",), lambda value: fixed(value, 0), "series-6"),
+    Quantity("entropy", ("actor/entropy", "actor/entropy_loss"), format_fixed, "series-3"),
+    Quantity("grad norm", ("actor/grad_norm",), format_fixed, "series-4"),
+    Quantity("clipped", ("actor/pg_clipfrac",), format_percent, "series-5"),
+    Quantity("length", ("response_length/mean",), lambda value: format_fixed(value, 0), "series-6"),
 )
 AT_CAP = "response_length/clip_ratio"
 
@@ -273,7 +268,7 @@ def quantity_plot(history: History, quantity: Quantity) -> Plot:
     line = line_of(history, name, quantity.label, quantity.write, ink=quantity.ink)
     facts: tuple[Fact, ...] = ()
     if quantity.label == "length":
-        facts = (fact_of(history, AT_CAP, "at cap", percent, tone="warning", quiet_at_zero=True),)
+        facts = (fact_of(history, AT_CAP, "at cap", format_percent, "warning"),)
     return Plot((line,), facts=facts, clock=history.columns.times)
 
 
@@ -329,7 +324,7 @@ def validation_plot(history: History) -> Plot:
     names, inks = validation_names(history), iter(INKS)
     swept = [sweep_line(history.sweep, next(inks))] if history.sweep is not None else []
     lines = (
-        line_of(history, name, name.removeprefix("val-core/"), fixed, ink=ink)
+        line_of(history, name, name.removeprefix("val-core/"), format_fixed, ink=ink)
         for name, ink in zip(names, inks, strict=False)
     )
     return Plot((*swept, *lines), clock=history.columns.times)
@@ -342,22 +337,23 @@ def sweep_line(sweep: Sweep, ink: str) -> Line:
     # A point without an interval is its own band.
     low = np.array([p.mean if p.low is None else p.low for p in sweep.points])
     high = np.array([p.mean if p.high is None else p.high for p in sweep.points])
-    facts = (Values(steps, low, "from", fixed), Values(steps, high, "to", fixed))
-    label = f"sweep {sweep.metric}"
-    return Line(steps, means, label, fixed, ink=ink, bands=(Band("spread", low, high, facts),))
+    facts = (Values(steps, low, "from", format_fixed), Values(steps, high, "to", format_fixed))
+    bands = (Band("spread", low, high, facts),)
+    return Line(steps, means, f"sweep {sweep.metric}", format_fixed, ink=ink, bands=bands)
 
 
 def metrics_plot(history: History, names: tuple[str, ...]) -> Plot:
     """Any metrics as lines in one plot, labeled with their names."""
     lines = (
-        line_of(history, name, name, short, ink=ink) for name, ink in zip(names, INKS, strict=False)
+        line_of(history, name, name, format_number, ink=ink)
+        for name, ink in zip(names, INKS, strict=False)
     )
     return Plot(tuple(lines), flags=history.flags(), clock=history.columns.times)
 
 
 VALIDATION_LOSS = "val/loss"
 
-_loss = partial(fixed, decimals=4)
+_loss = partial(format_fixed, decimals=4)
 
 
 class LossPanel(ChartPanel):
@@ -400,14 +396,14 @@ class OptimizerPanel(ChartPanel):
 
 def norm_plot(history: History) -> Plot:
     return Plot(
-        (line_of(history, GRAD_NORM, "grad norm", fixed, ink="series-2"),),
-        facts=(fact_of(history, TOKENS, "tokens/step", partial(fixed, decimals=0)),),
+        (line_of(history, GRAD_NORM, "grad norm", format_fixed, ink="series-2"),),
+        facts=(fact_of(history, TOKENS, "tokens/step", partial(format_fixed, decimals=0)),),
         clock=history.columns.times,
     )
 
 
 def rate_plot(history: History) -> Plot:
-    line = line_of(history, LEARNING_RATE, "lr", scientific, ink="series-3")
+    line = line_of(history, LEARNING_RATE, "lr", _format_rate, ink="series-3")
     return Plot((line,), clock=history.columns.times)
 
 
@@ -431,10 +427,11 @@ def speed_plot(history: History) -> Plot:
     logged = history.series(metrics.THROUGHPUT)
     if len(logged) and not len(history.series(TOKENS)):
         # As the trainer measured it: verl per GPU, others of all.
-        speed = line_of(history, metrics.THROUGHPUT, "throughput", thousands)
+        speed = line_of(history, metrics.THROUGHPUT, "throughput", format_whole)
     else:
-        speed = Line(steps, tokens_per_second(history), "tokens/s", thousands)
-    return Plot((speed,), facts=(Fact(steps, took, "step", seconds),), clock=history.columns.times)
+        speed = Line(steps, tokens_per_second(history), "tokens/s", format_whole)
+    time = Fact(steps, took, "step", format_seconds)
+    return Plot((speed,), facts=(time,), clock=history.columns.times)
 
 
 def mfu_plot(history: History) -> Plot:
@@ -445,6 +442,10 @@ def mfu_plot(history: History) -> Plot:
 
 def _format_percent(value: float | None) -> str:
     return MISSING if value is None else f"{value:.1f}%"
+
+
+def _format_rate(value: float | None) -> str:
+    return MISSING if value is None else f"{value:.2e}"
 
 
 def tokens_per_second(history: History) -> Floats:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 from textual.widgets import Static
 
+from engine.base.quantities import format_duration, format_time
 from engine.run.columns import RunInfo, format_step
 from engine.run.kinds import ADOPTED
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import clipped
-from grubrics_tui.text.formats import clock, duration
 from grubrics_tui.text.terminal_text import blanked
 
 if TYPE_CHECKING:
@@ -125,8 +125,8 @@ def _times(info: RunInfo) -> str:
     attempt = f"attempt {state.attempt}, " if state.attempt > 1 else ""
     if state.first_start is None:
         return f"{attempt}{'start unknown' if info.kind == ADOPTED else 'not started'}"
-    took = duration(state.elapsed(time.time()))
+    took = format_duration(state.elapsed(time.time()))
     spent = f"{took} without pauses" if state.began else took
     if state.ended is not None:
-        return f"{attempt}{clock(state.first_start)} to {clock(state.ended)}, {spent}"
-    return f"{attempt}started {clock(state.first_start)}, elapsed {spent}"
+        return f"{attempt}{format_time(state.first_start)} to {format_time(state.ended)}, {spent}"
+    return f"{attempt}started {format_time(state.first_start)}, elapsed {spent}"

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
+from engine.base.quantities import format_number
 from engine.base.text import sparkline as draw_sparkline
 from engine.base.ticks import Range
 from engine.run.history.columns import Column
-from grubrics_tui.drawing.chart_data import short
 from grubrics_tui.drawing.plot import means
 from grubrics_tui.drawing.spans import Row, Span
-from grubrics_tui.text.formats import thousands
 from grubrics_tui.widgets.row_list import RowList
 
 _BLOCKS, _ASCII = "▁▂▃▄▅▆", "_.-=+#"
@@ -54,7 +53,7 @@ class MetricList(RowList[Choice]):
             if self.ascii_only
             else ("✚" if choice.marked else "●" if choice.shown else " ")
         )
-        value = choice.note if choice.column is None else _format_value(choice.column.last()[1])
+        value = choice.note if choice.column is None else format_number(choice.column.last()[1])
         paper = "line" if selected else ""
         return [
             Span(f"{mark} ", "primary", paper),
@@ -77,11 +76,6 @@ def sparkline(column: Column, width: int, levels: str = _BLOCKS) -> str:
     span = Range(float(column.steps[0]), max(float(column.steps[-1]), float(column.steps[0]) + 1))
     values = means(column.steps, column.values, span, width)
     return draw_sparkline(values.tolist(), levels)
-
-
-def _format_value(value: float | None) -> str:
-    is_whole = value is not None and 1e4 <= abs(value) < 1e9
-    return thousands(value) if is_whole else short(value)
 
 
 def _fitted(name: str, room: int) -> str:

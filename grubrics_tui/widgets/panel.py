@@ -10,9 +10,9 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 
+from engine.base.quantities import format_percent
 from grubrics_tui.model.history import History
 from grubrics_tui.settings.layout import panel_title
-from grubrics_tui.text.formats import percent
 from grubrics_tui.widgets.span_widget import CachedLines
 
 
@@ -82,7 +82,7 @@ def waiting_hint(history: History) -> str:
     if state is None:
         return "reading the run files"
     if history.read_share < 1:
-        return f"reading the history: {percent(history.read_share)}"
+        return f"reading the history: {format_percent(history.read_share)}"
     if state.state == "external":
         return "this log has no such metric" if history.columns.names else "no steps yet"
     if history.columns.names:

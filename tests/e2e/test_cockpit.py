@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
+from engine.base.quantities import format_fixed
 from engine.run.processes import members
 from engine.run.rundir import RunDir, run_ids
 from engine.run.state import observed_state
-from grubrics_tui.text.formats import fixed
 from tests.e2e.project import CLI, Project, make_project
 from tests.e2e.terminal import Terminal
 
@@ -95,7 +95,9 @@ def test_from_preflight_to_log_entry(
         again.wait_for(r"e (log )?entry")
         again.wait_for(rf"finished(.*\n)*.*step {STEPS}/{STEPS}")
         last = logged_step(run, STEPS)
-        expected = f"reward {fixed(last['reward/mean'])} ± {fixed(last['reward/std'])}"
+        expected = (
+            f"reward {format_fixed(last['reward/mean'])} ± {format_fixed(last['reward/std'])}"
+        )
         again.wait_for(re.escape(expected))
 
         again.press("e")

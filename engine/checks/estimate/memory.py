@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.checks.estimate import activations
 from engine.checks.estimate.activations import LogitsUse
 from engine.checks.estimate.model_shape import ModelShape
@@ -48,14 +48,6 @@ class Breakdown:
 def breakdown(name: str, parts: Iterable[Part]) -> Breakdown:
     """What takes nothing is left out."""
     return Breakdown(name, tuple(part for part in parts if part.bytes > 0))
-
-
-def size(count: int) -> str:
-    """Bytes for a person, in binary units."""
-    for unit, factor in (("GiB", GIB), ("MiB", 1024**2), ("KiB", 1024)):
-        if count >= factor:
-            return f"{count / factor:.1f} {unit}"
-    return f"{count} B"
 
 
 CONTEXT = GIB // 2
@@ -126,7 +118,7 @@ def states(training: Training) -> tuple[Part, Part, Part]:
     """
     adapters = training.trained if training.rank else 0
     every = training.weights + adapters
-    own = f"{training.stored} B / {count_of(training.shards, 'shard')}"
+    own = f"{training.stored} B / {format_count(training.shards, 'shard')}"
     trained = training.trained * training.stored // training.shards
     return (
         Part("weights", every * training.stored // training.shards, f"{every:,} x {own}"),
@@ -171,8 +163,8 @@ def _kept(training: Training, shape: ModelShape) -> Iterator[Part]:
     whole = activations.layer_bytes(shape, precision)
     each = activations.checkpoint_bytes(shape, precision) if training.checkpointing else whole
     what = "layer inputs" if training.checkpointing else "activations"
-    total = tokens * shape.layers * each
-    yield Part(what, total, f"{tokens:,} tokens x {count_of(shape.layers, 'layer')} x {each:,} B")
+    layers = format_count(shape.layers, "layer")
+    yield Part(what, tokens * shape.layers * each, f"{tokens:,} tokens x {layers} x {each:,} B")
     outer = activations.outer_bytes(shape, precision)
     head = _logits(training.update_logits, shape, tokens, outer)
     wide = (whole if training.checkpointing else 0) + activations.in_flight_bytes(shape, precision)
@@ -220,7 +212,7 @@ def _copies(training: Training, shape: ModelShape, *, backward: bool) -> Iterato
 
 def _contexts(training: Training) -> Part:
     processes = 0 if not training.on_gpu else 1 if training.rollout is None else 2
-    count = count_of(processes, "process", plural="processes")
+    count = format_count(processes, "process", plural="processes")
     return Part("CUDA contexts", processes * CONTEXT, f"{count} x 0.5 GiB")
 
 
@@ -309,7 +301,8 @@ def engine_awake(rollout: Rollout, shape: ModelShape, gpu_bytes: int | None) -> 
         return
     yield _weights(rollout, shape)
     each = _kv_bytes(shape, rollout.longest, rollout.width, rollout.replica)
-    how = f"{count_of(rollout.sequences, 'sample')} x {each:,} B ({rollout.longest:,} tokens each)"
+    samples = format_count(rollout.sequences, "sample")
+    how = f"{samples} x {each:,} B ({rollout.longest:,} tokens each)"
     yield Part("keys and values", rollout.sequences * each, how)
     last = rollout.sequences * shape.vocab * 4
     yield Part("logits of the last token", last, f"{rollout.sequences} x {shape.vocab:,} x 4 B")
@@ -349,7 +342,7 @@ def _kv_bytes(shape: ModelShape, tokens: int, width: int, replica: int) -> int:
 
 
 def _weights(rollout: Rollout, shape: ModelShape) -> Part:
-    each = f"{shape.weights:,} x {rollout.width} B / {count_of(rollout.replica, 'GPU')}"
+    each = f"{shape.weights:,} x {rollout.width} B / {format_count(rollout.replica, 'GPU')}"
     return Part(f"{rollout.name} weights", shape.weights * rollout.width // rollout.replica, each)
 
 

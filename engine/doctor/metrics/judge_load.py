@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.base.text import seconds
+from engine.base.quantities import format_seconds
 from engine.checks.estimate.judge import allowed, in_flight, pace
 from engine.doctor.metrics.run import Run, Series, figure, percent
 from engine.doctor.metrics.series_stats import late_level
@@ -63,10 +63,8 @@ def _more_calls(run: Run) -> Fix:
         return _MORE_CALLS
     served = allowed(limit, load.refused) if load.refused else None
     wanted = in_flight(load.calls, load.latency, load.seconds, served)
-    need = (
-        f"{figure(load.calls)} calls x {seconds(load.latency)} in the {seconds(load.seconds)} that "
-        "the rest of a step takes"
-    )
+    call, rest = format_seconds(load.latency), format_seconds(load.seconds)
+    need = f"{figure(load.calls)} calls x {call} in the {rest} that the rest of a step takes"
     if wanted > limit:
         before, after = (figure(pace(load.calls, calls, load.latency)) for calls in (limit, wanted))
         return Fix(

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from engine.base.quantities import format_number, format_percent
 from engine.doctor.metrics.series_stats import Floats, Mask, is_rounded, tail_start
 from engine.logs.formats.names import kind_of
 from engine.run import fixes
@@ -205,9 +206,9 @@ def figure(value: float) -> str:
     """Format a number with three significant digits."""
     if value != value:
         return "unknown"
-    # From 999.5 on, three digits would read 1e+03.
-    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
+    return format_number(value, 3)
 
 
 def percent(share: float) -> str:
-    return f"{100 * share:.0f}%" if share >= 0.1 or share == 0 else f"{100 * share:.1f}%"
+    """Format a share; one below 10% with a decimal."""
+    return format_percent(share, 1 if 0 < share < 0.1 else 0)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.base.quantities import format_number
 from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.rollout_record import Rollout
 from engine.doctor.rewards.step_counts import RewardSteps, StepCounts
@@ -105,7 +106,8 @@ class _Stretch:
         **values: Any,
     ) -> Finding:
         """Return the finding with two rollouts of one group and one of another as evidence."""
-        level = f"{self.low:.3g}" if self.low == self.high else f"{self.low:.3g} to {self.high:.3g}"
+        low, high = format_number(self.low, 3), format_number(self.high, 3)
+        level = low if self.low == self.high else f"{low} to {high}"
         shown = [rollout for rollout in self.examples if show(rollout)] or self.examples
         same = [rollout for rollout in shown if rollout.group == shown[0].group][:2]
         different = [rollout for rollout in shown if rollout.group != shown[0].group]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from engine.base.quantities import format_number
 from engine.base.text import format_config_value
 from engine.doctor.diagnose import diagnose_file, diagnose_run
 from engine.doctor.health import health_from
@@ -338,7 +339,7 @@ def _sample(
         rollouts.step,
         _TITLES[rollouts.split],
         _rank(place, len(ranked)),
-        f"{score:.4g}",
+        format_number(score),
         tuple(_facts(group, rollout)),
         tuple((name, publisher.excerpt(text)) for name, text in texts.items() if text),
     )
@@ -356,9 +357,9 @@ def _facts(group: Group, rollout: Rollout) -> Iterator[tuple[str, str]]:
     yield "group", f"{group.question_id or group.id}, rollout {rollout.number}"
     yield "characters", f"{rollout.length:,}"
     if rollout.advantage is not None:
-        yield "advantage", f"{rollout.advantage:.4g}"
+        yield "advantage", format_number(rollout.advantage)
     for name, value in (rollout.parts or {}).items():
-        yield name, f"{value:.4g}"
+        yield name, format_number(value)
     for name, scores in (("judge scores", rollout.judge), ("gold scores", rollout.gold)):
         if scores:
-            yield name, ", ".join("–" if score is None else f"{score:.3g}" for score in scores)
+            yield name, ", ".join(format_number(score, 3) for score in scores)

@@ -13,7 +13,7 @@ from textwrap import wrap
 import numpy as np
 
 from engine.base.errors import unknown_name
-from engine.base.text import count_of
+from engine.base.quantities import format_count, format_number
 from engine.base.ticks import Range, around, tick_labels, ticks
 from engine.report.compare import metric_names
 from engine.report.groups import mean_curve
@@ -127,7 +127,7 @@ def describe_chart(chart: Chart) -> str:
         known = np.flatnonzero(np.isfinite(series.values))
         if known.size:
             value, step = series.values[known[-1]], series.steps[known[-1]]
-            ends.append(f"{series.key} {value:.4g} at step {step:.0f}".strip())
+            ends.append(f"{series.key} {format_number(value)} at step {step:.0f}".strip())
     return f"{chart.name}: {', '.join(ends) or 'no values'}"
 
 
@@ -415,7 +415,7 @@ def _missing(series: Sequence[Series]) -> Iterator[str]:
     for line in series:
         steps = line.steps[~np.isfinite(line.values)]
         if steps.size:
-            count = count_of(steps.size, "step")
+            count = format_count(steps.size, "step")
             yield f"{line.key} has no number at {count}, first {steps[0]:.0f}".strip()
 
 
@@ -426,7 +426,7 @@ def _log_refusal(series: Sequence[Series]) -> str | None:
         steps = line.steps[lowest <= 0]
         if steps.size:
             return (
-                f"linear axis: {line.label} has {count_of(steps.size, 'value')} of 0 or less, "
+                f"linear axis: {line.label} has {format_count(steps.size, 'value')} of 0 or less, "
                 f"first at step {steps[0]:.0f}, and these have no logarithm"
             )
     return None

@@ -9,7 +9,7 @@ from typing import Any
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.intervals import Estimate
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.measure.folder import TargetDir, read_target
 from engine.measure.items import digest, read_conversation_items, read_items
 from engine.measure.measures import Metric
@@ -69,8 +69,8 @@ def _tables(
     samples = int((setup["sampling"] or {}).get("samples", 1))
     rows, metrics, results = measure_targets(targets, setup["scoring"], samples)
     weights = {target.name: target.sha256[:12] for target, _ in targets}
-    drawn = f"{count_of(samples, 'answer')} each" if setup["sampling"] else "loss"
-    notes = [f"{count_of(int(setup['items']), 'item')} of {setup['data']}, {drawn}"]
+    drawn = f"{format_count(samples, 'answer')} each" if setup["sampling"] else "loss"
+    notes = [f"{format_count(int(setup['items']), 'item')} of {setup['data']}, {drawn}"]
     yield Table(
         _HEAD,
         tuple((*_result_row(result), weights[result.target]) for result in results),

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from engine.base import files
 from engine.base.errors import UsageError
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.report.run_report.charts import CHART_STYLE, draw_chart, draw_file
 from engine.report.run_report.report import Charts, Problem, Report, Sample, Section, Table
 
@@ -53,7 +53,7 @@ def render_short(report: Report) -> str:
             lines += _short_section(section)
     if len(lines) > MOST_LINES:
         left_out = len(lines) - (MOST_LINES - 2)
-        lines = [*lines[: MOST_LINES - 2], "", f"{count_of(left_out, 'line')} left out"]
+        lines = [*lines[: MOST_LINES - 2], "", f"{format_count(left_out, 'line')} left out"]
     return _fitted([[line] for line in lines])
 
 
@@ -153,7 +153,7 @@ def _fitted(blocks: Sequence[Sequence[str]]) -> str:
     for number, block in enumerate(blocks):
         part = "\n".join(block) + "\n"
         if len(text) + len(part) > room:
-            left_out = count_of(len(blocks) - number, "part")
+            left_out = format_count(len(blocks) - number, "part")
             return f"{text}\n{left_out} left out: at most {MOST_CHARACTERS:,} characters\n"
         text += part
     return text

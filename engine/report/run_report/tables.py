@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +12,15 @@ import numpy as np
 
 from engine.base import files, jsonl
 from engine.base.masking import mask_words
-from engine.base.text import MISSING, count_of, duration, format_command, format_config_value
+from engine.base.quantities import (
+    MISSING,
+    format_count,
+    format_duration,
+    format_size,
+    format_time,
+    format_whole,
+)
+from engine.base.text import format_command, format_config_value
 from engine.doctor.health import format_health
 from engine.logs.formats.external_run import ExternalRun
 from engine.report.compare import Comparison
@@ -68,8 +75,8 @@ def runs_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -> Ta
                     _state(record),
                     format_health(record.health) or MISSING,
                     _progress(record),
-                    format_moment(record.state.first_start),
-                    duration(record.seconds()),
+                    format_time(record.state.first_start, utc=True),
+                    format_duration(record.seconds()),
                 )
             )
     head = ("", "run", "kind", "config", "state", "health", "step", "started (UTC)", "time")
@@ -80,11 +87,6 @@ def _keyed(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], title: str = 
     """A table whose first column has the letters of the legend; without it if there are none."""
     start = 0 if any(row[0] for row in rows) else 1
     return Table(head[start:], tuple(row[start:] for row in rows), title)
-
-
-def format_moment(moment: float | None) -> str:
-    """``2026-01-31 14:05`` in UTC: a report is read elsewhere."""
-    return MISSING if moment is None else time.strftime("%Y-%m-%d %H:%M", time.gmtime(moment))
 
 
 def _state(record: RunRecord) -> str:
@@ -129,7 +131,7 @@ def _environment(manifest: Manifest) -> Iterator[tuple[str, str]]:
     if hardware.get("cpu"):
         yield "CPU", f"{hardware['cpu']}, {hardware.get('cpu_count')} cores"
     if isinstance(memory := hardware.get("memory"), int):
-        yield "memory", f"{memory / 2**30:.1f} GiB"
+        yield "memory", format_size(memory)
     for name in ("python", "platform"):
         if software.get(name):
             yield name, str(software[name])
@@ -168,7 +170,7 @@ def _fingerprints(manifest: Manifest) -> Iterator[tuple[str, ...]]:
         for path, facts in mapping_of(manifest, part).items():
             rows = jsonl.integer(facts.get("rows"))
             sampled = "" if "sha256" in facts else " (of samples of the file)"
-            yield title, path, MISSING if rows is None else f"{rows:,}", f"{digest(facts)}{sampled}"
+            yield title, path, format_whole(rows), f"{digest(facts)}{sampled}"
 
 
 def costs_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -> Table:
@@ -188,12 +190,14 @@ def costs_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -> T
 
 def _costs(record: RunRecord) -> Iterator[str]:
     seconds, gpus = record.seconds(), record.manifest.get("gpus")
-    yield duration(seconds)
+    yield format_duration(seconds)
     yield f"{gpus * seconds / 3600:,.2f}" if seconds is not None and gpus is not None else MISSING
-    yield _count(next((total for name in metrics.TOKENS if (total := _sum(record, name))), None))
+    yield format_whole(
+        next((total for name in metrics.TOKENS if (total := _sum(record, name))), None)
+    )
     sums = [_sum(record, name) for name in (JUDGE_CALLS, JUDGE_ERRORS)]
     tokens = [_sum(record, name) for name in (JUDGE_TOKENS_IN, JUDGE_TOKENS_OUT)]
-    yield from map(_count, (*sums, *tokens))
+    yield from map(format_whole, (*sums, *tokens))
     values = values_of(record.manifest)
     prices = [values.get(f"judge.usd_per_million_{way}") for way in ("in", "out")]
     known = [
@@ -209,10 +213,6 @@ def _sum(record: RunRecord, metric: str) -> float | None:
     return float(np.sum(values)) if values.size else None
 
 
-def _count(value: float | None) -> str:
-    return MISSING if value is None else f"{value:,.0f}"
-
-
 def manifest_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -> Table:
     """A row per fact of each run: how it was launched, and what it was launched with."""
     rows = tuple(
@@ -226,7 +226,10 @@ def manifest_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -
 
 
 def _launch(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    yield "created (UTC)", format_moment(manifest["created"]) if "created" in manifest else ""
+    yield (
+        "created (UTC)",
+        format_time(manifest["created"], utc=True) if "created" in manifest else "",
+    )
     yield "config file", str(manifest.get("config_path") or "")
     yield "configuration", str(manifest.get("fingerprint") or "")
     yield "derived", parent_phrase(manifest)
@@ -242,7 +245,7 @@ def _launch(manifest: Manifest) -> Iterator[tuple[str, str]]:
     # Before quotes and escapes of the shell get into a secret.
     yield "command", format_command(mask_words(manifest.get("argv") or ()))
     attempts = len(manifest.get("attempts") or ())
-    yield "attempts", count_of(attempts, "attempt") if attempts > 1 else ""
+    yield "attempts", format_count(attempts, "attempt") if attempts > 1 else ""
 
 
 def files_table(sources: Sequence[tuple[str, RunDir | ExternalRun]]) -> Table:

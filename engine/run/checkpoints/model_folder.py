@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.base.text import size_text
+from engine.base.quantities import format_hub_size
 
 DTYPES = ("float32", "bfloat16", "float16")
 """In what the weights of a model that we write can be stored."""
@@ -73,7 +73,7 @@ def weights_bytes(source: Path) -> int:
 def require_space(folder: Path, needed: int) -> None:
     """UsageError unless the disk of ``folder`` has room for ``needed`` bytes."""
     if (free := free_bytes(folder)) < needed:
-        raise UsageError(f"{folder} needs {size_text(needed)}; {size_text(free)} free")
+        raise UsageError(f"{folder} needs {format_hub_size(needed)}; {format_hub_size(free)} free")
 
 
 def free_bytes(path: str | Path) -> int:

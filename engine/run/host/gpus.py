@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.base.quantities import format_size
 from engine.run.host.system import Gpu
 from engine.run.processes import run_of
 
@@ -107,7 +108,9 @@ def _problem(device: Device, devices: Sequence[Device], claims: Mapping[str, str
     if visible_bytes > _LITTLE:
         return f"{device.index} holds {_holder(device.users)}"
     if device.used - visible_bytes > _HIDDEN:
-        return f"{device.index} holds {_size(device.used)} of processes that cannot be seen here"
+        return (
+            f"{device.index} holds {format_size(device.used)} of processes that cannot be seen here"
+        )
     return None
 
 
@@ -121,9 +124,5 @@ def _claimed(variable: str, devices: Sequence[Device]) -> list[Device]:
 def _holder(users: Sequence[GpuUser]) -> str:
     largest = max(users, key=lambda user: user.held)
     if largest.run is None:
-        return f"{_size(largest.held)} of pid {largest.pid}, which belongs to no run"
-    return f"{_size(largest.held)} of pid {largest.pid}, a process of run {largest.run}"
-
-
-def _size(size: int) -> str:
-    return f"{size / 2**30:.1f} GiB"
+        return f"{format_size(largest.held)} of pid {largest.pid}, which belongs to no run"
+    return f"{format_size(largest.held)} of pid {largest.pid}, a process of run {largest.run}"

@@ -10,7 +10,7 @@ from math import isclose
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from grubrics_tui.commands.shared.output import terminal_width
 from grubrics_tui.commands.shared.progress import ProgressLine
 
@@ -67,7 +67,7 @@ def evaluation_lines(
     # Below a target stands ``  vs BASELINE``, 5 columns further to the right.
     names = [result.target for result in results] + [f"  vs {pair.a}" for pair in comparisons]
     column = min(max(map(len, names)), width - _NUMBERS)
-    items = count_of(setup.items, "item")
+    items = format_count(setup.items, "item")
     yield from wrapped(
         f"{setup.id}: {items} of {setup.data}, {_format_sampling(setup.sampling)}", width
     )
@@ -95,12 +95,13 @@ def evaluation_lines(
     for target, reason in why.items():
         yield from wrapped(f"unscored, {_cut(target, column)}: {reason}", width)
     if (use := evaluation.writing) is not None:
-        yield from wrapped(f"judge: {count_of(use.answers, 'answer')} by {_format_use(use)}", width)
+        count = format_count(use.answers, "answer")
+        yield from wrapped(f"judge: {count} by {_format_use(use)}", width)
     if (use := evaluation.grading) is not None and use.calls:
-        empty = count_of(use.without_call, "empty answer")
+        empty = format_count(use.without_call, "empty answer")
         remark = f"; no call for {empty}" if use.without_call else ""
         yield from wrapped(
-            f"graded: {count_of(use.answers, 'answer')} by {_format_use(use)}{remark}", width
+            f"graded: {format_count(use.answers, 'answer')} by {_format_use(use)}{remark}", width
         )
     yield from wrapped(f"95% intervals; answers and scores: {evaluation.folder.path}", width)
 
@@ -213,7 +214,7 @@ def _remarks(result: Result) -> str:
             bound = f"{result.if_wrong.mean:.3f} {_format_interval(result.if_wrong)}"
             remarks.append(f"if all are wrong: {bound}")
     if result.left_out:
-        remarks.append(f"{count_of(result.left_out, 'item')} left out")
+        remarks.append(f"{format_count(result.left_out, 'item')} left out")
     return "; ".join(remarks)
 
 
@@ -222,12 +223,12 @@ def _verdict(pair: TargetComparison) -> str:
     if pair.comparison.needed is not None:
         parts.append(f"about {pair.comparison.needed:,} items would show it")
     if pair.left_out:
-        parts.append(f"{count_of(pair.left_out, 'item')} left out")
+        parts.append(f"{format_count(pair.left_out, 'item')} left out")
     return "; ".join(parts)
 
 
 def _format_use(use: JudgeUse) -> str:
-    text = count_of(use.calls, "call")
+    text = format_count(use.calls, "call")
     if use.tokens_in is not None and use.tokens_out is not None:
         text += f", {use.tokens_in:,} tokens in, {use.tokens_out:,} out"
     return text if use.usd is None else f"{text}, {use.usd:.2f} USD"

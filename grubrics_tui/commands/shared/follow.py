@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from engine.base.errors import find_lost_reader
+from engine.base.quantities import format_duration, format_seconds
 from engine.run.history import metrics
 from engine.run.history.live import RunWatch
 from engine.run.history.train_log import Step
@@ -20,7 +21,6 @@ from engine.run.rundir import RunDir
 from engine.run.state import RunState, describe, observed_state
 from grubrics_tui.commands.shared.output import answer, say, wait_for_more
 from grubrics_tui.commands.shared.run_text import outcome
-from grubrics_tui.text.formats import duration, seconds
 
 
 def answer_launched(run: RunDir, value: Mapping[str, Any], *, wait: bool, as_json: bool) -> None:
@@ -129,7 +129,7 @@ def step_line(step: Step, total: int | None, eta: float | None) -> str:
     label = f"step {step.step}/{total}" if total else f"step {step.step}"
     parts = [label, *_numbers(step)]
     if eta is not None:
-        parts.append(f"eta {duration(eta)}")
+        parts.append(f"eta {format_duration(eta)}")
     return "  ".join(parts)
 
 
@@ -157,7 +157,7 @@ def _numbers(step: Step) -> Iterator[str]:
         ("step", metrics.STEP_TIME),
     ):
         if (value := values.get(name)) is not None:
-            yield f"{label} {seconds(value)}"
+            yield f"{label} {format_seconds(value)}"
 
 
 def _signed(value: float | None) -> str:

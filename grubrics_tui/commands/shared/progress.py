@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from engine.base.text import count_of
-from grubrics_tui.text.formats import duration
+from engine.base.quantities import format_count, format_duration
 from grubrics_tui.text.terminal_text import clean_text
 
 _QUIET_S = 30.0
@@ -35,7 +34,7 @@ class ProgressLine:
             self._rewrite(text, ended)
         elif self._is_due(text, subject, ended):
             elapsed = self._clock() - self._started
-            print(f"{text} ({duration(elapsed)})", file=self._to, flush=True)
+            print(f"{text} ({format_duration(elapsed)})", file=self._to, flush=True)
             self._printed = self._clock()
         else:
             return
@@ -66,7 +65,7 @@ def record_progress(
     is_shown, latest = False, (0, "")
 
     def show(*, ended: bool = False) -> None:
-        line.show(count_of(latest[0], "record"), latest[1], ended=ended)
+        line.show(format_count(latest[0], "record"), latest[1], ended=ended)
 
     def report(read: int, source: str) -> None:
         nonlocal due, latest, is_shown

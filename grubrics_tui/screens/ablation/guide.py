@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -20,6 +19,7 @@ from textual.widgets.option_list import Option
 
 from engine.base.errors import UsageError
 from engine.base.jsonl import line
+from engine.base.quantities import format_time
 from engine.config.load import Config, load_config
 from engine.measure.ablations.plan import PRESETS, preset_arm, split_values
 from engine.run.rundir import RunDir
@@ -35,7 +35,7 @@ from grubrics_tui.screens.dialogs.choices import (
 from grubrics_tui.screens.dialogs.confirm import when_trusted
 from grubrics_tui.screens.navigation import OpenAblation
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.text.plans import format_changes, format_cost, format_seeds, format_size
+from grubrics_tui.text.plans import format_changes, format_cost, format_plan_size, format_seeds
 from grubrics_tui.widgets.facts import Fact, Facts, inert
 from grubrics_tui.widgets.key_footer import KeyFooter
 from grubrics_tui.widgets.key_list import LONGEST_VALUE, KeyList
@@ -279,7 +279,7 @@ class GuideScreen(WithChoices, CockpitScreen):
         self._plan = plan
         self.refresh_bindings()
         self._list_arms({arm.name: format_changes(arm) for arm in plan.arms[1:]})
-        facts: list[Fact] = [("runs", format_size(plan))]
+        facts: list[Fact] = [("runs", format_plan_size(plan))]
         if planned.cost is None:
             facts.append(("cost", "estimating ..."))
         else:
@@ -455,6 +455,5 @@ def find_presets() -> Iterator[tuple[str, str]]:
 def _about(plan: AblationPlan) -> str:
     """When it was planned, and its arms."""
     written = (plan.folder / "plan.json").stat().st_mtime
-    day = time.strftime("%Y-%m-%d %H:%M", time.localtime(written))
     arms = ", ".join(arm.name for arm in plan.arms)
-    return f"{day}  {len(plan.seeds)} seeds  {arms}"
+    return f"{format_time(written)}  {len(plan.seeds)} seeds  {arms}"

@@ -11,6 +11,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 
 from engine.base.errors import UsageError
+from engine.base.quantities import format_fixed
 from engine.run.columns import RunInfo
 from engine.run.rundir import RunDir
 from grubrics_tui.drawing.arms import ORDERS, draw_arms, has_failed, sort_rows
@@ -22,8 +23,7 @@ from grubrics_tui.screens.dialogs.change_runs import confirm_stop
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question
 from grubrics_tui.screens.navigation import OpenDecision, OpenRun, ShowNotice
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.text.formats import fixed
-from grubrics_tui.text.plans import arm_remarks, format_changes, format_outcome, format_size
+from grubrics_tui.text.plans import arm_remarks, format_changes, format_outcome, format_plan_size
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.key_footer import KeyFooter
 from grubrics_tui.widgets.row_list import RowList
@@ -280,7 +280,7 @@ def _find_problems(
 
 def _plan_facts(report: AblationReport) -> Iterator[Fact]:
     plan = report.plan
-    yield "ablation", Content.styled(plan.id, "bold") + Content(f"   {format_size(plan)}")
+    yield "ablation", Content.styled(plan.id, "bold") + Content(f"   {format_plan_size(plan)}")
     if report.is_running:
         state = ("● running", "$success")
     elif not report.pending:
@@ -297,7 +297,7 @@ def _format_run(run: SeedRun, problem: str) -> Content:
         return Content.styled("◌ planned", "$quiet")
     glyph, ink = look_of(run.state.word, None)
     last = max(run.values, default=None)
-    value = "" if last is None else f"  {fixed(run.values[last])} at step {last}"
+    value = "" if last is None else f"  {format_fixed(run.values[last])} at step {last}"
     step = "" if run.state.step is None else f"  step {run.state.step}"
     text = Content.styled(f"{glyph} {run.state.word:9}", f"${ink}") + Content(
         f"{value or step}  {run.run}"

@@ -13,6 +13,7 @@ from textual.containers import Container, Vertical
 from textual.message import Message
 from textual.widgets import Input
 
+from engine.base.quantities import format_number
 from engine.report.groups import mean_curve
 from engine.run.history import metrics
 from engine.run.history.columns import Column, Floats
@@ -22,7 +23,6 @@ from grubrics_tui.drawing.plot import glyph_of, x_range
 from grubrics_tui.drawing.spans import Row, Span, clipped
 from grubrics_tui.screens.base import Dialog
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.text.formats import MISSING
 from grubrics_tui.text.fuzzy import ranked
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.chart_panels import (
@@ -94,7 +94,7 @@ class SmallChart(Chart):
             newest = float(line.x[-1]) if line.x.size else None
             place = newest if view.cursor is None else view.cursor
             found = None if place is None else line.at(place)[1]
-            value = MISSING if found is None else f"{found:.3g}"
+            value = format_number(found, 3)
             key = f"{glyph_of(number)} " if in_shapes else ""
             row.append(Span(f"{key}{value} ", line.ink))
         x = x_range(plot, view)

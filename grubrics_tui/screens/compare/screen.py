@@ -31,7 +31,7 @@ from grubrics_tui.screens.compare.table import CompareTable
 from grubrics_tui.screens.navigation import OpenConfig
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.settings.comparison_marks import SERIES, ComparisonMarks
-from grubrics_tui.text.formats import cut_name
+from grubrics_tui.text.terminal_text import cut_name
 from grubrics_tui.widgets.chart_base import ChartBase
 from grubrics_tui.widgets.key_footer import KeyFooter
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from textual.screen import Screen
 
 from engine.base.errors import UsageError
-from engine.base.text import count_of, format_command
+from engine.base.quantities import format_count, format_size
+from engine.base.text import format_command
 from engine.run.columns import format_step
 from engine.run.events import ask_stop
 from engine.run.finding import Finding, Fix
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, observed_state
-from engine.supervise.hosts import find_host
+from engine.supervise.adopted import find_running, require_process
 from engine.supervise.housekeeping import Deletion, plan_deletion
 from engine.supervise.queue import line_up
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question, when_trusted
 from grubrics_tui.screens.navigation import OpenRun, ShowNotice
-from grubrics_tui.text.formats import memory
 from grubrics_tui.text.plans import format_change, format_pruning, format_rerun
 from grubrics_tui.text.terminal_text import clean_text
 
@@ -37,7 +37,7 @@ def confirm_stop(screen: Screen[None], runs: Sequence[tuple[RunDir, RunState]]) 
     """Stop the runs if the user confirms it; say why one of them cannot be stopped."""
     try:
         for run, _ in runs:
-            find_host(run).require_stoppable()
+            require_process(run)
     except UsageError as error:
         screen.notify(str(error), severity="error", markup=False)
         return
@@ -96,7 +96,7 @@ def with_waiting_runs(question: Question[bool], runs: Sequence[RunDir]) -> Quest
 def _format_run(run: RunDir, state: RunState) -> str:
     step = format_step(state.step, state.total_steps)
     text = f"{run.id} is {state.state}, {step if state.total_steps == 0 else f'step {step}'}."
-    running = find_host(run).find_running()
+    running = find_running(run)
     return f"{text} This ends {running}, launched elsewhere." if running else text
 
 
@@ -173,7 +173,7 @@ def _resume_question(
         repeated += max(0, (state.step or 0) - step)
     if len(runs) > 1:
         lines.append("They start at the same time and share the GPUs and the memory.")
-    cost = f"repeats {repeated} logged step{'' if repeated == 1 else 's'}" if repeated else ""
+    cost = f"repeats {format_count(repeated, 'logged step')}" if repeated else ""
     return Question(title, "\n".join(lines), [Answer(YES, "resume", points, cost)])
 
 
@@ -217,7 +217,7 @@ def _question(runs: Sequence[RunDir], root: Path) -> Question[Sequence[Pruning]]
     both = plan_prunings(runs, root, Keep(), base_files())
     last = plan_prunings(runs, root, Keep(best=False), base_files())
     answers = [
-        Answer(key, label, freed, f"frees {memory(size)}, permanently")
+        Answer(key, label, freed, f"frees {format_size(size)}, permanently")
         for key, label, freed, size in (
             (YES, "keep best and last", *_freed(both)),
             ("l", "keep only the last", *_freed(last)),
@@ -230,7 +230,7 @@ def _question(runs: Sequence[RunDir], root: Path) -> Question[Sequence[Pruning]]
         lines.append(f"and {len(shown) - _MOST_LISTED} more")
     if not runs:
         lines = ["No run has ended."]
-    name = runs[0].id if len(runs) == 1 else count_of(len(runs), "run")
+    name = runs[0].id if len(runs) == 1 else format_count(len(runs), "run")
     return Question(f"Free checkpoints of {name}?", "\n".join(lines), answers)
 
 
@@ -248,7 +248,8 @@ def _free(prunings: Sequence[Pruning], root: Path) -> ShowNotice:
         freed = sum(prune_runs(prunings, root, base_files()))
     except (UsageError, OSError) as error:
         return ShowNotice(str(error), failed=True)
-    return ShowNotice(f"Checkpoints of {count_of(len(prunings), 'run')}: {memory(freed)} freed.")
+    count = format_count(len(prunings), "run")
+    return ShowNotice(f"Checkpoints of {count}: {format_size(freed)} freed.")
 
 
 Removal = Literal["archive", "delete", "delete_all"]
@@ -271,14 +272,14 @@ def removal_dialog(runs: Sequence[RunDir], root: Path) -> Confirm[Removal]:
 
 def _format_deletion(deletion: Deletion) -> str:
     checkpoints = deletion.checkpoints
-    lines = [deletion.run.id, f"files        {memory(deletion.files_bytes)}"]
+    lines = [deletion.run.id, f"files        {format_size(deletion.files_bytes)}"]
     if checkpoints.moved:
         lines += [
             "checkpoints  kept: a later run moved them to",
             f"             {checkpoints.moved}",
         ]
     elif checkpoints.bytes:
-        lines.append(f"checkpoints  {memory(checkpoints.bytes)} in {checkpoints.folder}")
+        lines.append(f"checkpoints  {format_size(checkpoints.bytes)} in {checkpoints.folder}")
     if checkpoints.kept_because and not checkpoints.moved:
         lines.append(f"             kept: {checkpoints.kept_because}")
     return "\n".join(lines)
@@ -291,10 +292,10 @@ def _removal_answers(deletions: Sequence[Deletion]) -> list[Answer[Removal]]:
     # The question is opened with d: no answer is d, so that pressing it twice deletes nothing.
     answers: list[Answer[Removal]] = [
         Answer("a", f"archive the {runs}", "archive", "hides from the list, can be restored"),
-        Answer(YES, "delete files", "delete", f"frees {memory(files)}, permanently"),
+        Answer(YES, "delete files", "delete", f"frees {format_size(files)}, permanently"),
     ]
     if any(deletion.checkpoints.entries for deletion in deletions):
-        total = memory(files + sum(deletion.checkpoints.freed for deletion in deletions))
+        total = format_size(files + sum(deletion.checkpoints.freed for deletion in deletions))
         consequence = f"frees {total}, permanently"
         answers.append(Answer("c", "delete files and checkpoints", "delete_all", consequence))
     return answers

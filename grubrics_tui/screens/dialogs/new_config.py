@@ -16,7 +16,7 @@ from textual.suggester import SuggestFromList
 from textual.widgets import Input, Static
 
 from engine.base.errors import UsageError
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from grubrics_tui.screens.base import FIELD_BINDINGS, Dialog, show_from_thread
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.terminal_text import clean_text
@@ -224,7 +224,7 @@ class NewConfigDialog(Dialog[str]):
 
     def _report(self, read: int, source: str) -> None:
         if read % _REPORTED == 0:
-            self.call_later(self._show_status, f"{count_of(read, 'record')} read ...", "quiet")
+            self.call_later(self._show_status, f"{format_count(read, 'record')} read ...", "quiet")
 
     def _close(self, config: NewConfig) -> None:
         lines = [f"wrote {config.path}"]

@@ -13,6 +13,16 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.app import ComposeResult
 
+from engine.base.quantities import (
+    MISSING,
+    format_age,
+    format_count,
+    format_duration,
+    format_fixed,
+    format_percent,
+    format_size,
+    format_time,
+)
 from engine.doctor.health import Health
 from engine.run.columns import RunInfo, format_step
 from engine.run.rundir import RunDir
@@ -32,18 +42,7 @@ from grubrics_tui.screens.navigation import (
 )
 from grubrics_tui.settings.actions import bindings, needs_of
 from grubrics_tui.settings.state_files import VisitFile
-from grubrics_tui.text.formats import (
-    MISSING,
-    age,
-    clock,
-    cut_name,
-    duration,
-    fixed,
-    head_of_cut,
-    memory,
-    percent,
-)
-from grubrics_tui.text.terminal_text import clean_text
+from grubrics_tui.text.terminal_text import clean_text, cut_name, head_of_cut
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.key_footer import KeyFooter
 from grubrics_tui.widgets.row_list import RowList
@@ -73,7 +72,7 @@ class NewsList(RowList[str | RunInfo]):
 
     def fill(self, news: News) -> None:
         self._news = news
-        self.border_subtitle = f"{news.total} run{'' if news.total == 1 else 's'}"
+        self.border_subtitle = format_count(news.total, "run")
         self.show(list_news(news), keep_scroll=True)
 
     def is_heading(self, item: str | RunInfo) -> bool:
@@ -119,7 +118,7 @@ def _sections(news: News) -> Iterator[tuple[str, Sequence[RunInfo]]]:
     """A title and its runs, in the order of ``News.shown``."""
     if news.active:
         yield "Active", news.active
-    since = "" if news.since is None else f"{clock(news.since)} ({_ago(news.since)})"
+    since = "" if news.since is None else f"{format_time(news.since)} ({_ago(news.since)})"
     if news.ended:
         yield (f"Ended since {since}" if since else "Ended last"), news.ended
     if news.queued:
@@ -193,8 +192,8 @@ def _step(run: RunInfo) -> str:
 def _reward(run: RunInfo) -> str:
     """The curve of the last mean rewards, or of the last losses, and the last value."""
     if run.loss_curve:
-        return f"{run.loss_curve} {fixed(run.train_loss)} loss"
-    return f"{run.curve} {fixed(run.reward)}" if run.curve else ""
+        return f"{run.loss_curve} {format_fixed(run.train_loss)} loss"
+    return f"{run.curve} {format_fixed(run.reward)}" if run.curve else ""
 
 
 def _time(run: RunInfo, news: News) -> str:
@@ -203,7 +202,7 @@ def _time(run: RunInfo, news: News) -> str:
         ended = state.ended or state.heartbeat
         return MISSING if ended is None else _ago(ended)
     left = news.remaining.get(run.id)
-    return "" if left is None else f"ETA {duration(left)}"
+    return "" if left is None else f"ETA {format_duration(left)}"
 
 
 def _detail(run: RunInfo, health: Health | None) -> tuple[str, str]:
@@ -218,7 +217,7 @@ def _detail(run: RunInfo, health: Health | None) -> tuple[str, str]:
 
 
 def _ago(moment: float) -> str:
-    return f"{age(max(0.0, time.time() - moment))} ago"
+    return f"{format_age(max(0.0, time.time() - moment))} ago"
 
 
 _RUNS_S, _RUNS_SHARE = 2.0, 0.1
@@ -365,11 +364,11 @@ class HomeScreen(CockpitScreen):
 
 def machine_facts(machine: Machine) -> list[Fact]:
     """Free disk space, and the GPUs; without GPUs, load and memory of the host."""
-    taken = f"checkpoints take {memory(machine.checkpoints)}" if machine.checkpoints else ""
-    disk = ("disk", ", ".join(filter(None, (f"{memory(machine.disk_free)} free", taken))))
+    taken = f"checkpoints take {format_size(machine.checkpoints)}" if machine.checkpoints else ""
+    disk = ("disk", ", ".join(filter(None, (f"{format_size(machine.disk_free)} free", taken))))
     if machine.gpus:
         return [disk, ("GPUs", "   ".join(map(_format_gpu, machine.gpus)))]
-    used, total = memory(machine.memory_used), memory(machine.memory_total)
+    used, total = format_size(machine.memory_used), format_size(machine.memory_total)
     load = f"load {machine.load:.1f} on {machine.cores} cores, {used} of {total} memory used"
     return [disk, ("host", load)]
 
@@ -377,5 +376,5 @@ def machine_facts(machine: Machine) -> list[Fact]:
 def _format_gpu(gpu: GpuNow) -> str:
     """``0: 87%, 61.2 of 80.0 GiB``."""
     busy = None if gpu.utilization is None else gpu.utilization / 100
-    used = f"{gpu.memory_used / 2**30:.1f} of {memory(gpu.memory_total)}"
-    return f"{gpu.index}: {percent(busy)}, {used}"
+    used = f"{gpu.memory_used / 2**30:.1f} of {format_size(gpu.memory_total)}"
+    return f"{gpu.index}: {format_percent(busy)}, {used}"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from textual.content import Content
 from textual.widgets import Static
 
+from engine.base.quantities import format_count
 from engine.logs.log_lines import last_errors
 from engine.run.categories import find_category
 from engine.run.finding import Finding, Severity, launchable
@@ -276,5 +277,5 @@ def _is_outside(root: Finding | None) -> bool:
 def _resume_label(state: RunState, step: int) -> str:
     """``resume from step 10 (3 steps again)``."""
     again = max(0, (state.step or 0) - step)
-    repeats = f" ({again} step{'' if again == 1 else 's'} again)" if again else ""
+    repeats = f" ({format_count(again, 'step')} again)" if again else ""
     return f"resume from step {step}{repeats}" if step else f"resume from the start{repeats}"

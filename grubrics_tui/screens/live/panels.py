@@ -13,6 +13,7 @@ from textual import events, on
 from textual.app import ComposeResult
 
 from engine.base.jsonl import integer, line, moment, number
+from engine.base.quantities import MISSING, format_count, format_fixed, format_percent, format_size
 from engine.base.ticks import Range
 from engine.run.history.columns import Column
 from engine.run.state import RunState
@@ -27,7 +28,6 @@ from grubrics_tui.model.history import History
 from grubrics_tui.model.step_phases import StepPhases
 from grubrics_tui.model.system_history import Sample, SystemHistory, gpus_of, ratio
 from grubrics_tui.settings.layout import Layout, first_layout
-from grubrics_tui.text.formats import MISSING, fixed, memory, percent
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.chart_base import ChartBase
 from grubrics_tui.widgets.chart_panels import (
@@ -86,7 +86,7 @@ def headline(sample: Sample, state: RunState | None = None) -> str:
     sampled = _format_moment(sample, state)
     gpus = gpus_of(sample)
     free = number(sample.get("disk_free"))
-    disk = "" if free is None else f"   disk {memory(free)} free"
+    disk = "" if free is None else f"   disk {format_size(free)} free"
     if not gpus:
         return f"{sampled}no GPU{disk}"
     name = line(gpus[0].get("name")) or "GPU"
@@ -127,27 +127,30 @@ def _host(sample: Sample) -> list[Gauge]:
     host_cpu, run_cpu = number(sample.get("cpu_percent")), number(run.get("cpu_percent"))
     used = number(sample.get("mem_used"))
     run_memory = number(run.get("pss")) or number(run.get("rss"))
-    total, pids = memory(mem_total), integer(run.get("pids")) or 0
+    total = format_size(mem_total)
+    processes = format_count(integer(run.get("pids")) or 0, "process", plural="processes")
     return [
         Gauge("cpu host", ratio(host_cpu, 100), f"{cores} cores", _BUSY),
-        Gauge(
-            "cpu run",
-            ratio(run_cpu, 100 * cores),
-            f"{pids} process{'' if pids == 1 else 'es'}",
-            _BUSY,
-        ),
-        Gauge("memory host", ratio(used, mem_total), f"{memory(used)} of {total}", _FULL),
-        Gauge("memory run", ratio(run_memory, mem_total), memory(run_memory), _FULL),
+        Gauge("cpu run", ratio(run_cpu, 100 * cores), processes, _BUSY),
+        Gauge("memory host", ratio(used, mem_total), f"{format_size(used)} of {total}", _FULL),
+        Gauge("memory run", ratio(run_memory, mem_total), format_size(run_memory), _FULL),
     ]
 
 
 def _one_gpu(gpu: Sample) -> list[Gauge]:
     index = integer(gpu.get("index")) or 0
     used, run_memory, total = (number(gpu.get(key)) for key in ("mem_used", "run_mem", "mem_total"))
-    by_run = "not measurable here" if run_memory is None else f"{memory(run_memory)} by this run"
+    by_run = (
+        "not measurable here" if run_memory is None else f"{format_size(run_memory)} by this run"
+    )
     return [
         Gauge(f"gpu {index} busy", ratio(number(gpu.get("util")), 100), _state(gpu), _BUSY),
-        Gauge(f"gpu {index} mem", ratio(used, total), f"{memory(used)} of {memory(total)}", _FULL),
+        Gauge(
+            f"gpu {index} mem",
+            ratio(used, total),
+            f"{format_size(used)} of {format_size(total)}",
+            _FULL,
+        ),
         Gauge(f"gpu {index} run", ratio(run_memory, total), by_run, _FULL),
     ]
 
@@ -155,8 +158,8 @@ def _one_gpu(gpu: Sample) -> list[Gauge]:
 def _gpu_in_one_line(gpu: Sample) -> Gauge:
     """Utilization as a bar, everything else as numbers."""
     used, run_memory, total = (number(gpu.get(key)) for key in ("mem_used", "run_mem", "mem_total"))
-    by_run = MISSING if run_memory is None else memory(run_memory)
-    detail = f"{memory(used)} of {memory(total)}, run {by_run}  {_state(gpu)}"
+    by_run = MISSING if run_memory is None else format_size(run_memory)
+    detail = f"{format_size(used)} of {format_size(total)}, run {by_run}  {_state(gpu)}"
     return Gauge(
         f"gpu {integer(gpu.get('index')) or 0}", ratio(number(gpu.get("util")), 100), detail, _BUSY
     )
@@ -169,7 +172,7 @@ def _state(gpu: Sample) -> str:
 
 
 def _in_percent(value: float | None) -> str:
-    return percent(None if value is None else value / 100)
+    return format_percent(None if value is None else value / 100)
 
 
 _LABEL, _PERCENT, _SMALLEST_BAR = 12, 5, 4
@@ -213,14 +216,14 @@ class Gauges(SpanWidget):
             [
                 Span(gauge.label[: _LABEL - 1].ljust(_LABEL), "quiet"),
                 *bar(gauge.share or 0.0, room, gauge.ink, ascii_only=self.ascii_only),
-                Span(percent(gauge.share).rjust(_PERCENT)),
+                Span(format_percent(gauge.share).rjust(_PERCENT)),
                 Span(f"  {gauge.detail}", "quiet"),
             ]
             for gauge in self._gauges
         ]
 
 
-_seconds = partial(fixed, decimals=2)
+_seconds = partial(format_fixed, decimals=2)
 EMPTY = Stacks((), np.empty(0), np.empty((0, 0)))
 
 

@@ -14,6 +14,7 @@ from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
 from engine.base.errors import UsageError
+from engine.base.quantities import format_count, format_size
 from engine.logs.log_file import LogFile
 from engine.logs.log_lines import is_judge
 from engine.logs.log_query import Query
@@ -23,7 +24,6 @@ from grubrics_tui.model.run_source import AttemptLogs
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.dialogs.choices import Choices, PickOne
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.text.formats import memory
 from grubrics_tui.text.terminal_text import clean_line
 from grubrics_tui.widgets.key_footer import KeyFooter
 from grubrics_tui.widgets.log_view import LogView, Way
@@ -300,14 +300,14 @@ def format_facts(view: LogView) -> str:
     if view.file is None:
         return "   waiting for the file"
     survey, size = view.survey, view.file.size
-    facts = [memory(size)]
+    facts = [format_size(size)]
     if (lines := survey.line_count()) is not None:
-        facts.append(f"{lines:,} {'line' if lines == 1 else 'lines'}")
+        facts.append(format_count(lines, "line"))
     elif size:
         share = f"{min(99, 100 * survey.read // size)}%"
         facts.append(f"scan stopped at {share}" if survey.given_up else f"scanning: {share}")
     if errors := len(survey.errors):
-        facts.append(f"{errors:,} {'error' if errors == 1 else 'errors'}")
+        facts.append(format_count(errors, "error"))
     return "   " + "   ".join(facts)
 
 

@@ -14,7 +14,14 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 
 from engine.base.errors import UsageError
-from engine.base.text import count_of, format_config_value, sparkline
+from engine.base.quantities import (
+    format_count,
+    format_dollars,
+    format_duration,
+    format_size,
+    format_whole,
+)
+from engine.base.text import format_config_value, sparkline
 from engine.launch.plan_launch import (
     Order,
     config_for_launch,
@@ -28,7 +35,6 @@ from grubrics_tui.screens.dialogs.choices import AskValue, PickName
 from grubrics_tui.screens.navigation import OpenRun
 from grubrics_tui.screens.preflight.edit_launch import OverridesScreen
 from grubrics_tui.settings.actions import bindings
-from grubrics_tui.text.formats import dollars, duration, memory, thousands
 from grubrics_tui.widgets.facts import Fact, Facts
 from grubrics_tui.widgets.key_footer import KeyFooter
 
@@ -327,11 +333,11 @@ def step_facts(config: Config, steps: StepPlan | None) -> list[Fact]:
     requested = "" if steps.asked is None else f"{steps.asked} requested; "
     facts: list[Fact] = [("steps", f"{steps.total}   ({requested}{steps.arithmetic()})")]
     if not config.kind.has_rollouts:
-        return [*facts, ("each step", count_of(steps.batch, "row"))]
+        return [*facts, ("each step", format_count(steps.batch, "row"))]
     samples = int(config.get("actor_rollout_ref.rollout.n") or 1)
     unit = "judge call" if asks_judge(config) else "reward"
-    each = f"{count_of(steps.batch, 'row')} × {count_of(samples, 'rollout')}"
-    facts.append(("each step", f"{each} = {count_of(steps.batch * samples, unit)}"))
+    each = f"{format_count(steps.batch, 'row')} × {format_count(samples, 'rollout')}"
+    facts.append(("each step", f"{each} = {format_count(steps.batch * samples, unit)}"))
     return [*facts, *_phase_facts(config), *_schedule_facts(config, steps.total)]
 
 
@@ -386,7 +392,7 @@ def need_facts(needs: Needs, runs: int) -> Iterator[Fact]:
     estimate = needs.estimate
     yield "time", _format_time(estimate, runs)
     yield "memory", _format_memory(estimate)
-    yield "disk", f"{_format_disk(estimate, runs)}; {memory(needs.free_disk)} free"
+    yield "disk", f"{_format_disk(estimate, runs)}; {format_size(needs.free_disk)} free"
     if estimate.judge is not None:
         yield "judge", _format_judge(estimate.judge, runs)
     if needs.machine.status == "warn":
@@ -402,19 +408,19 @@ def _format_time(estimate: Estimate, runs: int) -> str:
     if expected.seconds is None:
         return "unknown: no earlier run of this config or size"
     times = f"{runs} × " if runs > 1 else ""
-    return f"{times}{duration(expected.seconds)}, from {expected.basis}"
+    return f"{times}{format_duration(expected.seconds)}, from {expected.basis}"
 
 
 def _format_memory(estimate: Estimate) -> str:
     if estimate.sizes is None:
         return f"unknown: {estimate.no_sizes}"
     peak = estimate.sizes.memory.peak
-    text = f"{memory(peak.total)} at its peak ({peak.name})"
+    text = f"{format_size(peak.total)} at its peak ({peak.name})"
     if estimate.device == "cpu":
-        return f"{text} + Python and Ray, of {memory(estimate.host_bytes)} of this host"
+        return f"{text} + Python and Ray, of {format_size(estimate.host_bytes)} of this host"
     if estimate.gpu_bytes is None:
         return f"{text} on each GPU, without vLLM's share: no GPU is visible here"
-    return f"{text} of {memory(estimate.gpu_bytes)} on each GPU: {estimate.room}"
+    return f"{text} of {format_size(estimate.gpu_bytes)} on each GPU: {estimate.room}"
 
 
 def _format_disk(estimate: Estimate, runs: int) -> str:
@@ -423,14 +429,16 @@ def _format_disk(estimate: Estimate, runs: int) -> str:
     count, size = estimate.sizes.kept * runs, estimate.sizes.checkpoint.total
     if not count:
         return "no checkpoints"
-    return f"{count_of(count, 'checkpoint')} × {memory(size)} = {memory(count * size)}"
+    return (
+        f"{format_count(count, 'checkpoint')} × {format_size(size)} = {format_size(count * size)}"
+    )
 
 
 def _format_judge(use: JudgeUse, runs: int) -> str:
-    calls = f"{thousands(use.calls.total * runs)} calls with validation, without retries"
+    calls = f"{format_whole(use.calls.total * runs)} calls with validation, without retries"
     if use.cost is None:
         return f"{calls}; cost unknown ({'; '.join(use.unknown)})"
-    return f"{calls}; {dollars(use.cost * runs)}"
+    return f"{calls}; {format_dollars(use.cost * runs)}"
 
 
 def command_lines(argv: tuple[str, ...]) -> list[str]:

@@ -18,6 +18,7 @@ from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
 from engine.base.errors import UsageError
+from engine.base.quantities import format_count
 from grubrics_tui.drawing.looks import CHECK_LOOKS
 from grubrics_tui.screens.base import HEIGHTS, CockpitScreen
 from grubrics_tui.screens.dialogs.change_runs import confirm_prune, find_ended
@@ -107,8 +108,8 @@ class CheckChoices(Choices):
         count = dict.fromkeys(CHECK_LOOKS, 0)
         for check in self.checks.values():
             count[check.status] += 1
-        plural = "" if count["warn"] == 1 else "s"
-        counts = f"{count['ok']} ok, {count['warn']} warning{plural}, {count['fail']} failed"
+        warnings = format_count(count["warn"], "warning")
+        counts = f"{count['ok']} ok, {warnings}, {count['fail']} failed"
         skipped = f", {count['skip']} skipped" if count["skip"] else ""
         pending = f", {self.unanswered} pending" if self.unanswered else ""
         return counts + skipped + pending

@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
+from engine.base.quantities import format_fixed
 from engine.run.history.rollouts import Rollout, Visit
 from grubrics_tui.drawing.chart_data import Line, Marks, Plot, View
 from grubrics_tui.drawing.plot import render
@@ -25,7 +26,6 @@ from grubrics_tui.drawing.rollouts import (
 )
 from grubrics_tui.drawing.spans import Row, Span, clipped, justify, width_of, wrapped
 from grubrics_tui.model.rollout_view import GroupTexts, Pair, RolloutView
-from grubrics_tui.text.formats import fixed
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.text.word_diff import Kind, Piece
 from grubrics_tui.widgets.scroll_text import ScrollText
@@ -228,11 +228,10 @@ class PromptTrend(SpanWidget):
         current = next((visit for visit in visits if visit.step == step), None)
         dot = "o" if self.ascii_only else "◆"
         self.border_title = f"this prompt across steps: line mean, {dot} best"
-        self.border_subtitle = (
-            f"step {step}: mean {fixed(current.mean, 3)}, best {fixed(current.best, 3)}"
-            if current
-            else ""
-        )
+        self.border_subtitle = ""
+        if current:
+            mean, best = format_fixed(current.mean), format_fixed(current.best)
+            self.border_subtitle = f"step {step}: mean {mean}, best {best}"
         self.redraw(hint)
 
     def draw(self, width: int, height: int) -> list[Row]:

@@ -10,12 +10,13 @@ from textual import on, work
 from textual.app import ComposeResult
 
 from engine.base.errors import UsageError
+from engine.base.quantities import format_count, format_size
 from engine.run.columns import COLUMNS, Column, RunInfo, sort_runs
 from engine.run.kinds import ADOPTED, COMMAND, PIPELINE, find_kind
 from engine.run.notes import Notes
 from engine.run.rundir import RunDir
 from engine.run.state import RunState
-from engine.supervise.hosts import find_host
+from engine.supervise.cluster_jobs import has_open_jobs
 from engine.supervise.housekeeping import archive, delete, finish_deletions, plan_deletion
 from grubrics_tui.model.ended_run_doctor import EndedRunDoctor
 from grubrics_tui.model.run_feed import Listing, RunFeed
@@ -47,7 +48,6 @@ from grubrics_tui.screens.runs.table import RunList
 from grubrics_tui.settings.actions import bindings, needs_of
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
 from grubrics_tui.settings.state_files import ListView, ListViewFile, check_filter_name
-from grubrics_tui.text.formats import memory
 from grubrics_tui.widgets.facts import Fact, Facts, run_facts
 from grubrics_tui.widgets.filter_bar import FilterBar
 from grubrics_tui.widgets.key_footer import KeyFooter
@@ -174,7 +174,7 @@ class RunsScreen(CockpitScreen):
         )
         if not listing.filter.strip():
             keys = selected or (_KEYS if listing.total > 1 else "")
-            return f"{listing.total} run{'' if listing.total == 1 else 's'}{keys}"
+            return f"{format_count(listing.total, 'run')}{keys}"
         progress = f", {listing.searched} searched" if listing.searched < listing.total else ""
         return f"{len(listing.runs)} of {listing.total} runs{progress}{selected}"
 
@@ -417,7 +417,7 @@ class RunsScreen(CockpitScreen):
         def ask() -> None:
             self.app.push_screen(removal_dialog(runs, self._root), answered)
 
-        when_trusted(self, runs, ask, executes=any(find_host(run).may_have_left() for run in runs))
+        when_trusted(self, runs, ask, executes=any(has_open_jobs(run) for run in runs))
 
     def action_prune(self) -> None:
         if not (targets := self._targets_of("prune")):
@@ -501,7 +501,7 @@ def _format_removal(runs: Sequence[str], removal: Removal, freed: int) -> str:
     more = len(runs) - _MOST_NAMED
     names = ", ".join(runs[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     if removal != "archive":
-        return f"Deleted {names}: {memory(freed)} freed."
+        return f"Deleted {names}: {format_size(freed)} freed."
     if more > 0:
         return (
             f"Archived {names}.\nList them: grubrics-tui runs --archived. "

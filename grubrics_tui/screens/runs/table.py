@@ -15,13 +15,14 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from engine.base.quantities import format_count
 from engine.doctor.health import Health
 from engine.run import columns
 from engine.run.columns import Column, RunInfo
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row, Span
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
-from grubrics_tui.text.formats import cut_cell, cut_name, head_of_cut
+from grubrics_tui.text.terminal_text import cut_cell, cut_name, head_of_cut
 
 HealthOf = Callable[[RunInfo], Health | None]
 
@@ -268,7 +269,7 @@ class RunList(ScrollView, can_focus=True):
         self.runs = runs
         self._widths = Widths.of(runs, self.chosen, self._health_of)
         self._table = Table.fit(self._widths, self._table.width)
-        self.border_subtitle = summary or f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+        self.border_subtitle = summary or format_count(len(runs), "run")
         self.virtual_size = Size(1, len(runs) + _HEAD)
         ids = [info.id for info in runs]
         self._select(ids.index(selected.id) if selected and selected.id in ids else 0)

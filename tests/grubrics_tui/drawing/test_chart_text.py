@@ -47,7 +47,7 @@ PLOT = Plot(
     ),
     (Marks(np.array([2.0]), np.array([0.75]), "val"),),
     (Flags(FlagKind("saved", "success", "▲", "^"), np.array([3.0])),),
-    (Fact(STEPS, np.array([0.0, 0, 7, 0, 0]), "errors", quiet_at_zero=True),),
+    (Fact(STEPS, np.array([0.0, 0, 7, 0, 0]), "errors", tone="error"),),
     clock=clock(),
 )
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.doctor.metrics.run import LENGTH, Run, Series, cut_evidence, figure, percent
 from engine.doctor.metrics.series_stats import Mask, late_level, tail_start
 from engine.run import fixes
@@ -149,7 +149,7 @@ def _zero_std(run: Run, onset: int) -> Finding:
         run.case(onset),
         *evidence,
         severity=severity,
-        steps=count_of(steps, "step"),
+        steps=format_count(steps, "step"),
         level=figure(level),
         price=_format_cost(run, steps),
         judge=_JUDGE_GIVES_NOTHING if zero_scores else "",
@@ -191,7 +191,7 @@ def _format_cost(run: Run, steps: int) -> str:
     """Format what the wasted steps cost, as far as it is known."""
     sizes = run.context.get("data.train_batch_size"), run.context.get(fixes.ROLLOUTS)
     times = run.series(metrics.STEP_TIME).values[-steps:]
-    parts = [f"{count_of(steps, 'step')} wasted"]
+    parts = [f"{format_count(steps, 'step')} wasted"]
     if all(isinstance(size, int) for size in sizes):
         parts.append(f"{steps * sizes[0] * sizes[1]:,} rollouts generated and judged")
     if times.size:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.base.text import seconds
+from engine.base.quantities import format_seconds
 from engine.doctor.metrics.run import Run, percent
 from engine.doctor.metrics.series_stats import early_level, tail_start
 from engine.run.finding import Finding, Severity
@@ -47,8 +47,8 @@ def _latency(run: Run) -> Iterator[Finding]:
         run.case(onset),
         run.change(latency, onset, "rose"),
         factor=f"{now / max(first, _SHORTEST_S):.1f}",
-        first=seconds(first),
-        now=seconds(now),
+        first=format_seconds(first),
+        now=format_seconds(now),
         limit=_time_limit(run),
     )
 

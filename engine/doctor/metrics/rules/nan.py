@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.base.text import count_of
+from engine.base.quantities import format_count
 from engine.doctor.metrics.run import Run, Series
 from engine.doctor.metrics.series_stats import longest_stretch, tail_start
 from engine.run.finding import Finding
@@ -54,7 +54,7 @@ def _nan_reward(run: Run) -> Iterator[Finding]:
         yield KINDS["nan_reward_for_a_moment"].finding(run.case(onset), evidence, steps=steps)
     else:
         yield KINDS["reward_function_error.nan"].finding(
-            run.case(onset), evidence, steps=count_of(count, "step")
+            run.case(onset), evidence, steps=format_count(count, "step")
         )
 
 
@@ -76,13 +76,13 @@ def _nan_loss(run: Run) -> Iterator[Finding]:
     elif bad is norm and start == 0 and not run.has_rewards and len(loss) and not loss.values.any():
         evidence = run.evidence(f"{text}, the loss is 0", onset, steps=count)
         yield KINDS["loss_nan.no_labels"].finding(
-            case, evidence, metric=metric, steps=count_of(count, "step"), why=_NO_LABELS
+            case, evidence, metric=metric, steps=format_count(count, "step"), why=_NO_LABELS
         )
     else:
         evidence = run.evidence(text, onset, steps=count)
         before = _format_level(bad.until(onset).finite())
         yield KINDS["loss_nan"].finding(
-            case, evidence, metric=metric, steps=count_of(count, "step"), before=before
+            case, evidence, metric=metric, steps=format_count(count, "step"), before=before
         )
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.base.text import seconds
+from engine.base.quantities import format_seconds
 from engine.doctor.metrics.judge_load import NEWEST, measured_fixes, newest, waiting_for_rewards
 from engine.doctor.metrics.run import LENGTH, Run, Series, figure, percent
 from engine.doctor.metrics.series_stats import late_level, tail_start
@@ -87,9 +87,9 @@ def _judge_share(run: Run) -> Iterator[Finding]:
             run.evidence("wait for a judge slot", queue.step(-1), wait=wait_s, call=call_s),
             *_times(run),
             fixes=measured_fixes(run, KINDS["judge_queue"]),
-            wait=seconds(wait_s),
+            wait=format_seconds(wait_s),
             slot=f"one of {limit} slots" if limit is not None else "a free slot",
-            call=seconds(call_s),
+            call=format_seconds(call_s),
             share=percent(share),
             medians=f"medians of the last {min(NEWEST, len(queue))} steps",
         )
@@ -99,7 +99,7 @@ def _judge_share(run: Run) -> Iterator[Finding]:
             run.evidence("share of rewards in a step", call.step(-1), share=share, call=call_s),
             *_times(run),
             fixes=measured_fixes(run, KINDS["judge_time"]),
-            call=seconds(call_s),
+            call=format_seconds(call_s),
             share=percent(share),
             medians=f"medians of the last {min(NEWEST, len(call))} steps",
         )
@@ -121,8 +121,9 @@ def _slow_first_step(run: Run) -> Iterator[Finding]:
         return
     onset = step.step(0)
     evidence = run.evidence("first step", onset, first=first, usual=usual)
-    case, usual_s = run.case(onset), seconds(usual)
-    yield KINDS["slow_step.warm_up"].finding(case, evidence, first=seconds(first), usual=usual_s)
+    times = [format_seconds(first), format_seconds(usual)]
+    kind = KINDS["slow_step.warm_up"]
+    yield kind.finding(run.case(onset), evidence, first=times[0], usual=times[1])
 
 
 def _plain_steps(run: Run) -> Series:
@@ -151,9 +152,9 @@ def _slow_saving(run: Run) -> Iterator[Finding]:
         run.case(onset),
         run.evidence("saving", onset, seconds=cost, every=every),
         share=percent(share),
-        cost=seconds(cost),
+        cost=format_seconds(cost),
         every=f"{every:g}",
-        usual=seconds(usual),
+        usual=format_seconds(usual),
     )
 
 
@@ -166,9 +167,9 @@ def _slow_from_start(run: Run) -> Iterator[Finding]:
         largest = f"the largest phase is {_PHASES[phase]} with {percent(cost / step)}"
         yield KINDS["slow_overall"].finding(
             run.case(),
-            Evidence(f"the median step is {seconds(step)}", values={"seconds": step}),
+            Evidence(f"the median step is {format_seconds(step)}", values={"seconds": step}),
             *_times(run),
-            step=seconds(step),
+            step=format_seconds(step),
             largest=largest if cost else "the log has no times of its phases",
         )
         return
@@ -180,13 +181,14 @@ def _slow_from_start(run: Run) -> Iterator[Finding]:
         fixes = measured_fixes(run, KINDS[f"slow_step.{'judge' if kind == 'long' else kind}"])
     else:
         fixes = KINDS.fixes(phase, run.case())
+    share = f"{phase} is {format_seconds(cost)} of {format_seconds(step)}"
     yield KINDS[f"slow_step.{kind}"].finding(
         run.case(),
-        run.evidence(f"{phase} is {seconds(cost)} of {seconds(step)}", seconds=cost, of=step),
+        run.evidence(share, seconds=cost, of=step),
         *_times(run),
         fixes=fixes,
-        step=seconds(step),
-        cost=seconds(cost),
+        step=format_seconds(step),
+        cost=format_seconds(cost),
         share=percent(min(1.0, cost / step)),
         phase=_PHASES[phase],
         calls=calls,
@@ -198,7 +200,7 @@ def _times(run: Run) -> Iterator[Evidence]:
     usual = {name: _usual(run.series(name)) for name in _TIMES}
     logged = {name: value for name, value in usual.items() if value is not None}
     if logged:
-        text = ", ".join(f"{name} {seconds(value)}" for name, value in logged.items())
+        text = ", ".join(f"{name} {format_seconds(value)}" for name, value in logged.items())
         yield Evidence(f"medians: {text}", run.context.path, values=logged)
 
 
@@ -238,10 +240,11 @@ def _judge_calls(run: Run) -> tuple[str, str]:
     if call is None:
         if wait is None or wait < _NOTICEABLE_S:
             return "judge", ""
-        return "judge_queue", f" A call waits {seconds(wait)} for a free slot."
+        return "judge_queue", f" A call waits {format_seconds(wait)} for a free slot."
     if wait is None:
-        return "judge", f" A call takes {seconds(call)}."
-    text = f" A call waits {seconds(wait)} for a free slot and then takes {seconds(call)}."
+        return "judge", f" A call takes {format_seconds(call)}."
+    waits, takes = format_seconds(wait), format_seconds(call)
+    text = f" A call waits {waits} for a free slot and then takes {takes}."
     return "judge_queue" if wait >= call else "judge", text
 
 
@@ -282,8 +285,8 @@ def _slower(run: Run, steps: Series, slowdown: _Slowdown) -> Finding:
     evidence, phase_text = [run.change(steps, onset, "rose")], ""
     if phase:
         evidence.append(run.change(_phase(run, phase), onset, "rose"))
-        phase_text = f" Most of it is {_PHASES.get(phase, phase)}: {seconds(old)} before, "
-        phase_text += f"{seconds(new)} now (medians)."
+        phase_text = f" Most of it is {_PHASES.get(phase, phase)}: {format_seconds(old)} before, "
+        phase_text += f"{format_seconds(new)} now (medians)."
     short, long = _levels(run.series(LENGTH), onset)
     length_text = ""
     if long > _LONGER * short:
@@ -300,8 +303,8 @@ def _slower(run: Run, steps: Series, slowdown: _Slowdown) -> Finding:
         confidence=None if phase else 0.6,
         fixes=measured_fixes(run, finding_kind),
         factor=f"{slowdown.now / slowdown.before:.1f}",
-        before=seconds(slowdown.before),
-        now=seconds(slowdown.now),
+        before=format_seconds(slowdown.before),
+        now=format_seconds(slowdown.now),
         width=slowdown.width,
         phase=phase_text,
         responses=length_text,

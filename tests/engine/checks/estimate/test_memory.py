@@ -8,16 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.checks.estimate.memory import (
-    GIB,
-    Breakdown,
-    Memory,
-    Part,
-    breakdown,
-    cache_of,
-    memory,
-    size,
-)
+from engine.checks.estimate.memory import GIB, Breakdown, Memory, Part, breakdown, cache_of, memory
 from engine.checks.estimate.model_shape import known
 from engine.checks.estimate.training import training_of
 from engine.config.compose import effective
@@ -159,12 +150,3 @@ def test_parts_sum_to_the_total_and_none_is_negative(
 
 def test_what_takes_nothing_is_no_part() -> None:
     assert breakdown("x", [Part("nothing", 0), Part("some", 3)]).parts == (Part("some", 3),)
-
-
-def test_sizes_are_told_in_binary_units() -> None:
-    assert [size(n) for n in (5, 2048, 3 * 1024**2, 80 * GIB)] == [
-        "5 B",
-        "2.0 KiB",
-        "3.0 MiB",
-        "80.0 GiB",
-    ]
