@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
@@ -15,10 +15,11 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from engine.base import files, jsonl
+from engine.base.holes import numbered_lines
 
 S = TypeVar("S", bound=Struct)
 
-Line = Annotated[str, Meta(pattern=r"^[ -~]*$")]
+Line = Annotated[str, Meta(pattern=r"^[ -~]*\Z")]
 """A line of text that is safe to show: control and invisible characters are replaced by spaces."""
 Location = Annotated[str, Meta(pattern=r"^(?!~)[ -~]{1,240}$")]
 """A path that a file system takes. Not safe to show where it is longer, or not ASCII."""
@@ -46,6 +47,21 @@ def read_record(path: Path, kind: type[S], limit: int = jsonl.LARGEST_FILE) -> S
         return decode_record(files.read_regular(path, limit), kind)
     except OSError:
         return None
+
+
+def read_lines(path: Path, kind: type[S]) -> Iterator[S]:
+    """The records of a JSONL file; none for a missing one. Torn and other lines are skipped.
+
+    OSError for anything but a regular file.
+    """
+    try:
+        handle = files.open_regular(path)
+    except FileNotFoundError:
+        return
+    with handle:
+        for _, line in numbered_lines(handle.fileno()):
+            if (record := decode_record(line, kind)) is not None:
+                yield record
 
 
 def decode_record(text: bytes, kind: type[S]) -> S | None:

@@ -23,7 +23,7 @@ from engine.reward.own.function import KEY, RewardFunction, is_by_name, missing_
 from engine.reward.own.loading import Source
 from engine.reward.own.processes import RewardProcesses, source_of
 from engine.reward.scorer import FunctionScorer, Rollout
-from engine.reward.scoring import RolloutScore
+from engine.run.history.reward_records import RewardRecord
 from engine.tasks.registry import tasks
 
 ID = "reward"
@@ -49,7 +49,7 @@ class Trial:
     """
 
     samples: tuple[Sample, ...]
-    scores: tuple[RolloutScore, ...]
+    scores: tuple[RewardRecord, ...]
     files: tuple[str, ...]
     seconds: float
 
@@ -82,10 +82,10 @@ async def _score_samples(
     processes = RewardProcesses(source, min(call_limit_s, limit_s), limit_s, quiet=True, env=env)
     scorer = FunctionScorer(processes.score, processes.end)
     start = time.monotonic()
-    scores: list[RolloutScore] = []
+    scores: list[RewardRecord] = []
     try:
         for sample in samples:
-            score = (await scorer.score(sample.rollout)).score
+            score = (await scorer.score(sample.rollout)).record
             scores.append(score)
             is_timed_out = score.error is not None and score.error.kind == "reward_timeout"
             if is_timed_out or time.monotonic() > start + limit_s:

@@ -21,8 +21,9 @@ from engine.base.errors import UsageError, guarded
 from engine.base.judge_providers import AZURE, OFFLINE, plugin_problems, provider_names
 from engine.data.adapters import Example, all_adapters, get_adapter
 from engine.data.cache import GoldCache, only_writer, read_cache
-from engine.reward.judge.interface import Judge, ScoringError
+from engine.reward.judge.interface import Judge
 from engine.reward.judge.settings import JudgeSettings, make_judge
+from engine.run.history.reward_records import ScoringError
 from engine.tasks.rubrics import FEWEST_ANSWERS
 
 _LEAST = {"num_evals": 1, "max_answers": FEWEST_ANSWERS, "limit": 0}

@@ -23,11 +23,11 @@ from engine.doctor.metrics.run import percent
 from engine.doctor.rewards.failures import FAILURES, fixes_of
 from engine.doctor.rewards.rollout_record import refine_kind
 from engine.reward.judge.credentials import find_credentials
-from engine.reward.judge.interface import ScoringError
 from engine.reward.judge.settings import JudgeSettings
 from engine.reward.judge.trial import Probe, Trial, try_judge
 from engine.run.finding import Change, Evidence, Finding, Severity
 from engine.run.finding_kind import Case
+from engine.run.history.reward_records import ScoringError
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from engine.data.contract import Row, read_rows
 from engine.launch.rerun import config_of, require_launch_folder
 from engine.reward.judge.settings import JudgeSettings
 from engine.reward.scorer import Rollout
-from engine.reward.scoring import RolloutScore, question_of
-from engine.run.history.reward_records import RewardRecord, RewardRecords, text_of
+from engine.reward.scoring import question_of
+from engine.run.history.reward_records import RewardRecord, RewardRecords
 from engine.run.history.train_log import read_steps
 from engine.run.host.surroundings import edited_files
 from engine.run.rundir import RunDir
@@ -104,9 +104,7 @@ def recorded(run: RunDir, step: int | None = None) -> Recorded:
     rows = _rows_by_question(config)
     pairs = [(then, _row_of(then, rows.get(then.question_id, []))) for then in picked.records]
     rollouts = tuple(
-        (Rollout.of_row(text_of(then.line.read()), row), then)
-        for then, row in pairs
-        if row is not None
+        (Rollout.of_row(then.text, row), then) for then, row in pairs if row is not None
     )
     if not rollouts:
         files = config.get("data.train_files")
@@ -141,11 +139,11 @@ def replay(plan: Recorded, env: Mapping[str, str]) -> Replay:
     return Replay(outcome, _meaning(outcome, rescored), rescored)
 
 
-async def _scores(plan: Recorded, env: Mapping[str, str]) -> list[RolloutScore]:
+async def _scores(plan: Recorded, env: Mapping[str, str]) -> list[RewardRecord]:
     scorer = make_scorer(plan.config, env)
     try:
         scored = await scorer.score_all([rollout for rollout, _ in plan.rollouts])
-        return [rollout.score for rollout in scored]
+        return [rollout.record for rollout in scored]
     finally:
         await scorer.aclose()
 
@@ -161,19 +159,20 @@ def _rows_by_question(config: Config) -> dict[str, list[Row]]:
 
 def _row_of(then: RewardRecord, rows: list[Row]) -> Row | None:
     """Several rows may have the same question with different answers: the gold scores decide."""
-    same = (row for row in rows if tuple(row["extra_info"].get("gold_scores") or ()) == then.gold)
+    gold = then.gold_scores
+    same = (row for row in rows if tuple(row["extra_info"].get("gold_scores") or ()) == gold)
     return next(same, rows[0] if rows else None)
 
 
-def _moved(then: RewardRecord, now: RolloutScore) -> str | None:
+def _moved(then: RewardRecord, now: RewardRecord) -> str | None:
     """The first input of the reward that differs."""
     if then.reward is None or now.reward is None or abs(then.reward - now.reward) <= _SAME:
         return None
     if now.judge_scores is None:
         return "reward function"
-    if [*then.gold] != [*now.gold_scores]:
+    if then.gold_scores != now.gold_scores:
         return "gold"
-    return "formula" if [*then.judge] == [*now.judge_scores] else "judge scores"
+    return "formula" if then.judge_scores == now.judge_scores else "judge scores"
 
 
 def _meaning(outcome: Outcome, rescored: tuple[Again, ...]) -> str:
@@ -234,7 +233,7 @@ class PickedStep:
 
 def row_key(record: RewardRecord) -> str:
     """What tells its row from others: the ID or number, else the ground truth, which it records."""
-    return record.question_id or f"={record.line.read().get('ground_truth')}"
+    return record.question_id or f"={record.ground_truth}"
 
 
 def pick_step(run: RunDir, wanted: int | None = None) -> PickedStep | None:

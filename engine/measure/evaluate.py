@@ -338,16 +338,16 @@ async def _score(
 
     def write(index: int, scored: ScoredRollout) -> None:
         folder, answer = known[index]
-        score = scored.score
+        record = scored.record
         row = ScoreRow(
             answer.uid,
             answer.sample,
-            score.reward,
+            record.reward,
             measure(scored, answer.answer or ""),
-            None if score.error is None else f"{score.error.kind}: {score.error.message}",
-            score.attempts,
-            score.tokens.input if score.tokens else 0,
-            score.tokens.output if score.tokens else 0,
+            None if record.error is None else f"{record.error.kind}: {record.error.message}",
+            record.attempts,
+            record.tokens.input if record.tokens else 0,
+            record.tokens.output if record.tokens else 0,
         )
         jsonl.append(folder.scores, asdict(row))
         queue.scored += 1

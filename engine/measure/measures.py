@@ -74,8 +74,7 @@ def measure(scored: ScoredRollout, text: str) -> dict[str, float]:
     ``format_validity``, the share of its lines that are an item with points.
     """
     numbers = dict(scored.numbers)
-    judge = scored.score.judge_scores
-    if judge is not None:
+    if judge := scored.record.judge:
         numbers["discrimination"] = statistics.pstdev(judge)
         numbers["format_validity"] = format_validity(text)
     return numbers

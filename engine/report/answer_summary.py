@@ -16,6 +16,8 @@ import numpy as np
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.base.typed import read_lines
+from engine.run.history.reward_records import RewardRecord
 from engine.run.rundir import RunDir
 
 SEED = 17
@@ -93,15 +95,14 @@ def read_rollouts(run: RunDir, split: str = "train") -> list[dict[str, Any]]:
     steps: dict[int, list[dict[str, Any]]] = {}
     for attempt in run.attempts():
         repeated: set[int] = set()
-        for record in jsonl.read(attempt.reward):
-            step = jsonl.integer(record.get("step"))
-            if step is None or record.get("split") != split:
+        for record in read_lines(attempt.reward, RewardRecord):
+            step = record.step
+            if step is None or record.split != split:
                 continue
             if step not in repeated:
                 repeated.add(step)
                 steps[step] = []
-            parts = record.get("parts")
-            steps[step].append({**parts, **record} if isinstance(parts, dict) else record)
+            steps[step].append({**record.numbers, **record.to_json()})
     return [row for step in sorted(steps) for row in steps[step]]
 
 

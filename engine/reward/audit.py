@@ -430,14 +430,14 @@ class _Trial:
                 return
             if sum(failure.is_timeout for failure in group.failures) >= _MOST_TIMEOUTS:
                 return
-            score = (await self.scorer.score(row.rollout(text))).score
-        if score.reward is not None:
-            group.by_row[row.number] = float(score.reward)
-        if score.error is not None:
-            is_timeout = score.error.kind == "reward_timeout"
+            record = (await self.scorer.score(row.rollout(text))).record
+        if record.reward is not None:
+            group.by_row[row.number] = float(record.reward)
+        if record.error is not None:
+            is_timeout = record.error.kind == "reward_timeout"
             self._timeouts += is_timeout
             self._times += [self._options.limit_s] * is_timeout
-            group.failures.append(Failure(row.number, score.error.message, is_timeout))
+            group.failures.append(Failure(row.number, record.error.message, is_timeout))
 
     def _is_over(self) -> bool:
         is_slow = len(self._times) >= _PACE_CALLS and median(self._times) > self._options.pace_s

@@ -12,22 +12,18 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
+
+from msgspec import structs
 
 from engine.base import jsonl
 from engine.base.masking import mask_data
 from engine.reward.formula import RewardSettings
 from engine.reward.judge.interface import Judge
-from engine.reward.scoring import (
-    CustomReward,
-    RewardItem,
-    RolloutScore,
-    custom_score,
-    own_record,
-    score_rollout,
-)
+from engine.reward.scoring import CustomReward, RewardItem, custom_score, score_rollout
+from engine.run.history.reward_records import Position, RewardRecord, Split
 
 
 @dataclass(frozen=True)
@@ -53,12 +49,11 @@ class Rollout:
 
 @dataclass(frozen=True)
 class ScoredRollout:
-    """``score`` has the reward or the error, ``numbers`` what to log beside it, and ``record`` the
-    fields of a reward.jsonl line that depend on the rollout alone."""
+    """``record`` has the reward or the error, without a position; ``numbers`` is what to log beside
+    it."""
 
-    score: RolloutScore
+    record: RewardRecord
     numbers: Mapping[str, float]
-    record: Mapping[str, Any]
 
 
 Done = Callable[[int, ScoredRollout], None]
@@ -73,7 +68,7 @@ class Scorer(Protocol):
     """Gives rollouts their rewards. Use one scorer per event loop."""
 
     async def score(self, rollout: Rollout) -> ScoredRollout:
-        """Never raises for bad data, a failing judge or function: the score holds the error."""
+        """Never raises for bad data, a failing judge or function: the record holds the error."""
 
     async def score_all(
         self, rollouts: Sequence[Rollout], done: Done = _ignore
@@ -93,10 +88,8 @@ class RubricScorer:
 
     async def score(self, rollout: Rollout) -> ScoredRollout:
         item = RewardItem.from_extra_info(rollout.extra_info)
-        score = await score_rollout(rollout.text, item, self._judge, self._settings)
-        parts = {} if score.parts is None else vars(score.parts)
-        numbers = {**parts, "n_chars": float(len(rollout.text))}
-        return ScoredRollout(score, numbers, score.to_record())
+        record = await score_rollout(rollout.text, item, self._judge, self._settings)
+        return ScoredRollout(record, {**record.numbers, "n_chars": float(len(rollout.text))})
 
     async def score_all(
         self, rollouts: Sequence[Rollout], done: Done = _ignore
@@ -123,14 +116,14 @@ class FunctionScorer:
         self._end = end
 
     async def score(self, rollout: Rollout) -> ScoredRollout:
-        score, numbers = await custom_score(
+        scored = await custom_score(
             self._function,
             rollout.text,
             data_source=rollout.data_source,
             ground_truth=rollout.ground_truth,
             extra_info=rollout.extra_info,
         )
-        return ScoredRollout(score, numbers, own_record(score, numbers, rollout.ground_truth))
+        return ScoredRollout(*scored)
 
     async def score_all(
         self, rollouts: Sequence[Rollout], done: Done = _ignore
@@ -144,10 +137,6 @@ class FunctionScorer:
 
     async def aclose(self) -> None:
         self._end()
-
-
-BLOCKED = "blocked"
-"""The field of a record that lists the texts found in its response."""
 
 
 @dataclass(frozen=True)
@@ -174,13 +163,12 @@ class Blocklist:
         If something was, the reward is replaced, if there is one: a rollout without a score stays
         without.
         """
-        score, record = scored.score, dict(scored.record)
-        record[BLOCKED] = found = self.find(score.rubric if generated is None else generated)
-        if found and self.reward is not None and score.reward is not None:
-            score = replace(score, reward=self.reward)
-            record["reward"] = self.reward
-        numbers = {**scored.numbers, BLOCKED: float(bool(found))}
-        return ScoredRollout(score, numbers, record)
+        record = scored.record
+        found = self.find(record.text if generated is None else generated)
+        record = structs.replace(record, blocked=tuple(found))
+        if found and self.reward is not None and record.reward is not None:
+            record = structs.replace(record, reward=self.reward)
+        return ScoredRollout(record, {**scored.numbers, "blocked": float(bool(found))})
 
 
 class BlockingScorer:
@@ -205,20 +193,7 @@ class BlockingScorer:
         await self._scorer.aclose()
 
 
-RECORD_VERSION = 1
 HELD_OUT_SPLITS = frozenset({"val", "valid", "validation", "test", "holdout"})
-
-Split = Literal["train", "val"]
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where in a run a rollout belongs. ``group`` is its prompt in this step."""
-
-    split: Split
-    step: int | None
-    group: str
-    rollout: int | None
 
 
 def split_of(extra_info: Mapping[str, Any], step: int | None) -> Split:
@@ -226,16 +201,10 @@ def split_of(extra_info: Mapping[str, Any], step: int | None) -> Split:
     return "val" if extra_info.get("split") in HELD_OUT_SPLITS or step == 0 else "train"
 
 
-def append_record(path: Path, position: Position, result: Mapping[str, Any]) -> None:
-    """Add a line: version, time and position, then ``result`` (``ScoredRollout.record``).
+def append_record(path: Path, position: Position, record: RewardRecord) -> None:
+    """Add the line of a record, with its position, the time and this process.
 
     Errors quote what they failed at, so they are masked; texts and scores are kept as they are.
     """
-    record = {
-        "v": RECORD_VERSION,
-        "t": time.time(),
-        **vars(position),
-        "pid": os.getpid(),
-        **result,
-    }
-    jsonl.append(path, {**record, "error": mask_data(record.get("error"))})
+    members = {**record.to_json(), **structs.asdict(position), "t": time.time(), "pid": os.getpid()}
+    jsonl.append(path, {**members, "error": mask_data(members["error"])})

@@ -6,12 +6,15 @@ import inspect
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from engine.reward.formula import RewardParts, RewardSettings, reward_parts, total_reward
-from engine.reward.judge.interface import ErrorKind, Judge, JudgeResult, ScoringError, Tokens
+from msgspec.structs import replace
+
+from engine.reward.formula import RewardSettings, reward_parts, total_reward
+from engine.reward.judge.interface import Judge, JudgeResult
 from engine.reward.own.processes import RewardCallError, RewardTimeoutError
+from engine.run.history.reward_records import RewardRecord, ScoringError
 from engine.tasks.rubrics import gold_problem, without_thoughts
 
 
@@ -49,32 +52,9 @@ class RewardItem:
         return None if problem is None else f"question '{self.question_id}' has {problem}"
 
 
-@dataclass(frozen=True)
-class RolloutScore:
-    """The reward of one rubric with everything that led to it. ``reward`` is None on error."""
-
-    question_id: str
-    rubric: str
-    gold_scores: tuple[float, ...]
-    reward: float | None = None
-    parts: RewardParts | None = None
-    judge_scores: tuple[float, ...] | None = None
-    judge_latency_s: float | None = None
-    semaphore_wait_s: float | None = None
-    attempts: int = 0
-    failed_attempts: tuple[ErrorKind, ...] = ()
-    tokens: Tokens | None = None
-    duration_s: float = 0.0
-    error: ScoringError | None = None
-
-    def to_record(self) -> dict[str, Any]:
-        """The fields of a reward.jsonl line that depend on the rubric alone."""
-        return {**asdict(self), "n_chars": len(self.rubric)}
-
-
 async def score_rollout(
     rubric: str, item: RewardItem, judge: Judge, settings: RewardSettings
-) -> RolloutScore:
+) -> RewardRecord:
     """Score one rubric. Never raises for bad data or a failing judge: the error is in the result.
 
     An empty rubric has no criteria, so every answer scores 0 without a judge call. Reasoning before
@@ -82,18 +62,27 @@ async def score_rollout(
     """
     started = time.perf_counter()
     rubric = without_thoughts(rubric)
-    blank = RolloutScore(item.question_id, rubric, item.gold_scores)
+    blank = RewardRecord(
+        question_id=item.question_id,
+        rubric=rubric,
+        gold_scores=item.gold_scores,
+        failed_attempts=(),
+        duration_s=0.0,
+        n_chars=len(rubric),
+    )
     if (problem := item.problem()) is not None:
         return replace(blank, error=ScoringError("data", problem))
     if rubric.strip():
         result = await judge.evaluate_answers_batched(item.question, item.answers, rubric)
     else:
         result = JudgeResult((0.0,) * len(item.answers), None, None, None, 0)
-    score = _scored(blank, result, settings)
-    return replace(score, duration_s=time.perf_counter() - started)
+    record = _judged(blank, result, item, settings)
+    return replace(record, duration_s=time.perf_counter() - started)
 
 
-def _scored(blank: RolloutScore, result: JudgeResult, settings: RewardSettings) -> RolloutScore:
+def _judged(
+    blank: RewardRecord, result: JudgeResult, item: RewardItem, settings: RewardSettings
+) -> RewardRecord:
     timed = replace(
         blank,
         judge_scores=result.scores,
@@ -106,10 +95,8 @@ def _scored(blank: RolloutScore, result: JudgeResult, settings: RewardSettings) 
     )
     if result.scores is None:
         return timed
-    parts = reward_parts(
-        result.scores, blank.gold_scores, len(blank.rubric), settings.char_threshold
-    )
-    return replace(timed, parts=parts, reward=total_reward(parts, settings))
+    parts = reward_parts(result.scores, item.gold_scores, blank.length, settings.char_threshold)
+    return replace(timed, parts=asdict(parts), reward=total_reward(parts, settings))
 
 
 CustomReward = Callable[..., Any]
@@ -123,10 +110,10 @@ async def custom_score(
     data_source: str,
     ground_truth: Any,
     extra_info: Mapping[str, Any],
-) -> tuple[RolloutScore, dict[str, float]]:
-    """The score and the other numbers that the function returns.
+) -> tuple[RewardRecord, dict[str, float]]:
+    """The record and the numbers that the function returns: ``parts`` are those besides the score.
 
-    It returns a number, or a mapping with ``score``; what it raises is the score's error.
+    It returns a number, or a mapping with ``score``; what it raises is the record's error.
     """
     started = time.perf_counter()
     reward, error = None, None
@@ -149,28 +136,19 @@ async def custom_score(
         error = ScoringError("other", str(failure))
     except Exception as failure:
         error = ScoringError("other", f"{type(failure).__name__}: {failure}")
-    duration = time.perf_counter() - started
-    question = question_of(extra_info)
-    score = RolloutScore(question, text, (), reward=reward, duration_s=duration, error=error)
-    return score, numbers
-
-
-def own_record(score: RolloutScore, numbers: Mapping[str, float], truth: Any) -> dict[str, Any]:
-    """The fields of a reward.jsonl line for a reward function.
-
-    ``parts`` are the numbers besides the score. The text is an ``answer``, not a rubric, and there
-    are no fields of a judge.
-    """
-    return {
-        "question_id": score.question_id,
-        "answer": score.rubric,
-        "ground_truth": truth if isinstance(truth, str | int | float) else str(truth),
-        "reward": score.reward,
-        "parts": {name: value for name, value in numbers.items() if name != "score"} or None,
-        "duration_s": score.duration_s,
-        "error": None if score.error is None else asdict(score.error),
-        "n_chars": len(score.rubric),
-    }
+    record = RewardRecord(
+        question_id=question_of(extra_info),
+        answer=text,
+        ground_truth=(
+            ground_truth if isinstance(ground_truth, str | int | float) else str(ground_truth)
+        ),
+        reward=reward,
+        parts={name: value for name, value in numbers.items() if name != "score"} or None,
+        duration_s=time.perf_counter() - started,
+        error=error,
+        n_chars=len(text),
+    )
+    return record, numbers
 
 
 def question_of(extra_info: Mapping[str, Any]) -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
-from engine.base import jsonl
+from msgspec import Struct, to_builtins
 
-T = TypeVar("T")
+from engine.base.typed import Integer, Number, convert_record
 
 FIELD = "conversation"
 """The field of a reward record, and of what the agent loop hands to the reward."""
@@ -34,47 +32,41 @@ End = Literal["answer", "malformed", "turn_limit", "length"]
 ``multi_turn.max_assistant_turns`` or ``max_user_turns``, or at ``data.max_response_length``."""
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(Struct, frozen=True, gc=False):
     """Tokens that follow each other. ``trained``: the model generated them, so that they count in
     the loss; otherwise they are the reply of tools, with the template's text around it."""
 
     text: str
-    tokens: int
+    tokens: Integer
     trained: bool
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True, gc=False):
     """A call of the ``turn``-th turn of the model, from 1. ``arguments`` are as the model wrote
     them; ``reply`` is what the model reads, empty if nothing was sent."""
 
-    turn: int
+    turn: Integer
     tool: str
     arguments: str
     outcome: Outcome
     reply: str = ""
-    seconds: float = 0.0
+    seconds: Number = 0.0
 
 
-@dataclass(frozen=True)
-class Conversation:
+class Conversation(Struct, frozen=True, gc=False, kw_only=True):
     """A response of one or more turns."""
 
-    turns: tuple[Turn, ...]
-    calls: tuple[Call, ...]
+    turns: tuple[Turn, ...] = ()
+    calls: tuple[Call, ...] = ()
     end: End
 
     @classmethod
     def read(cls, value: Any) -> Conversation | None:
         """Read the value of ``to_json``, without parts of another shape; None for any other."""
-        if not isinstance(value, Mapping) or value.get("end") not in get_args(End):
-            return None
-        turns, calls = _read_all(value.get("turns"), Turn), _read_all(value.get("calls"), Call)
-        return cls(turns, calls, value["end"])
+        return convert_record(value, cls)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return dict(to_builtins(self))
 
     def numbers(self) -> dict[str, float]:
         """The numbers of turns and calls, and of calls by outcome; the same names for all."""
@@ -93,8 +85,3 @@ class Conversation:
                 return slice(end - turn.tokens, end)
             end -= turn.tokens
         return slice(0, 0)
-
-
-def _read_all(value: Any, kind: type[T]) -> tuple[T, ...]:
-    items = value if isinstance(value, list | tuple) else ()
-    return tuple(part for item in items if (part := jsonl.convert(item, kind)) is not None)

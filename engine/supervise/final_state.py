@@ -35,9 +35,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.base import jsonl
 from engine.base.follow import last_lines
 from engine.base.masking import mask_text
+from engine.base.typed import read_lines
+from engine.run.history.reward_records import RewardRecord
 from engine.run.rundir import Attempt, RunDir
 from engine.run.state import StateName
 from engine.supervise.follower import Report
@@ -270,10 +271,6 @@ def _no_rewards(lines: Sequence[str], reward: Path) -> str | None:
     if message is None:
         return None
     summary = message.partition("TooFewRewardsError: ")[2].partition(";")[0]
-    errors = (record.get("error") for record in jsonl.read(reward))
-    counts = Counter(
-        f"{jsonl.line(error.get('kind'))}: {jsonl.line(error.get('message'))}"
-        for error in errors
-        if isinstance(error, dict)
-    )
+    errors = (record.error for record in read_lines(reward, RewardRecord))
+    counts = Counter(f"{error.kind}: {error.message}" for error in errors if error is not None)
     return f"{summary}; {counts.most_common(1)[0][0]}" if counts else summary

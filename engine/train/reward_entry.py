@@ -15,20 +15,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
 from omegaconf import OmegaConf
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
 from engine.config.scoring import scores_all_turns
 from engine.reward.formula import RewardSettings
-from engine.reward.judge.interface import ScoringError
 from engine.reward.judge.settings import JudgeSettings, make_judge
 from engine.reward.own.function import RewardFunction
 from engine.reward.own.processes import RewardProcesses, source_of
 from engine.reward.scorer import (
     Blocklist,
     FunctionScorer,
-    Position,
     Rollout,
     RubricScorer,
     ScoredRollout,
@@ -37,11 +36,9 @@ from engine.reward.scorer import (
     split_of,
 )
 from engine.run.conversation import FIELD, Conversation
+from engine.run.history.reward_records import OVERLONG, Position, ScoringError
 from engine.run.rundir import ATTEMPT_DIR_VARIABLE, RunDir
 from engine.train.agent_loop import SPLIT
-
-OVERLONG = "overlong_reward"
-"""The reward component that the length took."""
 
 
 class NoRewardError(RuntimeError):
@@ -121,7 +118,7 @@ class RecordingRewardManager(RewardManagerBase):
         row, sample = item.non_tensor_batch, self._sample(item)
         scored = await self.scorer.score(sample.rollout)
         if not scored.numbers:  # verl's managers give a bare number the name "acc".
-            scored = replace(scored, numbers={"acc": scored.score.reward or 0.0})
+            scored = replace(scored, numbers={"acc": scored.record.reward or 0.0})
         if self.overlong is not None:
             scored = _shaped(scored, self.overlong, sample.length)
         if self.blocklist is not None:
@@ -131,11 +128,11 @@ class RecordingRewardManager(RewardManagerBase):
         if self.attempt is not None:
             position = _position(row, sample.rollout)
             append_record(self.attempt / "reward.jsonl", position, scored.record)
-        score = scored.score
-        if score.reward is None:
-            error = score.error or ScoringError("other", "the reward function returned no number")
-            raise NoRewardError(f"{error.kind}: {error.message} (question '{score.question_id}')")
-        return {"reward_score": score.reward, "reward_extra_info": dict(scored.numbers)}
+        record = scored.record
+        if record.reward is None:
+            error = record.error or ScoringError("other", "the reward function returned no number")
+            raise NoRewardError(f"{error.kind}: {error.message} (question '{record.question_id}')")
+        return {"reward_score": record.reward, "reward_extra_info": dict(scored.numbers)}
 
     def _sample(self, item: Any) -> _Sample:
         """Decode the response. Of a conversation, tasks and judges score the model's last turn; a
@@ -168,24 +165,18 @@ class RecordingRewardManager(RewardManagerBase):
 
 def _shaped(scored: ScoredRollout, overlong: Overlong, length: Any) -> ScoredRollout:
     """A rollout without a score stays without."""
-    if scored.score.reward is None:
+    record = scored.record
+    if record.reward is None:
         return scored
-    reward, taken = overlong.shape(scored.score.reward, length)
-    parts = {**(scored.record["parts"] or {}), OVERLONG: taken}
-    return ScoredRollout(
-        replace(scored.score, reward=reward),
-        {**scored.numbers, **overlong.numbers(taken)},
-        {**scored.record, "reward": reward, "parts": parts},
-    )
+    reward, taken = overlong.shape(record.reward, length)
+    record = structs.replace(record, reward=reward, parts={**(record.parts or {}), OVERLONG: taken})
+    return ScoredRollout(record, {**scored.numbers, **overlong.numbers(taken)})
 
 
 def _with_turns(scored: ScoredRollout, conversation: Conversation) -> ScoredRollout:
     """Record the turns, and give verl the numbers of turns and calls."""
-    return ScoredRollout(
-        scored.score,
-        {**scored.numbers, **conversation.numbers()},
-        {**scored.record, FIELD: conversation.to_json()},
-    )
+    record = structs.replace(scored.record, conversation=conversation)
+    return ScoredRollout(record, {**scored.numbers, **conversation.numbers()})
 
 
 def reward_processes(config: Any) -> RewardProcesses | None:

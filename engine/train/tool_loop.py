@@ -71,7 +71,9 @@ class ToolLoop(ToolAgentLoop):
         turns = split_turns(self.tokenizer.decode, output.response_ids, output.response_mask)
         is_full = len(output.response_ids) >= self.response_length
         calls = [*self._calls, *self._not_executed(turns)]
-        conversation = Conversation(tuple(turns), tuple(calls), self._end(turns, is_full=is_full))
+        conversation = Conversation(
+            turns=tuple(turns), calls=tuple(calls), end=self._end(turns, is_full=is_full)
+        )
         output.extra_fields[FIELD] = conversation.to_json()
         return output
 

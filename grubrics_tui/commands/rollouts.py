@@ -192,7 +192,7 @@ def _format_response(rollout: Rollout) -> Iterator[str]:
     """The text; that of several turns with a heading for each, and + before what is trained."""
     from grubrics_tui.text.turns import describe_turns, marked_lines
 
-    conversation = rollout.conversation()
+    conversation = rollout.conversation
     if conversation is None or not conversation.calls:
         yield clean_text(rollout.text())
         return

@@ -109,8 +109,8 @@ class _Stretch:
         low, high = format_number(self.low, 3), format_number(self.high, 3)
         level = low if self.low == self.high else f"{low} to {high}"
         shown = [rollout for rollout in self.examples if show(rollout)] or self.examples
-        same = [rollout for rollout in shown if rollout.group == shown[0].group][:2]
-        different = [rollout for rollout in shown if rollout.group != shown[0].group]
+        same = [rollout for rollout in shown if rollout.record.group == shown[0].record.group][:2]
+        different = [rollout for rollout in shown if rollout.record.group != shown[0].record.group]
         return KINDS[key].finding(
             Case(self.context, self.steps[0].step),
             *(rollout.evidence(self.path) for rollout in [*same, *different[: 3 - len(same)]]),
@@ -126,7 +126,7 @@ def _explain(stretch: _Stretch) -> Finding:
     if (empty := stretch.share("empty")) >= _MOST:
         return stretch.finding(
             "collapse_entropy_or_length.empty",
-            lambda rollout: not rollout.text.strip(),
+            lambda rollout: not rollout.record.text.strip(),
             share=percent(empty),
         )
     if stretch.share("gold_constant") >= _MOST:
@@ -148,7 +148,7 @@ def _explain(stretch: _Stretch) -> Finding:
         if right >= max(_FEWEST_RIGHT, _USELESS * total):
             return stretch.finding("reward_function_error.pays_nothing", right=right, total=total)
         return stretch.finding("reward_zero_or_flat.all_wrong")
-    is_constant = low == high and len({rollout.text for rollout in stretch.examples}) > 2
+    is_constant = low == high and len({rollout.record.text for rollout in stretch.examples}) > 2
     return stretch.finding(
         "reward_zero_or_flat.constant" if is_constant else "reward_zero_or_flat.equal"
     )
@@ -176,7 +176,7 @@ def _explain_judged(stretch: _Stretch) -> Finding | None:
     scores = set().union(*(counts.judge_values for counts in stretch.steps))
     if stretch.share("judge_constant") < _MOST or len(scores) > 1:
         return None
-    texts = {rollout.text for rollout in stretch.examples}
+    texts = {rollout.record.text for rollout in stretch.examples}
     if len(texts) < 3 or stretch.share_of_examples(lambda rollout: rollout.has_items) < _MOST:
         return None
     return stretch.finding(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+
+from msgspec import Struct
 
 from engine.base import jsonl
-from engine.logs.formats.names import all_bounded
 from engine.run.finding import Evidence
-from engine.run.history.reward_records import OVERLONG, PARTS, is_own, text_of
+from engine.run.history.reward_records import OVERLONG, PARTS, RewardRecord
 from engine.tasks.rubrics import parse_rubric
 
 _NOT_FINITE = re.compile(r"returned (?:nan|[-+]?inf)\b", re.IGNORECASE)
@@ -41,26 +41,15 @@ _LONGEST = 20_000
 _SAME = 1e-9
 
 
-class Rollout(NamedTuple):
-    """One rollout's scores. ``failure`` is why it has none: the recorder's error kind, or a more
-    specific one.
+class Rollout(Struct, frozen=True, gc=False):
+    """A record and why it has no reward: the recorder's error kind, or a more specific one.
 
-    A tuple: one is made of every record, and a frozen dataclass takes three times as long to make.
+    ``offset`` is that of its line.
     """
 
-    split: str
-    step: int | None
-    group: str
-    rollout: int | None
-    reward: float | None
+    record: RewardRecord
     failure: str | None
     message: str
-    judge: tuple[float, ...]
-    gold: tuple[float, ...]
-    parts: Mapping[str, Any]
-    text: str
-    tries: int
-    failed_tries: tuple[str, ...]
     offset: int
 
     @property
@@ -71,60 +60,44 @@ class Rollout(NamedTuple):
 
     @property
     def judge_is_constant(self) -> bool:
-        return len(self.judge) > 1 and max(self.judge) - min(self.judge) < _SAME
+        return _is_constant(self.record.judge)
 
     @property
     def gold_is_constant(self) -> bool:
-        return len(self.gold) > 1 and max(self.gold) - min(self.gold) < _SAME
+        return _is_constant(self.record.gold)
 
     @property
     def has_items(self) -> bool:
         """Whether the text contains a rubric. Costs a parse: call it for few rollouts."""
-        return bool(parse_rubric(self.text))
+        return bool(parse_rubric(self.record.text))
 
     def evidence(self, path: str) -> Evidence:
         """Return the rollout in one line: IDs, scores or error, and the beginning of its text."""
-        names = (name for name in (*PARTS, OVERLONG) if name in self.parts)
-        parts = {name: jsonl.number(self.parts[name]) for name in names}
-        reward = "none" if self.reward is None else f"{self.reward:.3g}"
-        judged = f", judge {_row(self.judge)}, gold {_row(self.gold)}"
-        summary = self.message or f"reward {reward}{judged if self.judge or self.gold else ''}"
+        record, group = self.record, jsonl.line(self.record.group) or ""
+        recorded = record.parts or {}
+        parts = {name: recorded[name] for name in (*PARTS, OVERLONG) if name in recorded}
+        reward = "none" if record.reward is None else f"{record.reward:.3g}"
+        judge, gold = record.judge_scores or (), record.gold_scores
+        judged = f", judge {_row(judge)}, gold {_row(gold)}"
+        summary = self.message or f"reward {reward}{judged if judge or gold else ''}"
         return Evidence(
-            f"group {self.group[:8]} rollout {self.rollout}: {summary} | {excerpt(self.text)}",
+            f"group {group[:8]} rollout {record.rollout}: {summary} | {excerpt(record.text)}",
             path,
             self.offset,
-            self.step,
-            {"group": self.group, "rollout": self.rollout, "reward": self.reward, **parts},
+            record.step,
+            {"group": group, "rollout": record.rollout, "reward": record.reward, **parts},
         )
 
 
-def read_rollout(record: dict[str, Any], offset: int) -> Rollout:
-    """Return the rollout of a record; missing fields are empty."""
-    error, text, reward = record.get("error"), text_of(record), record.get("reward")
-    parts = record.get("parts")
-    tries = record.get("failed_attempts")
-    kind, message = (
-        _read_failure(error, is_custom=is_own(record)) if error is not None else (None, "")
-    )
-    number = jsonl.number(reward)
-    if number is None and kind is None:
-        kind, message = "nan", "the reward is not a number"
-    return Rollout(
-        split="val" if record.get("split") == "val" else "train",
-        step=jsonl.integer(record.get("step")),
-        group=jsonl.line(str(record.get("group"))) or "",
-        rollout=jsonl.integer(record.get("rollout")),
-        reward=number,
-        failure=kind,
-        message=message,
-        judge=_numbers(record.get("judge_scores")),
-        gold=_numbers(record.get("gold_scores")),
-        parts=parts if isinstance(parts, dict) else {},
-        text=text,
-        tries=jsonl.integer(record.get("attempts")) or 0,
-        failed_tries=tuple(map(str, tries)) if isinstance(tries, list) else (),
-        offset=offset,
-    )
+def read_rollout(record: RewardRecord, offset: int) -> Rollout:
+    """Return the rollout of a record whose line begins at ``offset``."""
+    failure, message = None, ""
+    if (error := record.error) is not None:
+        refine = _refine_result if record.is_own else refine_kind
+        failure, message = refine(error.kind, error.message), error.message
+    elif record.reward is None:
+        failure, message = "nan", "the reward is not a number"
+    return Rollout(record, failure, message, offset)
 
 
 def excerpt(text: str) -> str:
@@ -138,14 +111,11 @@ def excerpt(text: str) -> str:
     return f'"{line}"'
 
 
-def _read_failure(error: Any, *, is_custom: bool) -> tuple[str, str]:
-    raw = error if isinstance(error, dict) else {"message": error}
-    kind, message = str(raw.get("kind") or "other"), jsonl.line(raw.get("message")) or ""
-    if is_custom:  # A custom function's messages are not those of a judge.
-        wrong = "nan" if _NOT_FINITE.search(message) else "result"
-        is_result = wrong == "nan" or _NO_SCORE.match(message)
-        return (wrong if kind == "other" and is_result else kind), message
-    return refine_kind(kind, message), message
+def _refine_result(kind: str, message: str) -> str:
+    """Return a more specific kind of an error of a reward function of the user."""
+    if kind == "other" and _NOT_FINITE.search(message):
+        return "nan"
+    return "result" if kind == "other" and _NO_SCORE.match(message) else kind
 
 
 def refine_kind(kind: str, message: str) -> str:
@@ -158,16 +128,10 @@ def refine_kind(kind: str, message: str) -> str:
     return next(fitting, kind)
 
 
-def _numbers(values: Any) -> tuple[float, ...]:
-    """Return the numbers of a list; empty if any is missing, since a gap must not become a zero."""
-    if not isinstance(values, list) or not values:
-        return ()
-    if all_bounded(values):
-        return tuple(values)
-    numbers = [jsonl.number(value) for value in values]
-    finite = tuple(number for number in numbers if number is not None)
-    return finite if len(finite) == len(numbers) else ()
+def _is_constant(scores: Sequence[float]) -> bool:
+    return len(scores) > 1 and max(scores) - min(scores) < _SAME
 
 
-def _row(values: Sequence[float]) -> str:
-    return "[" + " ".join(f"{value:.2g}" for value in values[:8]) + "]" if values else "none"
+def _row(values: Sequence[float | None]) -> str:
+    shown = ("-" if value is None else f"{value:.2g}" for value in values[:8])
+    return f"[{' '.join(shown)}]" if values else "none"

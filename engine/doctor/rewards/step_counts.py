@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from engine.base import jsonl
 from engine.base.follow import RESTARTS, FileFollower
+from engine.base.typed import decode_record
 from engine.doctor.rewards.rollout_record import Rollout, read_rollout
+from engine.run.history.reward_records import RewardRecord
 from engine.run.run_context import MetricContext
 
 _WITH_ERROR = 3
@@ -69,9 +70,10 @@ class StepCounts:
 
     def add(self, rollout: Rollout) -> None:
         self.records += 1
-        self.tries += rollout.tries
-        if rollout.failed_tries:
-            self.failed_tries.update(rollout.failed_tries)
+        record = rollout.record
+        self.tries += record.attempts
+        if record.failed_attempts:
+            self.failed_tries.update(record.failed_attempts)
         if rollout.failure is not None:
             self.failures[rollout.failure] += 1
             if rollout.failure == "other":
@@ -79,24 +81,25 @@ class StepCounts:
             examples = self.failed_examples.setdefault(rollout.failure, [])
             if len(examples) < _WITH_ERROR:
                 examples.append(rollout)
-        elif rollout.reward is not None:
-            self._score(rollout, rollout.reward)
+        elif record.reward is not None:
+            self._score(rollout, record.reward)
 
     def _score(self, rollout: Rollout, reward: float) -> None:
+        record = rollout.record
         self.scored += 1
-        self.trained += rollout.split == "train"
+        self.trained += record.split == "train"
         self.low, self.high = min(self.low, reward), max(self.high, reward)
-        self.empty += not rollout.text.strip()
-        self.judged += len(rollout.judge) > 1
-        self.golds += len(rollout.gold) > 1
+        self.empty += not record.text.strip()
+        self.judged += len(record.judge) > 1
+        self.golds += len(record.gold) > 1
         self.gold_constant += rollout.gold_is_constant
         if rollout.judge_is_constant:
             self.judge_constant += 1
-            self.judge_values.add(rollout.judge[0])
-        if rollout.split == "train" and self.closed is None:
-            group = self.groups[rollout.group]
+            self.judge_values.add(record.judge[0])
+        if record.split == "train" and self.closed is None:
+            group = self.groups[record.group]
             group.rewards.append(reward)
-            group.texts.add(hash(rollout.text))
+            group.texts.add(hash(record.text))
             if len(self.examples) < _EXAMPLES:
                 self.examples.append(rollout)
 
@@ -157,16 +160,15 @@ class RewardFile:
         return [self._steps[number] for number in sorted(self._steps)]
 
     def _add(self, line: bytes, offset: int) -> None:
-        record = jsonl.parse_line(line)
+        record = decode_record(line, RewardRecord)
         if record is None:
             return
-        rollout = read_rollout(record, offset)
-        number = _NO_STEP if rollout.step is None else rollout.step
+        number = _NO_STEP if record.step is None else record.step
         counts = self._steps.get(number)
         if counts is None:
             counts = self._steps[number] = StepCounts(number)
             self._close_old_steps(number)
-        counts.add(rollout)
+        counts.add(read_rollout(record, offset))
 
     def _close_old_steps(self, newest: int) -> None:
         """Reduce finished steps to their counts, and drop very old ones."""

@@ -129,10 +129,11 @@ def _scored_again(
 
 def _reward(record: RewardRecord, settings: RewardSettings) -> float | None:
     """The reward of a record with other weights; None for an answer that was not scored."""
-    if record.reward is None or record.parts is None or "alignment" not in record.parts:
+    numbers = record.numbers
+    if record.reward is None or "alignment" not in numbers:
         return None
     over = max(0, record.length - settings.char_threshold) / settings.char_threshold
     parts = RewardParts(
-        record.parts["alignment"], over, record.parts["info_value"], record.parts["defense_penalty"]
+        numbers["alignment"], over, numbers["info_value"], numbers["defense_penalty"]
     )
     return total_reward(parts, settings)

@@ -17,10 +17,11 @@ import openai
 from engine.base.judge_providers import get_provider
 from engine.base.masking import mask_text
 from engine.reward.judge.credentials import find_credentials
-from engine.reward.judge.interface import Completion, ErrorKind, JudgeResult, ScoringError, Tokens
+from engine.reward.judge.interface import Completion, JudgeResult
 from engine.reward.judge.settings import JudgeSettings
 from engine.reward.judge.slots import Slots
 from engine.reward.judge.wire import ReplyError, judge_messages, read_scores, shortened
+from engine.run.history.reward_records import ErrorKind, ScoringError, Tokens
 
 DEFAULT_AZURE_VERSION = "2024-12-01-preview"
 

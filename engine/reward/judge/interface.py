@@ -4,28 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-ErrorKind = Literal[
-    "auth", "not_found", "rate_limit", "timeout", "connection", "parse", "server", "data", "other",
-    "reward_timeout",
-]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class ScoringError:
-    """Why a sample has no score. ``message`` is one line and never contains a credential."""
-
-    kind: ErrorKind
-    message: str
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """Input and output tokens of a judge's calls, as the server counts them."""
-
-    input: int
-    output: int
+from engine.run.history.reward_records import ErrorKind, ScoringError, Tokens
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,16 @@
-"""The reward records of an attempt (``reward.jsonl``), found by step without keeping them."""
+"""The reward records of an attempt (``reward.jsonl``): a line, and the lines of a step."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
+
+from msgspec import Struct, to_builtins
 
 from engine.base import files, jsonl
 from engine.base.follow import RESTARTS, Cancelled, FileFollower
-from engine.run import conversation
+from engine.base.typed import Integer, Line, Moment, Number, decode_record
 from engine.run.conversation import Conversation
 
 Split = Literal["train", "val"]
@@ -21,51 +21,118 @@ PARTS = ("alignment", "length_penalty", "info_value", "defense_penalty")
 OVERLONG = "overlong_reward"
 """The penalty for a long response, 0 or less (``engine.train.reward_entry``)."""
 
-# How the recorder's own lines begin: their step is known without parsing the texts after it.
-_HEAD = re.compile(rb'\{"v": \d+, "t": [\d.e+]+, "split": "(train|val)", "step": (\d+),')
+ErrorKind = Literal[
+    "auth", "not_found", "rate_limit", "timeout", "connection", "parse", "server", "data", "other",
+    "reward_timeout",
+]  # fmt: skip
+
+_VERSION = 1
+_OF_JUDGE = frozenset({"rubric", "gold_scores", "judge_scores", "judge_latency_s",
+                       "semaphore_wait_s", "attempts", "failed_attempts", "tokens"})  # fmt: skip
+_OF_FUNCTION = frozenset({"answer", "ground_truth"})
+_OF_SOME_RUNS = frozenset({"blocked", "conversation"})
 
 
-@dataclass(frozen=True)
-class LineRange:
-    """Where one line of a JSONL file is, in bytes."""
+class ScoringError(Struct, frozen=True, gc=False):
+    """Why a rollout has no reward. ``message`` is one line and never contains a credential."""
 
-    path: Path
-    offset: int
-    size: int
-
-    def read(self) -> dict[str, Any]:
-        """The record; empty when the file is gone or was rewritten."""
-        try:
-            with files.open_regular(self.path) as handle:
-                handle.seek(self.offset)
-                return jsonl.parse_line(handle.read(self.size)) or {}
-        except OSError:
-            return {}
+    kind: ErrorKind = "other"
+    message: Line = ""
 
 
-@dataclass(frozen=True)
-class Failure:
-    """Why a rollout has no reward."""
+class Tokens(Struct, frozen=True, gc=False):
+    """Input and output tokens of a judge's calls, as the server counts them."""
 
-    kind: str
-    message: str
+    input: Integer
+    output: Integer
 
 
-@dataclass(frozen=True)
-class RewardRecord:
-    """One reward record without its text. ``parts`` are the reward components before their weights,
-    or what an own reward function returned beside the score, and the turns and calls that it has.
+class Position(Struct, frozen=True, gc=False, kw_only=True):
+    """Where in a run a rollout belongs. ``group`` is its prompt in this step."""
+
+    split: Split = "train"
+    step: Integer | None = None
+    group: str = ""
+    rollout: Integer | None = None
+
+
+class RewardRecord(Position, frozen=True, gc=False, kw_only=True):
+    """The reward of one rollout with everything that led to it: a line of ``reward.jsonl``.
+
+    ``reward`` is None on error. ``t`` is when it was recorded, by the process ``pid``. A judge's
+    record has the ``rubric``, that of an own reward function the ``answer`` and ``ground_truth``.
+    ``parts`` are the reward components before their weights, or what the function returned beside
+    the score. Scores are in the order of the answers; a gap is None. ``judge_latency_s`` is of the
+    call that helped; ``attempts`` count all calls, and ``failed_attempts`` say why the others
+    failed, None in records without them. Times are in seconds.
     """
 
-    key: Key
-    question_id: str
-    reward: float | None
-    parts: dict[str, float] | None
-    judge: tuple[float | None, ...]
-    gold: tuple[float | None, ...]
-    length: int
-    error: Failure | None
-    line: LineRange
+    t: Moment | None = None
+    pid: Integer | None = None
+    question_id: str = ""
+    rubric: str | None = None
+    answer: str | None = None
+    ground_truth: str | bool | int | float | None = None
+    gold_scores: tuple[Number | None, ...] = ()
+    reward: Number | None = None
+    parts: dict[str, Number | None] | None = None
+    judge_scores: tuple[Number | None, ...] | None = None
+    judge_latency_s: Number | None = None
+    semaphore_wait_s: Number | None = None
+    attempts: Integer = 0
+    failed_attempts: tuple[str, ...] | None = None
+    tokens: Tokens | None = None
+    duration_s: Number | None = None
+    error: ScoringError | None = None
+    n_chars: Integer | None = None
+    blocked: tuple[str, ...] | None = None
+    """The texts of the blocklist in the response; None without a blocklist."""
+    conversation: Conversation | None = None
+    """The turns and calls of an agent loop with tools."""
+
+    @property
+    def key(self) -> Key:
+        return self.group, self.rollout
+
+    @property
+    def is_own(self) -> bool:
+        """Whether an own reward function made the record; else a judge was called."""
+        return self.answer is not None
+
+    @property
+    def text(self) -> str:
+        """The text that was scored: a response by an own reward function, else a rubric."""
+        return self.answer or self.rubric or ""
+
+    @property
+    def length(self) -> int:
+        """Characters of the text."""
+        return len(self.text) if self.n_chars is None else self.n_chars
+
+    @property
+    def judge(self) -> tuple[float, ...]:
+        """The judge's scores to compare: none where one is missing, for a gap is no zero."""
+        return _without_gap(self.judge_scores or ())
+
+    @property
+    def gold(self) -> tuple[float, ...]:
+        """The gold scores to compare; as ``judge``."""
+        return _without_gap(self.gold_scores)
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The parts that are numbers, under names that are safe to show."""
+        return numbers_of_reward(self.parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """The members of the line. A function's record has no fields of a judge."""
+        absent = _OF_JUDGE if self.is_own else _OF_FUNCTION
+        members = {"v": _VERSION, "t": self.t, **to_builtins(self)}
+        return {
+            name: value
+            for name, value in members.items()
+            if name not in absent and not (value is None and name in _OF_SOME_RUNS)
+        }
 
 
 class RewardRecords:
@@ -74,7 +141,7 @@ class RewardRecords:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._follower = FileFollower(path)
-        self._ranges: dict[tuple[str, int], list[tuple[int, int]]] = {}
+        self._ranges: dict[tuple[Split, int], list[tuple[int, int]]] = {}
 
     def poll(self, cancelled: Cancelled = bool) -> None:
         """Read the new complete lines."""
@@ -89,21 +156,13 @@ class RewardRecords:
 
     def at(self, split: Split, step: int) -> dict[Key, RewardRecord]:
         """The records of a step; of two with one key the later one."""
-        records: dict[Key, RewardRecord] = {}
-        for start, line in self._lines(split, step):
-            record = _parse(line, LineRange(self.path, start, len(line)))
-            if record is not None:
-                records[record.key] = record
-        return records
+        return {record.key: record for record in self._records(split, step)}
 
     def texts(self, split: Split, step: int) -> Iterator[str]:
         """The texts of a step that were scored."""
-        for _, line in self._lines(split, step):
-            if (record := jsonl.parse_line(line)) is not None:
-                yield text_of(record)
+        return (record.text for record in self._records(split, step))
 
-    def _lines(self, split: Split, step: int) -> Iterator[tuple[int, bytes]]:
-        """The lines of a step with their offsets."""
+    def _records(self, split: Split, step: int) -> Iterator[RewardRecord]:
         ranges = self._ranges.get((split, step), [])
         if not ranges:
             return
@@ -111,35 +170,22 @@ class RewardRecords:
             for start, end in ranges:
                 handle.seek(start)
                 while start < end and (line := handle.readline()):
-                    yield start, line
                     start += len(line)
+                    if (record := decode_record(line, RewardRecord)) is not None:
+                        yield record
 
     def _add(self, line: bytes, offset: int) -> None:
-        if (head := _HEAD.match(line)) is not None:
-            key = (head[1].decode(), int(head[2]))
-        else:
-            record = jsonl.parse_line(line) or {}
-            step = jsonl.integer(record.get("step"))
-            if step is None:
-                return
-            key = ("val" if record.get("split") == "val" else "train", step)
+        # A line without the fields of a record is decoded three times as fast.
+        place = decode_record(line, Position)
+        if place is None or place.step is None:
+            return
+        key = (place.split, place.step)
         ranges = self._ranges.setdefault(key, [])
         end = offset + len(line)
         if ranges and ranges[-1][1] == offset:
             ranges[-1] = (ranges[-1][0], end)
         else:
             ranges.append((offset, end))
-
-
-def text_of(record: dict[str, Any]) -> str:
-    """The text that was scored: a response by an own reward function, a rubric by GRubrics."""
-    text = record.get("answer", record.get("rubric"))
-    return text if isinstance(text, str) else ""
-
-
-def is_own(record: dict[str, Any]) -> bool:
-    """Whether an own reward function made the record; else a judge was called."""
-    return "answer" in record
 
 
 def numbers_of_reward(parts: Any) -> dict[str, float]:
@@ -150,44 +196,5 @@ def numbers_of_reward(parts: Any) -> dict[str, float]:
     return {name: value for name, value in numbers.items() if value is not None}
 
 
-def conversation_of(record: dict[str, Any]) -> Conversation | None:
-    """The turns and calls of a rollout of an agent loop with tools; None for another rollout."""
-    return Conversation.read(record.get(conversation.FIELD))
-
-
-def _parse(raw: bytes, line: LineRange) -> RewardRecord | None:
-    record = jsonl.parse_line(raw)
-    if record is None:
-        return None
-    numbers, text = numbers_of_reward(record.get("parts")), text_of(record)
-    length = jsonl.integer(record.get("n_chars"))
-    return RewardRecord(
-        key=(str(record.get("group")), jsonl.integer(record.get("rollout"))),
-        question_id=jsonl.line(record.get("question_id")) or "",
-        reward=jsonl.number(record.get("reward")),
-        parts={**numbers, **_counts(record)} or None,
-        judge=_numbers(record.get("judge_scores")),
-        gold=_numbers(record.get("gold_scores")),
-        length=len(text) if length is None else length,
-        error=_failure(record.get("error")),
-        line=line,
-    )
-
-
-def _counts(record: dict[str, Any]) -> dict[str, float]:
-    """The numbers of turns and calls that are not 0; empty without tools."""
-    turns = conversation_of(record)
-    counts = turns.numbers() if turns is not None else {}
-    return {name: value for name, value in counts.items() if value}
-
-
-def _numbers(values: Any) -> tuple[float | None, ...]:
-    return tuple(jsonl.number(value) for value in values) if isinstance(values, list) else ()
-
-
-def _failure(error: Any) -> Failure | None:
-    if error is None:
-        return None
-    if not isinstance(error, dict):
-        return Failure("other", jsonl.line(error) or "")
-    return Failure(jsonl.line(error.get("kind")) or "other", jsonl.line(error.get("message")) or "")
+def _without_gap(scores: tuple[float | None, ...]) -> tuple[float, ...]:
+    return () if None in scores else cast("tuple[float, ...]", scores)

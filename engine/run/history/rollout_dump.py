@@ -22,13 +22,31 @@ from engine.base import files, jsonl
 from engine.base.follow import Cancelled
 from engine.base.holes import numbered_lines
 from engine.base.parquet import pa, pq
-from engine.run.history.reward_records import LineRange, numbers_of_reward, text_of
+from engine.run.history.reward_records import numbers_of_reward
 
 PADDING = "pad"
 _NAME = re.compile(r"(\d+)\.jsonl|completions_(\d+)\.parquet")
 _COLUMNS = frozenset({"input", "output", "gts", "score", "step", "uid", "request_id", "advantage",
                       "prompt", "completion"})  # fmt: skip
 """The columns of verl and of TRL. The reward function returned the others."""
+
+
+@dataclass(frozen=True)
+class LineRange:
+    """Where one line of a JSONL file is, in bytes."""
+
+    path: Path
+    offset: int
+    size: int
+
+    def read(self) -> dict[str, Any]:
+        """The record; empty when the file is gone or was rewritten."""
+        try:
+            with files.open_regular(self.path) as handle:
+                handle.seek(self.offset)
+                return jsonl.parse_line(handle.read(self.size)) or {}
+        except OSError:
+            return {}
 
 
 @dataclass(frozen=True)
@@ -110,8 +128,8 @@ def read_answers(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def output_of(record: dict[str, Any]) -> str:
-    """The text of a row; of a reward record, the text that was scored."""
-    return str(record.get("output", text_of(record)))
+    """The text of a row."""
+    return str(record.get("output", ""))
 
 
 def _records(

@@ -1,8 +1,8 @@
 """Rollouts of a run: verl's dump of each step joined with our reward records.
 
 A row of the dump and a record belong together when group and rollout are the same: the group is
-the sample's part of the dump's ``uid``, so joins never cross groups. Texts stay in the files; a
-step holds numbers and the lines of its texts.
+the sample's part of the dump's ``uid``, so joins never cross groups. Texts of the dump stay in the
+files; a step holds numbers, the lines of its texts, and the records.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import asdict
+
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.follow import Cancelled
 from engine.run.conversation import FIELD, Conversation
 from engine.run.history.group_scores import Estimator, is_flat, sample_std
 from engine.run.history.reward_records import (
-    Failure,
     Key,
-    LineRange,
     RewardRecord,
     RewardRecords,
+    ScoringError,
     Split,
-    conversation_of,
 )
 from engine.run.history.rollout_dump import (
     DumpRow,
     Dumps,
+    LineRange,
     output_of,
     read_outputs,
     read_rows,
@@ -43,6 +44,7 @@ from engine.run.rundir import RunDir
 
 STEPS_BACK = 4
 """Asynchronous training uses rollouts that were recorded up to this many steps before."""
+_NO_RECORD = RewardRecord()
 
 
 @dataclass(frozen=True)
@@ -60,29 +62,41 @@ class Rollout:
     trained: bool
     advantage: float | None = None
     parts: Mapping[str, float] | None = None
-    judge: tuple[float | None, ...] = ()
-    gold: tuple[float | None, ...] = ()
-    error: Failure | None = None
     lines: tuple[LineRange, ...] = ()
-    record: LineRange | None = None
-    """The line of our record."""
+    """Those of its outputs in the dump."""
+    record: RewardRecord = _NO_RECORD
 
     @property
     def failed(self) -> bool:
         return self.score is None
 
+    @property
+    def judge(self) -> tuple[float | None, ...]:
+        return self.record.judge_scores or ()
+
+    @property
+    def gold(self) -> tuple[float | None, ...]:
+        return self.record.gold_scores
+
+    @property
+    def error(self) -> ScoringError | None:
+        return self.record.error
+
+    @property
+    def conversation(self) -> Conversation | None:
+        """Turns and calls; None without tools."""
+        return self.record.conversation
+
     def text(self) -> str:
-        """Read the response from the files; the outputs of several turns follow each other."""
+        """Read the response from the dump; the outputs of several turns follow each other."""
+        if not self.lines:
+            return self.record.text
         return "\n\n".join(output_of(line.read()) for line in self.lines)
 
-    def conversation(self) -> Conversation | None:
-        """Read turns and calls from the files; None without tools."""
-        return conversation_of(self.record.read()) if self.record else None
-
     def ground_truth(self) -> str:
-        """Read the reference answer of the row from the files; empty where there is none."""
-        record = self.lines[-1].read() if self.lines else {}
-        truth = record.get("gts", record.get("ground_truth"))
+        """Read the reference answer of the row from the dump; empty where there is none."""
+        row = self.lines[-1].read() if self.lines else {"gts": self.record.ground_truth}
+        truth = row.get("gts", row.get("ground_truth"))
         return "" if truth is None else str(truth)
 
     def to_json(self, *, best: bool) -> dict[str, Any]:
@@ -92,9 +106,9 @@ class Rollout:
             "best": best, "length": self.length, "trained": self.trained,
             "parts": dict(self.parts) if self.parts else None,
             "judge_scores": list(self.judge), "gold_scores": list(self.gold),
-            "error": vars(self.error) if self.error else None, "text": self.text(),
+            "error": asdict(self.error) if self.error else None, "text": self.text(),
             "ground_truth": self.ground_truth() or None, 
-            **({FIELD: turns.to_json()} if (turns := self.conversation()) is not None else {}),
+            **({FIELD: turns.to_json()} if (turns := self.conversation) is not None else {}),
         }  # fmt: skip
 
 
@@ -368,11 +382,11 @@ def _group(name: str, rows: Mapping[int, list[DumpRow]], records: list[RewardRec
     rollouts = [_dumped(outputs, by_number.pop(number, None)) for number, outputs in rows.items()]
     rollouts += [_not_dumped(record, index) for index, record in enumerate(by_number.values())]
     first = next((outputs[0] for outputs in rows.values()), None)
-    question = next((record.question_id for record in records if record.question_id), "")
+    questions = (jsonl.line(record.question_id) for record in records)
     return Group(
         name,
         tuple(sorted(rollouts, key=lambda rollout: rollout.number)),
-        question,
+        next(filter(None, questions), ""),
         first.prompt if first else "",
         first.line if first else None,
     )
@@ -391,18 +405,9 @@ def _dumped(rows: list[DumpRow], record: RewardRecord | None) -> Rollout:
         parts=last.parts,
         lines=tuple(row.line for row in outputs),
     )
-    return rollout if record is None else _with_record(rollout, record)
-
-
-def _with_record(rollout: Rollout, record: RewardRecord) -> Rollout:
-    return replace(
-        rollout,
-        parts=record.parts or rollout.parts,
-        judge=record.judge,
-        gold=record.gold,
-        error=record.error,
-        record=record.line,
-    )
+    if record is None:
+        return rollout
+    return replace(rollout, parts=_parts(record) or rollout.parts, record=record)
 
 
 def _not_dumped(record: RewardRecord, index: int) -> Rollout:
@@ -411,14 +416,21 @@ def _not_dumped(record: RewardRecord, index: int) -> Rollout:
     It has no reward, is the only one of its group, or its step is not complete.
     """
     number = record.key[1]
-    rollout = Rollout(
+    return Rollout(
         index if number is None else number,
         record.reward,
         record.length,
         trained=False,
-        lines=(record.line,),
+        parts=_parts(record) or None,
+        record=record,
     )
-    return _with_record(rollout, record)
+
+
+def _parts(record: RewardRecord) -> dict[str, float]:
+    """The reward components, and the numbers of turns and calls that are not 0."""
+    turns = record.conversation
+    counts = {} if turns is None else turns.numbers()
+    return {**record.numbers, **{name: value for name, value in counts.items() if value}}
 
 
 def _with_advantages(group: Group, estimator: Estimator) -> Group:

@@ -18,9 +18,10 @@ from engine.base import files, jsonl
 from engine.base.follow import Tail
 from engine.base.holes import lines_backwards
 from engine.base.intervals import estimate_clustered_mean, percentile
+from engine.base.typed import decode_record
 from engine.run.conversation import OUTCOMES
 from engine.run.history import metrics
-from engine.run.history.reward_records import conversation_of, is_own, numbers_of_reward
+from engine.run.history.reward_records import ErrorKind, RewardRecord
 from engine.run.rundir import Attempt
 
 Metrics = dict[str, float | None]
@@ -75,18 +76,18 @@ class RewardJoiner:
         self._reward = Tail(reward)
         self.progress = 0
         """Rollouts recorded so far, with a reward or without one."""
-        self._train: dict[int | None, list[Record]] = defaultdict(list)
-        self._validation: dict[int | None, list[Record]] = defaultdict(list)
+        self._train: dict[int | None, list[RewardRecord]] = defaultdict(list)
+        self._validation: dict[int | None, list[RewardRecord]] = defaultdict(list)
 
     def collect(self) -> None:
         """Read what was recorded since the last call. OSError when that is not known."""
         for line in self._reward.lines():
-            record = jsonl.parse_line(line)
+            record = decode_record(line, RewardRecord)
             if record is None:
                 continue
             self.progress += 1
-            split = self._validation if record.get("split") == "val" else self._train
-            split[jsonl.integer(record.get("step"))].append(record)
+            records = self._validation if record.split == "val" else self._train
+            records[record.step].append(record)
         if self._reward.trouble is not None:
             raise self._reward.trouble
 
@@ -257,7 +258,7 @@ def history(steps: Iterable[Step]) -> list[Step]:
     return [latest[number] for number in sorted(latest)]
 
 
-def _take(records: dict[int | None, list[Record]], step: int) -> list[Record]:
+def _take(records: dict[int | None, list[RewardRecord]], step: int) -> list[RewardRecord]:
     """The records of a step, and those that name no step; records of older steps are dropped."""
     for old in [key for key in records if key is not None and key < step]:
         del records[old]
@@ -283,7 +284,7 @@ _AT_ONCE_S = 0.01
 """A reward that starts so soon after the end of another one waited for it."""
 
 
-def reward_metrics(records: Sequence[Record]) -> dict[str, float | None]:
+def reward_metrics(records: Sequence[RewardRecord]) -> dict[str, float | None]:
     """Canonical reward and judge metrics of one step's rollouts (``reward.jsonl`` records).
 
     ``reward/std`` is the population std inside a group, averaged over groups: the spread that
@@ -291,7 +292,7 @@ def reward_metrics(records: Sequence[Record]) -> dict[str, float | None]:
     """
     if not records:
         return {}
-    rewards = [float(r["reward"]) for r in records if _is_number(r.get("reward"))]
+    rewards = _known(record.reward for record in records)
     stds = [_std(group) for group in _groups(records) if len(group) > 1]
     return {
         **_own_metrics(records),
@@ -303,27 +304,26 @@ def reward_metrics(records: Sequence[Record]) -> dict[str, float | None]:
         metrics.FAILED_SHARE: 1 - len(rewards) / len(records),
         metrics.REWARD_DURATION: _wall(records),
         metrics.REWARD_WAIT: _wait(records),
-        **_judge_metrics([record for record in records if not is_own(record)]),
+        **_judge_metrics([record for record in records if not record.is_own]),
         **_blocked_share(records),
         **_tool_metrics(records),
     }
 
 
-def _blocked_share(records: Sequence[Record]) -> dict[str, float | None]:
+def _blocked_share(records: Sequence[RewardRecord]) -> dict[str, float | None]:
     """Empty if the run has no blocklist."""
-    found = [record["blocked"] for record in records if isinstance(record.get("blocked"), list)]
-    return {metrics.BLOCKED_SHARE: _mean([float(bool(texts)) for texts in found])} if found else {}
+    found = [float(bool(record.blocked)) for record in records if record.blocked is not None]
+    return {metrics.BLOCKED_SHARE: _mean(found)} if found else {}
 
 
-def _tool_metrics(records: Sequence[Record]) -> dict[str, float | None]:
+def _tool_metrics(records: Sequence[RewardRecord]) -> dict[str, float | None]:
     """Means over the rollouts of their turns and calls; of the calls, the share of each outcome.
 
     Empty if the run has no tools.
     """
-    read = [found for record in records if (found := conversation_of(record)) is not None]
-    if not read:
+    numbers = [record.conversation.numbers() for record in records if record.conversation]
+    if not numbers:
         return {}
-    numbers = [conversation.numbers() for conversation in read]
     calls = math.fsum(counts["calls"] for counts in numbers)
     shares = {
         f"tools/{name}": math.fsum(counts[f"calls_{name}"] for counts in numbers) / calls
@@ -334,36 +334,34 @@ def _tool_metrics(records: Sequence[Record]) -> dict[str, float | None]:
     return {**means, **shares}
 
 
-def _own_metrics(records: Sequence[Record]) -> dict[str, float | None]:
+def _own_metrics(records: Sequence[RewardRecord]) -> dict[str, float | None]:
     """Metrics of an own reward function: its failures, and the means of the numbers that it returns
     beside the score, as ``reward/<name>``."""
-    own_records = [record for record in records if is_own(record)]
+    own_records = [record for record in records if record.is_own]
     if not own_records:
         return {}
     numbers: dict[str, list[float]] = defaultdict(list)
     for record in own_records:
-        for name, value in numbers_of_reward(record.get("parts")).items():
+        for name, value in record.numbers.items():
             numbers[f"reward/{name}"].append(value)
     return {
         **{name: _mean(values) for name, values in numbers.items()},
-        metrics.REWARD_ERRORS: float(
-            sum(record.get("error") is not None for record in own_records)
-        ),
+        metrics.REWARD_ERRORS: float(sum(record.error is not None for record in own_records)),
         metrics.REWARD_TIMEOUTS: float(_failures(own_records, "reward_timeout")),
     }
 
 
-def _judge_metrics(records: Sequence[Record]) -> dict[str, float | None]:
+def _judge_metrics(records: Sequence[RewardRecord]) -> dict[str, float | None]:
     if not records:
         return {}
-    latencies = sorted(_numbers(records, "judge_latency_s"))
+    latencies = sorted(_known(record.judge_latency_s for record in records))
     return {
         metrics.JUDGE_LATENCY: _mean(latencies),
         metrics.JUDGE_LATENCY_P50: percentile(latencies, 0.5),
         metrics.JUDGE_LATENCY_P95: percentile(latencies, 0.95),
-        metrics.SEMAPHORE_WAIT: _mean(_numbers(records, "semaphore_wait_s")),
-        metrics.JUDGE_CALLS: sum(_numbers(records, "attempts")),
-        metrics.JUDGE_ERRORS: float(sum(record.get("error") is not None for record in records)),
+        metrics.SEMAPHORE_WAIT: _mean(_known(record.semaphore_wait_s for record in records)),
+        metrics.JUDGE_CALLS: float(sum(record.attempts for record in records)),
+        metrics.JUDGE_ERRORS: float(sum(record.error is not None for record in records)),
         metrics.JUDGE_TIMEOUTS: float(_failures(records, "timeout")),
         metrics.JUDGE_RATE_LIMITS: float(_failures(records, "rate_limit")),
         metrics.JUDGE_PARSE_FAILURES: float(_failures(records, "parse")),
@@ -371,7 +369,7 @@ def _judge_metrics(records: Sequence[Record]) -> dict[str, float | None]:
     }
 
 
-def validation_metrics(records: Sequence[Record]) -> dict[str, float | None]:
+def validation_metrics(records: Sequence[RewardRecord]) -> dict[str, float | None]:
     """Mean validation reward over the rollouts that could be judged, with its interval over the
     prompts, and the mean of the best rollout of each prompt if all have several."""
     groups = _groups(records)
@@ -387,38 +385,37 @@ def validation_metrics(records: Sequence[Record]) -> dict[str, float | None]:
     return values
 
 
-def _failures(records: Iterable[Record], kind: str) -> int:
+def _failures(records: Iterable[RewardRecord], kind: ErrorKind) -> int:
     """Calls that failed in this way, including those whose retry succeeded."""
     count = 0
     for record in records:
-        attempts, error = record.get("failed_attempts"), record.get("error")
-        if isinstance(attempts, list):
-            count += attempts.count(kind)
-        elif isinstance(error, dict):  # a record from before attempts were recorded
-            count += error.get("kind") == kind
+        if record.failed_attempts is not None:
+            count += record.failed_attempts.count(kind)
+        elif record.error is not None:  # a record from before attempts were recorded
+            count += record.error.kind == kind
     return count
 
 
-def _tokens(records: Iterable[Record]) -> dict[str, float | None]:
+def _tokens(records: Iterable[RewardRecord]) -> dict[str, float | None]:
     """Tokens sent to and received from the judge; empty when no reply reported them."""
-    usages = [tokens for record in records if isinstance(tokens := record.get("tokens"), dict)]
+    usages = [record.tokens for record in records if record.tokens is not None]
     if not usages:
         return {}
     return {
-        metrics.JUDGE_TOKENS_IN: math.fsum(_numbers(usages, "input")),
-        metrics.JUDGE_TOKENS_OUT: math.fsum(_numbers(usages, "output")),
+        metrics.JUDGE_TOKENS_IN: float(sum(tokens.input for tokens in usages)),
+        metrics.JUDGE_TOKENS_OUT: float(sum(tokens.output for tokens in usages)),
     }
 
 
-def _groups(records: Iterable[Record]) -> list[list[float]]:
+def _groups(records: Iterable[RewardRecord]) -> list[list[float]]:
     groups: dict[str, list[float]] = defaultdict(list)
     for record in records:
-        if _is_number(record.get("reward")):
-            groups[str(record.get("group"))].append(float(record["reward"]))
+        if record.reward is not None:
+            groups[record.group].append(record.reward)
     return list(groups.values())
 
 
-def _wall(records: Sequence[Record]) -> float | None:
+def _wall(records: Sequence[RewardRecord]) -> float | None:
     """Seconds from the start of the first reward to the end of the last one."""
     spans = _spans(records)
     if not spans:
@@ -426,7 +423,7 @@ def _wall(records: Sequence[Record]) -> float | None:
     return max(end for _, end, _ in spans) - min(start for start, _, _ in spans)
 
 
-def _wait(records: Sequence[Record]) -> float | None:
+def _wait(records: Sequence[RewardRecord]) -> float | None:
     """Seconds from the last rollout that was generated to the last reward.
 
     A rollout's reward starts when the rollout is generated: until the last one starts, rewards run
@@ -436,7 +433,7 @@ def _wait(records: Sequence[Record]) -> float | None:
     spans = sorted(_spans(records))
     if not spans:
         return None
-    ends: dict[Any, list[float]] = defaultdict(list)
+    ends: dict[int | None, list[float]] = defaultdict(list)
     for _, end, worker in spans:
         ends[worker].append(end)
     for times in ends.values():
@@ -450,21 +447,17 @@ def _wait(records: Sequence[Record]) -> float | None:
     return max(end for _, end, _ in spans) - last_start
 
 
-def _spans(records: Iterable[Record]) -> list[tuple[float, float, Any]]:
+def _spans(records: Iterable[RewardRecord]) -> list[tuple[float, float, int | None]]:
     """Start and end of each reward, and the process that computed it."""
     return [
-        (float(record["t"] - record["duration_s"]), float(record["t"]), record.get("pid"))
+        (record.t - record.duration_s, record.t, record.pid)
         for record in records
-        if _is_number(record.get("t")) and _is_number(record.get("duration_s"))
+        if record.t is not None and record.duration_s is not None
     ]
 
 
-def _numbers(records: Iterable[Record], key: str) -> list[float]:
-    return [float(record[key]) for record in records if _is_number(record.get(key))]
-
-
-def _is_number(value: Any) -> bool:
-    return jsonl.number(value) is not None
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
 
 
 def _mean(values: Sequence[float]) -> float | None:

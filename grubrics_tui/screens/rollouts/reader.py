@@ -183,7 +183,7 @@ class RolloutReader:
             if worker.is_cancelled:
                 return
             texts[rollout.number] = rollout.text()
-            if (conversation := rollout.conversation()) is not None and conversation.calls:
+            if (conversation := rollout.conversation) is not None and conversation.calls:
                 conversations[rollout.number] = conversation
         truth = group.rollouts[0].ground_truth() if group.rollouts else ""
         read = GroupTexts(key, group.prompt(), texts, truth, conversations)

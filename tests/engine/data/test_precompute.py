@@ -15,8 +15,9 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.data.adapters import Example
 from engine.data.precompute import PrecomputePlan, PrecomputeReport, main, precompute
-from engine.reward.judge.interface import JudgeResult, ScoringError
+from engine.reward.judge.interface import JudgeResult
 from engine.reward.judge.settings import JudgeSettings, make_judge
+from engine.run.history.reward_records import ScoringError
 from tests.engine.reward.judge.server import Reply, judge_server, scores_of
 
 RUBRIC = "Points: 10, Item: x"

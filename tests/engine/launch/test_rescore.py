@@ -40,7 +40,7 @@ async def scored(project: Project, question: str, step: int = 1, **other: Any) -
     item = RewardItem.from_extra_info(row["extra_info"])
     result = await score_rollout(RUBRIC, item, OfflineKeywordJudge(), RewardSettings())
     place = {"v": 1, "t": 1.0, "split": "train", "step": step, "group": question, "rollout": 0}
-    return {**place, **result.to_record(), **other}
+    return {**result.to_json(), **place, **other}
 
 
 def launched(project: Project, *records: dict[str, Any], overrides: tuple[str, ...] = ()) -> RunDir:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from engine.reward.scoring import RolloutScore, custom_score
+from engine.reward.scoring import custom_score
+from engine.run.history.reward_records import RewardRecord
 
 
-def scored(result: Any) -> tuple[RolloutScore, dict[str, float]]:
+def scored(result: Any) -> tuple[RewardRecord, dict[str, float]]:
     def compute_score(**_: Any) -> Any:
         return result
 

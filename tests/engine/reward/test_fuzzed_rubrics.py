@@ -11,7 +11,8 @@ import pytest
 
 from engine.reward.formula import RewardSettings
 from engine.reward.judge.offline import OfflineKeywordJudge
-from engine.reward.scoring import RewardItem, RolloutScore, score_rollout
+from engine.reward.scoring import RewardItem, score_rollout
+from engine.run.history.reward_records import RewardRecord
 from engine.tasks.rubrics import format_rubric, has_wanted_sum, parse_rubric, scaled_to_sum
 from tests.hostile_text import HOSTILE, LONE_SURROGATE
 
@@ -103,7 +104,7 @@ def test_a_damaged_rubric_still_gets_a_finite_reward(
         RewardSettings(),
     )
 
-    async def score_all() -> list[RolloutScore]:
+    async def score_all() -> list[RewardRecord]:
         texts = (damaged(dialect(chance), chance) for _ in range(TEXTS // 2))
         return [await score_rollout(text, ITEM, judge, settings) for text in texts]
 

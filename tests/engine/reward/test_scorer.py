@@ -19,7 +19,6 @@ from engine.reward.scorer import (
     BlockingScorer,
     Blocklist,
     FunctionScorer,
-    Position,
     Rollout,
     RubricScorer,
     ScoredRollout,
@@ -27,6 +26,7 @@ from engine.reward.scorer import (
     append_record,
     split_of,
 )
+from engine.run.history.reward_records import Position, RewardRecord, ScoringError
 from tests.engine.checks.project import Project
 
 pytestmark = pytest.mark.long
@@ -53,16 +53,16 @@ def scored(scorer: Scorer, *texts: str, row: dict[str, Any] = ROW) -> list[Score
 
 def test_a_rubric_gets_the_reward_of_the_formula() -> None:
     (result,) = scored(RubricScorer(OfflineKeywordJudge(), RewardSettings()), RUBRIC)
-    assert result.score.reward == pytest.approx(1.3)
-    assert result.record["rubric"] == RUBRIC and result.record["judge_scores"] == (1.0, 0.0)
+    assert result.record.reward == pytest.approx(1.3)
+    assert result.record.rubric == RUBRIC and result.record.judge_scores == (1.0, 0.0)
     assert result.numbers["n_chars"] == len(RUBRIC) and result.numbers["alignment"] == 1.0
 
 
 def test_a_row_without_gold_has_an_error_and_no_reward() -> None:
     scorer = RubricScorer(OfflineKeywordJudge(), RewardSettings())
     (result,) = scored(scorer, RUBRIC, row={"data_source": "tiny"})
-    assert result.score.reward is None
-    assert result.score.error is not None and result.score.error.kind == "data"
+    assert result.record.reward is None
+    assert result.record.error is not None and result.record.error.kind == "data"
 
 
 def test_a_function_is_called_in_order_and_its_resources_are_freed() -> None:
@@ -74,8 +74,8 @@ def test_a_function_is_called_in_order_and_its_resources_are_freed() -> None:
         return {"score": len(solution_str), "words": 1}
 
     results = scored(FunctionScorer(length, lambda: ended.append(True)), "one", "three")
-    assert [result.score.reward for result in results] == [3.0, 5.0]
-    assert results[0].record["parts"] == {"words": 1.0} and results[0].record["answer"] == "one"
+    assert [result.record.reward for result in results] == [3.0, 5.0]
+    assert results[0].record.parts == {"words": 1.0} and results[0].record.answer == "one"
     assert (calls, ended) == (["one", "three"], [True])
 
 
@@ -87,30 +87,30 @@ def test_a_blocked_text_is_recorded_in_any_case_and_may_cost_the_reward(
     blocklist = Blocklist(("straße", "ADVISES"), reward)
     scorer = BlockingScorer(RubricScorer(OfflineKeywordJudge(), RewardSettings()), blocklist)
     (result,) = scored(scorer, RUBRIC)
-    assert result.score.reward == result.record["reward"] == pytest.approx(expected)
-    assert result.record["blocked"] == ["ADVISES"] and result.numbers["blocked"] == 1.0
+    assert result.record.reward == result.record.reward == pytest.approx(expected)
+    assert result.record.blocked == ("ADVISES",) and result.numbers["blocked"] == 1.0
 
 
 def test_a_response_that_cannot_be_scored_gets_no_reward_from_the_blocklist() -> None:
     unscored = RubricScorer(OfflineKeywordJudge(), RewardSettings())
     scorer = BlockingScorer(unscored, Blocklist(("rest",), 0.0))
     (result,) = scored(scorer, RUBRIC, row={"data_source": "tiny"})
-    assert result.score.reward is None and result.record["blocked"] == ["rest"]
+    assert result.record.reward is None and result.record.blocked == ("rest",)
 
 
 def test_a_config_names_its_scorer(project: Project) -> None:
     (result,) = scored(make_scorer(project.config(), {}), RUBRIC)
-    assert result.score.reward == pytest.approx(1.3)
+    assert result.record.reward == pytest.approx(1.3)
     (project.root / "own.py").write_text("def compute_score(**_):\n    return 0.25\n")
     own = project.config("grpo", "reward.custom_reward_function.path=own.py")
     (result,) = scored(make_scorer(own, {}), "any")
-    assert result.score.reward == 0.25
+    assert result.record.reward == 0.25
 
 
 def test_a_config_with_a_blocklist_scores_with_it_outside_of_the_trainer(project: Project) -> None:
     config = project.config("grpo", "grubrics.blocklist=[rest]", "grubrics.blocked_reward=-1")
     (result,) = scored(make_scorer(config, {}), RUBRIC)
-    assert result.score.reward == -1.0
+    assert result.record.reward == -1.0
 
 
 def test_a_scorer_without_credentials_is_refused(project: Project) -> None:
@@ -139,8 +139,8 @@ def test_held_out_rows_and_step_0_are_validation(
 
 def test_a_record_has_version_position_and_result(tmp_path: Path) -> None:
     path, key = tmp_path / "reward.jsonl", "sk-abcdefghijklmnopqrstuvwxa1b2"
-    error = {"kind": "auth", "message": f"refused {key}"}
-    append_record(path, Position("val", 2, "g", 1), {"reward": None, "error": error})
+    record = RewardRecord(rubric="", error=ScoringError("auth", f"refused {key}"))
+    append_record(path, Position(split="val", step=2, group="g", rollout=1), record)
     (line,) = jsonl.read(path)
     assert list(line)[:7] == ["v", "t", "split", "step", "group", "rollout", "pid"]
     assert (line["v"], line["split"], line["step"], line["group"], line["rollout"]) == (

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import pytest
 
 from engine.reward.formula import RewardSettings
-from engine.reward.judge.interface import JudgeResult, ScoringError
+from engine.reward.judge.interface import JudgeResult
 from engine.reward.judge.offline import OfflineKeywordJudge
-from engine.reward.scoring import RewardItem, RolloutScore, score_rollout
+from engine.reward.scoring import RewardItem, score_rollout
+from engine.run.history.reward_records import RewardRecord, ScoringError
 from engine.tasks.rubrics import without_thoughts
 
 ITEM = RewardItem(
@@ -34,14 +35,14 @@ class BrokenJudge:
         return None
 
 
-def scored(rubric: str, item: RewardItem = ITEM, judge: object = None) -> RolloutScore:
+def scored(rubric: str, item: RewardItem = ITEM, judge: object = None) -> RewardRecord:
     chosen = judge if isinstance(judge, BrokenJudge) else OfflineKeywordJudge()
     return asyncio.run(score_rollout(rubric, item, chosen, RewardSettings()))
 
 
 def test_a_rubric_that_ranks_like_gold_earns_full_alignment() -> None:
     score = scored("Points: 6, Item: Recommends water\nPoints: 4, Item: Advises rest")
-    assert score.parts is not None and score.parts.alignment == pytest.approx(1.0)
+    assert score.numbers["alignment"] == pytest.approx(1.0)
     assert score.judge_scores == (1.0, 0.6, 0.0)
 
 
@@ -129,8 +130,15 @@ def test_a_single_answer_has_no_ranking_and_is_a_data_error() -> None:
 
 
 def test_a_record_holds_everything_a_reader_of_the_log_needs() -> None:
-    record = scored("Points: 1, Item: Recommends water").to_record()
+    record = scored("Points: 1, Item: Recommends water").to_json()
     assert set(record) == {
+        "v",
+        "t",
+        "split",
+        "step",
+        "group",
+        "rollout",
+        "pid",
         "question_id",
         "rubric",
         "gold_scores",

@@ -23,9 +23,9 @@ CALLS = st.builds(
 )
 CONVERSATIONS = st.builds(
     Conversation,
-    st.lists(TURNS).map(tuple),
-    st.lists(CALLS).map(tuple),
-    st.sampled_from(["answer", "malformed", "turn_limit", "length"]),
+    turns=st.lists(TURNS).map(tuple),
+    calls=st.lists(CALLS).map(tuple),
+    end=st.sampled_from(["answer", "malformed", "turn_limit", "length"]),
 )
 
 
@@ -48,7 +48,7 @@ def test_the_last_answer_is_among_the_tokens(conversation: Conversation) -> None
 
 def test_the_last_answer_is_before_a_reply_that_nothing_follows() -> None:
     turns = (Turn("call", 5, trained=True), Turn("reply", 3, trained=False))
-    assert Conversation(turns, (), "length").last_answer() == slice(0, 5)
+    assert Conversation(turns=turns, end="length").last_answer() == slice(0, 5)
 
 
 @pytest.mark.parametrize("value", [None, 3, "x", [], {}, {"end": "elsewhere"}])
@@ -58,4 +58,4 @@ def test_what_is_no_conversation_is_none(value: Any) -> None:
 
 def test_parts_of_the_wrong_shape_are_left_out() -> None:
     value = {"end": "answer", "turns": [3, {"text": 4, "tokens": "x"}], "calls": {"a": 1}}
-    assert Conversation.read(value) == Conversation((), (), "answer")
+    assert Conversation.read(value) == Conversation(end="answer")

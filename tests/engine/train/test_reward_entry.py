@@ -223,7 +223,10 @@ def conversation(world: SmallWorld, *turns: tuple[str, bool]) -> DataProto:
         [1],
     )
     calls = (Call(1, "price", "{}", "ok", turns[1][0]),)
-    extra = {FIELD: Conversation(tuple(counted), calls, "answer").to_json(), "tool_rewards": [0.5]}
+    extra = {
+        FIELD: Conversation(turns=tuple(counted), calls=calls, end="answer").to_json(),
+        "tool_rewards": [0.5],
+    }
     columns = {"tool_extra_fields": extra, "__num_turns__": 4}
     for name, value in columns.items():
         data.non_tensor_batch[name] = np.array([value], dtype=object)

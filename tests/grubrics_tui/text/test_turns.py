@@ -16,7 +16,7 @@ def headings(conversation: Conversation) -> list[str]:
 def test_a_turn_has_its_calls_with_outcome_and_time() -> None:
     calls = (Call(1, "price", "{}", "ok", "7 coins", 0.19), Call(1, "", "", "not_run"))
     turns = (CALL, REPLY, Turn("7", 1, trained=True))
-    assert headings(Conversation(turns, calls, "answer")) == [
+    assert headings(Conversation(turns=turns, calls=calls, end="answer")) == [
         "turn 1, 22 tokens: price ok 0.19 s, a call not run",
         "tools, 14 tokens, masked",
         "turn 2, 1 token",
@@ -25,23 +25,25 @@ def test_a_turn_has_its_calls_with_outcome_and_time() -> None:
 
 def test_the_last_turn_says_why_the_conversation_ended() -> None:
     calls = (Call(1, "", "", "malformed"),)
-    assert headings(Conversation((CALL,), calls, "malformed")) == [
+    assert headings(Conversation(turns=(CALL,), calls=calls, end="malformed")) == [
         "turn 1, 22 tokens: a call malformed; ended by a call that cannot be read"
     ]
-    assert headings(Conversation((CALL, REPLY), (), "length"))[-1] == (
+    assert headings(Conversation(turns=(CALL, REPLY), end="length"))[-1] == (
         "tools, 14 tokens, masked; ended at the length limit"
     )
 
 
 def test_calls_that_are_alike_are_counted() -> None:
     calls = (Call(1, "price", "{}", "ok", "7", 0.19), *[Call(1, "", "", "not_run")] * 999)
-    heading, *_ = headings(Conversation((CALL, REPLY), calls, "answer"))
+    heading, *_ = headings(Conversation(turns=(CALL, REPLY), calls=calls, end="answer"))
     assert heading == "turn 1, 22 tokens: price ok 0.19 s, 999 x a call not run"
 
 
 def test_the_name_that_the_model_gives_a_tool_stays_in_the_heading() -> None:
     name = "price\n+ trained\x1b[2J" + "x" * 1000
-    heading, *_ = headings(Conversation((CALL,), (Call(1, name, "{}", "unknown_tool"),), "answer"))
+    heading, *_ = headings(
+        Conversation(turns=(CALL,), calls=(Call(1, name, "{}", "unknown_tool"),), end="answer")
+    )
     assert heading.isprintable() and len(heading) < 120
 
 

@@ -11,9 +11,10 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.reward.judge.api import Backoff, make_openai_judge
-from engine.reward.judge.interface import JudgeResult, Tokens
+from engine.reward.judge.interface import JudgeResult
 from engine.reward.judge.settings import JudgeSettings, make_judge
 from engine.reward.judge.slots import LocalSlots
+from engine.run.history.reward_records import Tokens
 from tests.engine.reward.judge.server import GOOD, JudgeServer, Reply, judge_server
 
 pytestmark = pytest.mark.long

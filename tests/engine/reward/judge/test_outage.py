@@ -19,10 +19,10 @@ from engine.data.adapters import Example
 from engine.data.precompute import PrecomputePlan, PrecomputeReport, precompute
 from engine.reward.formula import RewardSettings
 from engine.reward.judge.api import ApiJudge, Backoff, make_openai_judge
-from engine.reward.judge.interface import ErrorKind
 from engine.reward.judge.settings import JudgeSettings
 from engine.reward.judge.slots import LocalSlots
-from engine.reward.scoring import RewardItem, RolloutScore, score_rollout
+from engine.reward.scoring import RewardItem, score_rollout
+from engine.run.history.reward_records import ErrorKind, RewardRecord
 from tests.engine.reward.judge.server import JudgeServer, Reply
 from tests.loopback import serving
 
@@ -90,7 +90,7 @@ OUTAGES: list[ErrorKind] = ["connection", "server"]
 def test_every_rollout_has_its_reward_after_an_outage(kind: ErrorKind) -> None:
     item = RewardItem("q", "Which dose?", ANSWERS, (1.0, 0.0))
 
-    async def score(judge: ApiJudge) -> list[RolloutScore]:
+    async def score(judge: ApiJudge) -> list[RewardRecord]:
         rows = [score_rollout(RUBRIC, item, judge, RewardSettings()) for _ in range(ROWS)]
         scores = await asyncio.gather(*rows)
         await judge.aclose()
@@ -99,7 +99,7 @@ def test_every_rollout_has_its_reward_after_an_outage(kind: ErrorKind) -> None:
     with out_of_service(kind) as (server, resume):
         scores = asyncio.run(score(judge_of(server, resume)))
     assert [score.judge_scores for score in scores] == [(0.9, 0.1)] * ROWS
-    failed = [score.failed_attempts for score in scores]
+    failed = [score.failed_attempts or () for score in scores]
     assert max(failed) == (kind,) * 3
     assert [score.attempts for score in scores] == [len(each) + 1 for each in failed]
 

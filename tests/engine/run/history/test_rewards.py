@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.base.typed import convert_record
 from engine.run.conversation import Call, Conversation, Outcome, Turn
+from engine.run.history.reward_records import RewardRecord
 from engine.run.history.train_log import reward_metrics
 
 
-def record(**fields: Any) -> dict[str, Any]:
-    return {"group": "g", "reward": 0.5, "judge_latency_s": 1.0, "attempts": 1, **fields}
+def made(fields: dict[str, Any]) -> RewardRecord:
+    record = convert_record({"group": "g", "reward": 0.5, **fields}, RewardRecord)
+    assert record is not None
+    return record
+
+
+def record(**fields: Any) -> RewardRecord:
+    return made({"judge_latency_s": 1.0, "attempts": 1, **fields})
 
 
 def test_median_and_95th_percentile_of_the_calls_that_helped() -> None:
@@ -46,8 +54,8 @@ def test_records_of_the_wrong_shape_do_no_harm() -> None:
     assert values["judge/timeouts"] == 0.0
 
 
-def own(**fields: Any) -> dict[str, Any]:
-    return {"group": "g", "reward": 0.5, "answer": "4", "parts": {"acc": 1.0, "fmt": 0.0}, **fields}
+def own(**fields: Any) -> RewardRecord:
+    return made({"answer": "4", "parts": {"acc": 1.0, "fmt": 0.0}, **fields})
 
 
 def test_an_own_function_has_series_of_its_numbers_and_none_of_a_judge() -> None:
@@ -67,16 +75,18 @@ def test_an_own_function_has_series_of_its_numbers_and_none_of_a_judge() -> None
 
 
 def test_the_share_of_blocked_responses_is_a_series_of_runs_with_a_blocklist() -> None:
-    records = [{"reward": 1.0, "blocked": texts} for texts in (["a", "b"], [], [], [])]
+    records = [record(blocked=texts) for texts in (["a", "b"], [], [], [])]
     assert reward_metrics(records)["reward/blocked"] == 0.25
-    assert "reward/blocked" not in reward_metrics([{"reward": 1.0}])
+    assert "reward/blocked" not in reward_metrics([record()])
 
 
-def talked(*outcomes: Outcome) -> dict[str, Any]:
+def talked(*outcomes: Outcome) -> RewardRecord:
     calls = tuple(Call(1, "price", "{}", outcome) for outcome in outcomes)
     turns = (Turn("call", 5, trained=True), Turn("reply", 3, trained=False)) * bool(calls)
     answer = Turn("7", 1, trained=True)
-    return own(conversation=Conversation((*turns, answer), calls, "answer").to_json())
+    return own(
+        conversation=Conversation(turns=(*turns, answer), calls=calls, end="answer").to_json()
+    )
 
 
 def test_turns_and_calls_are_means_and_outcomes_are_shares_of_the_calls() -> None:

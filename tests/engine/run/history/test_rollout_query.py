@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from engine.base.errors import UsageError
-from engine.run.history.reward_records import Failure
+from engine.run.history.reward_records import RewardRecord, ScoringError
 from engine.run.history.rollout_query import Filter, chosen, numbers_of, ordered
 from engine.run.history.rollouts import Group, Rollout
 
 LOW = Rollout(0, 0.1, 300, True, -1.0, {"alignment": 0.2, "info_value": 0.5})
 HIGH = Rollout(1, 0.9, 200, True, 1.0, {"alignment": 0.9, "info_value": 0.5})
-FAILED = Rollout(2, None, 100, False, error=Failure("timeout", "no answer"))
+FAILED = Rollout(
+    2, None, 100, False, record=RewardRecord(error=ScoringError("timeout", "no answer"))
+)
 GROUP = Group("g", (LOW, HIGH, FAILED))
 
 

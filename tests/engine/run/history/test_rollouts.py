@@ -303,7 +303,7 @@ def test_an_own_function_s_numbers_and_the_right_answer_are_shown(attempt: Path)
 
 def test_a_judged_rollout_has_the_numbers_of_its_calls_beside_the_components(attempt: Path) -> None:
     turns, calls = (Turn("call", 5, trained=True),), (Call(1, "price", "{}", "failed"),)
-    talk = Conversation(turns, calls, "answer").to_json()
+    talk = Conversation(turns=turns, calls=calls, end="answer").to_json()
     write_records(attempt, [record("a", 0, 1.0, 1, conversation=talk)])
     counts = {"turns": 1.0, "calls": 1.0, "calls_failed": 1.0}
     assert answers(load(attempt), "a")[0].parts == {**PARTS, **counts}

@@ -10,13 +10,20 @@ import pytest
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.intervals import percentile
+from engine.base.typed import convert_record
 from engine.logs.formats.series import names, read_columns, series, why_not_logged
+from engine.run.history.reward_records import RewardRecord
 from engine.run.history.train_log import Step, StepJoiner, history, reward_metrics
 from engine.run.rundir import Attempt
 
 
 def rollout(group: str, reward: float | None, **more: Any) -> dict[str, Any]:
     return {"split": "train", "step": 1, "group": group, "reward": reward, **more}
+
+
+def metrics_of(rollouts: list[dict[str, Any]]) -> dict[str, float | None]:
+    records = [convert_record(fields, RewardRecord) for fields in rollouts]
+    return reward_metrics([record for record in records if record is not None])
 
 
 @pytest.fixture
@@ -28,14 +35,14 @@ def attempt(tmp_path: Path) -> Attempt:
 
 def test_reward_std_is_the_spread_inside_groups_not_between_them() -> None:
     records = [rollout("a", 0.0), rollout("a", 0.0), rollout("b", 1.0), rollout("b", 1.0)]
-    result = reward_metrics(records)
+    result = metrics_of(records)
     assert result["reward/std"] == 0.0
     assert result["reward/zero_std_share"] == 1.0
     assert result["reward/mean"] == 0.5
 
 
 def test_a_failed_rollout_is_counted_but_is_not_a_zero() -> None:
-    result = reward_metrics([rollout("a", 0.8), rollout("a", None, error={"kind": "timeout"})])
+    result = metrics_of([rollout("a", 0.8), rollout("a", None, error={"kind": "timeout"})])
     assert result["reward/mean"] == 0.8
     assert result["reward/failed_share"] == 0.5
     assert result["judge/errors"] == 1.0
@@ -46,7 +53,7 @@ def test_reward_duration_spans_first_request_to_last_answer() -> None:
         rollout("a", 0.1, t=10.0, duration_s=2.0),
         rollout("a", 0.2, t=13.0, duration_s=1.0),
     ]
-    assert reward_metrics(records)["reward_total_duration_s"] == pytest.approx(5.0)
+    assert metrics_of(records)["reward_total_duration_s"] == pytest.approx(5.0)
 
 
 def test_rewards_computed_during_generation_add_no_waiting_time() -> None:
@@ -54,19 +61,19 @@ def test_rewards_computed_during_generation_add_no_waiting_time() -> None:
     streaming = [
         rollout("a", 0.1, t=102.0 + 2.0 * n + 0.3 * (n % 3), duration_s=2.0) for n in range(40)
     ]
-    result = reward_metrics(streaming)
+    result = metrics_of(streaming)
     assert result["reward_total_duration_s"] == pytest.approx(80.0)
     assert result["reward_wait_s"] == pytest.approx(2.0)
 
 
 def test_rewards_that_follow_each_other_in_one_process_have_waited_in_line() -> None:
     in_line = [rollout("a", 0.1, t=10.0 + n, duration_s=0.999, pid=7) for n in range(8)]
-    assert reward_metrics(in_line)["reward_wait_s"] == pytest.approx(8.0, abs=0.01)
+    assert metrics_of(in_line)["reward_wait_s"] == pytest.approx(8.0, abs=0.01)
 
 
 def test_rewards_that_start_together_are_waited_for_whole() -> None:
     records = [rollout("a", 0.1, t=10.0 + n, duration_s=1.0 + n) for n in range(5)]
-    assert reward_metrics(records)["reward_wait_s"] == pytest.approx(5.0)
+    assert metrics_of(records)["reward_wait_s"] == pytest.approx(5.0)
 
 
 def test_percentile_is_a_value_that_occurred() -> None:
@@ -207,7 +214,7 @@ def test_a_line_without_a_step_number_is_not_a_step(wrong: Any) -> None:
 
 
 def test_a_huge_reward_is_not_a_reward() -> None:
-    assert reward_metrics([rollout("a", 1e308), rollout("a", 0.5)])["reward/mean"] == 0.5
+    assert metrics_of([rollout("a", 1e308), rollout("a", 0.5)])["reward/mean"] == 0.5
 
 
 def test_the_mark_of_a_redone_step_survives_the_file() -> None:
