@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from engine.config import allowed
-from engine.config.keys import expected_type, flatten, verl_comments, verl_defaults
+from engine.config.keys import expected_type, verl_comments, verl_defaults
 from engine.config.schema import own_sections
 from engine.run.kinds import GRPO, Kind
 
@@ -45,7 +45,7 @@ def _docs(kind: Kind) -> dict[str, KeyDoc]:
     docs = {}
     if kind == GRPO:
         comments = verl_comments()
-        for key, default in flatten(verl_defaults()):
+        for key, default in verl_defaults().items():
             values = allowed.expected(key) or expected_type(key, default) or ""
             docs[key] = KeyDoc(comments.get(key, ""), values)
     return docs | dict(_own_docs(own_sections(kind), ""))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from engine.base.errors import nearest
@@ -43,16 +44,16 @@ def verl_version() -> str:
     return str(_snapshot()["verl"])
 
 
-def verl_defaults() -> dict[str, Any]:
-    """Return verl's ``ppo_trainer`` defaults as a nested dict; references are unresolved."""
-    defaults: dict[str, Any] = _snapshot()["ppo"]
-    return defaults
+@cache
+def verl_defaults() -> Mapping[str, Any]:
+    """verl's ``ppo_trainer`` defaults by dotted key; references are unresolved."""
+    return MappingProxyType(dict(flatten(_snapshot()["ppo"])))
 
 
-def verl_sft_defaults() -> dict[str, Any]:
-    """Return verl's ``sft_trainer_engine`` defaults as a nested dict; references are unresolved."""
-    defaults: dict[str, Any] = _snapshot()["sft"]
-    return defaults
+@cache
+def verl_sft_defaults() -> Mapping[str, Any]:
+    """verl's ``sft_trainer_engine`` defaults by dotted key; references are unresolved."""
+    return MappingProxyType(dict(flatten(_snapshot()["sft"])))
 
 
 def verl_choices() -> dict[str, list[str]]:
@@ -170,7 +171,7 @@ def type_complaint(key: str, value: Any, default: Any) -> str | None:
     if value is None and (
         default == {}
         or NULLABLE.fullmatch(key)
-        or key.partition(".")[0] not in verl_defaults()  # schema.py checks null for our keys.
+        or key.partition(".")[0] not in _snapshot()["ppo"]  # schema.py checks null for our keys.
     ):
         return None
     wanted = _wanted(default)

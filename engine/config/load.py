@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from omegaconf import OmegaConf
@@ -56,7 +57,7 @@ _MOST_NAMED = 4
 _LARGEST = 1 << 20
 """Bytes of a config; one that sets every verl key has some 40,000."""
 
-_VERL_KEYS: ByKind[Callable[[], dict[str, Any]]] = ByKind("config", grpo=verl_defaults, sft=dict)
+_VERL_KEYS: ByKind[Callable[[], Mapping[str, Any]]] = ByKind("config", grpo=verl_defaults, sft=dict)
 """The verl keys that a config of each kind may set, with their defaults."""
 
 _MISTYPED = re.compile(r"(?<=[\w.])(?:[:;,]|=>).*|\s.*", re.DOTALL)
@@ -108,9 +109,9 @@ class Config:
         """Whether a person set the value, in the file, on the command line or by a variable."""
         return self.origins.get(key) in CHOSEN
 
-    @property
+    @cached_property
     def tree(self) -> dict[str, Any]:
-        """The values as a nested dict."""
+        """The values as a nested dict, which nobody changes."""
         return unflatten(self.values)
 
     def get(self, key: str | None, default: Any = None) -> Any:
@@ -170,7 +171,7 @@ def _with_preset(kind: Kind, layers: Layers) -> Layers:
         return layers
     if kind != GRPO:
         raise UsageError(f"{PRESET}={','.join(names)}: presets are for GRPO, not for {kind}")
-    longest = dict(flatten(defaults_of(kind)))["data.max_response_length"]
+    longest = defaults_of(kind)["data.max_response_length"]
     for _, layer in layers:
         longest = layer.get("data.max_response_length", longest)
     return [
@@ -180,8 +181,8 @@ def _with_preset(kind: Kind, layers: Layers) -> Layers:
     ]
 
 
-def config_keys(name_or_path: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The values that a config file sets, and the nested defaults of all keys that it may set.
+def config_keys(name_or_path: str) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """The values that a config file sets, and the defaults of all keys that it may set.
 
     Raises UsageError as ``load_config``; keys and values are not checked.
     """
@@ -190,7 +191,7 @@ def config_keys(name_or_path: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return values, defaults_of(_kind(path, values))
 
 
-def with_whole_key(override: str, chosen: Container[str], defaults: Mapping[str, Any]) -> str:
+def with_whole_key(override: str, chosen: Container[str], known: Mapping[str, Any]) -> str:
     """Return ``key=value`` with the whole key, if a part of it names one: ``lr=1e-4``.
 
     The part is the end of one known key alone. Of several, it means the only one that is
@@ -199,7 +200,6 @@ def with_whole_key(override: str, chosen: Container[str], defaults: Mapping[str,
     """
     typed, equals, value = override.partition("=")
     end = typed.lstrip("+").strip()
-    known = dict(flatten(defaults))
     if not equals or not end or end in known or end in ALIASES or is_open(end, known):
         return override
     endings = ending_with(end, known)
@@ -216,7 +216,7 @@ def with_whole_key(override: str, chosen: Container[str], defaults: Mapping[str,
 
 def short_keys(config: Config) -> dict[str, str]:
     """Return the end of every overridden key that ``with_whole_key`` takes for it, by the key."""
-    known = dict(flatten(defaults_of(config.kind)))
+    known = defaults_of(config.kind)
     in_file = {key for key, origin in config.origins.items() if origin == "file"}
     if not config.values.get(PRESET):
         in_file |= {c.key for c in config.changes if c.before != known.get(c.key)}
@@ -226,8 +226,8 @@ def short_keys(config: Config) -> dict[str, str]:
 
 
 def _merge(path: Path, kind: Kind, overrides: tuple[str, ...], layers: Layers) -> Config:
-    defaults = dict(flatten(defaults_of(kind)))
-    merged: dict[str, Any] = dict(defaults)
+    defaults = defaults_of(kind)
+    merged = dict(defaults)
     origins: dict[str, Origin] = dict.fromkeys(merged, "default")
     before: dict[str, Any] = {}
     over_file = [origin for origin, _ in layers].index("file") + 1
@@ -237,16 +237,17 @@ def _merge(path: Path, kind: Kind, overrides: tuple[str, ...], layers: Layers) -
             where = _where(path, origin, key)
             refuse_secret(where, key, value)
             check_key(where, key, value, defaults)
-            if index >= over_file:
-                before.setdefault(key, merged.get(key))
-            _put(merged, origins, key, value, origin)
+            for leaf, item in flatten({key: value}):
+                if index >= over_file:
+                    before.setdefault(leaf, merged.get(leaf))
+                _put(merged, origins, leaf, item, origin)
+            origins[key] = origin  # Of a section, too.
     values = _resolve(path, merged)
     references = secret_references(str(path), merged, values, os.environ)
     values |= references
     # The elements of a list or mapping have its origin.
     origins |= {key: _origin(key, origins) for key in values if key not in origins}
     _check_allowed(path, values, origins)
-    _check_sections(path, kind, values, origins)
     changes = tuple(
         Change(key, old, values.get(key), origins[key])
         for key, old in before.items()
@@ -256,7 +257,9 @@ def _merge(path: Path, kind: Kind, overrides: tuple[str, ...], layers: Layers) -
     implied: dict[str, Origin] = dict.fromkeys(following(merged, origins), "implied")
     origins = {**origins, **implied}
     secrets = frozenset(references)
-    return Config(path.stem, path, kind, overrides, values, origins, changes, named, secrets)
+    config = Config(path.stem, path, kind, overrides, values, origins, changes, named, secrets)
+    _check_sections(config)
+    return config
 
 
 def _where(path: Path, origin: Origin, key: str) -> str:
@@ -289,9 +292,10 @@ def _put(
     origins[key] = origin
 
 
-def defaults_of(kind: Kind) -> dict[str, Any]:
-    """Return the default of every key that a config of this kind may set, as a nested dict."""
-    return {**_VERL_KEYS[kind](), **own_defaults(kind)}
+@cache
+def defaults_of(kind: Kind) -> Mapping[str, Any]:
+    """The default of every key that a config of this kind may set, by dotted key."""
+    return MappingProxyType({**_VERL_KEYS[kind](), **own_defaults(kind)})
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -434,23 +438,21 @@ def _check_allowed(path: Path, values: Mapping[str, Any], origins: Mapping[str, 
             raise UsageError(f"{where}: {key}={shorten(repr(values[key]))} must be {expected}")
 
 
-def _check_sections(
-    path: Path, kind: Kind, values: Mapping[str, Any], origins: Mapping[str, Origin]
-) -> None:
-    model = own_sections(kind)
-    tree = unflatten(values)
+def _check_sections(config: Config) -> None:
+    """Check our own sections, with the cause of what is wrong in the person's terms."""
+    path, model = config.path, own_sections(config.kind)
     try:
-        checked = model.model_validate({name: tree.get(name, {}) for name in model.model_fields})
+        model.model_validate({name: config.section(name) for name in model.model_fields})
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        where = _where(path, _origin(key, origins), key)
+        where = _where(path, _origin(key, config.origins), key)
         value = first["input"]
         if value is None:
-            default = dict(flatten(own_defaults(kind))).get(key)
+            default = own_defaults(config.kind).get(key)
             hint = "" if default is None else f"; leave it out for the default, {default!r}"
             raise UsageError(f"{where}: {key}=null: {first['msg']}{hint}") from error
         raise UsageError(f"{where}: {key}={shorten(repr(value))}: {first['msg']}") from error
-    for key, checked_value in flatten(checked.model_dump()):
-        if checked_value == "???":
-            raise UsageError(f"{path}: {key} is missing")
+    missing = next((key for key, value in config.values.items() if value == "???"), None)
+    if missing is not None and missing in own_defaults(config.kind):
+        raise UsageError(f"{path}: {missing} is missing")

@@ -152,7 +152,7 @@ def resolve(values: Mapping[str, Any]) -> dict[str, Any]:
     if unresolved:
         resolved = _resolve_tree(leaves.needed(unresolved))
         leaves.update({key: reduce(getitem, key.split("."), resolved) for key in unresolved})
-    return dict(flatten(unflatten(leaves)))
+    return dict(flatten(leaves))  # A value may be a whole section now.
 
 
 _RESOLVER = re.compile(r"\$\{\s*([\w.]+)\s*:")

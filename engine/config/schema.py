@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
@@ -11,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from engine.base.errors import nearest
 from engine.base.masking import is_secret_name
 from engine.config.curriculum import parse_phases
+from engine.config.keys import flatten
 from engine.reward.formula import RewardSettings
 from engine.reward.judge.settings import JudgeSettings
 from engine.run.categories import ALERTS, alternatives_to
@@ -336,6 +340,7 @@ def own_sections(kind: Kind) -> type[CommonSections]:
     return _SECTIONS[kind]
 
 
-def own_defaults(kind: Kind) -> dict[str, Any]:
-    """Our sections' defaults as a nested dict."""
-    return own_sections(kind)().model_dump()
+@cache
+def own_defaults(kind: Kind) -> Mapping[str, Any]:
+    """Our sections' defaults by dotted key."""
+    return MappingProxyType(dict(flatten(own_sections(kind)().model_dump())))

@@ -10,7 +10,6 @@ from urllib.parse import parse_qsl, urlsplit
 
 from engine.base.errors import UsageError
 from engine.base.masking import holds_secret, names_secret
-from engine.config.keys import flatten, unflatten
 
 _SECRET_NAME = re.compile(
     r"(?i)(api_?key|secret|passw(or)?d|credential|signature|(access|auth|api|hf|wandb|bearer)_?token"
@@ -94,21 +93,20 @@ def secret_references(
 ) -> dict[str, str]:
     """Return the references to secrets below ``VARIABLES``, by key. UsageError for any other.
 
-    ``written`` holds the values before their references were resolved, ``values`` those after.
+    ``written`` holds the leaves before their references were resolved, ``values`` those after.
     """
-    sources = dict(flatten(unflatten(written)))
     is_secret = cache(holds_secret)  # Many keys share a few values.
     references = {}
-    for key in sorted(values, key=lambda key: "oc.env" not in str(sources.get(key))):
+    for key in sorted(values, key=lambda key: "oc.env" not in str(written.get(key))):
         source_key = key
-        while source_key and source_key not in sources:  # A section may be one reference.
+        while source_key and source_key not in written:  # A section may be one reference.
             source_key = source_key.rpartition(".")[0]
-        source = str(sources.get(source_key)).replace("\\${", "")
+        source = str(written.get(source_key)).replace("\\${", "")
         if "${" not in source or not _refers_to_secret(key, values[key], source, env, is_secret):
             continue
-        if not key.startswith(VARIABLES) or not isinstance(sources.get(key), str):
+        if not key.startswith(VARIABLES) or not isinstance(written.get(key), str):
             raise UsageError(_refusal(where, key, source))
-        references[key] = sources[key]
+        references[key] = written[key]
     return references
 
 

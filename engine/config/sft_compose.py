@@ -55,7 +55,7 @@ def verl_config(
     config: Config, steps: SftPlan, train: Path, val: Path | None, resume_from: Path | None = None
 ) -> dict[str, Any]:
     """verl's ``sft_trainer_engine`` configuration."""
-    values = dict(flatten(verl_sft_defaults()))
+    values = dict(verl_sft_defaults())
     values |= (
         _data(config, steps, train, val) | _model(config) | _trainer(config, steps, resume_from)
     )

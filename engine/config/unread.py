@@ -22,7 +22,6 @@ from engine.config.compose import (
 )
 from engine.config.curriculum import KEY as CURRICULUM
 from engine.config.frozen import in_file
-from engine.config.keys import flatten
 from engine.config.load import Config, Origin, defaults_of
 from engine.run.kinds import GRPO, Kind
 
@@ -208,7 +207,7 @@ def switched_off(config: Config) -> list[Unread]:
 
 def _without_effect(config: Config) -> list[Unread]:
     complete, rules = effective(config, Path()), _rules_of(config.kind)
-    defaults = dict(flatten(defaults_of(config.kind)))
+    defaults = defaults_of(config.kind)
     return [
         Unread(key, config.get(key), config.origins[key], rule.reason, rule.instead)
         for key in config.values

@@ -130,11 +130,10 @@ def nearest_argument(name: str) -> str:
 
 def full_key(key: str) -> str:
     """Return the key of the installed verl that ends in the last name of ``key``, if it is one."""
-    from engine.config.keys import flatten  # Few logs name a key: start-up time.
-    from engine.config.load import defaults_of
+    from engine.config.load import defaults_of  # Few logs name a key: start-up time.
 
     end = "." + key.strip(".-`").rpartition(".")[2].replace("-", "_")
-    keys = [known for known, _ in flatten(defaults_of(GRPO)) if known.endswith(end)]
+    keys = [known for known in defaults_of(GRPO) if known.endswith(end)]
     return keys[0] if key and len(keys) == 1 else ""
 
 

@@ -26,7 +26,8 @@ from engine.run.host.system import open_gpus
 from engine.run.notes import MOST_TAGS, add_tags, is_tag
 from engine.run.rundir import RunDir, run_ids
 from engine.run.state import observed_state
-from engine.supervise.adopted import Adopted, has_unknown_end, read_adopted
+from engine.supervise.adopted import Adopted, read_adopted
+from engine.supervise.hosts import find_host
 
 _HEAD = 4 * 1024 * 1024
 """Bytes of a log in which it tells about its run."""
@@ -179,7 +180,7 @@ def _require_new(adopted: Adopted, runs: Path) -> None:
         is_same = (adopted.process, adopted.path) == (other.process, other.path)
         if is_same and not observed_state(run).has_ended:
             raise UsageError(f"{adopted.where} is already adopted as run '{run.id}'")
-        if is_same and has_unknown_end(run):
+        if is_same and find_host(run).has_unknown_end():
             raise UsageError(
                 f"{adopted.where} was adopted as run '{run.id}', which has ended. To adopt it "
                 f"again, delete that first: grubrics-tui delete {run.id}"

@@ -14,7 +14,7 @@ from engine.run.host.system import open_gpus
 from engine.run.registry import ActiveRuns
 from engine.run.rundir import RunDir, find_run
 from engine.run.state import observed_state
-from engine.supervise.adopted import has_unknown_end
+from engine.supervise.hosts import find_host
 from engine.supervise.queue import Ticket, end_phrase
 
 
@@ -49,7 +49,7 @@ def ticket_for(
     if after is not None:
         run = find_run(runs, after)
         state = observed_state(run)
-        if state.has_ended and not (state.went_well or has_unknown_end(run)):
+        if state.has_ended and not (state.went_well or find_host(run).has_unknown_end()):
             raise UsageError(f"--after: {end_phrase(run.id, state)}")
         predecessor = run.id
     return Ticket(predecessor, turn, count_gpus() if turn else 0, time.time())

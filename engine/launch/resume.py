@@ -34,8 +34,8 @@ from engine.run.processes import members
 from engine.run.rundir import RunDir, find_run
 from engine.run.state import RunState, describe, readable_state, write_state
 from engine.run.trust import require, vouch
-from engine.supervise.cluster_jobs import left_on_cluster
 from engine.supervise.finalize import finalize, hold_run
+from engine.supervise.hosts import find_host
 
 
 @dataclass(frozen=True)
@@ -239,8 +239,7 @@ def _require_ended(run: RunDir) -> RunState:
         raise UsageError(
             f"run '{run.id}' still has processes ({pids}). Kill them first: grubrics-tui reap --yes"
         )
-    complaint = left_on_cluster(run)
-    if complaint is not None:
+    if (complaint := find_host(run).left()) is not None:
         raise UsageError(f"run '{run.id}': {complaint}. Stop it: grubrics-tui stop {run.id}")
     return state
 

@@ -41,7 +41,7 @@ from engine.base.typed import read_lines
 from engine.run.history.reward_records import RewardRecord
 from engine.run.rundir import Attempt, RunDir
 from engine.run.state import StateName
-from engine.supervise.follower import Report
+from engine.supervise.follower import HERE, Report
 
 _SIGNALS_FROM_OUTSIDE = frozenset({"SIGKILL", "SIGINT", "SIGTERM", "SIGHUP"})
 _INTERRUPTION_CODES = {128 + number: number.name for number in (signal.SIGINT, signal.SIGTERM)}
@@ -93,8 +93,8 @@ class Evidence:
     """The folder that the run saves to."""
     validation: float | None = None
     """The reward of its last validation."""
-    follower: Report | None = None
-    """The last report about a run elsewhere; None for a trainer on this machine."""
+    report: Report = HERE
+    """The last one about the run, from its host."""
     trouble: str | None = None
     """What the supervisor cannot write or read, and why; a full disk of the run."""
 
@@ -121,7 +121,7 @@ class Evidence:
 def final_state(evidence: Evidence) -> tuple[StateName, str | None]:
     """Return the final state and its reason: the table at the top of this file."""
     phrase, progress = evidence.exit.phrase(), evidence.progress
-    if evidence.follower is not None and (end := _end_elsewhere(evidence, evidence.follower)):
+    if end := _end_elsewhere(evidence, evidence.report):
         return end
     if evidence.exit.code == 0:
         if evidence.validates_only:

@@ -14,11 +14,12 @@ from engine.base.errors import UsageError
 from engine.base.quantities import format_time
 from engine.run.events import log_event
 from engine.run.history.train_log import Step, read_steps
+from engine.run.kinds import COMMAND
 from engine.run.processes import members
 from engine.run.rundir import Attempt, RunDir
 from engine.run.state import observed_state, recorded_state, write_end
 from engine.run.trust import require
-from engine.supervise.program_steps import ProgramSteps, open_steps
+from engine.supervise.program_steps import open_steps
 
 
 @contextlib.contextmanager
@@ -77,7 +78,8 @@ def finalize(run: RunDir, noticed_by: str) -> None:
 def _unwritten(run: RunDir, attempt: Attempt) -> Iterator[Step]:
     """Yield the steps that are not yet in the history, dated by the trainer's last line."""
     manifest = run.read_manifest("kind", "metrics", "format", "cwd", "adopted")
-    if isinstance(steps := open_steps(run, attempt, manifest), ProgramSteps):
+    steps = open_steps(run, attempt, manifest)
+    if manifest.get("kind") == COMMAND:
         if steps.is_of_attempt:
             yield from steps.new_steps()
         return

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from engine.base import files, jsonl
 from engine.supervise.troubles import Troubles
@@ -43,6 +43,9 @@ class Report:
     reason: str | None = None
     quiet: str | None = None
     ended: float | None = None
+
+
+HERE = Report("this machine", outcome="exited")
 
 
 def write_report(attempt: Path, report: Report) -> None:
@@ -147,14 +150,38 @@ class JobError(Exception):
     """What runs a job, a Ray cluster or Slurm, does not do what was asked: one line."""
 
 
+class JobRecord(Protocol):
+    """What a file of the attempt says of its job. It is written before the job is submitted, so
+    that no job is ever unknown."""
+
+    @property
+    def ended(self) -> str | None:
+        """The state it ended with, None while it may run."""
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def address(self) -> str | None:
+        """Where its cluster is asked, if not by commands."""
+
+    def write(self, attempt: Path) -> None: ...
+
+    def look(self) -> tuple[JobRecord, str]:
+        """The job as its cluster knows it, and the cluster's word for its state. Raises
+        JobError."""
+
+    def cancel(self) -> None:
+        """Ask for its end. Raises JobError."""
+
+
 def job_log(attempt: Path) -> Path:
     """What the job prints, which the follower copies to the console."""
     return attempt / "job.log"
 
 
 class JobFollower(Follower):
-    """What the followers of one job share. Its record is written before it is submitted, so that no
-    job is ever unknown."""
+    """What the followers of one job share."""
 
     job: Any
 

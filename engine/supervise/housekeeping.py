@@ -30,8 +30,8 @@ from engine.run.staging import remove_abandoned
 from engine.run.state import describe, readable_state, recorded_state, this_host
 from engine.run.trust import is_neighbor, require
 from engine.supervise import private_ray
-from engine.supervise.cluster_jobs import left_on_cluster
 from engine.supervise.finalize import hold_run
+from engine.supervise.hosts import find_host
 
 _TRASH = ".trash-"
 _SILENCE_S = 300.0
@@ -179,8 +179,8 @@ def require_ended(run: RunDir) -> None:
         raise UsageError(
             f"run '{run.id}' still has processes {pids}. Kill them first: grubrics-tui reap --yes"
         )
-    if (cluster_job := left_on_cluster(run)) is not None:
-        raise UsageError(f"run '{run.id}': {cluster_job}; stop it first")
+    if (left := find_host(run).left()) is not None:
+        raise UsageError(f"run '{run.id}': {left}; stop it first")
     if (silent := _silent_elsewhere(run)) is not None:
         raise UsageError(
             f"run '{run.id}' was active on another machine {silent:.0f} s ago. "

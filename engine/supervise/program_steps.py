@@ -26,6 +26,7 @@ from engine.logs.formats.pattern import PatternFormat, is_pattern
 from engine.run.history.train_log import Step, StepJoiner, read_steps
 from engine.run.kinds import COMMAND
 from engine.run.rundir import Attempt, RunDir
+from engine.supervise.hosts import find_host
 
 _AT_ONCE = 2 * 1024 * 1024
 _LAST_PARTS = 2
@@ -50,9 +51,9 @@ def open_steps(
     if is_pattern(given):
         return ProgramSteps(console, lambda _: PatternFormat(given).open(console), written)
     path = Path(manifest.get("cwd") or ".") / given
-    is_adopted = "adopted" in manifest  # What such a file holds is the run, not an earlier one.
     search = _FileSearch(path, key)
-    return ProgramSteps(console, search.find, written, is_of_attempt=is_adopted)
+    ran_before = find_host(run, manifest).ran_before
+    return ProgramSteps(console, search.find, written, is_of_attempt=ran_before)
 
 
 class ProgramSteps:

@@ -37,7 +37,7 @@ from engine.run.registry import ActiveRuns
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, StateName, readable_state, this_host
 from engine.run.trust import is_neighbor
-from engine.supervise.adopted import has_unknown_end
+from engine.supervise.hosts import find_host
 
 _JOIN_PATIENCE_S = 2.0
 """Joining is repeated, and between attempts the run records what it waits for."""
@@ -256,7 +256,7 @@ class QueuePlace:
         state = readable_state(run)
         if not state.has_ended:
             return Wait(_phrase(self._after, state))
-        if not (state.went_well or has_unknown_end(run)):
+        if not (state.went_well or find_host(run).has_unknown_end()):
             return Never(f"not started: {end_phrase(self._after, state)}"[:300])
         # It stays finished, even if its folder is moved during the wait for the turn.
         self._after = None

@@ -251,11 +251,8 @@ CARRIED = (
 
 @dataclass(frozen=True)
 class RayJob:
-    """``ray_job.json``: written before the job is submitted, so that no job is ever unknown.
-
-    ``ended`` is the status it ended with, None while it may run. ``environment`` is what it gets
-    beyond the cluster's own environment; it holds no secrets.
-    """
+    """``ray_job.json``. ``environment`` is what the job gets beyond the cluster's own environment;
+    it holds no secrets."""
 
     address: str
     submission_id: str
@@ -276,14 +273,12 @@ class RayJob:
         jsonl.write_json(attempt / _JOB_FILE, {"v": 1, **asdict(self)})
 
     def look(self) -> tuple[RayJob, str]:
-        """The job with its end, if it has ended, and Ray's word for its state. Raises JobError."""
         found = self.cluster.job(self.submission_id)
         state = found.status if found else "GONE"
         ended = state if found is None or found.has_ended else None
         return replace(self, ended=ended), state
 
     def cancel(self) -> None:
-        """Ask for its end. Raises JobError."""
         self.cluster.stop(self.submission_id)
 
 

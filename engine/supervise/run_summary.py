@@ -13,11 +13,11 @@ from engine.run.figures import read_figures
 from engine.run.kinds import listed_kind
 from engine.run.manifest import changed_values, format_changes
 from engine.run.notes import read_notes
-from engine.run.processes import members, tree
+from engine.run.processes import members
 from engine.run.rundir import RunDir
 from engine.run.state import describe, observed_state
 from engine.run.trust import exposures
-from engine.supervise.adopted import Adopted
+from engine.supervise.hosts import find_host
 from engine.supervise.milestones import CodeWatch
 from engine.supervise.ray_jobs import read_job
 from engine.supervise.wandb_sync import run_url
@@ -45,8 +45,7 @@ def read_summary(run: RunDir) -> dict[str, Any]:
     )
     listed = info.to_json()
     job = read_job(run.attempt(state.attempt).path)
-    exposed, adopted = exposures(run), Adopted.from_manifest(manifest)
-    of_program = tree(adopted.process) if adopted and adopted.process else []
+    exposed, of_program = exposures(run), find_host(run, manifest).program()
     cwd = Path(str(manifest.get("cwd") or ""))
     is_readable = not exposed and cwd.is_absolute() and cwd.is_dir()
     edited = [str(path) for path in CodeWatch(manifest, cwd).changes()] if is_readable else []

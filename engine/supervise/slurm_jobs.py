@@ -60,16 +60,16 @@ class JobState:
 
 @dataclass(frozen=True)
 class SlurmJob:
-    """``slurm_job.json``: written before the job is submitted, so that no job is ever unknown.
-
-    ``id`` is None until sbatch has answered; ``name`` is unique. ``ended`` is the state it ended
-    with, None while it may run.
-    """
+    """``slurm_job.json``. ``id`` is None until sbatch has answered; ``name`` is unique."""
 
     name: str
     options: tuple[str, ...]
     id: str | None = None
     ended: str | None = None
+
+    @property
+    def address(self) -> None:
+        return None
 
     @property
     def title(self) -> str:
@@ -79,8 +79,6 @@ class SlurmJob:
         jsonl.write_json(attempt / _JOB_FILE, {"v": 1, **asdict(self)})
 
     def look(self) -> tuple[SlurmJob, str]:
-        """The job with its ID, its end, if it has ended, and Slurm's word for its state. Raises
-        JobError."""
         job_id = self.id or find_id(self)
         found = None if job_id is None else read_state(job_id)
         state = found.state if found else "GONE"
@@ -88,7 +86,6 @@ class SlurmJob:
         return replace(self, id=job_id, ended=ended), state
 
     def cancel(self) -> None:
-        """Ask for its end. Raises JobError."""
         if (job_id := self.id or find_id(self)) is not None:
             cancel(job_id)
 

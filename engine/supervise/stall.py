@@ -44,8 +44,6 @@ class Supervision:
         }
         if manifest.get("kind") == COMMAND:
             values["start_patience_s"] = math.inf  # It may have no steps.
-        if (manifest.get("adopted") or {}).get("path"):
-            values["stall_factor"] = math.inf  # Whether its files grow tells whether it runs.
         supervision = cls(**values)
         patience_s = _REWARDS_AT_ONCE * _reward_limit_s(config)
         return replace(supervision, stall_floor_s=max(supervision.stall_floor_s, patience_s))

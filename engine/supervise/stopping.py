@@ -15,9 +15,9 @@ from engine.run.processes import end_members, members, send
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, describe, observed_state, readable_state, this_host
 from engine.run.trust import require
-from engine.supervise import cluster_jobs, private_ray
-from engine.supervise.adopted import leave, read_adopted, require_process
+from engine.supervise import private_ray
 from engine.supervise.finalize import finalize_if_lost
+from engine.supervise.hosts import Host, find_host
 from engine.supervise.milestones import next_save
 from engine.supervise.stall import Supervision
 
@@ -79,10 +79,8 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False, detach: bool = Fals
     adopted run is known, and to detach another run.
     """
     require(run)
-    if detach and read_adopted(run) is None:
-        raise UsageError(f"run '{run.id}' was launched here, not adopted; --detach is not for it")
-    if not detach:
-        require_process(run)
+    host = find_host(run)
+    host.require_stoppable(detach=detach)
     if after_checkpoint and run.is_command:
         raise UsageError(
             f"run '{run.id}' executes a command, whose checkpoints are not known. Stop it now: "
@@ -104,14 +102,14 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False, detach: bool = Fals
         end_members(run, _PATIENCE_S)
     finalize_if_lost(run, "stop")
     if detach:
-        leave(run)
+        host.leave()
     state = observed_state(run)
-    cluster_job = _stop_cluster_job(run) if state.has_ended else None
-    ended = state.has_ended and not members(run) and cluster_job is None
+    left = _stop_left(host) if state.has_ended else None
+    ended = state.has_ended and not members(run) and left is None
     if ended:
         private_ray.remove_all(run)
     pids = [process.pid for process in processes]
-    message = f"{run.id}  {describe(state)}" + (f"; {cluster_job}" if cluster_job else "")
+    message = f"{run.id}  {describe(state)}" + (f"; {left}" if left else "")
     if after_checkpoint and not ended:
         when = next_save(run.read_manifest()).after(state.step)
         message = f"{run.id}  {state.state}: stops {when}"
@@ -124,12 +122,12 @@ def _signal(run: RunDir, state: RunState, number: signal.Signals) -> bool:
     return process is not None and supervises(process.pid, run) and send(process, number)
 
 
-def _stop_cluster_job(run: RunDir) -> str | None:
-    """Stop the job that a lost run left elsewhere. Returns what is still there, or None."""
-    if cluster_jobs.left_on_cluster(run) is None:
+def _stop_left(host: Host) -> str | None:
+    """Stop what a lost run left elsewhere. Returns what is still there, or None."""
+    if host.left() is None:
         return None
-    cluster_jobs.stop_left(run)
-    return cluster_jobs.left_on_cluster(run)
+    host.stop_left()
+    return host.left()
 
 
 def _await_end(run: RunDir) -> bool:

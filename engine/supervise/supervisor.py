@@ -7,6 +7,7 @@ TUI and the SSH connection. It is the subreaper of all its descendants.
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
@@ -27,10 +28,11 @@ from engine.run.checkpoints.find import check_checkpoint
 from engine.run.checkpoints.ownership import claim, is_known, loaded_checkpoint
 from engine.run.checkpoints.step_folders import tracked_step
 from engine.run.events import pending_stop
-from engine.run.history.train_log import StepJoiner, last_validation, read_steps
+from engine.run.history.train_log import last_validation, read_steps
 from engine.run.host.gpus import ALL
 from engine.run.host.programs import detach, keep_folder_last
 from engine.run.host.system import SystemSampler
+from engine.run.kinds import COMMAND
 from engine.run.rundir import ARGV_VARIABLE, RunDir, RunDirGuard
 from engine.run.state import (
     UNREADABLE,
@@ -40,11 +42,11 @@ from engine.run.state import (
     this_host,
     write_state,
 )
-from engine.supervise import cluster_jobs, private_ray
-from engine.supervise.adopted import Adopted, has_unknown_end
+from engine.supervise import private_ray
 from engine.supervise.final_state import Evidence, final_state, full_disk
-from engine.supervise.follower import Report, read_report
+from engine.supervise.follower import Report
 from engine.supervise.hang import Dumps, Hang, find_hang, find_stopped, sample_members, write_stacks
+from engine.supervise.hosts import find_host
 from engine.supervise.milestones import (
     CheckpointWatch,
     CodeWatch,
@@ -52,7 +54,7 @@ from engine.supervise.milestones import (
     skipped_updates_of,
     validation_of,
 )
-from engine.supervise.program_steps import ProgramSteps, open_steps
+from engine.supervise.program_steps import open_steps
 from engine.supervise.queue import (
     DoctorCommand,
     Never,
@@ -100,7 +102,11 @@ class Supervisor:
         self.attempt = run.attempt(current["number"])
         files.make_folder(self.attempt.path)
         self.cwd = Path(manifest["cwd"])
+        self.host = find_host(run, manifest)
+        self._heard: Report | None = None
         self.supervision = Supervision.from_manifest(manifest)
+        if self.host.shows_by_files:
+            self.supervision = replace(self.supervision, stall_factor=math.inf)
         self.checkpoints = self.cwd / (manifest.get("checkpoint_dir") or "")
         self._guard = RunDirGuard(run)
         # Its files are read and written in the open folder: it may be moved, or a mount away.
@@ -116,15 +122,12 @@ class Supervisor:
         self._ticket = Ticket.from_manifest(manifest) if self.attempt.number == 1 else None
         self.state = _first_state(run, manifest, queued=self._ticket is not None)
         device = manifest.get("config", {}).get("grubrics.device", {}).get("value")
-        self._on_gpu = bool(manifest.get("gpus")) or (device == "cuda" and not manifest.get("ray"))
+        self._on_gpu = bool(manifest.get("gpus")) or (device == "cuda" and self.host.trains_here)
         self._planned_steps: int | None = manifest.get("total_steps")
         given = os.environ.pop(ARGV_VARIABLE, None)
         self._argv: list[str] = json.loads(given) if given else current["argv"]
         self._variables: dict[str, str] = manifest.get("variables") or {}
-        self._adopted = Adopted.from_manifest(manifest)
-        self._is_elsewhere = "slurm" in manifest or self._adopted is not None
-        self._has_started_elsewhere = False
-        self._is_quiet = False
+        self._is_command = manifest.get("kind") == COMMAND
         self._code = CodeWatch(manifest, self.cwd)
         self._steps = open_steps(self._held, held_attempt, manifest)
         history = read_steps(self._held.train_log)
@@ -273,7 +276,7 @@ class Supervisor:
         if self._ticket is None or self._ticket.after is None:
             return True
         before = RunDir(self.run.path.parent / self._ticket.after)
-        if has_unknown_end(before):
+        if find_host(before).has_unknown_end():
             unknown = f"run '{before.id}' was adopted: whether it succeeded is unknown"
             self.writer.event("warning", message=unknown)
         with ExitStack() as stack:
@@ -314,11 +317,13 @@ class Supervisor:
         self.writer.event("warning", message=message)
         return {WEIGHTS_ONLY: "1"}
 
+    def _recording(self) -> Mapping[str, str]:
+        return recording(self.run, self.attempt)
+
     def _begin(self, start: Start) -> None:
         """Record that the run starts, and with which GPUs, before its trainer starts."""
-        is_ours = isinstance(self._steps, StepJoiner)
         added = {
-            **(self._eventually(lambda: recording(self.run, self.attempt)) if is_ours else {}),
+            **({} if self._is_command else self._eventually(self._recording)),
             **self._variables,
             **start.environment,
             **(self._patiently(self._loading) or {}),
@@ -327,9 +332,9 @@ class Supervisor:
         gpus = environment.get("CUDA_VISIBLE_DEVICES", ALL) if self._on_gpu else None
         self._set(
             state="starting",
-            waiting_for="its log" if self._adopted else "trainer process",
+            waiting_for=self.host.first_wait,
             reason=None,
-            started=self._adopted.started if self._adopted else time.time(),
+            started=self.host.started(time.time()),
             gpus=gpus,
         )
         argv = mask_words(self._argv)
@@ -337,27 +342,21 @@ class Supervisor:
         self.writer.flush()
         self._began = time.monotonic()
         self._stall = StallWatch(self.supervision)
-        if isinstance(self._steps, ProgramSteps):
-            self._eventually(self._steps.skip_existing)
-        if is_ours:
+        self._eventually(self._steps.skip_existing)
+        if not self._is_command:
             added = {"PYTHONPATH": environment.get("PYTHONPATH", ""), **added}
             keep_folder_last(added)
         self.trainer = self._eventually(
             lambda: Trainer(self.run, self._held, self.attempt.number, self._argv, self.cwd, added)
         )
         self._set(trainer=self.trainer.identity)
-        if self._is_elsewhere:
-            self._hear_follower()
-        elif isinstance(self._steps, ProgramSteps):
-            # Nothing tells when a program begins to train, or whether it does.
-            self._set(state="running", waiting_for=None)
+        self._hear()
         self.writer.flush()
 
     def _follow(self) -> None:
         """Append new steps to the run's history, and record what a starting run waits for."""
-        is_history = self._is_elsewhere and not self._has_started_elsewhere
-        if self._is_elsewhere:
-            self._hear_follower()
+        is_history = not self._has_started
+        self._hear()
         before = self._steps.progress
         for step in self._steps.new_steps(time.monotonic() + READ_S):
             self.writer.step(replace(step, redone=step.redone or step.step <= self._last_before))
@@ -375,8 +374,7 @@ class Supervisor:
                 self._set(step=step.step)
         if self._steps.progress > before:
             self._stall.progress()
-        if isinstance(self._steps, ProgramSteps):
-            self._see_total(self._steps.total_steps)
+        self._see_total(self._steps.total_steps)
         if self.state.waiting_for is not None:
             lines = self._console.lines(AT_ONCE)
             total = said_total(lines)
@@ -387,27 +385,33 @@ class Supervisor:
             if now != self.state.waiting_for:
                 self._set(waiting_for=now)
 
-    def _hear_follower(self) -> None:
-        """Record whether a run elsewhere waits for its start."""
-        report = read_report(self._held.attempt(self.attempt.number).path)
+    @property
+    def _has_started(self) -> bool:
+        """Whether the run waits for its host no longer."""
+        return self._heard is not None and self._heard.waiting_for is None
+
+    def _hear(self) -> None:
+        """Record whether the run waits for its start, and whether it may not be running."""
+        report = self.host.report(self._held.attempt(self.attempt.number).path)
         if report is None or self._stopping is not None:
             return
+        had_started = self._has_started
+        was_quiet = self._heard is not None and self._heard.quiet is not None
+        self._heard = report
         if report.waiting_for is not None:
             if (self.state.state, self.state.waiting_for) != ("queued", report.waiting_for):
                 self._set(state="queued", waiting_for=report.waiting_for)
-        elif not self._has_started_elsewhere:
-            self._has_started_elsewhere = True
+        elif not had_started:
             self._stall = StallWatch(self.supervision)
-            has_begun = isinstance(self._steps, ProgramSteps)
-            state: StateName = "running" if has_begun else "starting"
-            waiting_for = None if has_begun else "trainer process"
-            started = self._adopted.started if self._adopted else time.time()
+            # Nothing tells when a program begins to train, or whether it does.
+            state: StateName = "running" if self._is_command else "starting"
+            waiting_for = None if self._is_command else "trainer process"
+            started = self.host.started(self.state.started)
             self._set(state=state, waiting_for=waiting_for, started=started)
         elif report.quiet is not None and self.state.state == "running":
             self._set(state="stalled", reason=report.quiet)
-        elif report.quiet is None and self._is_quiet:
+        elif report.quiet is None and was_quiet:
             self._set(state="running", reason=None)
-        self._is_quiet = report.quiet is not None
 
     def _see_total(self, total: int | None) -> None:
         """Take over the number of steps that a program says; it may say none, or a new one."""
@@ -486,16 +490,10 @@ class Supervisor:
         self.writer.event("stall", step=self.state.step, reason=reason, **details)
         self._set(state="stalled", reason=reason)
 
-    def _processes(self) -> list[processes.Identity]:
-        """The processes that do the work: of an adopted program those of its own."""
-        if self._adopted is None:
-            return self.trainer.members()
-        return processes.tree(self._adopted.process) if self._adopted.process else []
-
     def _find_hang(self, target: Path) -> Hang | None:
-        main_process = self._adopted.process if self._adopted else self.trainer.identity
+        main_process = self.host.process(self.trainer)
         driver = main_process.pid if main_process else None
-        members = sample_members(self._processes(), driver)
+        members = sample_members(self.host.members(self.trainer), driver)
         dumps = Dumps() if self.supervision.stack_dumps else None
         stack_of = dumps.of if dumps else lambda pid: None
         hang = find_hang(members, stack_of)
@@ -524,31 +522,32 @@ class Supervisor:
         self._careful(lambda: files.tighten(attempt.path))
         written = self.writer.trouble is None or self.writer.passes
         write_error = None if written else f"cannot write {self.writer.trouble}"
-        follower = self._last_report() if self._is_elsewhere else None
-        is_unknown = follower is not None and follower.outcome == "unknown"
+        report = self._last_report()
         return Evidence(
             exit=self.trainer.exit,
             stopped_by=self._stopped_by,
             step=self.state.step,
-            total_steps=self.state.total_steps if is_unknown else self._planned_steps,
+            total_steps=(
+                self.state.total_steps if report.outcome == "unknown" else self._planned_steps
+            ),
             checkpoint_complete=self._patiently(lambda: check_checkpoint(self.run).complete)
             is True,
             attempt=attempt,
             checkpoints=self.checkpoints,
             validation=self._patiently(lambda: last_validation(self._held.train_log)),
-            follower=follower,
+            report=report,
             trouble=write_error or self._troubles.phrase(READ) or full_disk(self._held, self.run),
         )
 
     def _conclude(self, evidence: Evidence) -> None:
-        report, exit_ = evidence.follower, evidence.exit
+        exit_, tells_exit = evidence.exit, self.host.tells_exit
         state, reason = final_state(evidence)
         if state == "failed":
             self.writer.event("error", step=self.state.step, message=reason)
         self.writer.event("end", state=state, reason=reason, exit_code=exit_.code)
         if self._ticket is not None:
             # A program may have no steps.
-            has_stepped = self.state.step is not None or isinstance(self._steps, ProgramSteps)
+            has_stepped = self.state.step is not None or self._is_command
             ran_s = time.monotonic() - self._began
             fast_s = self.supervision.queue_fast_failure_s
             self.writer.queue(end_record(self.run.id, state, ran_s, fast_s, has_stepped))
@@ -556,17 +555,17 @@ class Supervisor:
             state=state,
             reason=reason,
             waiting_for=None,
-            ended=(report.ended if report else None) or time.time(),
-            exit_code=None if self._adopted else exit_.code,
-            signal=None if self._adopted else exit_.signal,
+            ended=evidence.report.ended or time.time(),
+            exit_code=exit_.code if tells_exit else None,
+            signal=exit_.signal if tells_exit else None,
         )
 
     def _last_report(self) -> Report:
-        """What the follower said last. A job that it left on a cluster is stopped."""
-        unheard = Report(self._adopted.where if self._adopted else "the program")
-        report = read_report(self._held.attempt(self.attempt.number).path) or unheard
+        """What the local process said last. A job that it left in Slurm is stopped."""
+        attempt = self._held.attempt(self.attempt.number)
+        report = self.host.report(attempt.path) or Report(self.host.where)
         if report.outcome is None:
-            self._careful(lambda: cluster_jobs.stop_jobs(self.run))
+            self._careful(self.host.end_unfollowed)
         return report
 
     def _warn_of_edited_code(self) -> None:
@@ -578,7 +577,7 @@ class Supervisor:
             self.writer.event("checkpoint", step=step, path=str(path))
 
     def _sample(self) -> None:
-        members = self._processes()
+        members = self.host.members(self.trainer)
         self._stall.see_stopped(find_stopped(members))
         pids = [process.pid for process in members]
         record = self._careful(lambda: self._sampler.sample(pids))

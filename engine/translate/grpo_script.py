@@ -10,7 +10,7 @@ from typing import Any
 from engine.base.errors import UsageError
 from engine.base.text import format_command, format_config_value
 from engine.config.compose import OVERLONG_BUFFER, VERL_MANAGERS, on_cpu
-from engine.config.keys import flatten, is_open, moved_to, verl_defaults, verl_version
+from engine.config.keys import is_open, moved_to, verl_defaults, verl_version
 from engine.config.load import Config
 from engine.data.contract import read_facts
 from engine.reward.own.function import KEY as OWN_REWARD
@@ -64,7 +64,7 @@ def translate_grpo(path: Path, call: TrainerCall) -> list[Row]:
 
 def _require_grpo(path: Path, rows: Iterable[Row]) -> None:
     chosen = {key: value for row in rows for key, value in row.values.items()}
-    estimator = chosen.get(_ESTIMATOR, dict(flatten(verl_defaults()))[_ESTIMATOR])
+    estimator = chosen.get(_ESTIMATOR, verl_defaults()[_ESTIMATOR])
     if estimator == "gae":
         command = format_command(["grubrics-tui", "import", str(path), f"{_ESTIMATOR}=grpo"])
         how = "" if _ESTIMATOR in chosen else ", verl's default,"
@@ -77,7 +77,7 @@ def _require_grpo(path: Path, rows: Iterable[Row]) -> None:
 def _translate(override: Override) -> Row:
     source, line, value = override.key, override.line, override.value
     key = _RENAMED.get(source) or moved_to(source) or source
-    known = dict(flatten(verl_defaults()))
+    known = verl_defaults()
     if "." not in key:
         return left_out(source, line, GROUP)
     if key.startswith("critic."):
@@ -117,7 +117,7 @@ def _reward(rows: Iterable[Row]) -> Iterator[Row]:
     """What the rewards need besides: verl's score by ``data_source`` without a function."""
     chosen = {key: value for row in rows for key, value in row.values.items()}
     if chosen.get(f"{OVERLONG_BUFFER}.enable") and _LONGEST not in chosen:
-        longest = dict(flatten(verl_defaults())) | chosen
+        longest = {**verl_defaults(), **chosen}
         values = {_LONGEST: longest["data.max_response_length"]}
         yield Row("", None, values, "the longest response, as in verl's recipe")
     if chosen.get(f"{OWN_REWARD}.path"):

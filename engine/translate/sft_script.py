@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from engine.base.yaml_files import read_yaml
-from engine.config.keys import flatten, nearest_key, verl_sft_defaults
+from engine.config.keys import nearest_key, verl_sft_defaults
 from engine.run.kinds import SFT
 from engine.translate.translation import Row, checked, left_out
 from engine.translate.verl_script import GROUP, Override, TrainerCall, export_rows
@@ -118,7 +118,7 @@ def _launcher(call: TrainerCall, chosen: Mapping[str, Any]) -> list[Row]:
 
 def _verl_defaults(call: TrainerCall) -> Mapping[str, Any]:
     is_old = call.trainer == "fsdp_sft"
-    return _rules().old_defaults if is_old else dict(flatten(verl_sft_defaults()))
+    return _rules().old_defaults if is_old else verl_sft_defaults()
 
 
 def _defaults(call: TrainerCall, rows: Sequence[Row]) -> list[Row]:

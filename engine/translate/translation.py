@@ -12,7 +12,7 @@ from typing import Any
 from engine.base.errors import UsageError, shorten
 from engine.base.masking import mask_text
 from engine.config import allowed
-from engine.config.keys import flatten, nearest_key
+from engine.config.keys import nearest_key
 from engine.config.load import check_key, defaults_of
 from engine.config.secrets import refuse_secret
 from engine.run.kinds import Kind
@@ -111,7 +111,7 @@ def checked(row: Row, kind: Kind) -> Row:
 
 def complaint(key: str, value: Any, kind: Kind) -> str | None:
     """Why a config of this kind would refuse a value, or None."""
-    defaults = dict(flatten(defaults_of(kind)))
+    defaults = defaults_of(kind)
     try:
         refuse_secret("", key, value)
         check_key("", key, value, defaults)

@@ -27,12 +27,12 @@ def archive(
     Moves their directories to .archive in the directory of runs; deletes nothing.
     """
     from engine.supervise import housekeeping
-    from engine.supervise.cluster_jobs import has_open_jobs
+    from engine.supervise.hosts import find_host
 
     root = runs_root(runs)
     ended = [_archived(root, name) if undo else find_run(root, name) for name in dict.fromkeys(run)]
     for run_dir in ended:
-        require_trust(run_dir, trust, executes=has_open_jobs(run_dir))
+        require_trust(run_dir, trust, executes=find_host(run_dir).may_have_left())
     if not undo:
         for run_dir in ended:
             housekeeping.require_ended(run_dir)

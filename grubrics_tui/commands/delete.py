@@ -36,14 +36,14 @@ def delete(
     Asks for confirmation; without a terminal or with --json, deletes only with --yes.
     """
     from engine.supervise import housekeeping
-    from engine.supervise.cluster_jobs import has_open_jobs
+    from engine.supervise.hosts import find_host
 
     root = runs_root(runs)
     source = archive_root(root) if archived else root
     housekeeping.finish_deletions(root)
     exact = [housekeeping.exact_run(source, name) for name in dict.fromkeys(run)]
     for run_dir in exact:
-        require_trust(run_dir, trust, executes=has_open_jobs(run_dir))
+        require_trust(run_dir, trust, executes=find_host(run_dir).may_have_left())
     plans = [housekeeping.plan_deletion(run_dir, root) for run_dir in exact]
     if checkpoints:
         for plan in plans:

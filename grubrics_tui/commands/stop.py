@@ -29,11 +29,11 @@ def stop(
     Asks before it ends a program that was launched elsewhere. Exits with 1 if some are still
     running.
     """
-    from engine.supervise.cluster_jobs import has_open_jobs
+    from engine.supervise.hosts import find_host
     from engine.supervise.stopping import stop_run
 
     chosen = find_run(runs_root(runs), run)
-    require_trust(chosen, trust, executes=has_open_jobs(chosen))
+    require_trust(chosen, trust, executes=find_host(chosen).may_have_left())
     if not (detach or yes or _is_confirmed(chosen, can_ask=not as_json and on_terminal())):
         say("nothing was stopped")
         raise typer.Exit(1)
@@ -45,10 +45,11 @@ def stop(
 def _is_confirmed(run: RunDir, *, can_ask: bool) -> bool:
     """Whether the run may be stopped. UsageError where an adopted program is not to be ended
     without a question, and nobody can be asked."""
-    from engine.supervise.adopted import find_running, require_process
+    from engine.supervise.hosts import find_host
 
-    require_process(run)
-    if not (running := find_running(run)):
+    host = find_host(run)
+    host.require_stoppable()
+    if not (running := host.find_running()):
         return True
     question = f"{running}, launched elsewhere"
     if not can_ask:

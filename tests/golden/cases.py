@@ -309,6 +309,8 @@ def _lay_out(folder: Path) -> None:
     (tiny / "model/model.safetensors").touch()
     trained = folder / "checkpoints/grubrics-transfer/sft-tiny/final"
     shutil.copytree(tiny / "model", trained, dirs_exist_ok=True)
+    # The package that scored this run, as it was then.
+    shutil.copytree(FOLDER / "runs/grpo-tools/code", folder / "packages/tasks")
     (folder / _PROGRAMS).mkdir()
     for name in ("python", "sh"):
         (folder / _PROGRAMS / name).touch()

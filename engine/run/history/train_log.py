@@ -110,6 +110,11 @@ class StepJoiner:
         self._unjoined: deque[Record] = deque()
         self._last: Record = {"step": -1}
         self.is_behind = False
+        self.is_of_attempt = True
+        self.total_steps: int | None = None
+
+    def skip_existing(self) -> None:
+        """Nothing: no earlier run writes into the files of an attempt."""
 
     @property
     def progress(self) -> int:

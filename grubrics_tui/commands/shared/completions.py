@@ -85,12 +85,12 @@ def complete_launched(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _find_keys(part: str, chosen: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
-    from engine.config.keys import find_other_name, flatten
+    from engine.config.keys import find_other_name
     from engine.config.load import with_whole_key
 
     if not part:
         return sorted(chosen)
-    known = [key for key, _ in flatten(defaults) if not key.endswith("._target_")]
+    known = [key for key in defaults if not key.endswith("._target_")]
     if keys := [key for key in known if key.startswith(part)]:
         return keys
     with suppress(UsageError):

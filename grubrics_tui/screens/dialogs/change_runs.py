@@ -19,7 +19,7 @@ from engine.run.events import ask_stop
 from engine.run.finding import Finding, Fix
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, observed_state
-from engine.supervise.adopted import find_running, require_process
+from engine.supervise.hosts import find_host
 from engine.supervise.housekeeping import Deletion, plan_deletion
 from engine.supervise.queue import line_up
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question, when_trusted
@@ -37,7 +37,7 @@ def confirm_stop(screen: Screen[None], runs: Sequence[tuple[RunDir, RunState]]) 
     """Stop the runs if the user confirms it; say why one of them cannot be stopped."""
     try:
         for run, _ in runs:
-            require_process(run)
+            find_host(run).require_stoppable()
     except UsageError as error:
         screen.notify(str(error), severity="error", markup=False)
         return
@@ -96,7 +96,7 @@ def with_waiting_runs(question: Question[bool], runs: Sequence[RunDir]) -> Quest
 def _format_run(run: RunDir, state: RunState) -> str:
     step = format_step(state.step, state.total_steps)
     text = f"{run.id} is {state.state}, {step if state.total_steps == 0 else f'step {step}'}."
-    running = find_running(run)
+    running = find_host(run).find_running()
     return f"{text} This ends {running}, launched elsewhere." if running else text
 
 

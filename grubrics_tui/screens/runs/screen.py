@@ -16,7 +16,7 @@ from engine.run.kinds import ADOPTED, COMMAND, PIPELINE, find_kind
 from engine.run.notes import Notes
 from engine.run.rundir import RunDir
 from engine.run.state import RunState
-from engine.supervise.cluster_jobs import has_open_jobs
+from engine.supervise.hosts import find_host
 from engine.supervise.housekeeping import archive, delete, finish_deletions, plan_deletion
 from grubrics_tui.model.ended_run_doctor import EndedRunDoctor
 from grubrics_tui.model.run_feed import Listing, RunFeed
@@ -417,7 +417,7 @@ class RunsScreen(CockpitScreen):
         def ask() -> None:
             self.app.push_screen(removal_dialog(runs, self._root), answered)
 
-        when_trusted(self, runs, ask, executes=any(has_open_jobs(run) for run in runs))
+        when_trusted(self, runs, ask, executes=any(find_host(run).may_have_left() for run in runs))
 
     def action_prune(self) -> None:
         if not (targets := self._targets_of("prune")):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.config.key_docs import KeyDoc, describe_key
-from engine.config.keys import flatten, verl_comments, verl_defaults
+from engine.config.keys import verl_comments, verl_defaults
 from engine.run.kinds import GRPO, SFT
 from engine.train import snapshot_keys
 from engine.train.snapshot_keys import key_comments
@@ -76,5 +76,5 @@ class TestCommentsOfYamlFiles:
             installed = key_comments(snapshot_keys.verl_config_dir())
         except SystemExit:
             pytest.skip("verl is not installed")
-        leaves = dict(flatten(verl_defaults()))
+        leaves = verl_defaults()
         assert verl_comments() == {key: installed[key] for key in leaves if key in installed}

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from engine.base.errors import UsageError
-from engine.config.keys import flatten
 from engine.config.load import Change, config_keys, load_config, short_keys, with_whole_key
 from tests.paths import CONFIGS
 
@@ -81,7 +80,7 @@ def test_every_override_is_listed_by_an_end_that_means_it() -> None:
     config = str(CONFIGS / "grpo_tiny.yaml")
     chosen, defaults = config_keys(config)
     loaded = load_config(config, [], {})
-    changes = tuple(Change(key, value, 1, "cli") for key, value in flatten(defaults))
+    changes = tuple(Change(key, value, 1, "cli") for key, value in defaults.items())
     for change in changes:
         [(key, end)] = short_keys(replace(loaded, changes=(change,))).items()
         assert with_whole_key(f"{end}=1", chosen, defaults) == f"{key}=1"

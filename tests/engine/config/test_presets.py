@@ -92,7 +92,7 @@ def test_a_preset_sets_the_published_values(name: str) -> None:
 def test_every_preset_composes_and_has_an_effect(name: str, tmp_path: Path) -> None:
     loaded = config(f"grubrics.preset={name}")
     composed = dict(flatten(verl_config(loaded, tmp_path)))
-    defaults = dict(flatten(verl_defaults()))
+    defaults = verl_defaults()
     assert any(composed[key] != defaults.get(key) for key in from_preset(loaded))
     assert trainer.check(Subject(effective(loaded, tmp_path), {}, tmp_path)).status == "ok"
     assert unread(loaded) == []

@@ -35,8 +35,8 @@ from engine.run.trust import (
     vouch,
 )
 from engine.run.trust_facts import code_files, facts
-from engine.supervise.cluster_jobs import left_on_cluster
 from engine.supervise.finalize import hold_run
+from engine.supervise.hosts import find_host
 from engine.supervise.housekeeping import archive, plan_deletion
 from engine.supervise.queue import log_path
 from engine.supervise.ray_jobs import RayJob
@@ -344,11 +344,11 @@ def test_the_token_is_sent_only_to_the_cluster_of_the_launch(root: Path) -> None
     run = make_run(root, ray="http://127.0.0.1:9")
     RayJob("http://127.0.0.1:1", "id", "/", ("x",), {}).write(run.attempt(1).path)
     with pytest.raises(UntrustedError, match="did not launch it here"):
-        left_on_cluster(run)
+        find_host(run).left()
     vouch(run)
-    assert left_on_cluster(run) is None
+    assert find_host(run).left() is None
     RayJob("http://127.0.0.1:9", "id", "/", ("x",), {}).write(run.attempt(1).path)
-    assert "may still run" in str(left_on_cluster(run))
+    assert "may still run" in str(find_host(run).left())
 
 
 @needs_root

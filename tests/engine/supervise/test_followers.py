@@ -11,9 +11,8 @@ from engine.base import jsonl
 from engine.run.marks import place_of
 from engine.run.processes import identify
 from engine.run.rundir import RunDir
-from engine.supervise.adopted import left_process
-from engine.supervise.cluster_jobs import has_open_jobs, left_on_cluster
 from engine.supervise.follower import Follower, Report, read_report
+from engine.supervise.hosts import find_host
 from engine.supervise.slurm_jobs import SlurmJob
 
 
@@ -32,16 +31,20 @@ def test_what_cannot_be_written_now_is_written_later(tmp_path: Path) -> None:
 
 
 def test_a_copy_acts_on_no_job_and_no_program_of_the_original(tmp_path: Path) -> None:
-    run, program = RunDir(tmp_path / "run"), identify(os.getpid())
+    program = identify(os.getpid())
     assert program is not None
-    run.attempt(1).path.mkdir(parents=True)
-    place = place_of(run, run.path)
-    manifest = {"v": 1, "mark": "m", "folder": place, "adopted": {"process": asdict(program)}}
-    jsonl.write_json(run.manifest, manifest)
-    SlurmJob("x", ()).write(run.attempt(1).path)
-    copy = RunDir(shutil.copytree(run.path, tmp_path / "copy"))
-    assert (has_open_jobs(run), left_process(run)) == (True, program)
-    assert (has_open_jobs(copy), left_process(copy), left_on_cluster(copy)) == (False, None, None)
-    moved = RunDir(run.path.rename(tmp_path / "moved"))
-    shutil.copytree(moved.path, run.path)
-    assert (has_open_jobs(moved), has_open_jobs(run)) == (True, False)
+    hosts: list[dict[str, object]] = [{"adopted": {"process": asdict(program)}}, {"slurm": ["x"]}]
+    for index, host in enumerate(hosts):
+        run = RunDir(tmp_path / f"run-{index}")
+        run.attempt(1).path.mkdir(parents=True)
+        place = place_of(run, run.path)
+        jsonl.write_json(run.manifest, {"v": 1, "mark": "m", "folder": place, **host})
+        SlurmJob("x", ()).write(run.attempt(1).path)
+        copy = RunDir(shutil.copytree(run.path, tmp_path / "copy"))
+        assert find_host(run).may_have_left() and not find_host(copy).may_have_left()
+        assert find_host(copy).left() is None
+        moved = RunDir(run.path.rename(tmp_path / "moved"))
+        shutil.copytree(moved.path, run.path)
+        assert find_host(moved).may_have_left() and not find_host(run).may_have_left()
+        shutil.rmtree(moved.path)
+        shutil.rmtree(copy.path)

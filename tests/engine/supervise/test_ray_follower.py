@@ -25,8 +25,8 @@ from engine.run.processes import end, members
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, observed_state, write_state
 from engine.run.trust import vouch
-from engine.supervise.cluster_jobs import left_on_cluster
 from engine.supervise.follower import LogCopy, job_log
+from engine.supervise.hosts import find_host
 from engine.supervise.ray_jobs import Job, carried, exit_code, new_submission_id, read_job
 from engine.supervise.stopping import stop_run
 from tests.paths import ROOT
@@ -283,7 +283,7 @@ def test_a_job_without_supervisor_blocks_a_resume_until_it_is_stopped(
     with pytest.raises(UsageError, match=r"job grubrics-run-attempt_1-\w+ on http.* is RUNNING"):
         resume(run)
     assert stop_run(run).ended
-    assert left_on_cluster(run) is None
+    assert find_host(run).left() is None
     assert [job.poll() is not None for job in cluster.jobs.values()] == [True]
 
 

@@ -1,0 +1,276 @@
+"""Where a run trains: on this machine, as a job in Slurm or on a Ray cluster, or where somebody
+launched the program that it adopted.
+
+For the supervisor, a local process is the trainer in each case; of a run elsewhere that process is
+its follower (``follower.py``). A copy of a run leaves nothing elsewhere: what its files name
+belongs to the original.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.base.errors import UsageError
+from engine.base.quantities import format_count
+from engine.run.marks import is_copy
+from engine.run.processes import Identity, alive, end, tree
+from engine.run.rundir import Attempt, RunDir
+from engine.run.state import observed_state
+from engine.run.trust import require
+from engine.supervise import ray_jobs, slurm_jobs
+from engine.supervise.adopted import Adopted
+from engine.supervise.follower import HERE, JobError, JobRecord, Report, read_report, write_report
+from engine.supervise.trainer import Trainer
+
+_JOB_PATIENCE_S = 30.0
+_PROGRAM_PATIENCE_S = 10.0
+
+
+def find_host(run: RunDir, manifest: Mapping[str, Any] | None = None) -> Host:
+    """Where the run trains, by its manifest (default: that on disk)."""
+    if manifest is None:
+        manifest = run.read_manifest("adopted", "slurm", "ray")
+    if (adopted := Adopted.from_manifest(manifest)) is not None:
+        return AdoptedHost(run, adopted)
+    if "slurm" in manifest:
+        return SlurmHost(run)
+    return RayHost(run, manifest["ray"]) if manifest.get("ray") else Host(run)
+
+
+class Host:
+    """This machine, and what the other hosts have in common with it."""
+
+    where = HERE.where
+    trains_here = True
+    """Whether a trainer on GPUs takes those of this machine."""
+    first_wait = "trainer process"
+    """What a run waits for when its local process starts."""
+    tells_exit = True
+    """Whether the local process has the exit code of the program."""
+    shows_by_files = False
+    """Whether the growth of its files tells whether the program runs, and not its steps."""
+    ran_before = False
+    """Whether the program ran before its supervision: what its files hold is this run."""
+
+    def __init__(self, run: RunDir) -> None:
+        self.run = run
+
+    def started(self, at: float | None) -> float | None:
+        """When the training that begins now started, in Unix seconds, as far as that is known.
+
+        ``at``: when its local process did.
+        """
+        return at
+
+    def report(self, attempt: Path) -> Report | None:
+        """What the local process says in the attempt's folder; None as long as it says nothing.
+
+        Here, and on a Ray cluster, its exit code says everything.
+        """
+        return HERE
+
+    def end_unfollowed(self) -> None:
+        """End what the local process left behind when it ended without a last report."""
+
+    def process(self, trainer: Trainer) -> Identity | None:
+        """The process that all others work for; None where it is not known."""
+        return trainer.identity
+
+    def members(self, trainer: Trainer) -> list[Identity]:
+        """The processes on this machine that do the work."""
+        return trainer.members()
+
+    def program(self) -> list[Identity]:
+        """The processes here that are not marked as those of the run."""
+        return []
+
+    def require_stoppable(self, *, detach: bool = False) -> None:
+        """Raise UsageError where a stop would not know what to end, or ``detach`` cannot leave a
+        program running."""
+        if detach:
+            raise UsageError(
+                f"run '{self.run.id}' was launched here, not adopted; --detach is not for it"
+            )
+
+    def find_running(self) -> str:
+        """The processes of a program from elsewhere that a stop ends, such as ``process 12
+        (train.py) and its 3 descendants``; empty where it ends none."""
+        return ""
+
+    def has_unknown_end(self) -> bool:
+        """Whether the program was followed to its end, so that it may have succeeded."""
+        return False
+
+    def may_have_left(self) -> bool:
+        """Whether something may run on elsewhere, by the files of the run."""
+        return False
+
+    def left(self) -> str | None:
+        """What may run on elsewhere, in words; None where nothing does.
+
+        UsageError for a run that is not trusted.
+        """
+        return None
+
+    def stop_left(self) -> None:
+        """Stop what a run without a supervisor left elsewhere, and wait until it ends."""
+
+    def leave(self) -> None:
+        """Record that what a run without a supervisor left elsewhere is left running."""
+
+
+class _JobHost(Host):
+    """A cluster that runs jobs, each recorded in the folder of its attempt. ``address`` is where it
+    is asked, if not by commands."""
+
+    def __init__(
+        self, run: RunDir, read_job: Callable[[Path], JobRecord | None], address: str | None = None
+    ) -> None:
+        super().__init__(run)
+        self._read_job, self._address = read_job, address
+
+    def may_have_left(self) -> bool:
+        return bool(self._open_jobs())
+
+    def left(self) -> str | None:
+        for attempt, job in self._trusted_jobs():
+            try:
+                found, state = job.look()
+            except JobError as error:
+                return f"{job.title} may still run: {error}"
+            if found.ended is None:
+                return f"{found.title} is {state}"
+            found.write(attempt.path)
+        return None
+
+    def stop_left(self) -> None:
+        deadline = time.monotonic() + _JOB_PATIENCE_S
+        while self.left() is not None and time.monotonic() < deadline:
+            try:
+                for _, job in self._trusted_jobs():
+                    job.cancel()
+            except JobError:
+                return
+            time.sleep(0.5)
+
+    def _open_jobs(self) -> list[tuple[Attempt, JobRecord]]:
+        attempts = [] if is_copy(self.run) else self.run.attempts()
+        jobs = ((attempt, self._read_job(attempt.path)) for attempt in attempts)
+        return [(attempt, job) for attempt, job in jobs if job is not None and job.ended is None]
+
+    def _trusted_jobs(self) -> list[tuple[Attempt, JobRecord]]:
+        """The jobs that may still run, only on the cluster of the launch: requests carry a token of
+        this user. UsageError for a run that is not trusted."""
+        if jobs := self._open_jobs():
+            require(self.run, executes=True)
+        return [(attempt, job) for attempt, job in jobs if job.address == self._address]
+
+
+class SlurmHost(_JobHost):
+    """Slurm: its follower reports what a job waits for, and how it ended."""
+
+    where = "the program"
+
+    def __init__(self, run: RunDir) -> None:
+        super().__init__(run, slurm_jobs.read_job)
+
+    def started(self, at: float | None) -> float | None:
+        return time.time()
+
+    def report(self, attempt: Path) -> Report | None:
+        return read_report(attempt)
+
+    def end_unfollowed(self) -> None:
+        self.stop_left()
+
+
+class RayHost(_JobHost):
+    """A Ray cluster: ``address`` is that of its job server. Its follower prints what happens."""
+
+    trains_here = False
+
+    def __init__(self, run: RunDir, address: str) -> None:
+        super().__init__(run, ray_jobs.read_job, address)
+
+
+class AdoptedHost(Host):
+    """Wherever somebody launched the program that the run follows."""
+
+    first_wait = "its log"
+    tells_exit = False
+    ran_before = True
+
+    def __init__(self, run: RunDir, adopted: Adopted) -> None:
+        super().__init__(run)
+        self.adopted = adopted
+        self.where, self.shows_by_files = adopted.where, adopted.path is not None
+
+    def started(self, at: float | None) -> float | None:
+        return self.adopted.started
+
+    def report(self, attempt: Path) -> Report | None:
+        return read_report(attempt)
+
+    def process(self, trainer: Trainer) -> Identity | None:
+        return self.adopted.process
+
+    def members(self, trainer: Trainer) -> list[Identity]:
+        return self.program()
+
+    def program(self) -> list[Identity]:
+        return tree(self.adopted.process) if self.adopted.process else []
+
+    def require_stoppable(self, *, detach: bool = False) -> None:
+        if detach or self.adopted.process is not None or observed_state(self.run).has_ended:
+            return
+        raise UsageError(
+            f"run '{self.run.id}' follows {self.where}, and which process writes it is not "
+            f"known. To end only its supervision: grubrics-tui stop {self.run.id} --detach"
+        )
+
+    def find_running(self) -> str:
+        processes = self.program()
+        if not processes or (observed_state(self.run).has_ended and not self.may_have_left()):
+            return ""
+        title = self.run.read_manifest("recipe").get("recipe", "?")
+        others = format_count(len(processes) - 1, "descendant")
+        more = f" and its {others}" if len(processes) > 1 else ""
+        return f"{self.where} ({title}){more}"
+
+    def has_unknown_end(self) -> bool:
+        report = self._recorded()
+        return report is not None and report.outcome == "unknown"
+
+    def may_have_left(self) -> bool:
+        return self._left_process() is not None
+
+    def left(self) -> str | None:
+        if (process := self._left_process()) is None:
+            return None
+        require(self.run, executes=True)
+        return f"its program, process {process.pid}, still runs"
+
+    def stop_left(self) -> None:
+        if (process := self._left_process()) is not None:
+            require(self.run, executes=True)
+            end(tree(process), _PROGRAM_PATIENCE_S)
+
+    def leave(self) -> None:
+        if (process := self._left_process()) is not None:
+            require(self.run)
+            left = Report(f"process {process.pid}", outcome="left")
+            write_report(self.run.attempt(1).path, left)
+
+    def _recorded(self) -> Report | None:
+        return read_report(self.run.attempt(1).path)
+
+    def _left_process(self) -> Identity | None:
+        """The program that runs on after its supervision ended without being asked to."""
+        process, report = self.adopted.process, self._recorded()
+        has_said_end = report is not None and report.outcome is not None
+        if process is None or has_said_end or not alive(process) or is_copy(self.run):
+            return None
+        return process
